@@ -1,0 +1,67 @@
+# Everything a newcomer needs: `make demo` runs it, `make test` proves it. Each target sets up what it uses, once.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := $(VENV)/stamps
+FUZZ_SECONDS ?= 300
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PYTHONDONTWRITEBYTECODE :=
+
+.PHONY: help demo test lint types fuzz interop bench rules format clean
+
+help:
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+# A stamp is older than pyproject.toml exactly when what it installed may have changed.
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Error: twopipes needs Python 3.11 or newer; try: make PYTHON=python3.11"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --upgrade 'pip>=25.1'
+	mkdir -p $(STAMPS)
+
+$(STAMPS)/package: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install -q -e .
+	touch $@
+
+$(STAMPS)/dev: pyproject.toml $(STAMPS)/package
+	$(BIN)/python -m pip install -q --group dev
+	touch $@
+
+$(STAMPS)/fuzz: pyproject.toml $(STAMPS)/package
+	$(BIN)/python -m pip install -q --group fuzz
+	touch $@
+
+demo: $(STAMPS)/package ## an example server and client, and what crosses the wire between them
+	@$(BIN)/python examples/two_eras.py
+
+test: $(STAMPS)/dev ## all tests, with branch coverage of ranks 0 to 2
+	$(BIN)/python -m pytest --cov --cov-report=
+	$(BIN)/python -m coverage report --skip-covered --precision=1 --fail-under=97 \
+	  --include='src/twopipes/*.py,src/twopipes/mcp/*,src/twopipes/session/*'
+
+lint: $(STAMPS)/dev types ## ruff (rules and format) and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMPS)/dev ## mypy, strict
+	$(BIN)/mypy
+
+rules: $(STAMPS)/dev ## which rules of the specification have a test that carries their id
+	@$(BIN)/python tools/rules.py
+
+fuzz: $(STAMPS)/fuzz ## coverage-guided fuzzing of the decoder, FUZZ_SECONDS=300
+	$(BIN)/python fuzz/fuzz_decoder.py -max_total_time=$(FUZZ_SECONDS)
+
+interop: $(STAMPS)/dev ## against other implementations
+	$(BIN)/python -m pytest -m interop tests/interop
+
+bench: $(STAMPS)/package ## the cost of a line, as ratios of one run
+	$(BIN)/python benchmarks/bench_wire.py
+
+format: $(STAMPS)/dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## remove everything the other targets made
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov dist build
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
