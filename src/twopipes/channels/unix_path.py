@@ -1,0 +1,109 @@
+"""Putting a listening Unix socket at its path: private from its first moment, over a dead one, never over a live one.
+
+``bind`` creates the file with whatever mode the umask leaves. Changing the umask would change it for every thread of the
+process; changing the mode afterwards leaves a moment in which others may connect; changing the mode of the unbound socket
+works on Linux alone. So the socket is made in a folder of mode 0700 that nobody else can look into, gets its mode there, and
+already listens when a hard link shows it under its name. The link fails if the name is taken, so nothing is ever replaced
+by accident.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import stat
+from pathlib import Path
+from typing import NamedTuple
+
+from twopipes.errors import ChannelBroken
+
+__all__ = ["Placed", "bind_privately"]
+
+# How often to try again when a name that was free is taken, or the other way round, because others are starting as well.
+ATTEMPTS = 5
+
+
+class Placed(NamedTuple):
+    """A socket file that was made here: its path, and what tells it from another file at the same path."""
+
+    path: Path
+    device: int
+    inode: int
+
+    def remove(self) -> None:
+        """Remove the file, unless it is gone or another server has put its own there."""
+        try:
+            found = self.path.lstat()
+            if (found.st_dev, found.st_ino) == (self.device, self.inode):
+                self.path.unlink()
+        except OSError:
+            # Gone, or out of reach. Closing must not fail for it: the next server finds a dead socket and replaces it.
+            pass
+
+
+def bind_privately(sock: socket.socket, path: str, *, backlog: int) -> Placed:
+    """Bind ``sock`` so that it appears at ``path``, listening, with mode 0600.
+
+    Raises:
+        ChannelBroken: A live socket or another file is at that path.
+        OSError: The folder does not exist or cannot be written to.
+    """
+    place = Path(path)
+    private = place.with_name(f".{os.urandom(3).hex()}")
+    private.mkdir(mode=0o700)
+    inside, aside = private / "s", private / "dead"
+    try:
+        # The umask may have left even less than that, and we have to get in ourselves.
+        private.chmod(0o700)
+        sock.bind(str(inside))
+        inside.chmod(0o600)
+        sock.listen(backlog)
+        made = inside.lstat()
+        for _ in range(ATTEMPTS):
+            try:
+                os.link(inside, place)
+            except FileExistsError:
+                _set_dead_socket_aside(place, aside)
+            else:
+                return Placed(place, made.st_dev, made.st_ino)
+        raise ChannelBroken(f"cannot listen on unix:{place}: several servers are being started on that path")
+    finally:
+        for leftover in (inside, aside):
+            leftover.unlink(missing_ok=True)
+        private.rmdir()
+
+
+def _set_dead_socket_aside(place: Path, aside: Path) -> None:
+    """Move the socket that a dead server left at ``place`` out of the way, or say why that cannot be done."""
+    try:
+        found = place.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(found.st_mode):
+        raise ChannelBroken(
+            f"cannot listen on unix:{place}: there is a file that is not a socket. Remove it yourself, or choose another path"
+        )
+    if _is_live(place):
+        raise ChannelBroken(f"cannot listen on unix:{place}: a server is listening there already. Stop it, or choose another path")
+    # Moving, then looking at what was moved, is what makes this safe: of several servers that found the same dead socket, one
+    # moves it, and a later one that moved the new, live socket of the first can see so and put it back.
+    try:
+        place.rename(aside)
+    except FileNotFoundError:
+        return
+    moved = aside.lstat()
+    if (moved.st_dev, moved.st_ino) != (found.st_dev, found.st_ino):
+        os.link(aside, place)
+        raise ChannelBroken(f"cannot listen on unix:{place}: another server has just been started there")
+
+
+def _is_live(place: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)  # noqa: FBT003 - the signature of the standard library
+        try:
+            probe.connect(str(place))
+        except OSError as error:
+            # Only a refusal shows that nobody is behind it. A full queue (EAGAIN) or a missing permission does not.
+            return error.errno not in {errno.ECONNREFUSED, errno.ENOENT}
+    return True

@@ -1,0 +1,191 @@
+"""Pairs of joined channels of every kind, and what a test needs to look at them."""
+
+import asyncio
+import contextlib
+import gc
+import os
+import random
+import shutil
+import socket
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from twopipes.channels.base import Channel
+from twopipes.channels.memory import memory_pair
+from twopipes.channels.pipes import PipeChannel, pipe_pair
+from twopipes.channels.socket_channel import SocketChannel
+from twopipes.channels.sockets import connect_tcp, connect_unix, listen_tcp, listen_unix
+from twopipes.channels.stdio import open_stdio
+from twopipes.errors import TwopipesError
+
+MIB = 1024 * 1024
+# The longest line that the default limits allow, with bytes that show any loss, repetition or exchange.
+LARGE = random.Random(64).randbytes(MIB) * 64
+# More than the buffers of any system take while nobody reads.
+PLENTY = LARGE[: 16 * MIB]
+
+
+def run(body: Coroutine[object, object, None]) -> None:
+    """Run a test's coroutine; the timeout is a net against hanging, not an assertion."""
+
+    async def bounded():
+        async with asyncio.timeout(60):
+            await body
+
+    asyncio.run(bounded())
+
+
+async def spin(rounds: int = 50) -> None:
+    """Let everything that is ready to run have its turn, again and again."""
+    for _ in range(rounds):
+        await asyncio.sleep(0)
+
+
+async def read_all(channel: Channel) -> bytes:
+    chunks = []
+    while chunk := await channel.read():
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+async def read_exactly(channel: Channel, size: int) -> bytes:
+    chunks = []
+    while size > 0:
+        chunk = await channel.read()
+        assert chunk, f"the end came {size} bytes too early"
+        chunks.append(chunk)
+        size -= len(chunk)
+    assert size == 0
+    return b"".join(chunks)
+
+
+async def blocked(coroutine: Coroutine[object, object, object]) -> asyncio.Task:
+    """Start it and let it get to where it waits."""
+    task = asyncio.create_task(coroutine)
+    await spin()
+    assert not task.done(), task
+    return task
+
+
+async def outcome(task: asyncio.Task) -> BaseException | None:
+    """Wait for the task and return what it raised."""
+    await asyncio.wait([task])
+    return asyncio.CancelledError() if task.cancelled() else task.exception()
+
+
+async def write_until_broken(channel: Channel) -> TwopipesError:
+    """A peer that has gone may be noticed by any write, since the system tells when it likes."""
+    while True:
+        try:
+            channel.write(b"x" * 65536)
+            await channel.drain()
+        except TwopipesError as error:
+            return error
+        await asyncio.sleep(0)
+
+
+# Each of these makes two channels, and cleans up behind them.
+
+
+@asynccontextmanager
+async def _unix():
+    folder = tempfile.mkdtemp()
+    path = Path(folder, "s")
+    accepted, over, on_connect = _acceptor()
+    try:
+        async with await listen_unix(path, on_connect):
+            yield await connect_unix(path), await accepted
+            over.set()
+    finally:
+        shutil.rmtree(folder)
+
+
+@asynccontextmanager
+async def _tcp():
+    accepted, over, on_connect = _acceptor()
+    async with await listen_tcp(0, on_connect) as listener:
+        assert listener.port is not None
+        yield await connect_tcp("127.0.0.1", listener.port), await accepted
+        over.set()
+
+
+def _acceptor():
+    accepted: asyncio.Future[Channel] = asyncio.get_running_loop().create_future()
+    over = asyncio.Event()
+
+    async def on_connect(channel):
+        accepted.set_result(channel)
+        await over.wait()
+
+    return accepted, over, on_connect
+
+
+@asynccontextmanager
+async def _stdio_over_pipes():
+    in_read, in_write = os.pipe()
+    out_read, out_write = os.pipe()
+    yield open_stdio(in_read, out_write, owned=True), PipeChannel(out_read, in_write)
+
+
+@asynccontextmanager
+async def _stdio_over_socketpair():
+    ours, theirs = socket.socketpair()
+    # One socket as both standard input and standard output, as a host may pass it.
+    number = ours.detach()
+    yield open_stdio(number, number, owned=True), SocketChannel(theirs, "the host's end")
+
+
+@asynccontextmanager
+async def _sockets_by_threads():
+    one, other = socket.socketpair()
+    yield SocketChannel(one, "one", by_threads=True), SocketChannel(other, "other", by_threads=True)
+
+
+@asynccontextmanager
+async def _at_once(pair):
+    yield pair
+
+
+KINDS = {
+    "memory": lambda: _at_once(memory_pair()),
+    "pipes": lambda: _at_once(pipe_pair()),
+    "unix": _unix,
+    "tcp": _tcp,
+    "stdio over pipes": _stdio_over_pipes,
+    "stdio over a socketpair": _stdio_over_socketpair,
+    # What Windows gets, and files and terminals everywhere.
+    "pipes by threads": lambda: _at_once(pipe_pair(by_threads=True)),
+    "sockets by threads": _sockets_by_threads,
+}
+CONNECTED_BY_SOCKETS = ["unix", "tcp", "stdio over a socketpair", "sockets by threads"]
+
+
+@asynccontextmanager
+async def joined(kind: str) -> AsyncIterator[tuple[Channel, Channel]]:
+    """Two channels of that kind, closed at the end whatever the test did to them."""
+    async with KINDS[kind]() as (one, other), one, other:
+        yield one, other
+
+
+@contextlib.contextmanager
+def nothing_left_behind():
+    """Fail if the block leaves a descriptor, a thread or a task of its own."""
+    gc.collect()
+    descriptors, threads = _descriptors(), set(threading.enumerate())
+    yield
+    for thread in set(threading.enumerate()) - threads:
+        # A thread that was inside a blocking call ends when its peer is closed, which it may not have noticed yet.
+        thread.join(30)
+    assert set(threading.enumerate()) == threads
+    assert _descriptors() == descriptors
+
+
+def _descriptors() -> dict[str, str]:
+    found = {}
+    for number in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            found[number.name] = str(number.readlink())
+    return {number: name for number, name in found.items() if not name.endswith("/fd")}

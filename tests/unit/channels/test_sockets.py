@@ -1,0 +1,496 @@
+"""Connecting and listening: many connections, private files, and what is in the way."""
+
+import asyncio
+import errno
+import os
+import resource
+import socket
+import stat
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from twopipes.channels import listener as listening
+from twopipes.channels.sockets import connect_tcp, connect_unix, listen_tcp, listen_unix
+from twopipes.errors import ChannelBroken, LocalProtocolError
+from unit.channels.joined import blocked, nothing_left_behind, read_all, read_exactly, run, spin
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets and modes of files")
+
+
+@pytest.fixture
+def path(tmp_path, monkeypatch):
+    # The folders of pytest can be longer than the path of a socket may be.
+    monkeypatch.chdir(tmp_path)
+    return "wire.sock"
+
+
+async def echo(channel):
+    while chunk := await channel.read():
+        channel.write(chunk)
+        await channel.drain()
+    await channel.flush()
+
+
+def names(folder="."):
+    return sorted(file.name for file in Path(folder).iterdir())
+
+
+async def never_called(channel):
+    raise AssertionError(channel)
+
+
+@pytest.mark.parametrize("family", ["unix", "tcp"])
+def test_several_connections_are_served_at_once(family, path):
+    """FR-11, FR-12: each is a conversation of its own."""
+
+    async def body():
+        everyone_is_here = asyncio.Barrier(20)
+
+        async def on_connect(channel):
+            await everyone_is_here.wait()
+            await echo(channel)
+
+        if family == "unix":
+            listener = await listen_unix(path, on_connect)
+        else:
+            listener = await listen_tcp(0, on_connect)
+
+        async def converse(number):
+            channel = await (connect_unix(path) if family == "unix" else connect_tcp("localhost", listener.port))
+            async with channel:
+                said = b"%d\n" % number * 10_000
+                channel.write(said)
+                closing = asyncio.create_task(channel.close_write())
+                assert await read_all(channel) == said
+                await closing
+
+        async with listener:
+            await asyncio.gather(*(converse(number) for number in range(20)))
+
+    run(body())
+
+
+def test_a_connection_that_fails_harms_no_other():
+    """SD-08: closing one connection ends that one."""
+
+    async def body():
+        reported = []
+
+        async def on_connect(channel):
+            if await channel.read() == b"fail\n":
+                raise ValueError("on purpose")
+            await echo(channel)
+
+        async with (
+            await listen_tcp(0, on_connect, on_error=reported.append) as listener,
+            await connect_tcp("127.0.0.1", listener.port) as good,
+            await connect_tcp("127.0.0.1", listener.port) as bad,
+        ):
+            good.write(b"hello\n")
+            bad.write(b"fail\n")
+            assert await bad.read() == b"", "its channel is closed"
+            good.write(b"still there?")
+            assert await read_exactly(good, 12) == b"still there?"
+        assert [str(error) for error in reported] == ["on purpose"]
+
+    run(body())
+
+
+def test_without_on_error_the_exception_handler_of_the_loop_is_told():
+    async def body():
+        told = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: told.set_result(context))
+        async with await listen_tcp(0, never_called) as listener, await connect_tcp("127.0.0.1", listener.port):
+            context = await told
+            assert isinstance(context["exception"], AssertionError)
+            assert listener.address in context["message"]
+
+    run(body())
+
+
+def test_a_peer_that_closes_ends_its_own_connection_alone():
+    """SD-08."""
+
+    async def body():
+        ended = asyncio.Event()
+
+        async def on_connect(channel):
+            await echo(channel)
+            ended.set()
+
+        async with await listen_tcp(0, on_connect) as listener:
+            one, other = [await connect_tcp("127.0.0.1", listener.port) for _ in range(2)]
+            await one.close()
+            await ended.wait()
+            other.write(b"still here")
+            assert await read_exactly(other, 10) == b"still here"
+            await other.close()
+
+    run(body())
+
+
+def test_closing_the_listener_ends_its_connections_and_leaves_nothing_behind(path):
+    async def body():
+        with nothing_left_behind():
+            listener = await listen_unix(path, echo)
+            channel = await connect_unix(path)
+            channel.write(b"x")
+            assert await channel.read() == b"x"
+            # Accepted by the system, and perhaps not yet by the listener.
+            late = await connect_unix(path)
+            waiting = await blocked(listener.wait_closed())
+            await listener.close()
+            await listener.close()
+            await waiting
+            assert await channel.read() == b""
+            with pytest.raises(ChannelBroken):
+                await connect_unix(path)
+            await channel.close()
+            await late.close()
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+        assert names() == []
+
+    run(body())
+
+
+def test_closing_the_listener_can_let_its_connections_finish(path):
+    async def body():
+        listener = await listen_unix(path, echo)
+        async with await connect_unix(path) as channel:
+            channel.write(b"x")
+            assert await channel.read() == b"x"
+            closing = await blocked(listener.close(cancel_connections=False))
+            assert names() == []
+            channel.write(b"y")
+            assert await channel.read() == b"y"
+            await channel.close_write()
+            await closing
+            assert await channel.read() == b""
+
+    run(body())
+
+
+def test_a_loop_that_watches_no_descriptors_accepts_by_a_task(path, monkeypatch):
+    # As on Windows.
+    monkeypatch.setattr(listening, "sys", SimpleNamespace(platform="win32"))
+
+    async def body():
+        with nothing_left_behind():
+            listener = await listen_unix(path, echo)
+            for _ in range(3):
+                async with await connect_unix(path) as channel:
+                    channel.write(b"x")
+                    assert await channel.read() == b"x"
+            await listener.close()
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    run(body())
+
+
+def test_a_connection_may_close_its_own_listener(path):
+    async def body():
+        async def on_connect(channel):
+            await listener.close()
+            channel.write(b"closed")
+            await channel.flush()
+
+        listener = await listen_unix(path, on_connect)
+        async with await connect_unix(path) as channel:
+            assert await read_all(channel) == b"closed"
+
+    run(body())
+
+
+def test_a_connection_accepted_at_the_moment_of_closing_is_closed_too(path):
+    async def body():
+        with nothing_left_behind():
+            listener = await listen_unix(path, never_called)
+            channel = await connect_unix(path)
+            listener._accept()
+            # Its task has been made and has not run: cancelling it never enters the handler.
+            await listener.close()
+            assert await channel.read() == b""
+            await channel.close()
+
+    run(body())
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o777])
+def test_a_unix_socket_is_private_whatever_the_umask(path, umask, monkeypatch):
+    seen = []
+    link = os.link
+
+    def watched(source, target):
+        seen.append(stat.S_IMODE(os.lstat(source).st_mode))
+        seen.append(stat.S_IMODE(source.parent.stat().st_mode))
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", watched)
+
+    async def body():
+        previous = os.umask(umask)
+        try:
+            listener = await listen_unix(path, echo)
+        finally:
+            os.umask(previous)
+        async with listener:
+            assert stat.S_IMODE(os.lstat(path).st_mode) == 0o600
+            assert seen == [0o600, 0o700], "before it appeared at its path, too"
+            async with await connect_unix(path) as channel:
+                channel.write(b"x")
+                assert await channel.read() == b"x"
+            assert names() == [path]
+        assert names() == []
+
+    run(body())
+
+
+def test_a_socket_that_a_dead_server_left_is_replaced(path):
+    async def body():
+        dead = socket.socket(socket.AF_UNIX)
+        dead.bind(path)
+        dead.close()
+        async with await listen_unix(path, echo), await connect_unix(path) as channel:
+            channel.write(b"x")
+            assert await channel.read() == b"x"
+            assert names() == [path]
+
+    run(body())
+
+
+def test_a_socket_that_a_live_server_listens_on_is_refused_and_left_alone(path):
+    async def body():
+        async with await listen_unix(path, echo):
+            with pytest.raises(ChannelBroken, match="a server is listening there already"):
+                await listen_unix(path, never_called)
+            async with await connect_unix(path) as channel:
+                channel.write(b"x")
+                assert await channel.read() == b"x"
+            assert names() == [path]
+
+    run(body())
+
+
+def test_a_file_that_is_no_socket_is_refused_and_left_alone(path):
+    async def body():
+        with pytest.raises(ChannelBroken, match=r"not a socket. Remove it yourself, or choose another path"):
+            await listen_unix(path, never_called)
+
+    file = Path(path)
+    file.write_text("precious")
+    run(body())
+    assert file.read_text() == "precious"
+    assert names() == [path]
+
+
+def test_of_two_servers_that_find_the_same_dead_socket_the_second_does_not_take_the_place_of_the_first(path, tmp_path, monkeypatch):
+    async def body():
+        dead = socket.socket(socket.AF_UNIX)
+        dead.bind(path)
+        dead.close()
+        first = []
+
+        # Between looking at the dead socket and moving it, the other server is faster.
+        def is_live(place):
+            monkeypatch.undo()
+            place.unlink()
+            quick = socket.socket(socket.AF_UNIX)
+            quick.bind(str(place))
+            quick.listen()
+            first.append((quick, os.lstat(place).st_ino))
+            return False
+
+        keep_inode_numbers_apart = socket.socket(socket.AF_UNIX)
+        keep_inode_numbers_apart.bind("other")
+        os.link(path, "kept")
+        monkeypatch.setattr("twopipes.channels.unix_path._is_live", is_live)
+        with pytest.raises(ChannelBroken, match="another server has just been started there"):
+            await listen_unix(tmp_path / path, never_called)
+        assert (tmp_path / path).lstat().st_ino == first[0][1]
+        keep_inode_numbers_apart.close()
+        first[0][0].close()
+
+    run(body())
+
+
+def test_closing_leaves_a_socket_alone_that_another_server_put_there(path):
+    async def body():
+        listener = await listen_unix(path, echo)
+        await asyncio.to_thread(Path(path).rename, "moved")
+        other = await listen_unix(path, echo)
+        await listener.close()
+        assert names() == ["moved", path]
+        await other.close()
+        assert names() == ["moved"]
+
+    run(body())
+
+
+def test_closing_finds_its_file_after_the_working_directory_changed(path, tmp_path, monkeypatch):
+    async def body():
+        async with await listen_unix(path, echo):
+            monkeypatch.chdir("/")
+        assert names(tmp_path) == []
+
+    run(body())
+
+
+def test_a_path_that_is_too_long_is_refused_with_its_length():
+    async def body():
+        for attempt in (connect_unix("/" + "x" * 107), listen_unix("/" + "x" * 107, never_called)):
+            with pytest.raises(LocalProtocolError, match=r"108 bytes.*107.*choose a shorter one"):
+                await attempt
+
+    run(body())
+
+
+def test_what_cannot_be_connected_to_says_what_was_tried(path):
+    async def body():
+        with pytest.raises(ChannelBroken, match=r"unix:wire.sock: there is no such file; is the server running\?"):
+            await connect_unix(path)
+        with socket.socket(socket.AF_UNIX) as dead:
+            dead.bind(path)
+            with pytest.raises(ChannelBroken, match=r"unix:wire.sock: nobody listens there; is the server running\?"):
+                await connect_unix(path)
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        with pytest.raises(ChannelBroken, match=rf"tcp 127.0.0.1:{port}: 127.0.0.1: nobody listens there"):
+            await connect_tcp("127.0.0.1", port)
+
+    run(body())
+
+
+def test_a_name_that_does_not_exist_says_so(monkeypatch):
+    async def body():
+        def unknown(host, *_, **__):
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+        monkeypatch.setattr(socket, "getaddrinfo", unknown)
+        with pytest.raises(ChannelBroken, match=r"tcp no.such.host:1: the name cannot be resolved: Name or service not known"):
+            await connect_tcp("no.such.host", 1)
+
+    run(body())
+
+
+def test_a_folder_that_does_not_exist_says_so(tmp_path, monkeypatch):
+    async def body():
+        monkeypatch.chdir(tmp_path)
+        with nothing_left_behind(), pytest.raises(ChannelBroken, match=r"cannot listen on unix:.*No such file or directory"):
+            await listen_unix("missing/wire.sock", never_called)
+
+    run(body())
+
+
+def test_tcp_is_bound_to_the_loopback_address_unless_told_otherwise():
+    async def body():
+        async with await listen_tcp(0, echo) as listener:
+            assert listener._sock.getsockname()[0] == "127.0.0.1"
+            assert listener.address == f"tcp 127.0.0.1:{listener.port}"
+            with pytest.raises(ChannelBroken, match=f"cannot listen on tcp 127.0.0.1:{listener.port}: Address already in use"):
+                await listen_tcp(listener.port, never_called)
+
+    run(body())
+
+
+def test_a_port_that_does_not_exist_is_refused():
+    async def body():
+        for attempt in (connect_tcp("127.0.0.1", 70_000), listen_tcp(-1, never_called)):
+            with pytest.raises(LocalProtocolError, match="a port is a number from 0 to 65535"):
+                await attempt
+
+    run(body())
+
+
+def test_small_messages_over_tcp_are_not_held_back():
+    async def body():
+        accepted = asyncio.get_running_loop().create_future()
+
+        async def on_connect(channel):
+            accepted.set_result(channel)
+            await channel.read()
+
+        async with await listen_tcp(0, on_connect) as listener, await connect_tcp("127.0.0.1", listener.port) as channel:
+            for each in (channel, await accepted):
+                with socket.socket(fileno=os.dup(each._source._fd)) as sock:
+                    assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+    run(body())
+
+
+def test_a_listener_that_gets_no_descriptor_pauses_and_goes_on(path, monkeypatch):
+    monkeypatch.setattr(listening, "PAUSE", 0.01)
+
+    async def body():
+        reported = asyncio.Queue()
+        async with await listen_unix(path, echo, on_error=reported.put_nowait) as listener:
+            channel = await connect_unix(path)
+            channel.write(b"x")
+            soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (channel._source._fd + 1, hard))
+            try:
+                # No lower number is free either, now.
+                taken = []
+                try:
+                    while True:
+                        taken.append(os.dup(2))
+                except OSError:
+                    pass
+                error = await reported.get()
+                assert error.errno == errno.EMFILE
+                assert listener._resume is not None, "it waits for the clock, not for the socket that stays ready"
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+                for fd in taken:
+                    os.close(fd)
+            assert await channel.read() == b"x"
+            await channel.close()
+
+    run(body())
+
+
+def test_a_full_queue_of_connections_is_waited_for(path):
+    async def body():
+        with socket.socket(socket.AF_UNIX) as slow:
+            slow.bind(path)
+            slow.listen(0)
+            slow.settimeout(0)
+            first = await connect_unix(path)
+            waiting = []
+            connecting = asyncio.create_task(connect_unix(path))
+            await spin()
+            # Whether the system queues one or two, accepting makes room for everyone.
+            while not connecting.done():
+                try:
+                    waiting.append(slow.accept()[0])
+                except BlockingIOError:
+                    await asyncio.sleep(0)
+            await (await connecting).close()
+            await first.close()
+            for sock in waiting:
+                sock.close()
+
+    run(body())
+
+
+def test_a_queue_that_stays_full_ends_the_attempt(path, monkeypatch):
+    monkeypatch.setattr("twopipes.channels.sockets.QUEUE_PAUSE", 0)
+
+    async def body():
+        with socket.socket(socket.AF_UNIX) as stuck:
+            stuck.bind(path)
+            stuck.listen(0)
+            connected = []
+
+            async def connect_for_ever():
+                while True:
+                    connected.append(await connect_unix(path))
+
+            with pytest.raises(ChannelBroken, match="its queue of connections stayed full"):
+                await connect_for_ever()
+            for channel in connected:
+                await channel.close()
+
+    run(body())
