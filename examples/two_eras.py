@@ -1,0 +1,130 @@
+"""Talks to a server in both eras over real pipes, and shows every line that crosses them.
+
+Run it with a command to talk to another server: ``python examples/two_eras.py python my_server.py``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from twopipes.channels.base import Channel
+from twopipes.channels.pipes import PipeChannel
+from twopipes.errors import TwopipesError
+from twopipes.mcp.revisions import LEGACY, MODERN
+from twopipes.mcp.types import Implementation
+from twopipes.session.client_side import ClientSession
+from twopipes.session.events import Answered, ClientOpened, OpeningEnded, ProgressReceived
+from twopipes.session.profiles import ClientProfile
+from twopipes.settings import Timeouts
+
+SERVER = (sys.executable, str(Path(__file__).with_name("echo_server.py")))
+COLOURED = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+CYAN, GREEN, DIM, BOLD = "36", "32", "2", "1"
+
+
+def paint(text: str, colour: str) -> str:
+    """Colour a text where somebody can see it."""
+    return f"\x1b[{colour}m{text}\x1b[0m" if COLOURED else text
+
+
+def show(arrow: str, data: bytes, colour: str) -> None:
+    """Print the lines of one direction as they are on the wire."""
+    for line in data.decode().splitlines():
+        print(paint(f"  {arrow} {line}", colour))
+
+
+class Conversation:
+    """A client session over a channel, driven just far enough to ask one thing after the other."""
+
+    def __init__(self, session: ClientSession, channel: Channel) -> None:
+        self._session = session
+        self._channel = channel
+
+    async def until(self, *kinds: type[Any]) -> Any:
+        """Send what is to be sent and read until one of these events happens."""
+        while True:
+            data = self._session.data_to_send()
+            show("client >", data, CYAN)
+            self._channel.write(data)
+            await self._channel.drain()
+            deadline = self._session.next_deadline()
+            try:
+                async with asyncio.timeout(None if deadline is None else max(0.0, deadline - time.monotonic())):
+                    chunk = await self._channel.read()
+            except TimeoutError:
+                events = self._session.tick(now=time.monotonic())
+            else:
+                show("server <", chunk, GREEN)
+                now = time.monotonic()
+                events = self._session.receive(chunk, now=now) if chunk else self._session.receive_eof(now=now)
+            for event in events:
+                if isinstance(event, ProgressReceived):
+                    print(paint(f"    progress: {event.params.progress} of {event.params.total}", DIM))
+                if isinstance(event, kinds):
+                    return event
+
+    async def ask(self, method: str, **params: Any) -> Any:
+        """Send a request and return its result."""
+        self._session.request(method, params, now=time.monotonic())
+        answered = await self.until(Answered)
+        if answered.error is not None:
+            raise answered.error
+        return answered.result
+
+    async def talk(self) -> None:
+        """Open the connection, list the tools, and call ``echo``."""
+        self._session.open(now=time.monotonic())
+        opened = await self.until(ClientOpened, OpeningEnded)
+        if isinstance(opened, OpeningEnded):
+            raise opened.error
+        server = f"{opened.server_info.name} {opened.server_info.version}" if opened.server_info else "a server without a name"
+        print(paint(f"    agreed: {server}, {opened.era}, revision {opened.revision}", DIM))
+        tools = [tool.name for tool in (await self.ask("tools/list")).tools]
+        print(paint(f"    tools: {', '.join(tools) or 'none'}", DIM))
+        if "echo" in tools:
+            result = await self.ask("tools/call", name="echo", arguments={"text": "one line,\nwhatever is in it \N{SPARKLES}"})
+            print(paint(f"    answer: {result.text!r}", DIM))
+
+
+async def show_conversation(command: Sequence[str], revisions: Sequence[str]) -> None:
+    """Launch the server, talk, close its input, and wait for it to leave by itself."""
+    from_server, servers_output = os.pipe()
+    servers_input, to_server = os.pipe()
+    child = await asyncio.to_thread(subprocess.Popen, command, stdin=servers_input, stdout=servers_output)
+    os.close(servers_input)
+    os.close(servers_output)
+    profile = ClientProfile(info=Implementation("demo", "1.0"), revisions=revisions)
+    session = ClientSession(profile, timeouts=Timeouts(probe=3, connect=20, request=20))
+    try:
+        async with PipeChannel(from_server, to_server) as channel:
+            await Conversation(session, channel).talk()
+            await channel.close_write()
+            print(paint(f"    closed its input; exit code {await asyncio.to_thread(child.wait, 10)}", DIM))
+    finally:
+        if child.poll() is None:
+            child.kill()
+        await asyncio.to_thread(child.wait)
+
+
+async def main(command: Sequence[str]) -> int:
+    """Show one conversation for each era."""
+    try:
+        print(paint(f"The handshake era ({LEGACY[0]} to {LEGACY[-1]}): a session, opened by initialize", BOLD))
+        await show_conversation(command, LEGACY)
+        print(paint(f"\nThe stateless era ({MODERN[0]}): every request carries what it needs", BOLD))
+        await show_conversation(command, MODERN)
+    except (TwopipesError, OSError) as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main(sys.argv[1:] or SERVER)))
