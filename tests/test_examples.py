@@ -1,0 +1,41 @@
+"""The examples, run as a reader would."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+def run(*arguments, **options):
+    return subprocess.run([sys.executable, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False, **options)
+
+
+def test_the_demo_shows_both_eras():
+    shown = run(EXAMPLES / "two_eras.py")
+    assert shown.returncode == 0, shown.stderr
+    assert "legacy, revision 2025-11-25" in shown.stdout
+    assert "modern, revision 2026-07-28" in shown.stdout
+    assert shown.stdout.count("exit code 0") == 2
+    for line in shown.stdout.splitlines():
+        if line.startswith(("  client >", "  server <")):
+            assert json.loads(line[10:])["jsonrpc"] == "2.0"
+
+
+@pytest.mark.parametrize(("command", "said"), [(["/no/such/server"], "No such file"), ([sys.executable, "-c", ""], "Error: ")])
+def test_the_demo_says_why_a_server_cannot_be_reached(command, said):
+    shown = run(EXAMPLES / "two_eras.py", *command)
+    assert shown.returncode == 1
+    assert said in shown.stderr
+    assert "Traceback" not in shown.stderr
+
+
+def test_the_example_server_answers_a_pipe_to_its_end():
+    """SD-07: what was asked before the end of input is answered."""
+    requests = '{"jsonrpc":"2.0","id":1,"method":"ping"}\n{"jsonrpc":"2.0","id":"last","method":"ping"}'
+    served = run(EXAMPLES / "echo_server.py", input=requests)
+    assert served.returncode == 0
+    assert [json.loads(line)["id"] for line in served.stdout.splitlines()] == [1, "last"]
