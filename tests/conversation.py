@@ -26,6 +26,7 @@ from typing import Any
 
 import msgspec
 
+from twopipes import jsonrpc
 from twopipes.errors import CapabilityMissing, InternalError, LocalProtocolError, McpError, NotFound, TwopipesError
 from twopipes.mcp import types
 from twopipes.mcp.methods import RESULTS
@@ -36,6 +37,7 @@ from twopipes.session.server_side import ServerSession
 from twopipes.session.state_token import StateSealer
 from twopipes.session.subscriptions import Change
 from twopipes.settings import Limits, QuestionPolicy, Timeouts
+from twopipes.wire import LineRejected
 
 META = (
     '"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",'
@@ -134,8 +136,7 @@ class Player:
     def _set_up(self, side: str, options: str) -> None:
         if side == "define":
             name, _, value = options.partition(" ")
-            DEFINED_HERE = self.saved
-            DEFINED_HERE[name] = value
+            self.saved[name] = value
             return
         given = {key: json.loads(value) for key, value in re.findall(r"(\w+)=(\S+)", options)}
         revisions = given.get("revisions")
@@ -160,9 +161,7 @@ class Player:
                 **chosen,
             )
             timeouts = Timeouts(**given.get("timeouts", {}))
-            self.session = ClientSession(
-                client, limits=limits, timeouts=timeouts, skip_probe=given.get("skip_probe", False)
-            )
+            self.session = ClientSession(client, limits=limits, timeouts=timeouts, skip_probe=given.get("skip_probe", False))
             self.inward = "<"
 
     # What the driver of a session does
@@ -291,8 +290,13 @@ class Player:
 
     def _take(self, events: list[Any]) -> None:
         data: bytes = self.session.data_to_send()
-        assert not data or data.endswith(b"\n")
-        self.written += data.splitlines()
+        lines = data.split(b"\n")
+        if lines.pop():
+            raise Mismatch("half a line was written")
+        for line in lines:
+            if isinstance(jsonrpc.decode(line, max_batch=None), LineRejected):
+                raise Mismatch(f"this is no message (FR-04, FR-05): {line!r}")
+        self.written += lines
         self.events = events or self.events
         for event in events:
             if (call := getattr(event, "call", None)) is not None:

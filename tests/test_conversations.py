@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-import conversation
 import pytest
+
+import conversation
 
 FOLDER = Path(__file__).parent / "conversations"
 FILES = sorted(FOLDER.rglob("*.txt"))

@@ -11,7 +11,8 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
 def run(*arguments, **options):
-    return subprocess.run([sys.executable, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False, **options)
+    command = [sys.executable, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
 
 
 def test_the_demo_shows_both_eras():

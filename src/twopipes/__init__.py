@@ -1,3 +1,104 @@
-"""twopipes: the Model Context Protocol over stdio, for Python."""
+"""twopipes: the Model Context Protocol over stdio, for Python.
+
+The public names are loaded when they are first used: ``import twopipes`` alone costs next to nothing.
+"""
+
+TYPE_CHECKING = False  # what type checkers read as true; importing typing would cost more than all the rest here
+if TYPE_CHECKING:
+    from twopipes.errors import (
+        CapabilityMissing,
+        ChannelBroken,
+        ChannelClosed,
+        ConnectionLost,
+        InternalError,
+        InvalidParams,
+        InvalidRequest,
+        LocalProtocolError,
+        McpError,
+        MethodNotFound,
+        NotFound,
+        OpeningFailed,
+        RemoteProtocolError,
+        RequestCancelled,
+        RequestTimedOut,
+        TwopipesError,
+        UnsupportedRevision,
+        UrlsRequired,
+        UserRefused,
+    )
+    from twopipes.settings import (
+        Limits,
+        QuestionPolicy,
+        Timeouts,
+    )
+
+__all__ = [
+    "CapabilityMissing",
+    "ChannelBroken",
+    "ChannelClosed",
+    "ConnectionLost",
+    "InternalError",
+    "InvalidParams",
+    "InvalidRequest",
+    "Limits",
+    "LocalProtocolError",
+    "McpError",
+    "MethodNotFound",
+    "NotFound",
+    "OpeningFailed",
+    "QuestionPolicy",
+    "RemoteProtocolError",
+    "RequestCancelled",
+    "RequestTimedOut",
+    "Timeouts",
+    "TwopipesError",
+    "UnsupportedRevision",
+    "UrlsRequired",
+    "UserRefused",
+]
 
 __version__ = "0.1.0"
+
+# Where each public name lives. The imports above say the same to type checkers; a test compares the two.
+_HOMES = {
+    "CapabilityMissing": "twopipes.errors",
+    "ChannelBroken": "twopipes.errors",
+    "ChannelClosed": "twopipes.errors",
+    "ConnectionLost": "twopipes.errors",
+    "InternalError": "twopipes.errors",
+    "InvalidParams": "twopipes.errors",
+    "InvalidRequest": "twopipes.errors",
+    "LocalProtocolError": "twopipes.errors",
+    "McpError": "twopipes.errors",
+    "MethodNotFound": "twopipes.errors",
+    "NotFound": "twopipes.errors",
+    "OpeningFailed": "twopipes.errors",
+    "RemoteProtocolError": "twopipes.errors",
+    "RequestCancelled": "twopipes.errors",
+    "RequestTimedOut": "twopipes.errors",
+    "TwopipesError": "twopipes.errors",
+    "UnsupportedRevision": "twopipes.errors",
+    "UrlsRequired": "twopipes.errors",
+    "UserRefused": "twopipes.errors",
+    "Limits": "twopipes.settings",
+    "QuestionPolicy": "twopipes.settings",
+    "Timeouts": "twopipes.settings",
+}
+
+
+# A type checker that saw __getattr__ would take every misspelt name for a good one.
+if not TYPE_CHECKING:  # pragma: no branch
+
+    def __getattr__(name):  # noqa: ANN001, ANN202
+        home = _HOMES.get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module  # noqa: PLC0415
+
+        value = getattr(import_module(home), name)
+        globals()[name] = value  # found without this function from now on
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

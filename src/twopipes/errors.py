@@ -53,6 +53,16 @@ USER_REFUSED = -1  # legacy revisions, sampling
 class TwopipesError(Exception):
     """The root: ``except TwopipesError`` catches whatever twopipes raises on purpose."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The inherited way calls the class with `args`, which a keyword-only signature refuses: no copy, no process pool.
+        return _revive, (type(self), self.args), self.__dict__
+
+
+def _revive(kind: type[TwopipesError], args: tuple[Any, ...]) -> TwopipesError:
+    error = kind.__new__(kind)
+    error.args = args
+    return error
+
 
 class LocalProtocolError(TwopipesError):
     """This side was asked to do what the protocol forbids. Nothing was sent; mend the call."""
@@ -107,7 +117,8 @@ class RequestTimedOut(TwopipesError, TimeoutError):
     """
 
     def __init__(self, method: str, request_id: RequestId, *, waited: float, limit: Literal["idle", "total"]) -> None:
-        super().__init__(method, request_id, waited, limit)
+        super().__init__()  # OSError would read the arguments as errno, strerror and file names
+        self.args = (method, request_id, waited, limit)
         self.method = method
         self.request_id = request_id
         self.waited = waited

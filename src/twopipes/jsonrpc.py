@@ -109,6 +109,7 @@ class _Members(Struct):
 
 _decode_envelope = Decoder(_Envelope).decode
 _decode_members = Decoder(_Members).decode
+_decode_anything = Decoder(Raw).decode
 _decode_array = Decoder(list[Raw]).decode
 _decode_id = Decoder(RequestId).decode
 _decode_string = Decoder(str).decode
@@ -135,17 +136,10 @@ def decode(
     """
     try:
         envelope = _decode_envelope(line)
-    except ValidationError:
-        return _diagnose(line, max_batch, max_excerpt)
-    except DecodeError as error:
-        mended = _without_lone_surrogates(bytes(line))
-        if mended is not None:
-            return decode(mended, max_batch=max_batch, max_excerpt=max_excerpt)
-        return salvage_id(_rejected(line, "not JSON", str(error), max_excerpt))
     except UnicodeDecodeError as error:
         return salvage_id(_rejected(line, "not UTF-8", str(error), max_excerpt))
-    except RecursionError:
-        return salvage_id(_rejected(line, "too deep", "nested deeper than this side reads", max_excerpt))
+    except (DecodeError, RecursionError):
+        return _diagnose(line, max_batch, max_excerpt)
 
     request_id = envelope.id
     if envelope.method is not UNSET:
@@ -164,7 +158,7 @@ def decode(
         if _first_byte(envelope.result) == _OBJECT and request_id is not UNSET and request_id is not None:
             return Response(request_id, envelope.result)
     elif _first_byte(envelope.result) in (0, _NULL):
-        return ErrorResponse(UNSET if request_id is None else request_id, envelope.error)
+        return ErrorResponse(request_id, envelope.error)
     return _diagnose(line, max_batch, max_excerpt)
 
 
@@ -175,12 +169,35 @@ def _first_byte(raw: Raw) -> int:
 
 
 def _diagnose(line: bytes | Raw, max_batch: int | None, max_excerpt: int) -> Message | Batch | LineRejected:
-    """Finds out what is wrong with well-formed JSON that is no message, and whom to answer (ER-02)."""
+    """Takes a second, patient look at a line that is no plain message."""
+    try:
+        return _read_again(line, max_batch, max_excerpt)
+    except DecodeError as error:
+        mended = _without_lone_surrogates(bytes(line))
+        if mended is None:
+            return salvage_id(_rejected(line, "not JSON", str(error), max_excerpt))
+    except UnicodeDecodeError as error:
+        return salvage_id(_rejected(line, "not UTF-8", str(error), max_excerpt))
+    except RecursionError:
+        return salvage_id(_rejected(line, "too deep", "nested deeper than this side reads", max_excerpt))
+    again = decode(mended, max_batch=max_batch, max_excerpt=max_excerpt)
+    if isinstance(again, LineRejected):
+        return structs.replace(again, excerpt=bytes(memoryview(line)[:max_excerpt]))  # what came, not what was made of it
+    return again
+
+
+def _read_again(line: bytes | Raw, max_batch: int | None, max_excerpt: int) -> Batch | LineRejected:
+    """Finds out what is wrong with well-formed JSON that is no message, and whom to answer (ER-02).
+
+    Raises:
+        DecodeError, UnicodeDecodeError, RecursionError: The line is not well-formed, or too deep to tell.
+    """
     try:
         found = _decode_members(line)
     except ValidationError:
         if bytes(memoryview(line)[:64]).lstrip().startswith(b"["):
             return _decode_batch(line, max_batch, max_excerpt)
+        _decode_anything(line)  # ER-01 goes before ER-02
         return _rejected(line, "not an object", "a message is a JSON object", max_excerpt)
     request_id: RequestId | None
     try:
@@ -238,6 +255,7 @@ def _shown(raw: Raw) -> str:
 
 def _decode_batch(line: bytes | Raw, max_batch: int | None, max_excerpt: int) -> Batch | LineRejected:
     if max_batch == 0:
+        _decode_anything(line)  # ER-01 goes before JR-15
         return _rejected(line, "not an object", "an array; batches exist in revision 2025-03-26 alone", max_excerpt)
     # Counted roughly before it is cut up: members of two bytes would cost forty times the length of the line.
     if bytes(line).count(b",") > _MOST_COMMAS:
@@ -254,8 +272,11 @@ def _rejected(line: bytes | Raw, reason: Any, detail: str, max_excerpt: int) -> 
     return LineRejected(reason=reason, detail=detail, excerpt=bytes(view[:max_excerpt]), tail=bytes(view[-256:]), size=view.nbytes)
 
 
-_A_PAIR = rb"u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-_ONE_ESCAPE = re.compile(rb"\\(?:" + _A_PAIR + rb"|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL)
+_SURROGATE = re.compile(
+    rb"(?<!\\)(?:\\\\)*"  # an even number of backslashes before it: they escape each other, not the u
+    rb"(?:\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a pair
+    rb"|(\\u[dD][89a-fA-F][0-9a-fA-F]{2}))"  # or one alone
+)
 
 
 def _without_lone_surrogates(line: bytes) -> bytes | None:
@@ -263,10 +284,13 @@ def _without_lone_surrogates(line: bytes) -> bytes | None:
 
     JavaScript and Python both write such escapes for broken strings, and one of them must not cost the whole message.
     """
-    if b"\\ud" not in line and b"\\uD" not in line:
-        return None
-    mended = _ONE_ESCAPE.sub(lambda escape: rb"\ufffd" if escape[1] else escape[0], line)
-    return mended if mended != line else None
+    mended: bytearray | None = None
+    for surrogate in _SURROGATE.finditer(line):
+        if surrogate[1]:
+            if mended is None:
+                mended = bytearray(line)
+            mended[surrogate.start(1) : surrogate.end(1)] = rb"\ufffd"  # in place: a long line holds millions of escapes
+    return None if mended is None else bytes(mended)
 
 
 _SCALAR = rb'("[^"\\\x00-\x1f]*"|-?[0-9]+(?=\s*[,}]))'
@@ -296,7 +320,7 @@ def salvage_id(rejected: LineRejected) -> LineRejected:
         return rejected
     try:
         request_id = _decode_id(identifier) if identifier else None
-    except DecodeError:
+    except (DecodeError, UnicodeDecodeError):
         request_id = None
     return structs.replace(
         rejected,

@@ -28,6 +28,7 @@ _CHECKED_AT_ONCE: Final = 64 * 1024
 _TAIL: Final = 256
 # A byte order mark before a line and a \r after it.
 _UNCOUNTED: Final = len(_BOM) + 1
+_KEPT_TAIL: Final = _TAIL + 1
 
 
 class LineRejected(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +38,7 @@ class LineRejected(msgspec.Struct, frozen=True, kw_only=True):
         reason: Which test it failed.
         detail: What exactly was found, in words, for the error message.
         excerpt: The first bytes of it, bounded by ``Limits.max_excerpt``.
-        tail: The last bytes, only for a line too long to be held.
+        tail: The last bytes, for a line that could not be read to its end.
         size: Its length in bytes, without the newline.
         request_id: The id to answer with, where one could be read.
         is_response: It was meant as an answer to us, so it must not be answered itself.
@@ -73,11 +74,12 @@ class LineDecoder:
         max_excerpt: How much of a refused line is kept for the report.
     """
 
-    __slots__ = ("_at_start", "_buffer", "_dropped", "_max_excerpt", "_max_line", "_tail")
+    __slots__ = ("_at_start", "_buffer", "_dropped", "_kept_head", "_max_excerpt", "_max_line", "_tail")
 
     def __init__(self, *, max_line: int | None = Limits().max_line, max_excerpt: int = Limits().max_excerpt) -> None:
         self._max_line = max_line
         self._max_excerpt = max_excerpt
+        self._kept_head = max_excerpt + len(_BOM)
         # The line that has no newline yet. While a line is being dropped, only its head.
         self._buffer = bytearray()
         self._dropped = 0
@@ -96,6 +98,9 @@ class LineDecoder:
             self._hold(data)
             return []
         events: list[bytes | LineRejected] = []
+        if end == len(data) - 1 and not self._buffer:  # one whole message, as a peer that flushes each one writes it
+            self._take(data[:end], events)
+            return events
         start = 0
         if self._buffer or self._dropped:
             self._hold(memoryview(data)[:end])
@@ -125,37 +130,54 @@ class LineDecoder:
             if limit is None or len(self._buffer) + len(data) <= limit + _UNCOUNTED:
                 self._buffer += data
                 return
+            # From here on only both ends are kept. A new buffer: shortening the old one would keep its memory.
             self._dropped = len(self._buffer)
-            self._tail = bytes(self._buffer[-_TAIL:])
-            missing = self._max_excerpt - len(self._buffer)
-            head = bytes(self._buffer[: self._max_excerpt]) + (bytes(data[:missing]) if missing > 0 else b"")
-            self._buffer = bytearray(head)  # a new one: shortening the old one would keep its memory
+            self._tail = bytes(self._buffer[-_KEPT_TAIL:])
+            self._buffer = self._buffer[: self._kept_head]
+        missing = self._kept_head - len(self._buffer)
+        if missing > 0:
+            self._buffer += data[:missing]
         self._dropped += len(data)
-        self._tail = (self._tail + bytes(data[-_TAIL:]))[-_TAIL:]
+        self._tail = (self._tail + bytes(data[-_KEPT_TAIL:]))[-_KEPT_TAIL:]
 
     def _take_held(self, events: list[bytes | LineRejected]) -> None:
         if self._dropped:
-            events.append(self._too_long(bytes(self._buffer), self._tail, self._dropped))
-            self._dropped = 0
-            self._tail = b""
-            self._at_start = False
-            self._buffer = bytearray()
+            self._take_dropped(events)
             return
         line = bytes(self._buffer)
         self._buffer = bytearray()  # released before the line is looked at: two copies are the peak
         self._take(line, events)
 
+    def _take_dropped(self, events: list[bytes | LineRejected]) -> None:
+        """Reports a line of which only both ends are left, in the same words as one that was dropped whole."""
+        head, tail, size = bytes(self._buffer), self._tail, self._dropped
+        self._buffer = bytearray()
+        self._tail = b""
+        self._dropped = 0
+        if self._at_start and head.startswith(_BOM):
+            head = head[len(_BOM) :]
+            size -= len(_BOM)
+        self._at_start = False
+        if tail.endswith(b"\r"):
+            tail = tail[:-1]
+            size -= 1
+        events.append(self._too_long(head[: min(size, self._max_excerpt)], tail[-min(size, _TAIL) :], size))
+
     def _take(self, line: bytes, events: list[bytes | LineRejected]) -> None:
         """Judges one whole line and appends it, or why not, to the events."""
+        start = 0
         if self._at_start:
             self._at_start = False
-            line = line.removeprefix(_BOM)
+            if line.startswith(_BOM):
+                start = len(_BOM)
         if line.endswith(b"\r"):
-            line = line[:-1]
-        if not line or line.isspace():
-            return
+            line = line[start:-1]
+        elif start:
+            line = line[start:]
         if self._max_line is not None and len(line) > self._max_line:
             events.append(self._too_long(line[: self._max_excerpt], line[-_TAIL:], len(line)))
+        elif not line or line.isspace():
+            return
         elif line.isascii() or (bad := _first_byte_not_utf8(line)) < 0:
             events.append(line)
         else:
@@ -181,15 +203,14 @@ class LineDecoder:
 
 def _first_byte_not_utf8(line: bytes) -> int:
     """Where a line stops being UTF-8, or -1. Goes in steps, because one emoji makes a decoded ASCII text four times as large."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    view = memoryview(line)
-    for start in range(0, len(line), _CHECKED_AT_ONCE):
-        chunk = view[start : start + _CHECKED_AT_ONCE]
-        pending = len(decoder.getstate()[0])
+    checked = 0
+    while checked < len(line):
+        chunk = line[checked : checked + _CHECKED_AT_ONCE]
         try:
-            decoder.decode(chunk, final=start + len(chunk) == len(line))
+            # Without `final`, a character that the cut halves is left for the next step.
+            checked += codecs.utf_8_decode(chunk, "strict", checked + len(chunk) == len(line))[1]
         except UnicodeDecodeError as error:
-            return start - pending + error.start
+            return checked + error.start
     return -1
 
 
@@ -207,14 +228,16 @@ def encode_line(message: Any) -> bytes:
             Python's conversion limit, a structure that contains itself.
     """
     try:
-        line = _encoder.encode_lines([message])  # the newline comes without a second copy of the message
-    except UnicodeEncodeError:
-        line = _encoder.encode_lines([_without_lone_surrogates(msgspec.to_builtins(message, builtin_types=(msgspec.Raw,)))])
+        try:
+            line = _encoder.encode_lines([message])  # the newline comes without a second copy of the message
+        except UnicodeEncodeError:
+            plain = msgspec.to_builtins(message, builtin_types=(msgspec.Raw,))
+            line = _encoder.encode_lines([_without_lone_surrogates(plain)])
+        if line.find(b"\n") != len(line) - 1:
+            # FR-02. Only a pretty-printed msgspec.Raw brings a newline in; everywhere else it is escaped.
+            line = msgspec.json.format(line, indent=-1) + b"\n"
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise LocalProtocolError(f"this message cannot be written as JSON: {error}") from error
-    if line.find(b"\n") != len(line) - 1:
-        # FR-02. Only a pretty-printed msgspec.Raw brings a newline in; everywhere else it is escaped.
-        line = msgspec.json.format(line, indent=-1) + b"\n"
     return line
 
 

@@ -1,0 +1,166 @@
+"""Short words for tests of the sessions: both ends, the messages between them, and what they say."""
+
+import json
+from typing import Any
+
+from twopipes.jsonrpc import encode
+from twopipes.mcp import types
+from twopipes.mcp.dialect import dialect
+from twopipes.mcp.revisions import LATEST_LEGACY, LATEST_MODERN, LEGACY
+from twopipes.session.client_side import ClientSession
+from twopipes.session.ledger import Call
+from twopipes.session.profiles import ClientProfile, ServerProfile
+from twopipes.session.server_side import ServerSession
+from twopipes.session.state_token import StateSealer
+from twopipes.settings import Limits, QuestionPolicy
+
+KEY = b"a key for tests, and only there."
+VERSION = "io.modelcontextprotocol/protocolVersion"
+CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+LOG_LEVEL = "io.modelcontextprotocol/logLevel"
+TAG = "io.modelcontextprotocol/subscriptionId"
+EVERYTHING = {
+    "tools": {"listChanged": True},
+    "prompts": {"listChanged": True},
+    "resources": {"listChanged": True, "subscribe": True},
+    "logging": {},
+    "completions": {},
+}
+ABLE = {"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {}}
+FORM = types.ElicitRequest(
+    types.ElicitParams("Your name?", requested_schema={"type": "object", "properties": {"name": {"type": "string"}}})
+)
+URL = types.ElicitRequest(types.ElicitParams("Go there", mode="url", url="https://example.com/"))
+SAMPLE = types.CreateMessageRequest(
+    types.CreateMessageParams([types.SamplingMessage("user", types.TextContent("Hello"))], max_tokens=10)
+)
+ROOTS = types.ListRootsRequest()
+ANNA = {"action": "accept", "content": {"name": "Anna"}}
+DONE = types.CallToolResult([types.TextContent("done")])
+METHODS = ("tools/call", "prompts/get", "resources/read")
+
+
+def server_session(
+    *,
+    capabilities: Any = EVERYTHING,
+    limits: Limits | None = None,
+    questions: QuestionPolicy | None = None,
+    key: bytes | None = KEY,
+    principal: str = "",
+    unix_offset: float = 0.0,
+    **profile: Any,
+) -> ServerSession:
+    return ServerSession(
+        ServerProfile(info=types.Implementation("s", "1"), capabilities=types.ServerCapabilities(**capabilities), **profile),
+        limits=limits,
+        questions=questions,
+        sealer=None if key is None else StateSealer(key),
+        principal=principal,
+        unix_offset=unix_offset,
+    )
+
+
+def opened_server(revision: str = LATEST_LEGACY, *, client: Any = ABLE, initialized: bool = True, **options: Any) -> ServerSession:
+    """A server after the handshake of a legacy client."""
+    session = server_session(**options)
+    tell(session, initialize(revision=revision, capabilities=client))
+    if initialized:
+        tell(session, note("notifications/initialized"))
+    said(session)
+    return session
+
+
+def client_session(*, capabilities: Any = ABLE, **options: Any) -> ClientSession:
+    chosen = {"revisions": options.pop("revisions")} if "revisions" in options else {}
+    profile = ClientProfile(info=types.Implementation("c", "1"), capabilities=types.ClientCapabilities(**capabilities), **chosen)
+    return ClientSession(profile, **options)
+
+
+def opened_client(revision: str = LATEST_MODERN, *, server: Any = EVERYTHING, **options: Any) -> ClientSession:
+    """A client after its opening; what it said meanwhile is gone."""
+    legacy = revision in LEGACY
+    session = client_session(skip_probe=legacy, **options)
+    session.open(now=0.0)
+    (opening,) = said(session)
+    if legacy:
+        result = {"protocolVersion": revision, "capabilities": server, "serverInfo": {"name": "s", "version": "1"}}
+    else:
+        result = {
+            "supportedVersions": [revision],
+            "capabilities": server,
+            "resultType": "complete",
+            "ttlMs": 0,
+            "cacheScope": "private",
+        }
+    tell(session, answer(opening["id"], **result))
+    said(session)
+    return session
+
+
+def tell(session: Any, *messages: Any, now: float = 0.0) -> list[Any]:
+    """Lets a session receive messages, and returns what happened."""
+    return session.receive(b"".join(encode(message) for message in messages), now=now)
+
+
+def said(session: Any) -> list[Any]:
+    """What the session has written since the last time, each line read."""
+    data = session.data_to_send()
+    assert not data or data.endswith(b"\n")
+    return [json.loads(line) for line in data.splitlines()]
+
+
+def asks(session: ServerSession, message: Any, *, now: float = 0.0) -> Call:
+    """Lets a server receive a request that comes out for a handler, and returns it."""
+    (event,) = tell(session, message, now=now)
+    return event.call
+
+
+def request(request_id: Any, method: str, **params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
+
+
+def modern(request_id: Any, method: str, *, can: Any = None, meta: Any = None, **params: Any) -> dict[str, Any]:
+    """A request that stands alone."""
+    carried = {VERSION: LATEST_MODERN, CAPABILITIES: {} if can is None else can, **(meta or {})}
+    return request(request_id, method, _meta=carried, **params)
+
+
+def note(method: str, **params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "method": method, **({"params": params} if params else {})}
+
+
+def cancelled(request_id: Any, **more: Any) -> dict[str, Any]:
+    return note("notifications/cancelled", requestId=request_id, **more)
+
+
+def answer(request_id: Any, **result: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": request_id, "result": result}
+
+
+def error(request_id: Any, code: int, message: str = "no", **more: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": message, **more}}
+
+
+def initialize(request_id: Any = 0, *, revision: str = LATEST_LEGACY, capabilities: Any = None) -> dict[str, Any]:
+    params = {
+        "protocolVersion": revision,
+        "capabilities": {} if capabilities is None else capabilities,
+        "clientInfo": {"name": "c", "version": "1"},
+    }
+    return request(request_id, "initialize", **params)
+
+
+def code(line: dict[str, Any]) -> int:
+    return line["error"]["code"]
+
+
+def call(request_id: Any = 1, *, revision: str = LATEST_MODERN, token: Any = None) -> Call:
+    """A call without a session."""
+    return Call(
+        request_id,
+        "tools/call",
+        types.CallToolParams("echo"),
+        dialect=dialect(revision),
+        capabilities=types.ClientCapabilities(),
+        progress_token=token,
+    )

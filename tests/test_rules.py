@@ -1,0 +1,101 @@
+"""Every rule that concerns a room which exists has a test that carries its id."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[1]
+
+
+def load_tool():
+    spec = importlib.util.spec_from_file_location("tools_rules", PROJECT / "tools" / "rules.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+tool = load_tool()
+
+
+def test_every_rule_of_a_room_that_exists_has_a_test():
+    rules = tool.read_table()
+    tests = tool.find_tests()
+    missing = {rule: rules.rooms[rule] for rule in rules.due() if rule not in tests}
+    assert missing == {}
+
+
+def test_no_test_carries_an_id_that_does_not_exist():
+    unknown = tool.find_tests().keys() - tool.read_table().rooms.keys()
+    assert unknown == set()
+
+
+def test_the_table_has_the_ids_of_the_page():
+    if not tool.PAGE.is_file():
+        pytest.skip("the page of the specification does not lie beside the project")
+    assert tool.differences(tool.read_table().rooms, tool.PAGE) == []
+
+
+def test_each_section_counts_from_one_without_a_gap():
+    sections: dict = {}
+    for rule in tool.read_table().rooms:
+        sections.setdefault(rule[:2], []).append(int(rule[3:]))
+    assert all(numbers == list(range(1, len(numbers) + 1)) for numbers in sections.values())
+    assert len(sections) == 31
+
+
+def test_differences_are_told_in_both_directions(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("| FR-01 | MUST | ...\n| FR-02 | MUST | see JR-01 ...\n", encoding="utf-8")
+    assert tool.differences(["FR-01", "FR-03"], page) == [
+        "FR-02 is on the page and not in the table",
+        "FR-03 is in the table and not on the page",
+    ]
+
+
+def test_ids_are_found_in_tests_and_in_conversations(tmp_path):
+    (tmp_path / "unit").mkdir()
+    (tmp_path / "conversations" / "server").mkdir(parents=True)
+    (tmp_path / "unit" / "test_one.py").write_text('"""FR-01, FR-02."""\n# FR-01, CON-09', encoding="utf-8")
+    (tmp_path / "conversations" / "server" / "ping.txt").write_text("# PI-01 FR-01", encoding="utf-8")
+    (tmp_path / "notes.txt").write_text("FR-03", encoding="utf-8")
+    assert tool.find_tests(tmp_path) == {
+        "FR-01": ["conversations/server/ping.txt", "unit/test_one.py"],
+        "FR-02": ["unit/test_one.py"],
+        "PI-01": ["conversations/server/ping.txt"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("row", "complaint"),
+    [('JR-01 = ["wire"]', "not an id of section FR"), ('FR-01 = ["attic"]', "the rooms are"), ("FR-01 = []", "the rooms are")],
+)
+def test_a_slip_in_the_table_is_found(tmp_path, row, complaint):
+    table = tmp_path / "rules.toml"
+    table.write_text(f'built = ["wire"]\nlater = ["server"]\n[rules.FR]\n{row}\n', encoding="utf-8")
+    with pytest.raises(ValueError, match=complaint):
+        tool.read_table(table)
+
+
+def test_what_is_due_depends_on_the_room():
+    rules = tool.Rules({"FR-01": ["wire"], "FR-02": ["server"], "FR-03": ["wire", "server"]}, ["wire"], ["server"])
+    assert rules.due() == ["FR-01", "FR-03"]
+    assert rules.due("server") == ["FR-02", "FR-03"]
+    assert rules.due(later_too=True) == ["FR-01", "FR-02", "FR-03"]
+
+
+def test_the_tool_lists_and_its_exit_code_tells_whether_something_is_missing(capsys):
+    missing = [rule for rule in tool.read_table().due("wire") if rule not in tool.find_tests()]
+    assert tool.main(["--room", "wire"]) == bool(missing)
+    assert "test_wire.py" in capsys.readouterr().out
+    assert tool.main(["--room", "none-yet", "--missing"]) == 1
+    assert "TX-01  none-yet" in capsys.readouterr().out
+
+
+def test_the_tool_compares_with_a_page(tmp_path, capsys):
+    page = tmp_path / "page.md"
+    page.write_text("| FR-99 | MUST |", encoding="utf-8")
+    assert tool.main(["--room", "wire", "--missing", "--against", str(page)]) == 1
+    assert "FR-99 is on the page and not in the table" in capsys.readouterr().err
