@@ -34,10 +34,20 @@ def paint(text: str, colour: str) -> str:
     return f"\x1b[{colour}m{text}\x1b[0m" if COLOURED else text
 
 
-def show(arrow: str, data: bytes, colour: str) -> None:
-    """Print the lines of one direction as they are on the wire."""
-    for line in data.decode().splitlines():
-        print(paint(f"  {arrow} {line}", colour))
+class Screen:
+    """Prints the lines of one direction as they are on the wire, each when it is whole."""
+
+    def __init__(self, arrow: str, colour: str) -> None:
+        self._arrow = arrow
+        self._colour = colour
+        self._rest = b""
+
+    def show(self, data: bytes) -> None:
+        """Print the lines that these bytes complete."""
+        # Cut as bytes: a text would be cut at U+2028 too, and half a character cannot be decoded.
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            print(paint(f"  {self._arrow} {line.decode(errors='replace')}", self._colour))
 
 
 class Conversation:
@@ -46,12 +56,14 @@ class Conversation:
     def __init__(self, session: ClientSession, channel: Channel) -> None:
         self._session = session
         self._channel = channel
+        self._sent = Screen("client >", CYAN)
+        self._received = Screen("server <", GREEN)
 
     async def until(self, *kinds: type[Any]) -> Any:
         """Send what is to be sent and read until one of these events happens."""
         while True:
             data = self._session.data_to_send()
-            show("client >", data, CYAN)
+            self._sent.show(data)
             self._channel.write(data)
             await self._channel.drain()
             deadline = self._session.next_deadline()
@@ -61,7 +73,7 @@ class Conversation:
             except TimeoutError:
                 events = self._session.tick(now=time.monotonic())
             else:
-                show("server <", chunk, GREEN)
+                self._received.show(chunk)
                 now = time.monotonic()
                 events = self._session.receive(chunk, now=now) if chunk else self._session.receive_eof(now=now)
             for event in events:
@@ -97,13 +109,19 @@ async def show_conversation(command: Sequence[str], revisions: Sequence[str]) ->
     """Launch the server, talk, close its input, and wait for it to leave by itself."""
     from_server, servers_output = os.pipe()
     servers_input, to_server = os.pipe()
-    child = await asyncio.to_thread(subprocess.Popen, command, stdin=servers_input, stdout=servers_output)
-    os.close(servers_input)
-    os.close(servers_output)
+    channel = PipeChannel(from_server, to_server)
+    try:
+        child = await asyncio.to_thread(subprocess.Popen, command, stdin=servers_input, stdout=servers_output)
+    except OSError:
+        await channel.close()
+        raise
+    finally:
+        os.close(servers_input)
+        os.close(servers_output)
     profile = ClientProfile(info=Implementation("demo", "1.0"), revisions=revisions)
     session = ClientSession(profile, timeouts=Timeouts(probe=3, connect=20, request=20))
     try:
-        async with PipeChannel(from_server, to_server) as channel:
+        async with channel:
             await Conversation(session, channel).talk()
             await channel.close_write()
             print(paint(f"    closed its input; exit code {await asyncio.to_thread(child.wait, 10)}", DIM))
