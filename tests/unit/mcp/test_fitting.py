@@ -419,7 +419,7 @@ def test_implementations_lose_what_a_revision_does_not_know():
     assert D2503.fit(rich) == t.Implementation("n", "1")
     assert D2506.fit(rich) == t.Implementation("n", "1", "T")
     assert D2511.fit(rich) is rich
-    initialize = t.InitializeParams("2024-11-05", t.ClientCapabilities(), rich)
+    initialize = t.InitializeParams(protocol_version="2024-11-05", client_info=rich)
     assert D2411.fit(initialize).client_info == t.Implementation("n", "1")
 
 
