@@ -20,6 +20,7 @@ __all__ = [
     "InternalError",
     "InvalidParams",
     "InvalidRequest",
+    "ListenFailed",
     "LocalProtocolError",
     "McpError",
     "MethodNotFound",
@@ -29,6 +30,7 @@ __all__ = [
     "RequestCancelled",
     "RequestId",
     "RequestTimedOut",
+    "ToolError",
     "TwopipesError",
     "UnsupportedRevision",
     "UrlsRequired",
@@ -83,6 +85,14 @@ class RemoteProtocolError(TwopipesError):
 
     def __str__(self) -> str:
         return f"{self.what}: {self.excerpt!r}" if self.excerpt else self.what
+
+
+class ToolError(TwopipesError):
+    """A tool failed in a way that the model should know: its message becomes the tool's answer, marked as an error (TL-05)."""
+
+
+class ListenFailed(TwopipesError, OSError):
+    """A socket cannot be listened on: the address is taken, out of reach, or held by something that is no socket."""
 
 
 class ChannelClosed(TwopipesError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-__all__ = ["Limits", "QuestionPolicy", "Timeouts"]
+__all__ = ["Limits", "QuestionPolicy", "ServerSettings", "Timeouts"]
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -51,5 +51,23 @@ class QuestionPolicy(Struct, frozen=True, kw_only=True):
     max_waiting: int = 256
     # Seconds for which a sealed requestState is good (MR-16).
     state_lifetime: float = 3600.0
-    # Questions that one call may ask, over all its rounds: a bound on loops, not on dialogues (SA-12).
-    max_rounds: int = 64
+    # How often one call may ask, over all its rounds. Off: a dialogue ends when its author says so. Set it where a model, not a
+    # person, decides whether to go on (SA-12).
+    max_rounds: int | None = None
+
+
+class ServerSettings(Struct, frozen=True, kw_only=True):
+    """How a server works and how it ends."""
+
+    # Handlers that work at once. Those that wait for the client do not count.
+    max_running: int = 256
+    # Threads for functions that block. A tool that sleeps costs one of them and delays nobody else.
+    max_threads: int = 64
+    # Seconds for what is in flight when the input ends.
+    drain: float = 5.0
+    # The same after SIGINT or SIGTERM: a host that sends one does not wait long.
+    drain_on_signal: float = 1.0
+    # End when the process that launched us dies, even if somebody else still holds the pipe.
+    watch_parent: bool = True
+    # Seconds after which a coroutine that blocks the event loop is named on stderr; None to look away.
+    blocked_after: float | None = 1.0

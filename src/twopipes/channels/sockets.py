@@ -18,7 +18,7 @@ from twopipes.channels.base import HIGH_WATER, LOW_WATER, Channel
 from twopipes.channels.listener import Listener
 from twopipes.channels.socket_channel import SocketChannel
 from twopipes.channels.unix_path import bind_privately
-from twopipes.errors import ChannelBroken, LocalProtocolError
+from twopipes.errors import ChannelBroken, ListenFailed, LocalProtocolError
 
 __all__ = ["Listener", "SocketChannel", "connect_tcp", "connect_unix", "listen_tcp", "listen_unix"]
 
@@ -114,7 +114,7 @@ async def listen_unix(
             of the event loop gets it.
 
     Raises:
-        ChannelBroken: A server is listening there, something else is in the way, or the folder cannot be written to.
+        ListenFailed: A server is listening there, something else is in the way, or the folder cannot be written to.
         LocalProtocolError: The path is too long for a Unix socket.
     """
     # Absolute, since closing must find it again after a chdir; but no link is followed.
@@ -125,9 +125,9 @@ async def listen_unix(
         placed = bind_privately(sock, place, backlog=BACKLOG)
     except OSError as error:
         sock.close()
-        if isinstance(error, ChannelBroken):
+        if isinstance(error, ListenFailed):
             raise
-        raise ChannelBroken(f"cannot listen on unix:{place}: {error.strerror or error}") from error
+        raise ListenFailed(f"cannot listen on unix:{place}: {error.strerror or error}") from error
     return Listener(sock, f"unix:{place}", on_connect, on_error=on_error, placed=placed)
 
 
@@ -152,7 +152,8 @@ async def listen_tcp(
         on_error: As for :func:`listen_unix`.
 
     Raises:
-        ChannelBroken: The name is unknown or the port is taken.
+        ListenFailed: The port is taken.
+        ChannelBroken: The name is unknown.
         LocalProtocolError: There is no such port.
     """
     family, wanted = (await _resolve_tcp(host, port))[0]
@@ -168,7 +169,7 @@ async def listen_tcp(
         sock.listen(BACKLOG)
     except OSError as error:
         sock.close()
-        raise ChannelBroken(f"cannot listen on tcp {host}:{port}: {error.strerror or error}") from error
+        raise ListenFailed(f"cannot listen on tcp {host}:{port}: {error.strerror or error}") from error
     bound = sock.getsockname()
     return Listener(sock, f"tcp {_name_address(bound)}", on_connect, on_error=on_error, port=bound[1])
 

@@ -16,7 +16,7 @@ import stat
 from pathlib import Path
 from typing import NamedTuple
 
-from twopipes.errors import ChannelBroken
+from twopipes.errors import ListenFailed
 
 __all__ = ["Placed", "bind_privately"]
 
@@ -46,7 +46,7 @@ def bind_privately(sock: socket.socket, path: str, *, backlog: int) -> Placed:
     """Bind ``sock`` so that it appears at ``path``, listening, with mode 0600.
 
     Raises:
-        ChannelBroken: A live socket or another file is at that path.
+        ListenFailed: A live socket or another file is at that path.
         OSError: The folder does not exist or cannot be written to.
     """
     place = Path(path)
@@ -67,7 +67,7 @@ def bind_privately(sock: socket.socket, path: str, *, backlog: int) -> Placed:
                 _set_dead_socket_aside(place, aside)
             else:
                 return Placed(place, made.st_dev, made.st_ino)
-        raise ChannelBroken(f"cannot listen on unix:{place}: several servers are being started on that path")
+        raise ListenFailed(f"cannot listen on unix:{place}: several servers are being started on that path")
     finally:
         for leftover in (inside, aside):
             leftover.unlink(missing_ok=True)
@@ -81,11 +81,11 @@ def _set_dead_socket_aside(place: Path, aside: Path) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(found.st_mode):
-        raise ChannelBroken(
+        raise ListenFailed(
             f"cannot listen on unix:{place}: there is a file that is not a socket. Remove it yourself, or choose another path"
         )
     if _is_live(place):
-        raise ChannelBroken(f"cannot listen on unix:{place}: a server is listening there already. Stop it, or choose another path")
+        raise ListenFailed(f"cannot listen on unix:{place}: a server is listening there already. Stop it, or choose another path")
     # Moving, then looking at what was moved, is what makes this safe: of several servers that found the same dead socket, one
     # moves it, and a later one that moved the new, live socket of the first can see so and put it back.
     try:
@@ -95,7 +95,7 @@ def _set_dead_socket_aside(place: Path, aside: Path) -> None:
     moved = aside.lstat()
     if (moved.st_dev, moved.st_ino) != (found.st_dev, found.st_ino):
         os.link(aside, place)
-        raise ChannelBroken(f"cannot listen on unix:{place}: another server has just been started there")
+        raise ListenFailed(f"cannot listen on unix:{place}: another server has just been started there")
 
 
 def _is_live(place: Path) -> bool:

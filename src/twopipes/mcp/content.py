@@ -39,14 +39,23 @@ class Icon(Model, frozen=True):
     theme: str | None = None
 
 
-class TextContent(MetaModel, frozen=True, tag="text"):
+class Block(MetaModel, frozen=True):
+    """The root of all blocks."""
+
+    @property
+    def type(self) -> str:
+        """What kind of block this is, in the word of the wire."""
+        return str(self.__struct_config__.tag)
+
+
+class TextContent(Block, frozen=True, tag="text"):
     """A block of plain text."""
 
     text: str
     annotations: Annotations | None = None
 
 
-class ImageContent(MetaModel, frozen=True, tag="image"):
+class ImageContent(Block, frozen=True, tag="image"):
     """A picture; ``data`` is base64 (CT-03)."""
 
     data: str
@@ -54,7 +63,7 @@ class ImageContent(MetaModel, frozen=True, tag="image"):
     annotations: Annotations | None = None
 
 
-class AudioContent(MetaModel, frozen=True, tag="audio"):
+class AudioContent(Block, frozen=True, tag="audio"):
     """A sound; ``data`` is base64 (CT-03). From 2025-03-26 on; an older peer gets an embedded resource (CT-02)."""
 
     data: str
@@ -62,7 +71,7 @@ class AudioContent(MetaModel, frozen=True, tag="audio"):
     annotations: Annotations | None = None
 
 
-class ResourceLink(MetaModel, frozen=True, tag="resource_link"):
+class ResourceLink(Block, frozen=True, tag="resource_link"):
     """A resource that can be read, named but not included. From 2025-06-18 on; an older peer gets text (CT-02)."""
 
     uri: str
@@ -92,14 +101,14 @@ class ResourceContents(MetaModel, frozen=True):
             raise ValueError("Resource contents need `text` or `blob`")
 
 
-class EmbeddedResource(MetaModel, frozen=True, tag="resource"):
+class EmbeddedResource(Block, frozen=True, tag="resource"):
     """A resource included in the message."""
 
     resource: ResourceContents
     annotations: Annotations | None = None
 
 
-class ToolUseContent(MetaModel, frozen=True, tag="tool_use"):
+class ToolUseContent(Block, frozen=True, tag="tool_use"):
     """The model wants a tool to be called. In sampling, from 2025-11-25 on."""
 
     id: str
@@ -107,7 +116,7 @@ class ToolUseContent(MetaModel, frozen=True, tag="tool_use"):
     input: dict[str, Any]
 
 
-class ToolResultContent(MetaModel, frozen=True, tag="tool_result"):
+class ToolResultContent(Block, frozen=True, tag="tool_result"):
     """What the tool gave that a :class:`ToolUseContent` asked for. In sampling, from 2025-11-25 on.
 
     Attributes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, cast
 
 from msgspec import UNSET, UnsetType
 
@@ -98,7 +98,8 @@ class Session(ABC):
 
     def next_deadline(self) -> float | None:
         """When to call :meth:`tick` at the latest; ``None`` if nothing is pending."""
-        return self.outgoing.next_deadline()
+        # What a call of the driver brought about is told by the next tick, so that one is due at once.
+        return 0.0 if self._events else self.outgoing.next_deadline()
 
     # What goes out
 
@@ -121,9 +122,11 @@ class Session(ABC):
             return False
         try:
             line = jsonrpc.encode(Response(call.id, self._finish(call, result)))
-        except LocalProtocolError:
+        except Exception as error:
             self._emit_error(call, InternalError("the result cannot be written as JSON"))
-            raise
+            if isinstance(error, LocalProtocolError):
+                raise
+            raise LocalProtocolError(f"the result of {call.method} cannot be written: {error}") from error
         self._emit(line, call.batch)
         return True
 
@@ -200,14 +203,13 @@ class Session(ABC):
                 self._on_notification(message, now)
             case Response() | ErrorResponse():
                 self._read_answer(message, now)
-            case LineRejected():
+            case _:
                 self._reject(message, now, batch)
 
     def _read_answer(self, answer: Response | ErrorResponse, now: float) -> None:
         request_id = answer.id
-        if request_id is UNSET or request_id is None:
-            if isinstance(answer, ErrorResponse):
-                self._events.append(PeerComplained(_plain_error(answer.error)))
+        if request_id is UNSET or request_id is None:  # only an error may come without one
+            self._events.append(PeerComplained(_plain_error(cast("ErrorResponse", answer).error)))
             return
         # FR-14: matched by id alone. JR-19, CA-06: whatever is not waited for (any more) is dropped.
         asked = self.outgoing.settle(request_id)
@@ -248,6 +250,23 @@ class Session(ABC):
 
     def _emit_error(self, call: Call, error: BaseException) -> None:
         self._emit(jsonrpc.encode(ErrorResponse(call.id, call.dialect.write_error(error))), call.batch)
+
+    def _book(
+        self,
+        method: str,
+        params: Any = None,
+        *,
+        now: float,
+        idle: float | None = None,
+        total: float | None = None,
+        context: Any = None,
+    ) -> Asked:
+        """Books a request of this side, unless the stream has ended: then nobody would ever answer it."""
+        asked = self.outgoing.open(method, params, now=now, idle=idle, total=total, context=context)
+        if self._ended:
+            self.outgoing.settle(asked.id)
+            raise ConnectionLost(method, asked.id)
+        return asked
 
     def _notify(self, method: str, params: Any = UNSET) -> None:
         self._emit(jsonrpc.encode(Notification(method, params)))

@@ -8,7 +8,7 @@ from typing import cast
 from msgspec import ValidationError, convert
 
 from twopipes import jsonrpc
-from twopipes.errors import LocalProtocolError, McpError, OpeningFailed, RemoteProtocolError, UnsupportedRevision
+from twopipes.errors import CapabilityMissing, LocalProtocolError, McpError, OpeningFailed, RemoteProtocolError, UnsupportedRevision
 from twopipes.jsonrpc import ErrorResponse, Request, Response
 from twopipes.mcp.dialect import Dialect, dialect
 from twopipes.mcp.revisions import META_SERVER_INFO, is_modern
@@ -36,6 +36,10 @@ class ClientOpening(Session):
 
     def __init__(self, profile: ClientProfile, *, timeouts: Timeouts, limits: Limits, skip_probe: bool) -> None:
         super().__init__(limits=limits)
+        if skip_probe and profile.eras == "modern":
+            raise LocalProtocolError(
+                "without the probe there is only the handshake, and this client speaks no revision that has one"
+            )
         self.profile = profile
         self.timeouts = timeouts
         self.phase = ClientPhase.CLOSED
@@ -62,9 +66,16 @@ class ClientOpening(Session):
         return self._dialect if self.phase is ClientPhase.LEGACY else None
 
     def open(self, *, now: float) -> None:
-        """Sends the first request: the probe, or the handshake where there is nothing to find out (DE-01, LC-01)."""
+        """Sends the first request: the probe, or the handshake where there is nothing to find out (DE-01, LC-01).
+
+        Raises:
+            LocalProtocolError: It was opened before.
+            OpeningFailed: The server is gone already.
+        """
         if self.phase is not ClientPhase.CLOSED:
             raise LocalProtocolError(f"a connection is opened once; this one is: {self.phase.value}")
+        if self._ended:
+            raise OpeningFailed("the server left before the connection was opened")
         if self._eras == "legacy":
             self._send_initialize(now)
         else:
@@ -105,11 +116,13 @@ class ClientOpening(Session):
 
     def _on_opening_error(self, error: McpError, now: float) -> None:
         method = cast("Asked", self._opening).method
-        # CON-17: -32022 with a list is the one error that proves a modern server.
+        # CON-17: two errors prove a modern server, each by the data that only such a server sends.
         if isinstance(error, UnsupportedRevision) and method == "server/discover":
             self._offered = error.supported
             reply, version = versions_offered(error.supported, spoken=self._spoken_here())
             self._move(reply, "the server speaks none of our versions", now, version)
+        elif isinstance(error, CapabilityMissing) and method == "server/discover":
+            self._move(Reply.NEEDS_CAPABILITY, f"the server wants a client that can do more: {error}", now)
         else:
             self._move(Reply.REFUSED, f"the server answered {method} with an error: {error}", now)
 

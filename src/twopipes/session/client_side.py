@@ -118,11 +118,12 @@ class ClientSession(ClientOpening):
 
         Raises:
             LocalProtocolError: The connection is not open, or the method does not exist in its revision.
+            ConnectionLost: The server is gone already; nothing was sent.
         """
         spoken = self.dialect
         if method in _KNOWN_METHODS and not spoken.serves(method):
             raise LocalProtocolError(f"{method} does not exist in revision {spoken.revision}")  # PI-04, LG-09, RS-05
-        asked = self.outgoing.open(
+        asked = self._book(
             method,
             params,
             now=now,
@@ -130,9 +131,11 @@ class ClientSession(ClientOpening):
             total=self.timeouts.total if total is UNSET else cast("float | None", total),
             context=context,
         )
+        asked.log_level = log_level
+        asked.extra_meta = extra_meta
         try:
-            line = self._request_line(asked, params, log_level, extra_meta)
-        except TwopipesError:
+            line = self._request_line(asked, params)
+        except BaseException:
             self.outgoing.settle(asked.id)
             raise
         self._emit(line)
@@ -166,7 +169,16 @@ class ClientSession(ClientOpening):
                 **({} if given is None else {"inputResponses": given}),
                 **({} if asking.request_state is None else {"requestState": asking.request_state}),
             }
-        again = self.request(asked.method, params, now=now, idle=asked.idle, total=asked.total, context=asked.context)
+        again = self.request(
+            asked.method,
+            params,
+            now=now,
+            idle=asked.idle,
+            total=asked.total,
+            log_level=asked.log_level,
+            extra_meta=asked.extra_meta,
+            context=asked.context,
+        )
         again.round = asked.round + 1
         return again
 
@@ -193,21 +205,15 @@ class ClientSession(ClientOpening):
             raise LocalProtocolError(f"a client of revision {spoken.revision} does not send {method}")
         self._notify(method, UNSET if params is None else spoken.fit(params))
 
-    def _request_line(
-        self,
-        asked: Asked,
-        params: Params | Mapping[str, Any] | None,
-        log_level: LoggingLevel | None,
-        extra_meta: Mapping[str, Any] | None,
-    ) -> bytes:
+    def _request_line(self, asked: Asked, params: Params | Mapping[str, Any] | None) -> bytes:
         spoken = self.dialect
         meta = spoken.request_meta(
             client_info=self.profile.info,
             capabilities=self.profile.capabilities,
             # PR-07: a listen has no progress. PR-01: the id is unique among the open ones, and so is a token that equals it.
             progress_token=None if asked.method == _LISTEN else asked.id,
-            log_level=log_level,
-            extra=extra_meta,
+            log_level=asked.log_level,
+            extra=asked.extra_meta,
         )
         if isinstance(params, Params):
             sent: Any = structs.replace(spoken.fit(params), meta={**(params.meta or {}), **(meta or {})} or None)
@@ -291,7 +297,7 @@ class ClientSession(ClientOpening):
             self._events.append(ListenNotified(asked, method, params))
 
     def _on_cancelled(self, params: CancelledParams) -> None:
-        if self.phase is ClientPhase.LEGACY:
+        if self.phase in {ClientPhase.LEGACY, ClientPhase.INITIALIZING}:
             call = self._cancelled_call(params)
             if call is not None:
                 self._events.append(CallCancelled(call, params.reason))

@@ -133,6 +133,7 @@ class Reply(enum.Enum):
     NO_COMMON_VERSION = "a version list without a date we speak"
     INITIALIZED = "an initialize result with a version we speak"
     STRANGE_VERSION = "an initialize result with a version we do not speak"
+    NEEDS_CAPABILITY = "error -32021: a modern server that wants more of us"
     REFUSED = "any other error"
     UNUSABLE = "a result that makes no sense"
     SILENCE = "nothing within the limit"
@@ -144,6 +145,7 @@ CLIENT_MOVES: dict[tuple[ClientPhase, Reply], ClientPhase] = {
     (ClientPhase.PROBING, Reply.OTHER_VERSION): ClientPhase.RETRYING,  # DE-03, VN-05
     (ClientPhase.PROBING, Reply.LEGACY_VERSIONS): ClientPhase.INITIALIZING,  # DE-15
     (ClientPhase.PROBING, Reply.NO_COMMON_VERSION): ClientPhase.FAILED,  # a modern server, proved by its list
+    (ClientPhase.PROBING, Reply.NEEDS_CAPABILITY): ClientPhase.FAILED,  # CON-17: a modern server, proved by its error
     (ClientPhase.PROBING, Reply.REFUSED): ClientPhase.INITIALIZING,  # DE-04, DE-05: whatever the code
     (ClientPhase.PROBING, Reply.UNUSABLE): ClientPhase.INITIALIZING,  # DE-04
     (ClientPhase.PROBING, Reply.SILENCE): ClientPhase.INITIALIZING,  # DE-04
@@ -152,6 +154,7 @@ CLIENT_MOVES: dict[tuple[ClientPhase, Reply], ClientPhase] = {
     (ClientPhase.RETRYING, Reply.OTHER_VERSION): ClientPhase.FAILED,  # VN-05: one retry, no loop
     (ClientPhase.RETRYING, Reply.LEGACY_VERSIONS): ClientPhase.INITIALIZING,
     (ClientPhase.RETRYING, Reply.NO_COMMON_VERSION): ClientPhase.FAILED,
+    (ClientPhase.RETRYING, Reply.NEEDS_CAPABILITY): ClientPhase.FAILED,
     (ClientPhase.RETRYING, Reply.REFUSED): ClientPhase.FAILED,  # DE-03: the server proved to be modern
     (ClientPhase.RETRYING, Reply.UNUSABLE): ClientPhase.FAILED,
     (ClientPhase.RETRYING, Reply.SILENCE): ClientPhase.FAILED,

@@ -17,9 +17,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from msgspec import Raw, Struct, structs
+from msgspec import UNSET, Raw, Struct, structs
 
+from twopipes import jsonrpc
 from twopipes.errors import CapabilityMissing, InvalidParams, LocalProtocolError, RemoteProtocolError
+from twopipes.jsonrpc import Request
 from twopipes.mcp.dialect import Dialect
 from twopipes.mcp.revisions import MAY_ASK_BACK
 from twopipes.mcp.types import (
@@ -118,7 +120,7 @@ class Questions(ABC):
                 known[key] = read_answer(call.dialect, given)
         if len(known) == len(questions):
             return known
-        if call.rounds >= self._policy.max_rounds:
+        if self._policy.max_rounds is not None and call.rounds >= self._policy.max_rounds:
             raise LocalProtocolError(f"{call.method} has asked {call.rounds} times; the limit is {self._policy.max_rounds}")
         call.rounds += 1
         self._put(call, questions, known, now)
@@ -164,30 +166,40 @@ class RequestQuestions(Questions):
     Args:
         policy: How long to wait.
         outgoing: Where the requests are booked.
-        send: Sends a booked request in a dialect.
+        send: Sends a booked request, which has been encoded.
     """
 
-    def __init__(self, policy: QuestionPolicy, outgoing: Outgoing, send: Callable[[Asked, Params | None, Dialect], None]) -> None:
+    def __init__(self, policy: QuestionPolicy, outgoing: Outgoing, send: Callable[[Asked, bytes], None]) -> None:
         super().__init__(policy)
         self._outgoing = outgoing
         self._send = send
-        self._groups: dict[int, _Group] = {}
+        # By call, because a handler may ask several things side by side.
+        self._groups: dict[Call, list[_Group]] = {}
+
+    def __len__(self) -> int:
+        return len(self._groups)
 
     def _exists(self, dialect: Dialect, method: str) -> bool:
         return dialect.asks(method)
 
     def _put(self, call: Call, questions: Mapping[str, InputRequest], known: dict[str, Any], now: float) -> None:
         group = _Group(call, dict(known))
-        self._groups[id(call)] = group
-        for key, question in questions.items():
-            if key in known:
-                continue
-            params = question.params
-            if isinstance(question, ElicitRequest) and _lacks_an_id(question, call.dialect):
-                params = structs.replace(question.params, elicitation_id=secrets.token_urlsafe(16))  # EL-10
-            asked = self._outgoing.open(method_of(question), question, now=now, idle=self._policy.wait, context=(group, key))
-            group.missing[asked.id] = asked
-            self._send(asked, params, call.dialect)
+        lines: list[bytes] = []
+        try:
+            for key, question in questions.items():
+                if key in known:
+                    continue
+                asked = self._outgoing.open(method_of(question), question, now=now, idle=self._policy.wait, context=(group, key))
+                group.missing[asked.id] = asked
+                lines.append(_question_line(asked, question, call.dialect))
+        except BaseException:
+            # One of them cannot be asked: then none is, and nothing stays behind that nobody will answer.
+            for asked in group.missing.values():
+                self._outgoing.settle(asked.id)
+            raise
+        self._groups.setdefault(call, []).append(group)
+        for asked, line in zip(group.missing.values(), lines, strict=True):
+            self._send(asked, line)
 
     def answered(self, asked: Asked, answer: Any) -> tuple[Call, dict[str, Any]] | None:
         """Takes an answer, or the error that came instead. Returns the call and all its answers once none is missing."""
@@ -197,15 +209,25 @@ class RequestQuestions(Questions):
         group.missing.pop(asked.id, None)
         if group.missing:
             return None
-        del self._groups[id(group.call)]
+        groups = self._groups[group.call]
+        groups.remove(group)
+        if not groups:
+            del self._groups[group.call]
         return group.call, group.answers
 
     def withdraw(self, call: Call) -> list[Asked]:
         """The call is over: takes its open questions out of the ledger and returns them, to be cancelled (CA-02)."""
-        group = self._groups.pop(id(call), None)
-        if group is None:
-            return []
-        return [asked for asked in group.missing.values() if self._outgoing.settle(asked.id) is not None]
+        open_questions = [asked for group in self._groups.pop(call, ()) for asked in group.missing.values()]
+        for asked in open_questions:
+            self._outgoing.settle(asked.id)
+        return open_questions
+
+
+def _question_line(asked: Asked, question: InputRequest, dialect: Dialect) -> bytes:
+    params: Params | None = question.params
+    if isinstance(question, ElicitRequest) and _lacks_an_id(question, dialect):
+        params = structs.replace(question.params, elicitation_id=secrets.token_urlsafe(16))  # EL-10
+    return jsonrpc.encode(Request(asked.id, asked.method, UNSET if params is None else dialect.fit(params)))
 
 
 def _lacks_an_id(question: ElicitRequest, dialect: Dialect) -> bool:
@@ -351,4 +373,7 @@ class RoundQuestions(Questions):
         return abandoned
 
     def _binding(self, call: Call) -> bytes:
-        return binding_of(call.method, call.params, principal=self._principal)
+        try:
+            return binding_of(call.method, call.params, principal=self._principal)
+        except (RecursionError, LocalProtocolError):  # read at first sight, but too deep to be taken apart
+            raise InvalidParams(f"the params of {call.method} are nested too deeply") from None

@@ -7,6 +7,7 @@ nothing: that is how late answers, answers to nobody and races between a cancel 
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
@@ -16,7 +17,7 @@ from twopipes.mcp.dialect import Dialect
 from twopipes.mcp.revisions import META_PROGRESS_TOKEN
 from twopipes.mcp.types import ClientCapabilities, Implementation, LoggingLevel
 
-__all__ = ["Asked", "Call", "Incoming", "Outgoing", "progress_token"]
+__all__ = ["Asked", "Call", "Incoming", "Outgoing", "is_number", "progress_token"]
 
 Limit = Literal["idle", "total"]
 
@@ -33,10 +34,24 @@ class Asked:
         total: Seconds it survives whatever happens (TO-03). ``None`` for no limit.
         cancellable: Whether giving it up is told to the peer. An ``initialize`` never is (LC-12).
         round: How many times the peer has asked back for input before this attempt.
+        log_level: The least level of log messages that was asked for with it; a retry asks for the same.
+        extra_meta: The caller's own keys of ``_meta``; a retry carries them again.
         context: The caller's own; nothing here reads it.
     """
 
-    __slots__ = ("cancellable", "context", "id", "idle", "method", "params", "round", "sent_at", "total")
+    __slots__ = (
+        "cancellable",
+        "context",
+        "extra_meta",
+        "id",
+        "idle",
+        "log_level",
+        "method",
+        "params",
+        "round",
+        "sent_at",
+        "total",
+    )
 
     def __init__(
         self,
@@ -58,6 +73,8 @@ class Asked:
         self.total = total
         self.cancellable = cancellable
         self.round = 0
+        self.log_level: LoggingLevel | None = None
+        self.extra_meta: Mapping[str, Any] | None = None
         self.context = context
 
     def __repr__(self) -> str:
@@ -230,8 +247,8 @@ class Call:
         return f"<Call {self.method} id={self.id!r} {self.dialect.revision}>"
 
     def rises_to(self, progress: float) -> bool:
-        """Whether this progress may be reported: only what is more than before (PR-03)."""
-        if self._progress is not None and progress <= self._progress:
+        """Whether this progress may be reported: only what is more than before (PR-03), and a number to JSON too."""
+        if not is_number(progress) or (self._progress is not None and progress <= self._progress):
             return False
         self._progress = progress
         return True
@@ -246,6 +263,11 @@ class Call:
         self.progress_token = retry.progress_token
         self.answers = retry.answers
         self._progress = None
+
+
+def is_number(value: float) -> bool:
+    """Whether JSON can say it. Not by ``math.isfinite``, which refuses whole numbers too large for a float."""
+    return -math.inf < value < math.inf
 
 
 def progress_token(meta: Mapping[str, Any]) -> RequestId | None:

@@ -7,6 +7,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from twopipes.errors import LocalProtocolError
+from twopipes.mcp.metakeys import is_extension_name
 from twopipes.mcp.revisions import ALL, is_modern
 from twopipes.mcp.types import ClientCapabilities, Implementation, ServerCapabilities
 from twopipes.session.eras import Eras, eras_of
@@ -14,8 +16,23 @@ from twopipes.session.eras import Eras, eras_of
 __all__ = ["ClientProfile", "ServerProfile"]
 
 
+def _check(revisions: Sequence[str], capabilities: ServerCapabilities | ClientCapabilities) -> None:
+    """Says what is wrong with a profile while its author looks on, and not when the first peer comes."""
+    unknown = [revision for revision in revisions if revision not in ALL]
+    if unknown or not revisions:
+        raise LocalProtocolError(f"a profile speaks some of {', '.join(ALL)}; not {', '.join(unknown) or 'none at all'}")
+    for name in capabilities.extensions or ():
+        if not is_extension_name(name):
+            raise LocalProtocolError(
+                f"{name!r} cannot be the name of an extension: it needs a prefix, as in com.example/name (CP-07)"
+            )
+
+
 class ServerProfile(Struct, frozen=True, kw_only=True):
     """What a server says about itself.
+
+    Raises:
+        LocalProtocolError: It speaks no revision, or one that there is not, or an extension has no proper name.
 
     Attributes:
         info: Its name and version.
@@ -35,6 +52,9 @@ class ServerProfile(Struct, frozen=True, kw_only=True):
     cache_scope: Literal["public", "private"] = "private"
     cancel_ended_listens: bool = True
 
+    def __post_init__(self) -> None:
+        _check(self.revisions, self.capabilities)
+
     @property
     def eras(self) -> Eras:
         """Which eras the revisions belong to."""
@@ -49,6 +69,9 @@ class ServerProfile(Struct, frozen=True, kw_only=True):
 class ClientProfile(Struct, frozen=True, kw_only=True):
     """What a client says about itself.
 
+    Raises:
+        LocalProtocolError: As for :class:`ServerProfile`.
+
     Attributes:
         info: Its name and version.
         capabilities: What it can do for a server.
@@ -58,6 +81,9 @@ class ClientProfile(Struct, frozen=True, kw_only=True):
     info: Implementation
     capabilities: ClientCapabilities = ClientCapabilities()
     revisions: Sequence[str] = ALL
+
+    def __post_init__(self) -> None:
+        _check(self.revisions, self.capabilities)
 
     @property
     def eras(self) -> Eras:

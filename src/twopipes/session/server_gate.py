@@ -10,7 +10,7 @@ from msgspec import UNSET, DecodeError, Raw, Struct, ValidationError, convert
 from msgspec.json import Decoder
 
 from twopipes import jsonrpc
-from twopipes.errors import InvalidParams, InvalidRequest, McpError, MethodNotFound, UnsupportedRevision
+from twopipes.errors import InvalidParams, InvalidRequest, McpError, MethodNotFound, RequestId, UnsupportedRevision
 from twopipes.jsonrpc import ErrorResponse, Request, Response
 from twopipes.mcp.dialect import Dialect, dialect
 from twopipes.mcp.revisions import (
@@ -105,7 +105,7 @@ class ServerGate(Session):
         self._client_capabilities = ClientCapabilities()
         self._client_info: Implementation | None = None
         # LC-06: what must wait for notifications/initialized.
-        self._held: list[bytes] = []
+        self._held: dict[RequestId, bytes] = {}
 
     @property
     def session_dialect(self) -> Dialect | None:
@@ -122,7 +122,8 @@ class ServerGate(Session):
         move = SERVER_MOVES[self._eras, self.phase, kind]
         spoken = self._session_dialect
         if move is Move.SERVE_MODERN or spoken is None:
-            spoken = dialect(LATEST_MODERN if kind is Kind.MODERN else LATEST_LEGACY)
+            modern = kind is Kind.MODERN or self._eras == "modern"
+            spoken = dialect(LATEST_MODERN if modern else LATEST_LEGACY)
         try:
             if request.id in self.incoming:
                 # An answer with that id would be taken for the answer to the open one, so this error has none.
@@ -158,6 +159,8 @@ class ServerGate(Session):
 
     def _modern_call(self, arrival: Arrival) -> Call:
         """Judges a modern request by what it carries, rung by rung (ER-17), and by nothing else (ST-01, VN-13)."""
+        if arrival.batch is not None:
+            raise InvalidRequest("a request that stands alone does not come in a batch")  # JR-15
         meta = arrival.meta
         version = meta.get(META_VERSION)
         declared = meta.get(META_CAPABILITIES)
@@ -185,7 +188,6 @@ class ServerGate(Session):
             client_info=_client_info(meta),
             log_level=cast("LoggingLevel | None", level),
             progress_token=progress_token(meta),
-            batch=arrival.batch,
         )
 
     def _legacy_call(self, arrival: Arrival, spoken: Dialect) -> Call:
@@ -221,7 +223,7 @@ class ServerGate(Session):
         # LC-08: echoed if spoken. LC-09, LC-16: else the newest, which is a result and not an error.
         revision = opening.protocol_version if opening.protocol_version in legacy else max(legacy)
         self._session_dialect = dialect(revision)
-        self._client_capabilities = opening.capabilities or ClientCapabilities()
+        self._client_capabilities = opening.capabilities
         self._client_info = opening.client_info
         self.phase = Phase.OPENING
         result = InitializeResult(
@@ -236,7 +238,7 @@ class ServerGate(Session):
         if self.phase is not Phase.OPENING or self._session_dialect is None or self._client_info is None:
             return
         self.phase = Phase.OPEN
-        self._out += self._held
+        self._out += self._held.values()
         self._held.clear()
         self._events.append(ServerOpened(self._session_dialect.revision, self._client_info, self._client_capabilities))
 

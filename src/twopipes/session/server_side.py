@@ -12,9 +12,9 @@ from typing import Any, cast
 from msgspec import UNSET
 
 from twopipes import jsonrpc
-from twopipes.errors import InvalidParams, LocalProtocolError, McpError, TwopipesError
+from twopipes.errors import ConnectionLost, InvalidParams, LocalProtocolError, McpError, TwopipesError
 from twopipes.jsonrpc import ErrorResponse, Notification, Request, Response
-from twopipes.mcp.dialect import Dialect, dialect
+from twopipes.mcp.dialect import dialect
 from twopipes.mcp.revisions import LATEST_LEGACY, LATEST_MODERN, MAY_ASK_BACK, META_SUBSCRIPTION_ID
 from twopipes.mcp.types import (
     LOGGING_LEVELS,
@@ -29,7 +29,6 @@ from twopipes.mcp.types import (
     ListenParams,
     LoggingLevel,
     LogParams,
-    Params,
     ProgressParams,
     ResourceUpdatedParams,
     Result,
@@ -48,7 +47,7 @@ from twopipes.session.events import (
     ProgressReceived,
 )
 from twopipes.session.inputs import RequestQuestions, RoundQuestions
-from twopipes.session.ledger import Asked, Call
+from twopipes.session.ledger import Asked, Call, is_number
 from twopipes.session.profiles import ServerProfile
 from twopipes.session.server_gate import ServerGate
 from twopipes.session.state_token import StateSealer
@@ -91,11 +90,25 @@ class ServerSession(ServerGate):
 
     # What the author's code says
 
+    def respond(self, call: Call, result: Result) -> bool:
+        """Answers a call, as any session does; questions that it left open are withdrawn."""
+        try:
+            return super().respond(call, result)
+        finally:
+            self._withdraw_questions(call, "the call that asked was answered")
+
+    def fail(self, call: Call, error: BaseException) -> bool:
+        """Answers a call with an error, as any session does; questions that it left open are withdrawn."""
+        failed = super().fail(call, error)
+        self._withdraw_questions(call, "the call that asked has failed")
+        return failed
+
     def report_progress(self, call: Call, progress: float, total: float | None = None, message: str | None = None) -> bool:
-        """Tells how far a call is. False, and nothing sent, if nobody asked, it did not rise or the call is over (PR-02 to PR-04)."""
+        """Tells how far a call is. False, and not sent, if nobody asked, it did not rise or the call is over (PR-02 to PR-04)."""
         if call.progress_token is None or not self.incoming.is_open(call) or not call.rises_to(progress):
             return False
-        params = ProgressParams(call.progress_token, progress, total, message)
+        finite_total = total if total is not None and is_number(total) else None
+        params = ProgressParams(call.progress_token, progress, finite_total, message)
         self._notify("notifications/progress", call.dialect.fit(params))
         return True
 
@@ -124,10 +137,13 @@ class ServerSession(ServerGate):
 
         Raises:
             CapabilityMissing: The client did not declare what this needs.
+            ConnectionLost: The client is gone, and nobody will answer.
             LocalProtocolError: The call is over, asks without end, or is of a method that may not ask.
         """
         if not self.incoming.is_open(call):
             raise LocalProtocolError(f"{call!r} is over; nothing can be asked on its behalf")
+        if self._ended:
+            raise ConnectionLost(call.method, call.id)
         # DE-16: requests only for legacy work, rounds only for modern work, whatever else runs on the connection.
         driver = self._rounds if call.dialect.modern else self._requests
         return driver.ask(call, questions, now=now)
@@ -137,10 +153,11 @@ class ServerSession(ServerGate):
 
         Raises:
             LocalProtocolError: There is no legacy session; a modern server sends no requests (FR-09).
+            ConnectionLost: The client is gone already.
         """
         if self._session_dialect is None:
             raise LocalProtocolError("there is no session to ping in; on the stateless wire a server sends no requests")
-        asked = self.outgoing.open("ping", now=now, idle=limit)
+        asked = self._book("ping", now=now, idle=limit)
         self._emit(jsonrpc.encode(Request(asked.id, "ping")))
         return asked
 
@@ -173,7 +190,7 @@ class ServerSession(ServerGate):
 
     def next_deadline(self) -> float | None:
         """When to call :meth:`tick` at the latest."""
-        deadlines = (self.outgoing.next_deadline(), self._rounds.next_deadline())
+        deadlines = (super().next_deadline(), self._rounds.next_deadline())
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def tick(self, *, now: float) -> list[Event]:
@@ -277,8 +294,7 @@ class ServerSession(ServerGate):
             return
         if self.subscriptions.end(call.id):
             return  # SU-11: silence from here on
-        for asked in self._requests.withdraw(call):
-            self._tell_cancelled(asked, "the call that asked was cancelled")
+        self._withdraw_questions(call, "the call that asked was cancelled")
         self._events.append(CallCancelled(call, params.reason))
 
     def _on_answer(self, asked: Asked, answer: Response | ErrorResponse, now: float) -> None:  # noqa: ARG002 - as in the base
@@ -324,10 +340,22 @@ class ServerSession(ServerGate):
             call.method, result, server_info=profile.info, ttl_ms=profile.ttl_ms, cache_scope=profile.cache_scope
         )
 
-    def _send_question(self, asked: Asked, params: Params | None, spoken: Dialect) -> None:
-        fitted = UNSET if params is None else spoken.fit(params)
-        line = jsonrpc.encode(Request(asked.id, asked.method, fitted))
-        (self._held if self.phase is Phase.OPENING else self._out).append(line)
+    def _send_question(self, asked: Asked, line: bytes) -> None:
+        if self.phase is Phase.OPENING:
+            self._held[asked.id] = line
+        else:
+            self._out.append(line)
+
+    def _withdraw_questions(self, call: Call, why: str) -> None:
+        if not self._requests:
+            return
+        for asked in self._requests.withdraw(call):
+            self._tell_cancelled(asked, why)
+
+    def _tell_cancelled(self, asked: Asked, reason: str | None) -> None:
+        # CA-02: a question that was held back (LC-06) was never asked, so it is not sent any more, and nobody is told.
+        if self._held.pop(asked.id, None) is None:
+            super()._tell_cancelled(asked, reason)
 
     def _tell_changes(self) -> None:
         for change in self._changes:

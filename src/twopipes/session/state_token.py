@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from twopipes.errors import InvalidParams, LocalProtocolError
+from twopipes.wire import encode_line
 
 __all__ = ["StateSealer", "binding_of"]
 
@@ -30,8 +31,11 @@ def binding_of(method: str, params: Any, *, principal: str = "") -> bytes:
 
     Members that differ between a request and its retry (``_meta``, ``inputResponses``, ``requestState``) are left out, and the
     order of members does not count.
+
+    Raises:
+        LocalProtocolError: The params cannot be written as JSON.
     """
-    members = msgspec.json.decode(msgspec.json.encode(params))
+    members = msgspec.json.decode(encode_line(params))
     for changing in ("_meta", "inputResponses", "requestState"):
         members.pop(changing, None)
     return hashlib.sha256(_encode_sorted([principal, method, members])).digest()
@@ -76,7 +80,10 @@ class StateSealer:
             raise InvalidParams("requestState does not belong to this request, or was changed")
         if int(deadline) <= now:
             raise InvalidParams("requestState has expired; start the request again without it")
-        return msgspec.json.decode(body, type=payload_type)
+        try:
+            return msgspec.json.decode(body, type=payload_type)
+        except msgspec.DecodeError:  # the key is shared with something that keeps other things in its states
+            raise InvalidParams("requestState is not one of this server's") from None
 
     def _mac(self, body: bytes, deadline: bytes, binding: bytes) -> bytes:
         # Lengths first: no two different triples may look the same once they are joined.

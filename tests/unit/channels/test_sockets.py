@@ -14,7 +14,7 @@ import pytest
 
 from twopipes.channels import listener as listening
 from twopipes.channels.sockets import connect_tcp, connect_unix, listen_tcp, listen_unix
-from twopipes.errors import ChannelBroken, LocalProtocolError
+from twopipes.errors import ChannelBroken, ListenFailed, LocalProtocolError
 from unit.channels.joined import blocked, nothing_left_behind, read_all, read_exactly, run, spin
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets and modes of files")
@@ -264,7 +264,7 @@ def test_a_socket_that_a_dead_server_left_is_replaced(path):
 def test_a_socket_that_a_live_server_listens_on_is_refused_and_left_alone(path):
     async def body():
         async with await listen_unix(path, echo):
-            with pytest.raises(ChannelBroken, match="a server is listening there already"):
+            with pytest.raises(ListenFailed, match="a server is listening there already"):
                 await listen_unix(path, never_called)
             async with await connect_unix(path) as channel:
                 channel.write(b"x")
@@ -276,7 +276,7 @@ def test_a_socket_that_a_live_server_listens_on_is_refused_and_left_alone(path):
 
 def test_a_file_that_is_no_socket_is_refused_and_left_alone(path):
     async def body():
-        with pytest.raises(ChannelBroken, match=r"not a socket. Remove it yourself, or choose another path"):
+        with pytest.raises(ListenFailed, match=r"not a socket. Remove it yourself, or choose another path"):
             await listen_unix(path, never_called)
 
     file = Path(path)
@@ -307,7 +307,7 @@ def test_of_two_servers_that_find_the_same_dead_socket_the_second_does_not_take_
         keep_inode_numbers_apart.bind("other")
         os.link(path, "kept")
         monkeypatch.setattr("twopipes.channels.unix_path._is_live", is_live)
-        with pytest.raises(ChannelBroken, match="another server has just been started there"):
+        with pytest.raises(ListenFailed, match="another server has just been started there"):
             await listen_unix(tmp_path / path, never_called)
         assert (tmp_path / path).lstat().st_ino == first[0][1]
         keep_inode_numbers_apart.close()
@@ -378,7 +378,7 @@ def test_a_name_that_does_not_exist_says_so(monkeypatch):
 def test_a_folder_that_does_not_exist_says_so(tmp_path, monkeypatch):
     async def body():
         monkeypatch.chdir(tmp_path)
-        with nothing_left_behind(), pytest.raises(ChannelBroken, match=r"cannot listen on unix:.*No such file or directory"):
+        with nothing_left_behind(), pytest.raises(ListenFailed, match=r"cannot listen on unix:.*No such file or directory"):
             await listen_unix("missing/wire.sock", never_called)
 
     run(body())
@@ -389,7 +389,7 @@ def test_tcp_is_bound_to_the_loopback_address_unless_told_otherwise():
         async with await listen_tcp(0, echo) as listener:
             assert listener._sock.getsockname()[0] == "127.0.0.1"
             assert listener.address == f"tcp 127.0.0.1:{listener.port}"
-            with pytest.raises(ChannelBroken, match=f"cannot listen on tcp 127.0.0.1:{listener.port}: Address already in use"):
+            with pytest.raises(ListenFailed, match=f"cannot listen on tcp 127.0.0.1:{listener.port}: Address already in use"):
                 await listen_tcp(listener.port, never_called)
 
     run(body())

@@ -419,3 +419,20 @@ def test_own_keys_obey_the_grammar(key, fault):
     """MT-01, MT-02."""
     with pytest.raises(LocalProtocolError, match=fault):
         NEW.request_meta(client_info=None, capabilities=t.ClientCapabilities(), extra={key: 1})
+
+
+def test_schema_keywords_that_nobody_here_knows_survive_to_the_reader_of_the_tool():
+    """TL-22."""
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "$defs": {"a": {"$anchor": "here", "type": "integer"}},
+        "properties": {"x": {"oneOf": [{"$ref": "#/$defs/a"}, {"const": None}], "x-vendor": {"deep": [1, 2.5]}}},
+        "if": {"required": ["x"]},
+        "then": {"unevaluatedProperties": False},
+    }
+    tool = {"name": "t", "inputSchema": schema, "outputSchema": schema}
+    for revision in ("2025-11-25", "2026-07-28"):
+        result = dialect(revision).read_result("tools/list", msgspec.json.encode({"tools": [tool]}))
+        assert result.tools[0].input_schema == schema
+        assert result.tools[0].output_schema == schema

@@ -1,0 +1,165 @@
+"""Who hears of which change, by itself; what is written is in test_server_side."""
+
+import pytest
+
+from sessions import EVERYTHING
+from twopipes.errors import InternalError
+from twopipes.mcp.types import ServerCapabilities, SubscriptionFilter
+from twopipes.session.subscriptions import Change, Subscriptions, honoured
+from twopipes.settings import Limits
+
+ALL = ServerCapabilities(**EVERYTHING)
+TOOLS = Change("tools")
+
+
+def bus(**limits):
+    return Subscriptions(limits=Limits(**limits))
+
+
+def watching(*uris):
+    return SubscriptionFilter(resource_subscriptions=list(uris))
+
+
+def test_only_what_is_asked_and_declared_is_honoured():
+    """SU-05, SU-06, SU-17."""
+    asked = SubscriptionFilter(
+        tools_list_changed=True, prompts_list_changed=True, resources_list_changed=False, resource_subscriptions=["a", "b", "a"]
+    )
+    assert honoured(asked, ALL) == SubscriptionFilter(
+        tools_list_changed=True, prompts_list_changed=True, resource_subscriptions=["a", "b"]
+    )
+    everything = SubscriptionFilter(
+        tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True, resource_subscriptions=["a"]
+    )
+    assert honoured(everything, ServerCapabilities()) == SubscriptionFilter()
+    assert honoured(everything, ServerCapabilities(tools={}, prompts={"listChanged": False}, resources={})) == SubscriptionFilter()
+    assert honoured(everything, ServerCapabilities(resources={"listChanged": True})) == SubscriptionFilter(
+        resources_list_changed=True
+    )
+    assert honoured(SubscriptionFilter(resource_subscriptions=[]), ALL) == SubscriptionFilter()
+
+
+def test_each_listen_hears_what_it_asked_for_in_the_order_they_were_opened():
+    """SU-05, SU-10."""
+    listens = bus()
+    listens.listen(7, SubscriptionFilter(tools_list_changed=True))
+    listens.listen("7", SubscriptionFilter(tools_list_changed=True, prompts_list_changed=True))
+    listens.listen(8, SubscriptionFilter(resources_list_changed=True))
+    assert listens.hearing(TOOLS) == [7, "7"]
+    assert listens.hearing(Change("prompts")) == ["7"]
+    assert listens.hearing(Change("resources")) == [8]
+    assert listens.hearing(Change("resource", "file:///a")) == []
+    assert list(listens) == [7, "7", 8]
+
+
+def test_an_ended_listen_hears_nothing_and_the_others_live_on():
+    """SU-10, SU-11."""
+    listens = bus()
+    for each in (1, 2):
+        listens.listen(each, SubscriptionFilter(tools_list_changed=True, resource_subscriptions=["file:///a"]))
+    assert listens.end(1)
+    assert not listens.end(1)
+    assert 1 not in listens
+    assert 2 in listens
+    assert listens.hearing(TOOLS) == [2]
+    assert listens.hearing(Change("resource", "file:///a")) == [2]
+    assert listens.end(2)
+    assert len(listens) == 0
+    assert listens.hearing(Change("resource", "file:///a")) == []
+    assert listens._watchers == {}
+    assert listens._watched == 0
+
+
+@pytest.mark.parametrize(
+    ("watched", "changed", "hears"),
+    [
+        ("file:///a/b", "file:///a/b", True),
+        ("file:///a", "file:///a/b", True),
+        ("file:///a/", "file:///a/b", True),
+        ("file:///a", "file:///a/b/c", True),
+        ("file:///a", "file:///a/", True),
+        ("file:///", "file:///a", True),
+        ("file:///a/b", "file:///a", False),
+        ("file:///a", "file:///ab", False),
+        ("file:///a/", "file:///a", False),
+        ("file:///a/b", "file:///a/c", False),
+        ("http://h", "http://h/x", True),
+        ("http:", "http://h/x", False),
+        ("http:/", "http://h/x", False),
+        ("plain", "plain/x", True),
+        ("plain", "plain", True),
+    ],
+)
+def test_whoever_watches_a_collection_hears_of_what_lies_in_it(watched, changed, hears):
+    """SU-09, RS-04."""
+    listens = bus()
+    listens.listen(1, watching(watched))
+    assert listens.hearing(Change("resource", changed)) == ([1] if hears else [])
+    listens.watch(watched)
+    assert listens.session_hears(Change("resource", changed), ALL) is hears
+
+
+def test_one_change_is_told_to_a_listen_once_however_often_it_fits():
+    listens = bus()
+    listens.listen(2, watching("file:///a", "file:///a/", "file:///a/b"))
+    listens.listen(1, watching("file:///a/b"))
+    assert listens.hearing(Change("resource", "file:///a/b")) == [2, 1]
+
+
+def test_the_session_hears_of_declared_lists_and_of_what_it_watches():
+    """RS-03, RS-04."""
+    session = bus()
+    assert session.session_hears(TOOLS, ALL)
+    assert not session.session_hears(TOOLS, ServerCapabilities(tools={}))
+    change = Change("resource", "file:///a")
+    assert not session.session_hears(change, ALL)
+    session.watch("file:///a")
+    session.watch("file:///a")
+    assert session.session_hears(change, ALL)
+    session.unwatch("file:///a")
+    session.unwatch("file:///a")
+    assert not session.session_hears(change, ALL)
+
+
+def test_listens_are_bounded():
+    """SU-18."""
+    listens = bus(max_listens=2)
+    listens.listen(1, SubscriptionFilter())
+    listens.listen(2, SubscriptionFilter())
+    with pytest.raises(InternalError, match="2 subscriptions"):
+        listens.listen(3, SubscriptionFilter())
+    listens.end(1)
+    listens.listen(3, SubscriptionFilter())
+
+
+def test_watched_resources_are_bounded_over_all_subscriptions():
+    """SU-18."""
+    listens = bus(max_watched=3)
+    listens.listen(1, watching("a", "b"))
+    listens.watch("c")
+    with pytest.raises(InternalError, match="limit is 3"):
+        listens.watch("d")
+    with pytest.raises(InternalError, match="limit is 3"):
+        listens.listen(2, watching("a"))
+    assert 2 not in listens
+    listens.end(1)
+    listens.watch("d")
+    listens.unwatch("c")
+    listens.listen(2, watching("a", "b"))
+
+
+def test_limits_can_be_switched_off():
+    listens = bus(max_listens=None, max_watched=None)
+    for number in range(2000):
+        listens.listen(number, watching(str(number)))
+    assert len(listens) == 2000
+
+
+def test_equal_changes_are_one():
+    assert {TOOLS, Change("tools"), Change("resource", "a"), Change("resource", "a")} == {TOOLS, Change("resource", "a")}
+    assert Change("prompts") != TOOLS
+    assert TOOLS != "tools"
+    assert repr(TOOLS) == "<Change tools>"
+    assert repr(Change("resource", "a")) == "<Change resource a>"
+    assert TOOLS.method == "notifications/tools/list_changed"
+    assert Change("resource", "a").method == "notifications/resources/updated"
