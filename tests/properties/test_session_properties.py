@@ -405,6 +405,7 @@ class Play:
         self.take(self.client.tick(now=self.now))
         for op in ("ask", "subscribe", "question", "server_pings"):  # whoever does not know yet that it is over
             self.step(op, 0, 0)
+        self.take(self.server.tick(now=self.now))
         for call in self.calls:  # SD-07: who works may still answer
             self.server.respond(call, RESULT[call.method])
         self.drain()

@@ -61,6 +61,14 @@ class ServerProfile(Struct, frozen=True, kw_only=True):
         return eras_of(self.revisions)
 
     @property
+    def short_info(self) -> Implementation:
+        """Name, version and title alone: what goes along with every result."""
+        info = self.info
+        if info.icons is None and info.description is None and info.website_url is None:
+            return info
+        return Implementation(info.name, info.version, info.title)
+
+    @property
     def supported_versions(self) -> list[str]:
         """The list for clients: modern dates first, legacy ones after them (CON-06), newest first."""
         return sorted(self.revisions, reverse=True)

@@ -137,16 +137,21 @@ class ServerSession(ServerGate):
 
         Raises:
             CapabilityMissing: The client did not declare what this needs.
-            ConnectionLost: The client is gone, and nobody will answer.
+            ConnectionLost: The client of a session is gone, and nobody will answer.
             LocalProtocolError: The call is over, asks without end, or is of a method that may not ask.
         """
         if not self.incoming.is_open(call):
             raise LocalProtocolError(f"{call!r} is over; nothing can be asked on its behalf")
+        # DE-16: requests only for legacy work, rounds only for modern work, whatever else runs on the connection.
+        if call.dialect.modern:
+            answers = self._rounds.ask(call, questions, now=now)
+            if self._ended:
+                # The questions are an answer, which can still be sent. The retry will come by another connection, if at all.
+                self._events.extend(CallAbandoned(waiting) for waiting in self._rounds.close())
+            return answers
         if self._ended:
             raise ConnectionLost(call.method, call.id)
-        # DE-16: requests only for legacy work, rounds only for modern work, whatever else runs on the connection.
-        driver = self._rounds if call.dialect.modern else self._requests
-        return driver.ask(call, questions, now=now)
+        return self._requests.ask(call, questions, now=now)
 
     def ping(self, *, now: float, limit: float | None) -> Asked:
         """Asks whether the client of the legacy session is alive; an :class:`~twopipes.session.events.Answered` follows (PI-01).
@@ -336,9 +341,9 @@ class ServerSession(ServerGate):
 
     def _finish(self, call: Call, result: Result) -> Result:
         profile = self.profile
-        return call.dialect.finish(
-            call.method, result, server_info=profile.info, ttl_ms=profile.ttl_ms, cache_scope=profile.cache_scope
-        )
+        # VN-08: in every result, so without pictures and prose, but for the one that introduces the server.
+        info = profile.info if call.method == "server/discover" else profile.short_info
+        return call.dialect.finish(call.method, result, server_info=info, ttl_ms=profile.ttl_ms, cache_scope=profile.cache_scope)
 
     def _send_question(self, asked: Asked, line: bytes) -> None:
         if self.phase is Phase.OPENING:

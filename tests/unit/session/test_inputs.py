@@ -696,13 +696,15 @@ def test_the_end_abandons_who_waits():
     assert session.tick(now=1e9) == []
 
 
-def test_after_the_end_nothing_is_asked():
+def test_after_the_end_the_questions_are_still_the_answer_but_nobody_waits():
+    """SD-07, MR-18: an input_required result needs only the way out, and the retry comes by another connection."""
     flow = Stateless()
     flow.session.receive_eof(now=0.0)
-    with pytest.raises(ConnectionLost):
-        flow.session.ask(flow.call, {"q": FORM}, now=0.0)
-    assert said(flow.session) == []
+    assert flow.session.ask(flow.call, {"q": FORM}, now=0.0) is None
+    (line,) = said(flow.session)
+    assert line["result"]["resultType"] == "input_required"
     assert len(flow.session._rounds) == 0
+    assert flow.session.tick(now=0.0) == [CallAbandoned(flow.call)]
 
 
 def test_a_call_that_cannot_be_answered_does_not_wait():
