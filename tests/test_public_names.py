@@ -11,10 +11,13 @@ import pytest
 import twopipes
 
 PUBLIC = [
+    "Audio",
     "CapabilityMissing",
     "ChannelBroken",
     "ChannelClosed",
     "ConnectionLost",
+    "Context",
+    "Image",
     "InternalError",
     "InvalidParams",
     "InvalidRequest",
@@ -29,9 +32,11 @@ PUBLIC = [
     "RemoteProtocolError",
     "RequestCancelled",
     "RequestTimedOut",
+    "Server",
     "ServerSettings",
     "Timeouts",
     "ToolError",
+    "ToolResult",
     "TwopipesError",
     "UnsupportedRevision",
     "UrlsRequired",

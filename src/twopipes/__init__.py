@@ -28,6 +28,9 @@ if TYPE_CHECKING:
         UrlsRequired,
         UserRefused,
     )
+    from twopipes.server.app import Server
+    from twopipes.server.context import Context
+    from twopipes.server.returned import Audio, Image, ToolResult
     from twopipes.settings import (
         Limits,
         QuestionPolicy,
@@ -36,10 +39,13 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "Audio",
     "CapabilityMissing",
     "ChannelBroken",
     "ChannelClosed",
     "ConnectionLost",
+    "Context",
+    "Image",
     "InternalError",
     "InvalidParams",
     "InvalidRequest",
@@ -54,9 +60,11 @@ __all__ = [
     "RemoteProtocolError",
     "RequestCancelled",
     "RequestTimedOut",
+    "Server",
     "ServerSettings",
     "Timeouts",
     "ToolError",
+    "ToolResult",
     "TwopipesError",
     "UnsupportedRevision",
     "UrlsRequired",
@@ -88,6 +96,11 @@ _HOMES = {
     "UnsupportedRevision": "twopipes.errors",
     "UrlsRequired": "twopipes.errors",
     "UserRefused": "twopipes.errors",
+    "Server": "twopipes.server.app",
+    "Context": "twopipes.server.context",
+    "Audio": "twopipes.server.returned",
+    "Image": "twopipes.server.returned",
+    "ToolResult": "twopipes.server.returned",
     "Limits": "twopipes.settings",
     "QuestionPolicy": "twopipes.settings",
     "ServerSettings": "twopipes.settings",

@@ -1,0 +1,176 @@
+"""``twopipes run``: guards standard output before the author's module is imported, finds its server, and serves it."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, NamedTuple
+
+from twopipes.channels.guard import Guard
+from twopipes.errors import TwopipesError
+
+if TYPE_CHECKING:
+    from twopipes.server.app import Server
+
+__all__ = ["run"]
+
+_USAGE = "usage: twopipes run FILE[:NAME] [--unix PATH | --tcp HOST:PORT] [--trace FILE] [-- ARGUMENT ...]"
+
+
+class Mistake(Exception):
+    """Something the user can mend; one line says how."""
+
+
+class Options(NamedTuple):
+    """What was asked for."""
+
+    target: str
+    unix: str | None
+    tcp: tuple[str, int] | None
+    trace: str | None
+    arguments: list[str]
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs the command and returns its exit code: 2 for what the user can mend, with one line on stderr."""
+    if list(arguments) in (["--help"], ["-h"]):
+        sys.stdout.write(_USAGE + "\n")
+        return 0
+    try:
+        options = _read(arguments)
+        if options.unix is None and options.tcp is None:
+            Guard.take()  # before the author's module: even a flushed banner goes to stderr
+        where, name = split_target(options.target)
+        sys.argv = [where, *options.arguments]  # as `python server.py` would have it
+        server = find_server(where, name)
+        server.run(unix=options.unix, tcp=options.tcp, trace=options.trace)
+    except (Mistake, TwopipesError) as mistake:
+        sys.stderr.write(f"Error: {' '.join(str(mistake).split())}\n")
+        return 2
+    return 0
+
+
+def _read(arguments: Sequence[str]) -> Options:
+    target = unix = trace = None
+    tcp = None
+    words = list(arguments)
+    rest: list[str] = []
+    if "--" in words:
+        cut = words.index("--")
+        words, rest = words[:cut], words[cut + 1 :]
+    while words:
+        word = words.pop(0)
+        name, equals, value = word.partition("=")
+        if name in {"--unix", "--tcp", "--trace"}:
+            if not equals:
+                if not words:
+                    raise Mistake(f"{name} needs a value. {_USAGE}")
+                value = words.pop(0)
+            if name == "--unix":
+                unix = value
+            elif name == "--trace":
+                trace = value
+            else:
+                tcp = _address(value)
+        elif word.startswith("-") or target is not None:
+            raise Mistake(f"{word} is not understood. {_USAGE}")
+        else:
+            target = word
+    if target is None:
+        raise Mistake(f"which file? {_USAGE}")
+    if unix is not None and tcp is not None:
+        raise Mistake("--unix or --tcp, not both")
+    return Options(target, unix, tcp, trace, rest)
+
+
+def _address(value: str) -> tuple[str, int]:
+    host, colon, port = value.rpartition(":")
+    if not port.isdigit() or not colon:
+        raise Mistake(f"--tcp needs HOST:PORT, such as 127.0.0.1:9000, not {value!r}")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def split_target(target: str) -> tuple[str, str]:
+    """Parts ``FILE:NAME`` into the two; the name may be missing, and a Windows path has a colon of its own."""
+    drive = target[:2] if target[1:2] == ":" and target[2:3] in {"\\", "/"} else ""
+    where, _, name = target.removeprefix(drive).partition(":")
+    return drive + where, name
+
+
+def find_server(where: str, name: str = "") -> Server:
+    """The server in a file or a module: the one called ``name``, or the only one.
+
+    Raises:
+        Mistake: There is no such file, it cannot be imported, or there is no server in it, or several.
+    """
+    from twopipes.server.app import Server  # noqa: PLC0415 - after the guard
+
+    module = _load(where)
+    if name:
+        found = getattr(module, name, None)
+        if not isinstance(found, Server):
+            raise Mistake(f"{where} has no Server called {name}; it has {_names(module, Server)}")
+        return found
+    servers = {key: value for key, value in vars(module).items() if isinstance(value, Server)}
+    distinct = {id(value): value for value in servers.values()}
+    if len(distinct) != 1:
+        wanted = f"create one: server = twopipes.Server({Path(where).stem!r})" if not servers else f"say which: {where}:NAME"
+        raise Mistake(f"{where} has {_names(module, Server)}; {wanted}")
+    return next(iter(distinct.values()))
+
+
+def _names(module: ModuleType, kind: type) -> str:
+    names = [key for key, value in vars(module).items() if isinstance(value, kind)]
+    return f"the servers {', '.join(names)}" if len(names) > 1 else f"the server {names[0]}" if names else "no Server object"
+
+
+def _load(where: str) -> ModuleType:
+    path = Path(where)
+    if path.suffix != ".py" and not path.is_file():
+        if path.name != where:
+            raise Mistake(f"there is no file {where}")
+        sys.path.insert(0, str(Path.cwd()))
+        return _import(lambda: importlib.import_module(where), where)
+    if not path.is_file():
+        raise Mistake(f"there is no file {where}")
+    # As `python server.py` would: the folder of the file comes first, and the file is no package's.
+    sys.path.insert(0, str(path.resolve().parent))
+    # A file called like a module that is in use already must not take its place.
+    name = path.stem if path.stem not in sys.modules else f"__{path.stem}__"
+    loader = SourceFileLoader(name, str(path))
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+    if spec is None:  # pragma: no cover - a loader was given
+        raise Mistake(f"{where} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+
+    def load() -> ModuleType:
+        loader.exec_module(module)
+        return module
+
+    return _import(load, where)
+
+
+def _import(load: Callable[[], ModuleType], where: str) -> ModuleType:
+    try:
+        return load()
+    except Exception as error:
+        raise Mistake(f"{where} cannot be imported: {type(error).__name__}: {error}{_place_of(error)}") from error
+
+
+def _place_of(error: Exception) -> str:
+    """Where it was raised, in brackets: the last line that is not of Python's import system or of this file."""
+    if isinstance(error, SyntaxError):
+        return ""  # says so itself
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen ")]
+    places = [f" ({frame.filename}:{frame.lineno})" for frame in frames if Path(frame.filename) not in _MACHINERY]
+    return places[-1] if places else ""
+
+
+_MACHINERY = {Path(__file__), Path(importlib.__file__)}

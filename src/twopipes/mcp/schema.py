@@ -1,0 +1,294 @@
+"""From a function to what a client is told about it, and from what a client sends to the call.
+
+The rules, in short:
+
+* A parameter is described by its annotation; one without an annotation takes anything. What stands in ``Annotated`` (a string,
+  ``msgspec.Meta``, annotated-types, ``pydantic.Field``) goes before what the docstring says.
+* A parameter whose annotation is one of the ``injected`` types, alone or with ``None``, is not part of the schema.
+* ``*args``, ``**kwargs`` and positional-only parameters are refused: a call has its arguments by name, and a list of names.
+* Arguments that the function does not know are refused, so that a model that misspells an optional one learns of it.
+* The return annotation gives the output schema. Objects are given as they are; all else is wrapped as ``{"result": ...}``. No
+  output schema comes from no annotation, ``None``, ``Any``, bytes, and content: the blocks of :mod:`twopipes.mcp.types`, the
+  results there, and the types in ``content``, also in a list, a tuple or a union with others.
+* A schema written by hand takes the place of the generated one. The arguments are then still read by the annotations, and
+  ``**kwargs`` is allowed; the rest of the schema is the function's to enforce.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Raw, Struct
+
+from twopipes.mcp import pydantic_bridge
+from twopipes.mcp.annotations import NULL, UNIONS, ShapeBuilder
+from twopipes.mcp.binding import Binder
+from twopipes.mcp.docstrings import read_docstring
+from twopipes.mcp.functions import callable_name, docstring_of, enclosing_variables, is_async, plain_function, qualified_name
+from twopipes.mcp.metadata import read_metadata
+from twopipes.mcp.records import NO_DEFAULT, Field
+from twopipes.mcp.rejections import ArgumentsRejected, ReturnRejected, SignatureRejected, Unsupported
+from twopipes.mcp.returns import Output, output_of
+from twopipes.mcp.shapes import Book, Schema, Shape
+from twopipes.mcp.unions import Choice, Foreign
+
+__all__ = ["ArgumentsRejected", "Parameter", "ReturnRejected", "Signature", "SignatureRejected", "describe"]
+
+
+class Parameter(Struct, frozen=True):
+    """One argument of a function, as a client knows it; what a prompt tells of its arguments (PM-01)."""
+
+    name: str
+    description: str
+    is_required: bool
+
+
+class Signature:
+    """What a function takes and gives.
+
+    Attributes:
+        name: The name of the function; for an object without a name, that of its class.
+        description: The docstring without what it says about single parameters.
+        is_async: Whether a call gives something to await.
+        input_schema: The JSON Schema of the arguments; its root is an object (TL-01).
+        output_schema: The JSON Schema of what :meth:`structured` gives, or ``None`` where the function promises nothing.
+        wraps_output: Whether :meth:`structured` puts the value into an object, as ``result``.
+        injected_names: The parameters that are filled by the server.
+        parameters: The arguments one by one.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        description: str,
+        is_async: bool,
+        input_schema: Schema,
+        output: Output | None,
+        injected_names: tuple[str, ...],
+        fields: tuple[Field, ...],
+        takes_more: bool,
+    ) -> None:
+        self.name = name
+        self.description = description
+        self.is_async = is_async
+        self.input_schema = input_schema
+        self.output_schema = output.schema if output else None
+        self.wraps_output = output is not None and output.is_wrapped
+        self.injected_names = injected_names
+        self._output = output
+        self._fields = fields
+        self._takes_more = takes_more
+        self._binder: Binder | None = None
+
+    def __repr__(self) -> str:
+        return f"<Signature of {self.name}({', '.join(field.name for field in self._fields)})>"
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The arguments one by one, with what the schema says about them."""
+        known: Mapping[str, Any] = self.input_schema.get("properties", {})
+        found = []
+        for field in self._fields:
+            said = known.get(field.wire_name)
+            about = said.get("description") if isinstance(said, dict) else None
+            found.append(Parameter(field.wire_name, about or field.description, field.is_required))
+        return tuple(found)
+
+    def bind(self, raw: bytes | Raw | None) -> dict[str, Any]:
+        """Reads the arguments of a call into the types of the function, by the names of its parameters.
+
+        An argument that is not there is not in the answer, so that the function's own default holds. Whole numbers may be
+        written as ``3.0``, as JSON Schema has it; nothing else is bent to fit.
+
+        Raises:
+            ArgumentsRejected: They do not fit; everything that was found is in it (TL-06).
+        """
+        return self._reader().read(raw)
+
+    def bind_strings(self, values: Mapping[str, str]) -> dict[str, Any]:
+        """Reads arguments that can only be strings: those of a prompt (PM-02) or of a resource template.
+
+        A string is taken as it is where the parameter takes strings, else as the number, the truth value or the JSON in it.
+
+        Raises:
+            ArgumentsRejected: They do not fit.
+        """
+        return self._reader().read_plain(values, are_strings=True)
+
+    def structured(self, value: Any) -> Raw:
+        """Writes a return value as JSON for ``structured_content``, wrapped where :attr:`wraps_output` says so.
+
+        The same bytes, as a string, are the text form (TL-13).
+
+        Raises:
+            ReturnRejected: The value breaks the output schema, or has no form in JSON (TL-10).
+        """
+        output = self._output or Output({}, None, is_wrapped=False)
+        return output.written(value, self.name)
+
+    def _reader(self) -> Binder:
+        if self._binder is None:  # made by the first call: a server that starts has other things to do
+            self._binder = Binder(self.name, self._fields, self.input_schema, takes_more=self._takes_more)
+        return self._binder
+
+
+def describe(
+    function: Callable[..., Any],
+    *,
+    injected: tuple[type, ...] = (),
+    content: tuple[type, ...] = (),
+    input_schema: Mapping[str, Any] | None = None,
+    output_schema: Mapping[str, Any] | None = None,
+) -> Signature:
+    """Finds out what a function takes and gives.
+
+    Args:
+        function: A function, a method, a partial, a callable object; a coroutine function or not.
+        injected: The types of parameters that the server fills.
+        content: More types that are content and not data when they are returned.
+        input_schema: Written by hand, in place of the generated one.
+        output_schema: Likewise. Values are then given as they are, never wrapped.
+
+    Raises:
+        SignatureRejected: The function cannot be offered; the error names the parameter and the reason.
+    """
+    subject = qualified_name(function)
+    if isinstance(function, type) or not callable(function):
+        raise SignatureRejected(subject, "", "this is not a function, a method or a callable object")
+    core = plain_function(function)
+    builder = ShapeBuilder(getattr(core, "__globals__", {}), lambda: enclosing_variables(core))
+    try:
+        signature = inspect.signature(function)
+    except (ValueError, TypeError) as error:
+        raise SignatureRejected(subject, "", f"its parameters cannot be read: {error}") from error
+    about = read_docstring(docstring_of(function))
+    fields: list[Field] = []
+    names: list[str] = []
+    takes_more = False
+    for parameter in signature.parameters.values():
+        try:
+            annotation = builder.resolve(parameter.annotation)
+            if _is_injected(annotation, injected, builder):
+                names.append(parameter.name)
+                _check_kind(parameter)
+            elif parameter.kind is parameter.VAR_KEYWORD and input_schema is not None:
+                takes_more = True
+            else:
+                _check_kind(parameter)
+                fields.append(_field(parameter, annotation, builder, about.parameters.get(parameter.name, "")))
+        except Unsupported as error:
+            raise SignatureRejected(subject, f"parameter {parameter.name}", str(error)) from error
+    return Signature(
+        name=callable_name(function),
+        description=about.description,
+        is_async=is_async(function),
+        input_schema=_input_schema(fields, input_schema, subject, takes_more=takes_more),
+        output=_output(signature.return_annotation, builder, output_schema, (*content, *injected), subject),
+        injected_names=tuple(names),
+        fields=tuple(fields),
+        takes_more=takes_more,
+    )
+
+
+def _is_injected(annotation: Any, injected: tuple[type, ...], builder: ShapeBuilder) -> bool:
+    """Whether an annotation is one of the types, with parameters or without, also in ``Annotated`` or beside ``None``."""
+    if not injected:
+        return False
+    origin = typing.get_origin(annotation)
+    if origin is typing.Annotated:
+        return _is_injected(builder.resolve(typing.get_args(annotation)[0]), injected, builder)
+    if origin in UNIONS:
+        arguments = [builder.resolve(each) for each in typing.get_args(annotation)]
+        return any(_is_injected(each, injected, builder) for each in arguments)
+    kind = origin or annotation
+    return isinstance(kind, type) and issubclass(kind, injected)
+
+
+_KINDS = {
+    inspect.Parameter.VAR_POSITIONAL: "arguments come by name; take a list instead of *",
+    inspect.Parameter.VAR_KEYWORD: "a schema names the arguments; take a dict instead of **, or write the input schema by hand",
+    inspect.Parameter.POSITIONAL_ONLY: "arguments come by name, and this one has none for a caller",
+}
+
+
+def _check_kind(parameter: inspect.Parameter) -> None:
+    if parameter.kind in _KINDS:
+        raise Unsupported(_KINDS[parameter.kind])
+
+
+def _field(parameter: inspect.Parameter, annotation: Any, builder: ShapeBuilder, said: str) -> Field:
+    default = parameter.default if parameter.default is not parameter.empty else NO_DEFAULT
+    shape = builder.build(Any if annotation is parameter.empty else annotation)
+    extras = list(typing.get_args(annotation)[1:]) if typing.get_origin(annotation) is typing.Annotated else []
+    if pydantic_bridge.is_field(default):  # `x: int = Field(3, ge=0)`
+        shape = builder.decorated(shape, [default])
+        extras.append(default)
+        default = NO_DEFAULT
+    wire_name = read_metadata(extras).wire_name or parameter.name
+    fill = pydantic_bridge.default_in(extras) if default is NO_DEFAULT else None
+    is_required = default is NO_DEFAULT and fill is None
+    if fill is not None and fill.is_constant:
+        default = fill()
+    if default is None and not _takes_null(shape):
+        shape = Choice([shape, NULL])  # what `= None` has always meant
+    return Field(parameter.name, wire_name, shape, is_required, default, said, fill)
+
+
+def _takes_null(shape: Shape) -> bool:
+    return "null" in shape.kinds() or (isinstance(shape, Foreign) and not shape.is_native)
+
+
+def _input_schema(fields: list[Field], by_hand: Mapping[str, Any] | None, subject: str, *, takes_more: bool) -> Schema:
+    if by_hand is not None:
+        return _checked_schema(fields, dict(by_hand), subject, takes_more=takes_more)
+    names = [field.wire_name for field in fields]
+    for name in names:
+        if names.count(name) > 1:
+            raise SignatureRejected(subject, f"parameter {name}", "two parameters have this name in JSON")
+    book = Book()
+    root: Schema = {"type": "object"}
+    properties: Schema = {}
+    for field in fields:
+        try:
+            properties[field.wire_name] = field.schema(book)
+        except Unsupported as error:
+            raise SignatureRejected(subject, f"parameter {field.name}", str(error)) from error
+    if properties:
+        root["properties"] = properties
+    required = [field.wire_name for field in fields if field.is_required]
+    if required:
+        root["required"] = required
+    return book.finish({**root, "additionalProperties": False})
+
+
+def _checked_schema(fields: list[Field], schema: Schema, subject: str, *, takes_more: bool) -> Schema:
+    # TL-01, JS-07: an object at the root; any other keyword may stand beside it.
+    if schema.get("type") != "object":
+        raise SignatureRejected(subject, "", 'the input schema needs "type": "object" at its root')
+    properties = schema.get("properties", {})
+    strangers = [name for name in properties if name not in {field.wire_name for field in fields}]
+    if strangers and not takes_more:
+        raise SignatureRejected(subject, "", f"the input schema has {', '.join(strangers)}, which the function does not take")
+    return schema
+
+
+def _output(
+    annotation: Any,
+    builder: ShapeBuilder,
+    by_hand: Mapping[str, Any] | None,
+    content: tuple[type, ...],
+    subject: str,
+) -> Output | None:
+    if by_hand is not None:
+        return Output(dict(by_hand), None, is_wrapped=False)
+    if annotation is inspect.Signature.empty:
+        return None
+    try:
+        return output_of(annotation, builder.afresh(), content)
+    except Unsupported as error:
+        why = f"{error} (annotate Any, or write the output schema by hand)"
+        raise SignatureRejected(subject, "return", why) from error

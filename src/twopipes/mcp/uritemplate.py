@@ -1,0 +1,344 @@
+"""URI templates (RFC 6570) as resource templates use them: expanded, and matched against a URI in linear time.
+
+Supported are ``{x}``, ``{+x}``, ``{#x}``, ``{.x}``, ``{/x}``, ``{;x}``, ``{?a,b}`` and ``{&a,b}``, several names in one
+expression, and ``*`` after a name. Values are strings. Two additions to the meaning of ``*`` make it useful for matching: in
+``{x*}`` and ``{/x*}`` the value is the rest of a path, with its slashes. ``{x:3}`` (a prefix) is refused: nothing that was cut
+off can be matched back.
+
+Matching never goes back, so that it takes time in proportion to the URI, whatever is in it. The price is that a value ends at
+the first place where what follows it in the template is found. Two kinds of value reach as far as they can instead: the last one
+that may contain slashes (``{+x}``, ``{x*}``), and one with nothing but fixed text behind it. The values are decoded exactly once.
+
+**The values are untrusted (RS-08).** ``%2F`` and ``%2e%2e`` arrive as ``/`` and ``..`` *inside* a value; a NUL, broken
+percent-encoding and bytes that are not UTF-8 make the URI match nothing. Who makes a path of a value has to check the path.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from itertools import pairwise
+
+from msgspec import Struct
+
+from twopipes.errors import TwopipesError
+
+_UNRESERVED = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
+_RESERVED = ":/?#[]@!$&'()*+,;="
+_NAME = re.compile(r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})+(?:\.(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})+)*")
+# The characters of RFC 6570 that may stand outside of braces, without the percent sign.
+_LITERAL = re.compile(r"(?:[!#$&()*+,\-./0-9:;=?@A-Z\[\]_a-z~]|[^\x00-\x9f]|%[0-9A-Fa-f]{2})*")
+_BROKEN_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
+
+
+class TemplateRejected(TwopipesError, ValueError):
+    """A URI template is not written as RFC 6570 asks, or uses what twopipes cannot match.
+
+    Attributes:
+        template: The whole template.
+        position: Where in it the trouble begins, counted from 0.
+        why: What is wrong there.
+    """
+
+    def __init__(self, template: str, position: int, why: str) -> None:
+        super().__init__(template, position, why)
+        self.template = template
+        self.position = position
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"URI template {self.template!r}, position {self.position}: {self.why}"
+
+
+class _Operator(Struct, frozen=True):
+    """One row of the table in RFC 6570, appendix A."""
+
+    first: str
+    separator: str
+    is_named: bool
+    if_empty: str
+    allowed: str
+    stops: str  # where a value ends when a URI is read, beside what follows in the template
+
+
+_OPERATORS = {
+    "": _Operator("", ",", is_named=False, if_empty="", allowed=_UNRESERVED, stops="/?#,"),
+    "+": _Operator("", ",", is_named=False, if_empty="", allowed=_UNRESERVED + _RESERVED, stops=""),
+    "#": _Operator("#", ",", is_named=False, if_empty="", allowed=_UNRESERVED + _RESERVED, stops=""),
+    ".": _Operator(".", ".", is_named=False, if_empty="", allowed=_UNRESERVED, stops="/?#,"),
+    "/": _Operator("/", "/", is_named=False, if_empty="", allowed=_UNRESERVED, stops="/?#,"),
+    ";": _Operator(";", ";", is_named=True, if_empty="", allowed=_UNRESERVED, stops="/?#,;"),
+    "?": _Operator("?", "&", is_named=True, if_empty="=", allowed=_UNRESERVED, stops="#&"),
+    "&": _Operator("&", "&", is_named=True, if_empty="=", allowed=_UNRESERVED, stops="#&"),
+}
+
+
+class _Expression(Struct, frozen=True):
+    operator: _Operator
+    names: tuple[tuple[str, bool], ...]  # with whether a star follows
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether the last value may contain slashes."""
+        return self.names[-1][1] or not self.operator.stops
+
+
+class UriTemplate:
+    """A URI template.
+
+    Attributes:
+        template: The template as it was written.
+        variables: The names in it, in their order.
+
+    Raises:
+        TemplateRejected: It is no template, or one that cannot be matched.
+    """
+
+    def __init__(self, template: str) -> None:
+        self.template = template
+        self._parts = _parsed(template)
+        names = [name for part in self._parts if not isinstance(part, str) for name, _ in part.names]
+        self.variables: tuple[str, ...] = tuple(names)
+        # The last expression whose value may contain slashes.
+        wide = [index for index, part in enumerate(self._parts) if not isinstance(part, str) and part.is_wide]
+        self._widest = wide[-1] if wide else -1
+
+    def __repr__(self) -> str:
+        return f"UriTemplate({self.template!r})"
+
+    def __str__(self) -> str:
+        return self.template
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UriTemplate) and other.template == self.template
+
+    def __hash__(self) -> int:
+        return hash(self.template)
+
+    @property
+    def optional(self) -> frozenset[str]:
+        """The variables that a matching URI may lack: those of ``{?a}`` and ``{&a}``."""
+        parts = (part for part in self._parts if not isinstance(part, str) and part.operator.if_empty)
+        return frozenset(name for part in parts for name, _ in part.names)
+
+    def expand(self, values: Mapping[str, str] | None = None, /, **more: str) -> str:
+        """Puts values in place of the variables; a variable without a value is left out, as RFC 6570 says.
+
+        Raises:
+            TypeError: A name is not in the template.
+        """
+        given = {**(values or {}), **more}
+        unknown = given.keys() - set(self.variables)
+        if unknown:
+            raise TypeError(f"{self.template!r} has no variable {', '.join(sorted(unknown))}")
+        return "".join(part if isinstance(part, str) else _expanded(part, given) for part in self._parts)
+
+    def match(self, uri: str) -> dict[str, str] | None:
+        """Reads the values back out of a URI: decoded, and untrusted (see above). ``None`` where the URI does not match.
+
+        A variable of ``{?a}`` that is not in the URI is not in the answer; one of any other kind has a value that is not empty.
+        """
+        # RS-08: what cannot be decoded, and a NUL however it is written, is not an address of anything.
+        if _BROKEN_PERCENT.search(uri) or "\0" in uri or "%00" in uri:
+            return None
+        found: dict[str, str] = {}
+        position = 0
+        for index, part in enumerate(self._parts):
+            if isinstance(part, str):
+                if not uri.startswith(part, position):
+                    return None
+                position += len(part)
+                continue
+            read = self._query if part.operator.if_empty else self._values
+            end = read(index, uri, position, found)
+            if end is None:
+                return None
+            position = end
+        return found if position == len(uri) else None
+
+    def _values(self, index: int, uri: str, position: int, found: dict[str, str]) -> int | None:
+        """Reads the values of one expression; gives where they end, or ``None``."""
+        part = self._expression(index)
+        operator, names = part.operator, part.names
+        for number, (name, has_star) in enumerate(names):
+            before = (operator.separator if number else operator.first) + (f"{name}=" if operator.is_named else "")
+            if not uri.startswith(before, position):
+                return None
+            position += len(before)
+            is_last_name = number == len(names) - 1
+            if is_last_name and index == self._widest:
+                end = self._end_of_the_widest(index, uri, position)
+            else:
+                after, reaches_far = self._what_follows(index) if is_last_name else (operator.separator, False)
+                stops = "?#" if has_star else operator.stops
+                end = _end_of_value(uri, position, stops, after, as_far_as_possible=reaches_far)
+            value = _decoded(uri[position:end])
+            if not value:
+                return None
+            found[name] = value
+            position = end
+        return position
+
+    def _query(self, index: int, uri: str, position: int, found: dict[str, str]) -> int | None:
+        """Reads ``?a=1&b=2`` in any order, each name at most once; a name that the template does not have matches nothing."""
+        part = self._expression(index)
+        operator, names = part.operator, part.names
+        if not uri.startswith(operator.first, position):
+            return position
+        end = uri.find("#", position)
+        end = len(uri) if end < 0 else end
+        known = {name for name, _ in names}
+        for piece in uri[position + 1 : end].split("&"):
+            name, _, text = piece.partition("=")
+            value = _decoded(text)
+            if name not in known or name in found or value is None:
+                return None
+            found[name] = value
+        return end
+
+    def _expression(self, index: int) -> _Expression:
+        part = self._parts[index]
+        assert not isinstance(part, str)  # noqa: S101 -- for the type checker
+        return part
+
+    def _what_follows(self, index: int) -> tuple[str, bool]:
+        """The fixed text that ends a value, and whether there is nothing after it."""
+        rest = self._parts[index + 1 :]
+        if not rest:
+            return "", True
+        return (rest[0], len(rest) == 1) if isinstance(rest[0], str) else (rest[0].operator.first, False)
+
+    def _end_of_the_widest(self, index: int, uri: str, position: int) -> int:
+        """Where the last value with slashes ends: what comes after it has as many slashes as the template, and no more."""
+        skeleton = "".join(_skeleton(part) for part in self._parts[index + 1 :])
+        mark = next((each for each in skeleton if each in "?#"), "")
+        limit = uri.find(mark, position) if mark else -1
+        limit = len(uri) if limit < 0 else limit
+        skeleton = skeleton.partition(mark)[0] if mark else skeleton
+        after = self._what_follows(index)[0]
+        after = after.partition(mark)[0] if mark else after
+        end = limit
+        for _ in range(skeleton.count("/")):
+            end = uri.rfind("/", position, end)
+            if end < 0:
+                return position  # nothing is left for the value
+        if "/" in after:
+            return max(position, end - after.index("/"))
+        end = uri.rfind(after, position, end) if after else end
+        return max(position, end)
+
+
+def _skeleton(part: str | _Expression) -> str:
+    """What of a part can be told from values: its fixed text, and the slashes and marks that it brings."""
+    if isinstance(part, str):
+        return part
+    first = part.operator.first
+    return first * len(part.names) if first == "/" else first
+
+
+def _parsed(template: str) -> tuple[str | _Expression, ...]:
+    parts: list[str | _Expression] = []
+    seen: set[str] = set()
+    position = 0
+    while position < len(template):
+        if template[position] != "{":
+            literal = _LITERAL.match(template, position)
+            end = literal.end() if literal else position
+            if end == position or (end < len(template) and template[end] != "{"):
+                raise TemplateRejected(template, end, f"{template[end]!r} may not stand here")
+            parts.append(template[position:end])
+            position = end
+            continue
+        end = template.find("}", position)
+        if end < 0:
+            raise TemplateRejected(template, position, "this brace is never closed")
+        expression = _expression(template, position + 1, end)
+        for name, _ in expression.names:
+            if name in seen:
+                raise TemplateRejected(template, position, f"the variable {name} stands here for the second time")
+            seen.add(name)
+        # {x}{y}: nobody could tell where one value ends and the next begins.
+        if parts and not isinstance(parts[-1], str) and not expression.operator.first:
+            raise TemplateRejected(template, position, "something has to stand between two expressions")
+        if expression.operator.first == "&" and any(not isinstance(part, str) and part.operator.if_empty for part in parts):
+            raise TemplateRejected(template, position, "the names of a query stand in one expression, as in {?a,b}")
+        parts.append(expression)
+        position = end + 1
+    _check_order(template, parts)
+    return tuple(parts)
+
+
+def _check_order(template: str, parts: list[str | _Expression]) -> None:
+    for part, following in pairwise(parts):
+        is_query = not isinstance(part, str) and part.operator.if_empty
+        if is_query and not (following if isinstance(following, str) else following.operator.first).startswith("#"):
+            raise TemplateRejected(template, template.rindex("{"), "after a query there can only be a fragment")
+    # RS-09: an address begins with a scheme; where that is a variable, nothing can be said about it here.
+    if not parts or (isinstance(parts[0], str) and not _SCHEME.match(parts[0])):
+        raise TemplateRejected(template, 0, "a URI begins with a scheme, such as file: or notes:")
+
+
+def _expression(template: str, start: int, end: int) -> _Expression:
+    sign = template[start : start + 1]
+    if sign and sign in "=,!@|":
+        raise TemplateRejected(template, start, f"the operator {sign!r} is reserved by RFC 6570")
+    operator = _OPERATORS.get(sign) if sign else None
+    if operator is None:
+        operator = _OPERATORS[""]
+    else:
+        start += 1
+    names: list[tuple[str, bool]] = []
+    for text in template[start:end].split(","):
+        name = text.removesuffix("*")
+        if ":" in name:
+            raise TemplateRejected(template, start, f"the prefix in {text!r} cannot be matched back")
+        if not _NAME.fullmatch(name):
+            raise TemplateRejected(template, start, f"{text!r} is not the name of a variable")
+        if name != text and operator.is_named:
+            raise TemplateRejected(template, start, f"the values here are strings, so {text!r} has nothing to explode")
+        names.append((name, name != text))
+        start += len(text) + 1
+    return _Expression(operator, tuple(names))
+
+
+def _expanded(part: _Expression, given: Mapping[str, str]) -> str:
+    operator = part.operator
+    pieces: list[str] = []
+    for name, has_star in part.names:
+        if name in given:
+            allowed = operator.allowed + "/" if has_star else operator.allowed
+            value = _encoded(str(given[name]), allowed)
+            equals = "=" if value else operator.if_empty
+            pieces.append(f"{name}{equals}{value}" if operator.is_named else value)
+    return operator.first + operator.separator.join(pieces) if pieces else ""
+
+
+def _encoded(value: str, allowed: str) -> str:
+    if not value.strip(allowed):
+        return value
+    return "".join(each if each in allowed else "".join(f"%{byte:02X}" for byte in each.encode()) for each in value)
+
+
+def _decoded(text: str) -> str | None:
+    if "%" not in text:
+        return text
+    first, *rest = text.encode().split(b"%")
+    try:
+        return b"".join([first, *(bytes.fromhex(each[:2].decode()) + each[2:] for each in rest)]).decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _end_of_value(uri: str, position: int, stops: str, after: str, *, as_far_as_possible: bool) -> int:
+    """Where a value ends: before the first stop, and before the text that follows it in the template."""
+    end = len(uri)
+    for stop in stops:
+        found = uri.find(stop, position, end)
+        end = found if found >= 0 else end
+    if after:
+        # A stop that is the beginning of what follows belongs to what follows.
+        reach = min(len(uri), end + len(after))
+        found = uri.rfind(after, position, reach) if as_far_as_possible else uri.find(after, position + 1, reach)
+        end = found if 0 <= found < end else end
+    return end

@@ -1,0 +1,1 @@
+"""What a server author writes, and what the server does by itself."""

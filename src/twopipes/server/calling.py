@@ -1,0 +1,40 @@
+"""Calling an author's function with values that came as text: template variables and prompt arguments."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from twopipes.errors import InvalidParams
+from twopipes.mcp.rejections import ArgumentsRejected
+from twopipes.mcp.schema import Signature
+from twopipes.server.context import Context
+
+__all__ = ["RunBlocking", "call_with_texts"]
+
+RunBlocking = Callable[[Callable[[], Any]], Awaitable[Any]]
+
+
+async def call_with_texts(
+    function: Callable[..., Any],
+    signature: Signature,
+    texts: Mapping[str, str],
+    context: Context,
+    run_blocking: RunBlocking,
+) -> Any:
+    """Calls a function with texts, read as the types its parameters have.
+
+    Raises:
+        InvalidParams: A text cannot be read as its type, or a required one is missing.
+    """
+    taken = {parameter.name for parameter in signature.parameters}
+    try:
+        arguments = signature.bind_strings({name: text for name, text in texts.items() if name in taken})
+    except ArgumentsRejected as error:
+        raise InvalidParams(str(error)) from None
+    for name in signature.injected_names:
+        arguments[name] = context
+    if signature.is_async:
+        return await function(**arguments)
+    return await run_blocking(functools.partial(function, **arguments))

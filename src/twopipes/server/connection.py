@@ -1,0 +1,327 @@
+"""One connection of one server: a session running over a channel.
+
+The read loop never waits for a handler. Handlers are tasks of their own; whatever they say goes through the session, which
+knows whether it may still be said, and leaves in one write per turn of the loop. While the peer does not read, nothing more is
+read from it, and nothing is turned into bytes that can wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from twopipes.channels.base import Channel
+from twopipes.errors import ChannelBroken, ChannelClosed, InternalError, McpError
+from twopipes.mcp.types import InputRequest, LoggingLevel, Result
+from twopipes.server.context import Context
+from twopipes.session.events import CallAbandoned, CallCancelled, CallReceived, Event, InputsAnswered
+from twopipes.session.ledger import Call
+from twopipes.session.server_side import ServerSession
+from twopipes.session.subscriptions import Change
+
+__all__ = ["Connection"]
+
+Handler = Callable[[Context], Awaitable[Result]]
+# Seconds for a peer to read how its subscriptions have ended.
+_LAST_WORDS = 1.0
+
+
+class Connection:
+    """Serves one channel to its end.
+
+    Args:
+        session: The protocol.
+        channel: The bytes.
+        handler: Does what a call asks for.
+        lifespan: What the server's lifespan gave, for the handlers.
+        max_running: How many handlers may work at once; further calls wait their turn. Those that wait for the client do not count.
+        report: Told of what went wrong in a handler, with the call.
+        observe: Told of every event, for traces and tests.
+    """
+
+    def __init__(
+        self,
+        session: ServerSession,
+        channel: Channel,
+        handler: Handler,
+        *,
+        lifespan: Any = None,
+        max_running: int = 100,
+        report: Callable[[Call, BaseException], None] | None = None,
+        observe: Callable[[Event], None] | None = None,
+    ) -> None:
+        self.session = session
+        self.channel = channel
+        self.thread_id = threading.get_ident()
+        self._loop = asyncio.get_running_loop()
+        self._handler = handler
+        self._lifespan = lifespan
+        self._max_running = max_running
+        self._report = report
+        self._observe = observe
+        self._contexts: dict[Call, tuple[Context, asyncio.Task[None]]] = {}
+        self._queue: deque[Call] = deque()
+        self._parked = 0
+        self._flushing = False
+        self._draining: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._idle = asyncio.Event()
+        self._over = False
+        self._closing: asyncio.Task[None] | None = None
+
+    # The life of a connection
+
+    async def run(self) -> None:
+        """Reads until the peer leaves or the channel breaks. What is in flight then goes on; see :meth:`finish`."""
+        loop = self._loop
+        session, channel = self.session, self.channel
+        try:
+            while chunk := await channel.read():
+                self._handle(session.receive(chunk, now=loop.time()))
+                self._flush()
+                await self.drain()
+        except (ChannelBroken, ChannelClosed):
+            self._over = True
+        self._handle(session.receive_eof(now=loop.time()))
+        self._flush()
+
+    async def finish(self, seconds: float) -> bool:
+        """Lets the handlers that still work finish, for so long at the most, and sends what they say. True if all did (SD-07)."""
+        try:
+            async with asyncio.timeout(seconds):
+                while self._contexts or self._queue:
+                    self._idle.clear()
+                    await self._idle.wait()
+                await self._sent()
+        except TimeoutError:
+            return False
+        return True
+
+    async def stop(self) -> None:
+        """Ends every subscription properly, cancels every handler, and closes the channel (SU-13, SU-14)."""
+        self.session.end_listens()
+        self._flush()
+        self._queue.clear()
+        tasks = [task for _, task in self._contexts.values()]
+        for call in list(self._contexts):
+            self._cancel(call)
+        if tasks:
+            await asyncio.wait(tasks)
+        with suppress(TimeoutError):  # a peer that does not read gets no more than this
+            async with asyncio.timeout(_LAST_WORDS):
+                await self._sent()
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the channel and forgets the timer."""
+        self._over = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._draining is not None:
+            self._draining.cancel()
+        await self.channel.close()
+
+    async def _sent(self) -> None:
+        """Waits until everything that was said is with the system."""
+        try:
+            while not self._over:
+                self._flush()
+                await self.channel.flush()
+                if self._draining is None:
+                    return
+                await asyncio.wait([self._draining])
+        except (ChannelBroken, ChannelClosed):
+            self._over = True
+
+    # What happens
+
+    def _handle(self, events: list[Event]) -> None:
+        for event in events:
+            match event:
+                case CallReceived():
+                    self._queue.append(event.call)
+                case CallCancelled() | CallAbandoned():
+                    self._cancel(event.call)
+                case InputsAnswered() if event.call in self._contexts:
+                    self._contexts[event.call][0].answered(event.answers)
+                case InputsAnswered():
+                    # Its handler has not waited for the answers (a timeout of its own, perhaps): another one starts with them.
+                    self._queue.append(event.call)
+            if self._observe is not None:
+                self._observe(event)
+        if self._queue:
+            self._start_waiting()
+        self._set_timer()
+
+    def _start_waiting(self) -> None:
+        if self._over:
+            self._queue.clear()  # nobody will read what they would say
+        # While the peer does not read, no more answers are made: those that wait to be read are enough.
+        while self._queue and self._draining is None and len(self._contexts) - self._parked < self._max_running:
+            call = self._queue.popleft()
+            if not self.session.incoming.is_open(call):
+                continue  # cancelled while it waited
+            context = Context(call, self, self._lifespan)
+            task = asyncio.get_running_loop().create_task(self._work(context), name=f"{call.method} {call.id!r}")
+            self._contexts[call] = (context, task)
+        if not self._contexts and not self._queue:
+            self._idle.set()
+
+    async def _work(self, context: Context) -> None:
+        call = context.call
+        try:
+            result = await self._handler(context)
+            context.tell_all()
+            self.session.respond(call, result)
+        except asyncio.CancelledError:
+            context.cancelled.set()
+            # The peer may still wait: this can come from the author's code, not only from a cancelled call.
+            self.session.fail(call, InternalError("the handler was cancelled"))
+            raise
+        except McpError as error:
+            self.session.fail(call, error)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the server lives on, whatever a handler does
+            self.session.fail(call, error)
+            if self._report is not None:
+                self._report(call, error)
+        finally:
+            context.close()
+            self._contexts.pop(call, None)
+            self._start_waiting()
+            self._flush_soon()
+
+    def _cancel(self, call: Call) -> None:
+        entry = self._contexts.get(call)
+        if entry is not None:
+            context, task = entry
+            context.cancelled.set()
+            task.cancel()
+            context.close()
+
+    # What handlers say, through their context
+
+    def report_progress(self, context: Context, done: float, total: float | None, message: str | None) -> bool:
+        """Reports progress of a call; see :meth:`ServerSession.report_progress`."""
+        sent = self.session.report_progress(context.call, done, total, message)
+        if sent:
+            self._flush_soon()
+        return sent
+
+    def log(self, context: Context | None, level: LoggingLevel, data: Any, logger: str | None) -> bool:
+        """Sends a log message; see :meth:`ServerSession.log`."""
+        sent = self.session.log(level, data, logger=logger, call=None if context is None else context.call)
+        if sent:
+            self._flush_soon()
+        return sent
+
+    def ask(self, call: Call, questions: Mapping[str, InputRequest]) -> dict[str, Any] | None:
+        """Asks the client on behalf of a call; see :meth:`ServerSession.ask`."""
+        answers = self.session.ask(call, questions, now=asyncio.get_running_loop().time())
+        self._flush_soon()
+        self._set_timer()
+        return answers
+
+    def announce(self, change: Change) -> None:
+        """Tells the peer of a change if it wants to hear of it. Equal changes within one write are told once."""
+        self.session.announce(change)
+        self._flush_soon()
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Calls a function in the event loop of the connection: at once if this is it, soon from any other thread."""
+        if threading.get_ident() == self.thread_id:
+            function(*arguments)
+        else:
+            with suppress(RuntimeError):  # the loop is closed, and the connection with it
+                self._loop.call_soon_threadsafe(function, *arguments)
+
+    @contextmanager
+    def parked(self, context: Context) -> Generator[None, None, None]:
+        """While a handler waits for the client, another one may work in its place; one, however many things it asks."""
+        context.waits += 1
+        if context.waits == 1:
+            self._parked += 1
+            self._start_waiting()
+        try:
+            yield
+        finally:
+            context.waits -= 1
+            if context.waits == 0:
+                self._parked -= 1
+
+    # What goes out
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the peer does not read."""
+        return self._draining is not None
+
+    async def breathe(self) -> None:
+        """Lets the rest of the program have its turn, so that what was said is sent, and waits while the peer does not read."""
+        await asyncio.sleep(0)
+        await self.drain()
+
+    async def drain(self) -> None:
+        """Waits while the peer does not read. Raises nothing: a peer that is gone ends the read loop, not the handlers."""
+        draining = self._draining
+        if draining is not None:
+            await asyncio.wait([draining])
+
+    def _flush_soon(self) -> None:
+        if not self._flushing and not self._over:
+            self._flushing = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flushing = False
+        if self._over or self._draining is not None:
+            return  # what is said meanwhile stays in the session, where equal announcements are one
+        data = self.session.data_to_send()
+        if not data:
+            return
+        try:
+            self.channel.write(data)
+        except (ChannelBroken, ChannelClosed):
+            self._lose()
+            return
+        if self.channel.buffered:
+            self._draining = asyncio.get_running_loop().create_task(self._drain())
+
+    async def _drain(self) -> None:
+        try:
+            await self.channel.drain()
+        except (ChannelBroken, ChannelClosed):
+            self._lose()
+        finally:
+            self._draining = None
+        for context, _ in list(self._contexts.values()):
+            context.tell_held()
+        self._flush_soon()
+        self._start_waiting()
+
+    def _lose(self) -> None:
+        """Nobody reads any more, so there is nobody to serve: the read loop is woken and ends."""
+        self._over = True
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self.channel.close())
+
+    # Time
+
+    def _set_timer(self) -> None:
+        deadline = self.session.next_deadline()
+        if self._timer is not None:
+            if deadline is not None and self._timer.when() <= deadline:
+                return  # it will be set anew when it rings
+            self._timer.cancel()
+            self._timer = None
+        if deadline is not None and not self._over:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_at(max(deadline, loop.time()), self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._handle(self.session.tick(now=asyncio.get_running_loop().time()))
+        self._flush_soon()

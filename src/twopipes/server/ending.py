@@ -1,0 +1,120 @@
+"""How a server ends: once, for a reason, politely, and for sure."""
+
+from __future__ import annotations
+
+import _thread
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Final, NoReturn
+
+__all__ = ["GRACE", "Ending", "LastResort", "ended_by_signals"]
+
+# Seconds for what comes after the handlers: the lifespan's end, the last write.
+GRACE: Final = 2.0
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Ending:
+    """The wish to end, from wherever it comes: a signal, the death of the parent, the author's code.
+
+    Attributes:
+        by_signal: Somebody sent a signal, and will not wait long.
+    """
+
+    def __init__(self) -> None:
+        self.by_signal = False
+        self._begun = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+
+    def begin(self, *, by_signal: bool = False) -> None:
+        """Begins to end."""
+        self.by_signal = self.by_signal or by_signal
+        self._begun.set()
+
+    def begin_by_signal(self) -> None:
+        """Begins to end, out of a signal handler."""
+        with suppress(RuntimeError):  # the loop is closed, so the end has come already
+            self._loop.call_soon_threadsafe(lambda: self.begin(by_signal=True))
+
+    async def wait(self) -> None:
+        """Waits until it begins."""
+        await self._begun.wait()
+
+
+class LastResort:
+    """Ends the process at a deadline, whatever still runs: a tool that never returns must not hold it.
+
+    A thread, because the event loop may be what does not come round.
+
+    Args:
+        before: Called before the end, one after the other: children are ended, and what people should see is not lost.
+    """
+
+    def __init__(self, *before: Callable[[], object]) -> None:
+        self._called_off = threading.Event()
+        self._before = before
+
+    def arm(self, seconds: float, status: int = 0) -> None:
+        """From now on there are so many seconds left. The earliest deadline counts. Signal handlers may call it."""
+
+        def end() -> None:
+            if not self._called_off.wait(seconds):
+                self.end(status)
+
+        # Not threading.Thread: whoever is interrupted by a signal may be starting a thread, and would hold the lock for it.
+        _thread.start_new_thread(end, ())
+
+    def end(self, status: int) -> NoReturn:
+        """Ends the process now."""
+        for step in self._before:
+            with suppress(Exception):
+                step()
+        os._exit(status)
+
+    def call_off(self) -> None:
+        """Everything has ended properly."""
+        self._called_off.set()
+
+    def call_off_until_exit(self, seconds: float) -> None:
+        """The same, but when the program comes to its end, threads that the interpreter would wait for get so many seconds.
+
+        A thread pool of a tool is joined there, before anything else that runs at exit.
+        """
+        self.call_off()
+        exiting = LastResort(*self._before)
+        with suppress(AttributeError, RuntimeError):  # not a public function; without it, things are as everywhere
+            threading._register_atexit(exiting.arm, seconds)  # type: ignore[attr-defined]  # noqa: SLF001
+
+
+@contextmanager
+def ended_by_signals(ending: Ending, last_resort: LastResort, seconds: float) -> Generator[None, None, None]:
+    """While this lasts, the first SIGINT or SIGTERM begins the end, and the second one is the end.
+
+    Not the event loop's own handlers: they wait for their turn, and a coroutine that blocks the loop would not give them one.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals belong to the main thread; whoever runs a server elsewhere has plans of their own
+        return
+    seen = False
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        nonlocal seen
+        if seen:
+            last_resort.end(128 + number)
+        seen = True
+        last_resort.arm(seconds)
+        ending.begin_by_signal()
+
+    before = {number: signal.signal(number, handle) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        # Once one was seen the process is about to end, and what comes now must end it as well, not show a traceback.
+        if not seen:
+            for number, previous in before.items():
+                signal.signal(number, previous)

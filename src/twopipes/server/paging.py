@@ -1,0 +1,47 @@
+"""Pages of a list: opaque cursors that stay good while the list changes, and are refused if they are not ours (section PG)."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from twopipes.errors import InvalidParams
+
+__all__ = ["page_of"]
+
+T = TypeVar("T")
+
+
+def page_of(items: Mapping[str, T], cursor: str | None, size: int | None, kind: str) -> tuple[Sequence[T], str | None]:
+    """One page and the cursor of the next, or ``None`` after the last.
+
+    A cursor names the last item of its page, so it means the same after others were added or removed; if that very item is
+    gone, the cursor is refused and the client starts over (CH-09).
+
+    Raises:
+        InvalidParams: The cursor is not one of this list (PG-05).
+    """
+    if size is None and cursor is None:
+        return list(items.values()), None
+    names = list(items)
+    start = 0 if cursor is None else _position(names, cursor, kind)
+    end = len(names) if size is None else start + size
+    page = [items[name] for name in names[start:end]]
+    return page, _cursor(names[end - 1], kind) if end < len(names) else None
+
+
+def _cursor(name: str, kind: str) -> str:
+    text = f"{zlib.crc32(f'{kind} {name}'.encode()):08x}{name}"
+    return base64.urlsafe_b64encode(text.encode()).decode("ascii")
+
+
+def _position(names: list[str], cursor: str, kind: str) -> int:
+    try:
+        name = base64.urlsafe_b64decode(cursor.encode("ascii")).decode()[8:]
+        if _cursor(name, kind) == cursor:
+            return names.index(name) + 1
+    except ValueError:
+        pass
+    raise InvalidParams("Invalid cursor: it does not belong to this list, or what it named is gone; start without a cursor")

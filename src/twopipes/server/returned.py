@@ -1,0 +1,153 @@
+"""What a handler may return, and what becomes of it."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from twopipes.errors import LocalProtocolError
+from twopipes.mcp.content import Annotations, Block, UnknownContent
+from twopipes.mcp.types import (
+    AudioContent,
+    CallToolResult,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    PromptMessage,
+    ResourceContents,
+    TextContent,
+)
+
+__all__ = ["Audio", "Image", "ToolResult", "blocks_of", "contents_of", "messages_of"]
+
+
+class Image(Struct, frozen=True):
+    """A picture to return from a tool or a prompt: the bytes and what they are."""
+
+    data: bytes
+    mime_type: str = "image/png"
+    annotations: Annotations | None = None
+
+    def block(self) -> ImageContent:
+        """The block it is sent as."""
+        return ImageContent(_base64(self.data), self.mime_type, self.annotations)
+
+
+class Audio(Struct, frozen=True):
+    """A sound to return from a tool or a prompt: the bytes and what they are."""
+
+    data: bytes
+    mime_type: str = "audio/wav"
+    annotations: Annotations | None = None
+
+    def block(self) -> AudioContent:
+        """The block it is sent as."""
+        return AudioContent(_base64(self.data), self.mime_type, self.annotations)
+
+
+class ToolResult(Struct, frozen=True, kw_only=True):
+    """A tool's result in full, for a tool that wants to decide about all of it.
+
+    Attributes:
+        content: Anything a tool may return: a text, a block, a list of these.
+        structured: The value for programs; absent if not given.
+        is_error: The tool failed, and ``content`` says how.
+        meta: For ``_meta``.
+    """
+
+    content: Any = ()
+    structured: Any = UNSET
+    is_error: bool = False
+    meta: dict[str, Any] | None = None
+
+    def result(self) -> CallToolResult:
+        """The result it is sent as."""
+        blocks = blocks_of(self.content)
+        if not blocks and self.structured is not UNSET:
+            blocks = [TextContent(as_json(self.structured))]  # TL-13
+        return CallToolResult(blocks, self.structured, True if self.is_error else None, meta=self.meta)
+
+
+CONTENT_TYPES = (Image, Audio, ToolResult, CallToolResult, Block, UnknownContent, ResourceContents, bytes, bytearray)
+"""What is content, and not data, when a tool returns it."""
+
+
+def blocks_of(value: Any) -> list[ContentBlock]:
+    """What a tool returned, as content blocks."""
+    match value:
+        case None:
+            return []
+        case str():
+            return [TextContent(value)]
+        case Image() | Audio():
+            return [value.block()]
+        case Block() | UnknownContent():
+            return [value]  # type: ignore[list-item]
+        case bytes() | bytearray():
+            # Bytes of no stated kind: a resource without an address of its own.
+            return [EmbeddedResource(ResourceContents("data:", blob=_base64(value), mime_type="application/octet-stream"))]
+        case ResourceContents():
+            return [EmbeddedResource(value)]
+        case list() | tuple() if any(_is_content(item) for item in value):
+            return [block for item in value for block in blocks_of(item)]
+        case list() | tuple() if not value:
+            return []
+        case _:
+            return [TextContent(as_json(value))]
+
+
+def _is_content(value: Any) -> bool:
+    return isinstance(value, str | bytes | bytearray | Image | Audio | Block | UnknownContent | ResourceContents)
+
+
+def is_content(value: Any) -> bool:
+    """Whether a value is content, as against data: blocks, pictures, bytes, or a list in which there is one."""
+    if isinstance(value, list | tuple):
+        return any(_is_content(item) and not isinstance(item, str) for item in value)
+    return _is_content(value) and not isinstance(value, str)
+
+
+def as_json(value: Any) -> str:
+    """A value as JSON text, the way it would be sent."""
+    return msgspec.json.encode(value).decode()
+
+
+def contents_of(uri: str, value: Any, mime_type: str | None) -> list[ResourceContents]:
+    """What a resource function returned, as resource contents (RS-02)."""
+    match value:
+        case ResourceContents():
+            return [value]
+        case str():
+            return [ResourceContents(uri, text=value, mime_type=mime_type or "text/plain")]
+        case bytes() | bytearray():
+            return [ResourceContents(uri, blob=_base64(value), mime_type=mime_type or "application/octet-stream")]
+        case list() | tuple() if any(isinstance(item, ResourceContents | bytes) for item in value):
+            return [content for item in value for content in contents_of(uri, item, mime_type)]
+        case _:
+            return [ResourceContents(uri, text=as_json(value), mime_type=mime_type or "application/json")]
+
+
+Role = Literal["user", "assistant"]
+
+
+def messages_of(value: Any, role: Role = "user") -> list[PromptMessage]:
+    """What a prompt function returned, as messages, each with exactly one block (PM-03)."""
+    match value:
+        case PromptMessage():
+            return [value]
+        case Mapping() if "role" in value and "content" in value:
+            if value["role"] not in get_args(Role):
+                raise LocalProtocolError(f"a message of a prompt is the user's or the assistant's, not {value['role']!r}'s")
+            return messages_of(value["content"], value["role"])
+        case list() | tuple():
+            return [message for item in value for message in messages_of(item, role)]
+        case _:
+            return [PromptMessage(role, block) for block in blocks_of(value)]
+
+
+def _base64(data: bytes | bytearray) -> str:
+    return base64.b64encode(data).decode("ascii")

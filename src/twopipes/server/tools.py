@@ -1,0 +1,128 @@
+"""Tools: functions that a model may call (section TL of the rules)."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from twopipes.errors import InvalidParams, LocalProtocolError, ToolError
+from twopipes.mcp.rejections import ArgumentsRejected
+from twopipes.mcp.schema import Signature, describe
+from twopipes.mcp.types import CallToolParams, CallToolResult, Icon, TextContent, Tool, ToolAnnotations
+from twopipes.server.context import Context
+from twopipes.server.registry import place_of
+from twopipes.server.returned import CONTENT_TYPES, ToolResult, blocks_of, is_content
+
+__all__ = ["ToolEntry", "make_tool"]
+
+_HINTS: Final = tuple(field.encode_name for field in msgspec.structs.fields(ToolAnnotations))
+_GOOD_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+# From here on bad arguments are the tool's answer, which a model can read and mend; before, they were a protocol error (TL-06).
+_ARGUMENT_ERRORS_ARE_RESULTS_SINCE: Final = "2025-11-25"
+
+
+class ToolEntry:
+    """A tool: how it is described, and how it is called."""
+
+    __slots__ = ("function", "place", "signature", "tool")
+
+    def __init__(self, tool: Tool, signature: Signature, function: Callable[..., Any]) -> None:
+        self.tool = tool
+        self.signature = signature
+        self.function = function
+        self.place = place_of(function)
+
+    async def call(self, context: Context, run_blocking: Callable[[Callable[[], Any]], Any]) -> CallToolResult:
+        """Binds the arguments, runs the function, and turns what it returns into a result."""
+        params: CallToolParams = context.call.params
+        try:
+            arguments = self.signature.bind(params.arguments)
+        except ArgumentsRejected as error:
+            if context.call.dialect.revision < _ARGUMENT_ERRORS_ARE_RESULTS_SINCE:
+                raise InvalidParams(str(error)) from None
+            return _failure(str(error))
+        for name in self.signature.injected_names:
+            arguments[name] = context
+        try:
+            if self.signature.is_async:
+                value = await self.function(**arguments)
+            else:
+                value = await run_blocking(functools.partial(self.function, **arguments))
+        except ToolError as error:
+            return _failure(str(error))
+        return self.result_of(value)
+
+    def result_of(self, value: Any) -> CallToolResult:
+        """What a function returned, as a result: blocks for the model and, where the tool has a schema, the value for programs."""
+        if isinstance(value, CallToolResult):
+            return value
+        if isinstance(value, ToolResult):
+            return value.result()
+        if self.signature.output_schema is None or is_content(value):
+            return CallToolResult(blocks_of(value))
+        structured = self.signature.structured(value)  # TL-10: a value that does not fit is an error, not bad data
+        text = value if isinstance(value, str) else bytes(structured).decode()
+        return CallToolResult([TextContent(text)], structured)  # TL-13
+
+
+def _failure(text: str) -> CallToolResult:
+    return CallToolResult([TextContent(text)], is_error=True)
+
+
+def failed(entry: ToolEntry, error: BaseException) -> CallToolResult:
+    """What the model is told when a tool breaks: that it did, and not how (TL-05)."""
+    return _failure(f"The tool {entry.tool.name} failed: {type(error).__name__}")
+
+
+def make_tool(
+    function: Callable[..., Any],
+    *,
+    name: str | None = None,
+    title: str | None = None,
+    description: str | None = None,
+    annotations: ToolAnnotations | Mapping[str, Any] | None = None,
+    icons: Sequence[Icon] | None = None,
+    meta: Mapping[str, Any] | None = None,
+    input_schema: Mapping[str, Any] | None = None,
+    output_schema: Mapping[str, Any] | None = None,
+) -> ToolEntry:
+    """Describes a function as a tool.
+
+    Raises:
+        LocalProtocolError: The name or a schema is not what a tool may have, or the signature cannot be described.
+    """
+    signature = describe(
+        function, injected=(Context,), content=CONTENT_TYPES, input_schema=input_schema, output_schema=output_schema
+    )
+    name = signature.name if name is None else name
+    if not _GOOD_NAME.fullmatch(name):  # TL-15
+        raise LocalProtocolError(
+            f"{name!r} at {place_of(function)} cannot be the name of a tool: 1 to 128 of A-Z a-z 0-9 _ - . are; give name=..."
+        )
+    if signature.input_schema.get("type") != "object":  # TL-01
+        raise LocalProtocolError(f'the input schema of the tool {name!r} at {place_of(function)} must have "type": "object"')
+    hints = _hints(annotations, f"the tool {name!r} at {place_of(function)}") if isinstance(annotations, Mapping) else annotations
+    tool = Tool(
+        name,
+        signature.input_schema,
+        title=title,
+        description=(description if description is not None else signature.description) or None,
+        output_schema=signature.output_schema,
+        annotations=hints,
+        icons=None if icons is None else list(icons),
+        meta=None if meta is None else dict(meta),
+    )
+    return ToolEntry(tool, signature, function)
+
+
+def _hints(given: Mapping[str, Any], whose: str) -> ToolAnnotations:
+    if unknown := given.keys() - _HINTS:
+        raise LocalProtocolError(f"the annotations of {whose} can be {', '.join(_HINTS)}, and not {', '.join(sorted(unknown))}")
+    try:
+        return msgspec.convert(dict(given), ToolAnnotations)
+    except msgspec.ValidationError as error:
+        raise LocalProtocolError(f"the annotations of {whose} do not make sense: {error}") from None

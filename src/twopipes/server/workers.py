@@ -1,0 +1,93 @@
+"""Threads for handlers that block, so that a sleeping one delays nobody.
+
+Not ``concurrent.futures``: its threads are waited for when the interpreter exits, and a tool that never returns would hold the
+process for ever. These are daemon threads, started when needed and kept for the next call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Any
+
+__all__ = ["Workers"]
+
+Job = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]", contextvars.Context, Callable[[], Any]]
+
+
+class Workers:
+    """A bounded number of threads that run functions for an event loop.
+
+    Args:
+        limit: How many threads at most; further functions wait their turn.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._threads = 0
+        self._free = 0
+
+    @property
+    def threads(self) -> int:
+        """How many threads there are now, busy or not."""
+        return self._threads
+
+    async def run(self, function: Callable[[], Any]) -> Any:
+        """Runs a function in a thread, with the context variables of the caller.
+
+        Cancelling is safe: what has not started never will, and what runs goes on unwatched, since no thread can be stopped.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        self._jobs.put((loop, future, contextvars.copy_context(), function))
+        with self._lock:
+            # Free threads less waiting jobs: below zero only when there are as many threads as there may be.
+            start = self._free <= 0 and self._threads < self._limit
+            if start:
+                self._threads += 1
+            else:
+                self._free -= 1
+        if start:
+            threading.Thread(target=self._work, name="twopipes worker", daemon=True).start()
+        return await future
+
+    def close(self) -> None:
+        """Lets every thread end after what it is doing now."""
+        for _ in range(self._threads):
+            self._jobs.put(None)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            loop, future, context, function = job
+            if not future.cancelled():
+                outcome: Callable[[asyncio.Future[Any], Any], None] = _give
+                try:
+                    value = context.run(function)
+                except BaseException as error:  # noqa: BLE001 - it belongs to the caller, whatever it is
+                    outcome, value = _throw, error
+                with suppress(RuntimeError):  # the loop is closed; nobody waits any more
+                    loop.call_soon_threadsafe(outcome, future, value)
+            job = loop = future = context = function = outcome = value = None  # type: ignore[assignment]
+            with self._lock:
+                self._free += 1
+        with self._lock:
+            self._threads -= 1
+
+
+def _give(future: asyncio.Future[Any], value: Any) -> None:
+    if not future.done():
+        future.set_result(value)
+
+
+def _throw(future: asyncio.Future[Any], error: BaseException) -> None:
+    if future.done():
+        return
+    if isinstance(error, StopIteration):  # a future refuses it
+        error = RuntimeError("the handler raised StopIteration")
+    future.set_exception(error)

@@ -1,0 +1,37 @@
+"""Every transcript under conversations/everything/, in each of its revisions, over every channel (FR-11, FR-12)."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+import transcript
+from conversation import Mismatch
+
+FOLDER = Path(__file__).parent / "conversations" / "everything"
+RUNS = [
+    pytest.param(path, revision, kind, id=f"{path.stem}-{revision}-{kind}")
+    for path in sorted(FOLDER.glob("*.txt"))
+    for revision in transcript.revisions_of(path.read_text())
+    for kind in transcript.CHANNELS
+]
+
+
+@pytest.mark.parametrize(("path", "revision", "kind"), RUNS)
+def test_the_server_says_what_the_transcript_says(path, revision, kind):
+    asyncio.run(transcript.Transcript(path.read_text(), revision).run(kind))
+
+
+@pytest.mark.parametrize("step", ['< {"jsonrpc":"2.0","id":2,"result":{}}', "", '<? {"jsonrpc":"2.0","id":"1","result":{}}'])
+def test_a_server_that_says_otherwise_fails_the_transcript(step):
+    text = '* init {}\n> {"jsonrpc":"2.0","id":1,"method":"ping"}\n'
+    asyncio.run(transcript.Transcript(text + '< {"jsonrpc":"2.0","id":1,"result":{}}', "2025-11-25").run("memory"))
+    with pytest.raises(Mismatch):
+        asyncio.run(transcript.Transcript(text + step, "2025-11-25").run("memory"))
+
+
+def test_every_transcript_has_a_title_and_names_its_rules():
+    for path in FOLDER.glob("*.txt"):
+        first, second, *_ = path.read_text().splitlines()
+        assert first.startswith("# "), path
+        assert second.startswith("# rules: "), path
