@@ -41,6 +41,7 @@ from twopipes.server.prompts import PromptEntry, make_prompt
 from twopipes.server.registry import Registry
 from twopipes.server.resources import ResourceEntry, TemplateEntry, make_resource
 from twopipes.server.state_key import default_sealer
+from twopipes.server.telemetry import find_spans
 from twopipes.server.tools import ToolEntry, failed, make_tool
 from twopipes.server.workers import Workers
 from twopipes.session.ledger import Call
@@ -125,6 +126,7 @@ class Server:
         self._limits = limits or Limits()
         self._questions = questions or QuestionPolicy()
         self._workers = Workers(self.settings.max_threads)
+        self._spans = find_spans()
         self._connections: set[Connection] = set()
         self.tools: Registry[ToolEntry] = Registry("tool", lambda: self._changed("tools"))
         self.resources: Registry[ResourceEntry] = Registry("resource", lambda: self._changed("resources"))
@@ -279,7 +281,13 @@ class Server:
     # How a request finds its handler
 
     async def handle(self, context: Context) -> Result:
-        """Does what a call asks for."""
+        """Does what a call asks for, inside the author's middleware and, with OpenTelemetry, inside a span."""
+        if self._spans is None:
+            return await self._handle(context)
+        with self._spans(context):
+            return await self._handle(context)
+
+    async def _handle(self, context: Context) -> Result:
         if self._middleware is None:
             return await self._dispatch(context)
         return await self._middleware(context, self._dispatch)

@@ -21,7 +21,7 @@ class Children:
         self._before = _children()
 
     def end(self) -> None:
-        """Asks every one of them to end, and does not wait. From any thread, and in a signal handler."""
+        """Asks every one of them to end, and does not wait. From any thread."""
         if sys.platform != "win32":
             for pid in _children() - self._before:
                 with suppress(OSError):  # it has ended meanwhile
@@ -33,7 +33,7 @@ def _children() -> set[int]:
     found: set[int] = set()
     if sys.platform == "linux":
         with suppress(OSError):  # no /proc here, or a kernel without the list
-            for thread in os.listdir("/proc/self/task"):  # noqa: PTH208 - pathlib has no business in a signal handler
+            for thread in os.listdir("/proc/self/task"):  # noqa: PTH208 - numbers, not paths
                 with suppress(OSError), open(f"/proc/self/task/{thread}/children", "rb") as file:  # noqa: PTH123 - likewise
                     found.update(map(int, file.read().split()))
     return found

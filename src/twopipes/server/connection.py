@@ -27,7 +27,7 @@ __all__ = ["Connection"]
 
 Handler = Callable[[Context], Awaitable[Result]]
 # Seconds for a peer to read how its subscriptions have ended.
-_LAST_WORDS = 1.0
+_LAST_WORDS = 0.5
 
 
 class Connection:

@@ -10,12 +10,12 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Final, NoReturn
+from typing import Final
 
 __all__ = ["GRACE", "Ending", "LastResort", "ended_by_signals"]
 
 # Seconds for what comes after the handlers: the lifespan's end, the last write.
-GRACE: Final = 2.0
+GRACE: Final = 1.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -64,17 +64,13 @@ class LastResort:
 
         def end() -> None:
             if not self._called_off.wait(seconds):
-                self.end(status)
+                for step in self._before:
+                    with suppress(Exception):
+                        step()
+                os._exit(status)
 
         # Not threading.Thread: whoever is interrupted by a signal may be starting a thread, and would hold the lock for it.
         _thread.start_new_thread(end, ())
-
-    def end(self, status: int) -> NoReturn:
-        """Ends the process now."""
-        for step in self._before:
-            with suppress(Exception):
-                step()
-        os._exit(status)
 
     def call_off(self) -> None:
         """Everything has ended properly."""
@@ -102,11 +98,13 @@ def ended_by_signals(ending: Ending, last_resort: LastResort, seconds: float) ->
         return
     seen = False
 
-    def handle(number: int, _frame: FrameType | None) -> None:
+    def handle(_number: int, _frame: FrameType | None) -> None:
         nonlocal seen
-        if seen:
-            last_resort.end(128 + number)
         seen = True
+        # The next one is the system's to handle: it ends a process whose main thread does not come round to do anything,
+        # and it shows no traceback while the interpreter ends. So nothing is put back, either.
+        for number in _SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
         last_resort.arm(seconds)
         ending.begin_by_signal()
 
@@ -114,7 +112,6 @@ def ended_by_signals(ending: Ending, last_resort: LastResort, seconds: float) ->
     try:
         yield
     finally:
-        # Once one was seen the process is about to end, and what comes now must end it as well, not show a traceback.
         if not seen:
             for number, previous in before.items():
                 signal.signal(number, previous)
