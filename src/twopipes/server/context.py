@@ -30,6 +30,7 @@ from twopipes.mcp.types import (
     Tool,
     ToolChoice,
 )
+from twopipes.server.checks import check_conversation
 from twopipes.session.ledger import Call
 
 if TYPE_CHECKING:
@@ -243,8 +244,10 @@ class Context:
         Raises:
             CapabilityMissing: The client has no sampling, or none with tools.
             UserRefused: The user said no, in a session.
+            LocalProtocolError: Tool uses and tool results in the messages do not match.
         """
         conversation = [SamplingMessage("user", TextContent(messages))] if isinstance(messages, str) else list(messages)
+        check_conversation(conversation)
         params = CreateMessageParams(
             conversation,
             max_tokens,

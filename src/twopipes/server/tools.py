@@ -13,6 +13,7 @@ from twopipes.errors import InvalidParams, LocalProtocolError, ToolError
 from twopipes.mcp.rejections import ArgumentsRejected
 from twopipes.mcp.schema import Signature, describe
 from twopipes.mcp.types import CallToolParams, CallToolResult, Icon, TextContent, Tool, ToolAnnotations
+from twopipes.server.checks import check_schema
 from twopipes.server.context import Context
 from twopipes.server.registry import place_of
 from twopipes.server.returned import CONTENT_TYPES, ToolResult, blocks_of, is_content
@@ -95,6 +96,9 @@ def make_tool(
     Raises:
         LocalProtocolError: The name or a schema is not what a tool may have, or the signature cannot be described.
     """
+    for schema, kind in ((input_schema, "input"), (output_schema, "output")):
+        if schema is not None:
+            check_schema(schema, f"the {kind} schema of the tool at {place_of(function)}")
     signature = describe(
         function, injected=(Context,), content=CONTENT_TYPES, input_schema=input_schema, output_schema=output_schema
     )
