@@ -9,10 +9,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import pytest
 
@@ -25,9 +25,13 @@ from twopipes.session.ledger import Asked
 from twopipes.session.profiles import ClientProfile
 from twopipes.settings import Timeouts
 
+T = TypeVar("T")
+
 HERE = Path(__file__).parent
 SCRIPTS = HERE / "peers"
-ECHO_SERVER = (sys.executable, str(HERE.parents[1] / "examples" / "echo_server.py"))
+EXAMPLES = HERE.parents[1] / "examples"
+ECHO_SERVER = (sys.executable, str(EXAMPLES / "echo_server.py"))
+EVERYTHING = (sys.executable, str(EXAMPLES / "everything.py"))
 # Where `make interop` installs the peers, each with a stamp that says that it is complete.
 INSTALLED = Path(sys.prefix) / "peers"
 
@@ -86,28 +90,64 @@ class Visit(NamedTuple):
     launches: list[Launch]
 
 
-def visit_of(client: Sequence[str], *, mode: Any, folder: Path) -> Visit:
+def visit_of(client: Sequence[str], *, mode: Any, folder: Path, server: Sequence[str] = ECHO_SERVER) -> Visit:
     """Runs a peer's client against our server until it is over and every process is gone."""
-    fifo = folder / "witnessed"
-    os.mkfifo(fifo)
-    log = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        command = [sys.executable, str(SCRIPTS / "witness.py"), str(fifo), *ECHO_SERVER]
-        job = json.dumps({"command": command, "mode": mode, "text": TEXT})
-        # Into a file, not a pipe: what a client leaves behind would hold a pipe open, and we would wait here and not know why.
-        with (folder / "stderr").open("wb") as stderr:
-            done = subprocess.run(
-                [*client, job], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, timeout=NET, check=False
-            )
-        told = [json.loads(line) for line in _read_to_the_end(log).splitlines()]
-    finally:
-        os.close(log)
+
+    def run(command: list[str]) -> subprocess.CompletedProcess[bytes]:
+        return run_client([*client, json.dumps({"command": command, "mode": mode, "text": TEXT})], folder)
+
+    done, launches = witnessed(server, run, folder=folder)
     said = f"it said on stderr:\n{(folder / 'stderr').read_text(errors='replace')}"
     assert done.returncode == 0, f"the client failed with {done.returncode}; {said}"
     # As bytes: a line ends with a line feed and with nothing else.
     lines = done.stdout.splitlines()
     assert len(lines) == 1, f"the client printed {len(lines)} lines; {said}"
-    return Visit(json.loads(lines[0]), _launches(told))
+    return Visit(json.loads(lines[0]), launches)
+
+
+def run_client(command: Sequence[str], folder: Path) -> subprocess.CompletedProcess[bytes]:
+    """Runs a client to its end. What it prints is in the result, what it complains about in a file of the folder."""
+    # Into a file, not a pipe: what a client leaves behind would hold a pipe open, and we would wait here and not know why.
+    with (folder / "stderr").open("wb") as stderr:
+        return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, timeout=NET, check=False)
+
+
+def witnessed(server: Sequence[str], run: Callable[[list[str]], T], *, folder: Path) -> tuple[T, list[Launch]]:
+    """Hands over the command of a server to whoever runs a client, and waits until every process is gone."""
+    fifo = folder / "witnessed"
+    os.mkfifo(fifo)
+    log = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        done = run([sys.executable, str(SCRIPTS / "witness.py"), str(fifo), *server])
+        told = [json.loads(line) for line in _read_to_the_end(log).splitlines()]
+    finally:
+        os.close(log)
+    return done, _launches(told)
+
+
+# What crossed the wire
+
+
+class Line(NamedTuple):
+    """A message, and who sent it: ``>`` the client, ``<`` our server."""
+
+    direction: str
+    message: dict[str, Any]
+
+
+def tracing(server: Sequence[str], wire: Path) -> list[str]:
+    """The command of a server that writes down what it hears and says; each of its processes in a file of its own."""
+    return ["sh", "-c", 'TWOPIPES_TRACE="$0.$$" exec "$@"', str(wire), *server]
+
+
+def traces(wire: Path) -> list[list[Line]]:
+    """What each process of a traced server wrote down, that of the longest conversation last."""
+    found = []
+    for file in wire.parent.glob(f"{wire.name}.*"):
+        # As bytes again: a line separator within a text is part of the text.
+        entries = [line.removeprefix(b"[TRACE] ").split(b" ", 1) for line in file.read_bytes().split(b"\n") if line]
+        found.append([Line(direction.decode(), json.loads(message)) for direction, message in entries])
+    return sorted(found, key=len)
 
 
 def _launches(told: list[dict[str, Any]]) -> list[Launch]:

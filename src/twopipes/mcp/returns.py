@@ -91,7 +91,10 @@ def is_content(annotation: Any, builder: ShapeBuilder, content: tuple[type, ...]
     origin = typing.get_origin(annotation)
     if origin in _HOLDERS:
         inner = typing.get_args(annotation)[: 1 if origin is typing.Annotated else None]
-        return any(is_content(each, builder, content) for each in inner if each is not ...)
+        # Whatever a list may hold may be a picture; such a list promises no data.
+        return any(each is Any or is_content(each, builder, content) for each in inner if each is not ...)
+    if annotation in (list, tuple):
+        return True
     kind = origin or annotation
     return isinstance(kind, type) and issubclass(kind, (*_CONTENT, *content))
 

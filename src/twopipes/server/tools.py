@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
+from msgspec import UNSET
 
 from twopipes.errors import InvalidParams, LocalProtocolError, ToolError
 from twopipes.mcp.rejections import ArgumentsRejected
@@ -55,7 +56,11 @@ class ToolEntry:
                 value = await run_blocking(functools.partial(self.function, **arguments))
         except ToolError as error:
             return _failure(str(error))
-        return self.result_of(value)
+        result = self.result_of(value)
+        if self.signature.output_schema is not None and result.structured_content is UNSET and not result.is_error:
+            # TL-10. Clients refuse such a result, so its author had better hear of it.
+            raise LocalProtocolError(f"{self.tool.name} has an output schema, but what it returned has no structured content")
+        return result
 
     def result_of(self, value: Any) -> CallToolResult:
         """What a function returned, as a result: blocks for the model and, where the tool has a schema, the value for programs."""
