@@ -35,7 +35,7 @@ from twopipes.server.completion import CompletionEntry, completed, suggestions
 from twopipes.server.connection import Connection
 from twopipes.server.context import Context
 from twopipes.server.directory import Directory
-from twopipes.server.ending import GRACE, Ending, LastResort
+from twopipes.server.ending import GRACE, Ending, LastResort, finished_in_time
 from twopipes.server.paging import page_of
 from twopipes.server.prompts import PromptEntry, make_prompt
 from twopipes.server.registry import Registry
@@ -290,7 +290,10 @@ class Server:
     async def _handle(self, context: Context) -> Result:
         if self._middleware is None:
             return await self._dispatch(context)
-        return await self._middleware(context, self._dispatch)
+        result = await self._middleware(context, self._dispatch)
+        if not isinstance(result, Result):
+            raise LocalProtocolError(f"the middleware must return a result, such as call_next gives, and not {result!r}")
+        return result
 
     async def _dispatch(self, context: Context) -> Result:
         match context.call.method:
@@ -434,7 +437,7 @@ class Server:
             seconds = self.settings.drain_on_signal if ending is not None and ending.by_signal else self.settings.drain
             if last_resort is not None:
                 last_resort.arm(seconds + GRACE)
-            await connection.finish(seconds)
+            await finished_in_time(connection.finish(seconds), ending, self.settings.drain_on_signal)
         finally:
             self._connections.discard(connection)
             for task in waiting:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ from twopipes.mcp.rejections import ArgumentsRejected
 from twopipes.mcp.schema import Signature
 from twopipes.server.context import Context
 
-__all__ = ["RunBlocking", "call_with_texts"]
+__all__ = ["RunBlocking", "call_function", "call_with_texts"]
 
 RunBlocking = Callable[[Callable[[], Any]], Awaitable[Any]]
 
@@ -33,8 +34,21 @@ async def call_with_texts(
         arguments = signature.bind_strings({name: text for name, text in texts.items() if name in taken})
     except ArgumentsRejected as error:
         raise InvalidParams(str(error)) from None
+    return await call_function(function, signature, arguments, context, run_blocking)
+
+
+async def call_function(
+    function: Callable[..., Any],
+    signature: Signature,
+    arguments: dict[str, Any],
+    context: Context,
+    run_blocking: RunBlocking,
+) -> Any:
+    """Calls a function with arguments that fit: a coroutine here, anything else in a thread, where it may block."""
     for name in signature.injected_names:
         arguments[name] = context
     if signature.is_async:
         return await function(**arguments)
-    return await run_blocking(functools.partial(function, **arguments))
+    value = await run_blocking(functools.partial(function, **arguments))
+    # A plain function may still hand back something to wait for: a decorator that forgot to say so.
+    return await value if inspect.isawaitable(value) else value

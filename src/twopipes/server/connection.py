@@ -8,13 +8,14 @@ read from it, and nothing is turned into bytes that can wait.
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from twopipes.channels.base import Channel
+from twopipes.channels.base import READ_SIZE, Channel
 from twopipes.errors import ChannelBroken, ChannelClosed, InternalError, McpError
 from twopipes.mcp.types import InputRequest, LoggingLevel, Result
 from twopipes.server.context import Context
@@ -84,6 +85,8 @@ class Connection:
                 self._handle(session.receive(chunk, now=loop.time()))
                 self._flush()
                 await self.drain()
+                if len(chunk) >= READ_SIZE:
+                    await asyncio.sleep(0)  # there is more, at once: the handlers have their turn before it
         except (ChannelBroken, ChannelClosed):
             self._over = True
         self._handle(session.receive_eof(now=loop.time()))
@@ -168,6 +171,8 @@ class Connection:
             context = Context(call, self, self._lifespan)
             task = asyncio.get_running_loop().create_task(self._work(context), name=f"{call.method} {call.id!r}")
             self._contexts[call] = (context, task)
+            # A task that is cancelled before its first step never comes to its `finally`.
+            task.add_done_callback(functools.partial(self._retire, context))
         if not self._contexts and not self._queue:
             self._idle.set()
 
@@ -186,13 +191,22 @@ class Connection:
             self.session.fail(call, error)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the server lives on, whatever a handler does
             self.session.fail(call, error)
-            if self._report is not None:
-                self._report(call, error)
+            self.report(call, error)
         finally:
+            self._retire(context)
+
+    def _retire(self, context: Context, _task: asyncio.Task[None] | None = None) -> None:
+        """A handler is done: its place is free. Telling so twice changes nothing."""
+        if self._contexts.get(context.call, (None,))[0] is context:
             context.close()
-            self._contexts.pop(call, None)
+            del self._contexts[context.call]
             self._start_waiting()
             self._flush_soon()
+
+    def report(self, call: Call, error: BaseException) -> None:
+        """Tells the author of something that went wrong in a handler."""
+        if self._report is not None:
+            self._report(call, error)
 
     def _cancel(self, call: Call) -> None:
         entry = self._contexts.get(call)

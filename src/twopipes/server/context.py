@@ -183,7 +183,10 @@ class Context:
         """Tells what threads have said."""
         while self._held:
             tell, arguments = self._held.popleft()
-            tell(self, *arguments)
+            try:
+                tell(self, *arguments)
+            except Exception as error:  # noqa: BLE001 - the thread that said it is elsewhere by now
+                self._connection.report(self.call, error)
 
     def close(self) -> None:
         """The call is over: whoever still waits for an answer of the client, a thread perhaps, waits no longer."""
@@ -321,7 +324,9 @@ class Context:
 
     def _ask_now(self) -> None:
         self._scheduled = False
-        questions, self._pending = self._pending, {}
+        pending, self._pending = self._pending, {}
+        # Who has turned away meanwhile is not asked for.
+        questions = {key: question for key, question in pending.items() if key in self._futures and not self._futures[key].done()}
         if not questions:
             return
         try:

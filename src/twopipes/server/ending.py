@@ -7,12 +7,12 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
-__all__ = ["GRACE", "Ending", "LastResort", "ended_by_signals"]
+__all__ = ["GRACE", "Ending", "LastResort", "ended_by_signals", "finished_in_time"]
 
 # Seconds for what comes after the handlers: the lifespan's end, the last write.
 GRACE: Final = 1.0
@@ -29,11 +29,14 @@ class Ending:
     def __init__(self) -> None:
         self.by_signal = False
         self._begun = asyncio.Event()
+        self._signalled = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
     def begin(self, *, by_signal: bool = False) -> None:
         """Begins to end."""
-        self.by_signal = self.by_signal or by_signal
+        if by_signal:
+            self.by_signal = True
+            self._signalled.set()
         self._begun.set()
 
     def begin_by_signal(self) -> None:
@@ -44,6 +47,28 @@ class Ending:
     async def wait(self) -> None:
         """Waits until it begins."""
         await self._begun.wait()
+
+    async def wait_for_signal(self) -> None:
+        """Waits until somebody is in a hurry."""
+        await self._signalled.wait()
+
+
+async def finished_in_time(work: Coroutine[Any, Any, object], ending: Ending | None, seconds: float) -> None:
+    """Waits for the last work, which has a limit of its own; from a signal on, for so many seconds at the most.
+
+    A host that closes the input and then sends a signal waits for the input's end no longer.
+    """
+    if ending is None:
+        await work
+        return
+    working, signalled = asyncio.create_task(work), asyncio.create_task(ending.wait_for_signal())
+    try:
+        await asyncio.wait({working, signalled}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({working}, timeout=seconds)
+    finally:
+        for task in (working, signalled):
+            task.cancel()
+        await asyncio.gather(working, signalled, return_exceptions=True)
 
 
 class LastResort:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -14,6 +13,7 @@ from twopipes.errors import InvalidParams, LocalProtocolError, ToolError
 from twopipes.mcp.rejections import ArgumentsRejected
 from twopipes.mcp.schema import Signature, describe
 from twopipes.mcp.types import CallToolParams, CallToolResult, Icon, TextContent, Tool, ToolAnnotations
+from twopipes.server.calling import RunBlocking, call_function
 from twopipes.server.checks import check_schema
 from twopipes.server.context import Context
 from twopipes.server.registry import place_of
@@ -38,7 +38,7 @@ class ToolEntry:
         self.function = function
         self.place = place_of(function)
 
-    async def call(self, context: Context, run_blocking: Callable[[Callable[[], Any]], Any]) -> CallToolResult:
+    async def call(self, context: Context, run_blocking: RunBlocking) -> CallToolResult:
         """Binds the arguments, runs the function, and turns what it returns into a result."""
         params: CallToolParams = context.call.params
         try:
@@ -47,13 +47,8 @@ class ToolEntry:
             if context.call.dialect.revision < _ARGUMENT_ERRORS_ARE_RESULTS_SINCE:
                 raise InvalidParams(str(error)) from None
             return _failure(str(error))
-        for name in self.signature.injected_names:
-            arguments[name] = context
         try:
-            if self.signature.is_async:
-                value = await self.function(**arguments)
-            else:
-                value = await run_blocking(functools.partial(self.function, **arguments))
+            value = await call_function(self.function, self.signature, arguments, context, run_blocking)
         except ToolError as error:
             return _failure(str(error))
         result = self.result_of(value)
