@@ -53,6 +53,8 @@ from twopipes.settings import Limits, QuestionPolicy, ServerSettings
 
 __all__ = ["Server"]
 
+# What clients may keep, and for how long is a setting of the server.
+_CACHED = ("tools", "prompts", "resources", "templates", "discover")
 F = TypeVar("F", bound=Callable[..., Any])
 Next = Callable[[Context], Awaitable[Result]]
 Middleware = Callable[[Context, Next], Awaitable[Result]]
@@ -73,9 +75,11 @@ class Server:
         eras: ``both``, or only ``legacy`` or ``modern``. Most hosts speak one of the two, so keep both if you can.
         lifespan: A function from the server to an async context manager, entered once before the first connection is served;
             handlers find its value in ``ctx.lifespan``.
-        middleware: One callable around every request: ``async def m(ctx, call_next): return await call_next(ctx)``.
+        middleware: One callable around every request that a handler serves: ``async def m(ctx, call_next): return await
+            call_next(ctx)``. What the protocol answers by itself (handshake, discovery, ping, subscriptions) does not pass it.
         page_size: How many items a list gives at once; ``None`` for all.
-        ttl_ms: For how long clients may keep lists and resources that say nothing about it, in milliseconds.
+        ttl_ms: For how long clients may keep lists and resources that say nothing about it, in milliseconds: one number for all,
+            or one for each of ``tools``, ``prompts``, ``resources``, ``templates`` and ``discover``. A resource may have its own.
         cache_scope: Whether these are the same for every user.
         state_key: Seals what travels with questions on the stateless wire; give one to share it between machines or users. By
             default ``TWOPIPES_STATE_KEY``, or else a key in the user's state folder.
@@ -100,7 +104,7 @@ class Server:
         lifespan: Lifespan | None = None,
         middleware: Middleware | None = None,
         page_size: int | None = None,
-        ttl_ms: int = 0,
+        ttl_ms: int | Mapping[str, int] = 0,
         cache_scope: CacheScope = "private",
         state_key: bytes | None = None,
         experimental: Mapping[str, Any] | None = None,
@@ -118,7 +122,9 @@ class Server:
         self._lifespan = lifespan
         self._middleware = middleware
         self._page_size = page_size
-        self._ttl_ms = ttl_ms
+        self._ttls = dict(ttl_ms) if isinstance(ttl_ms, Mapping) else dict.fromkeys(_CACHED, ttl_ms)
+        if unknown := self._ttls.keys() - set(_CACHED):
+            raise LocalProtocolError(f"ttl_ms knows {', '.join(_CACHED)}; not {', '.join(sorted(unknown))}")
         self._cache_scope: CacheScope = cache_scope
         self._sealer: StateSealer | None = None if state_key is None else StateSealer(state_key)
         self._experimental = dict(experimental) if experimental else None
@@ -274,7 +280,8 @@ class Server:
             capabilities=capabilities,
             instructions=self.instructions,
             revisions=self._revisions,
-            ttl_ms=self._ttl_ms,
+            ttl_ms=self._ttls.get("resources", 0),
+            discover_ttl_ms=self._ttls.get("discover", 0),
             cache_scope=self._cache_scope,
         )
 
@@ -302,20 +309,20 @@ class Server:
             case "tools/list":
                 tools = {name: entry.tool for name, entry in self.tools.entries.items()}
                 page, cursor = page_of(tools, context.call.params.cursor, self._page_size, "tools")
-                return ListToolsResult(list(page), cursor)
+                return ListToolsResult(list(page), cursor, ttl_ms=self._ttls.get("tools", 0))
             case "resources/list":
                 return await self._list_resources(context)
             case "resources/templates/list":
                 templates = {uri: entry.template for uri, entry in self.templates.entries.items()}
                 templates |= {directory.template.uri_template: directory.template for directory in self.directories}
                 listed, cursor = page_of(templates, context.call.params.cursor, self._page_size, "templates")
-                return ListResourceTemplatesResult(list(listed), cursor)
+                return ListResourceTemplatesResult(list(listed), cursor, ttl_ms=self._ttls.get("templates", 0))
             case "resources/read":
                 return await self._read_resource(context)
             case "prompts/list":
                 prompts = {name: entry.prompt for name, entry in self.prompts.entries.items()}
                 found, cursor = page_of(prompts, context.call.params.cursor, self._page_size, "prompts")
-                return ListPromptsResult(list(found), cursor)
+                return ListPromptsResult(list(found), cursor, ttl_ms=self._ttls.get("prompts", 0))
             case "prompts/get":
                 prompt = self.prompts.get(context.call.params.name)
                 if prompt is None:
@@ -343,7 +350,7 @@ class Server:
         for directory in self.directories:
             resources |= {resource.uri: resource for resource in await self._workers.run(directory.listing)}
         page, cursor = page_of(resources, context.call.params.cursor, self._page_size, "resources")
-        return ListResourcesResult(list(page), cursor)
+        return ListResourcesResult(list(page), cursor, ttl_ms=self._ttls.get("resources", 0))
 
     async def _read_resource(self, context: Context) -> ReadResourceResult:
         uri = context.call.params.uri
@@ -440,6 +447,8 @@ class Server:
             await finished_in_time(connection.finish(seconds), ending, self.settings.drain_on_signal)
         finally:
             self._connections.discard(connection)
+            if not self._connections:
+                self._workers.rest()
             for task in waiting:
                 task.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)

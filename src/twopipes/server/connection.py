@@ -96,7 +96,8 @@ class Connection:
         """Lets the handlers that still work finish, for so long at the most, and sends what they say. True if all did (SD-07)."""
         try:
             async with asyncio.timeout(seconds):
-                while self._contexts or self._queue:
+                # Once nobody reads there is no answer worth waiting for.
+                while (self._contexts or self._queue) and not self._over:
                     self._idle.clear()
                     await self._idle.wait()
                 await self._sent()
@@ -113,7 +114,7 @@ class Connection:
         for call in list(self._contexts):
             self._cancel(call)
         if tasks:
-            await asyncio.wait(tasks)
+            await asyncio.wait(tasks, timeout=_LAST_WORDS)  # one that takes no cancellation is left behind
         with suppress(TimeoutError):  # a peer that does not read gets no more than this
             async with asyncio.timeout(_LAST_WORDS):
                 await self._sent()
@@ -219,11 +220,24 @@ class Connection:
     # What handlers say, through their context
 
     def report_progress(self, context: Context, done: float, total: float | None, message: str | None) -> bool:
-        """Reports progress of a call; see :meth:`ServerSession.report_progress`."""
+        """Reports progress of a call; see :meth:`ServerSession.report_progress`. What comes too fast waits, and the newest wins."""
+        is_last = total is not None and done >= total
+        if not is_last and not context.pace.allows(self._loop.time()):
+            if context.postponed is None:
+                self._loop.call_later(context.pace.pause, self._report_postponed, context)
+            context.postponed = (done, total, message)
+            return False
+        context.postponed = None
         sent = self.session.report_progress(context.call, done, total, message)
         if sent:
             self._flush_soon()
         return sent
+
+    def _report_postponed(self, context: Context) -> None:
+        if context.postponed is not None:
+            done, total, message = context.postponed
+            context.postponed = None
+            self.report_progress(context, done, total, message)
 
     def log(self, context: Context | None, level: LoggingLevel, data: Any, logger: str | None) -> bool:
         """Sends a log message; see :meth:`ServerSession.log`."""
@@ -319,6 +333,7 @@ class Connection:
     def _lose(self) -> None:
         """Nobody reads any more, so there is nobody to serve: the read loop is woken and ends."""
         self._over = True
+        self._idle.set()
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self.channel.close())
 

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 __all__ = ["CancelToken", "ClientView", "Context", "Elicited"]
 
 T = TypeVar("T")
+# Progress reports of one call: so many at once, and so many in a second after that. Nobody can look faster.
+BURST = 50
+PER_SECOND = 20.0
 
 # What a thread may say while the event loop is busy or the client does not read; of more, the newest are kept.
 _MOST_HELD: Final = 1000
@@ -95,6 +98,31 @@ class CancelToken:
         return self._event.wait(seconds)
 
 
+class Pace:
+    """How often something may be said: in bursts, but not for long (PR-02).
+
+    Attributes:
+        pause: Seconds from one to the next once a burst is over.
+    """
+
+    __slots__ = ("_allowance", "_last", "pause")
+
+    def __init__(self) -> None:
+        self.pause = 1 / PER_SECOND
+        self._allowance = float(BURST)
+        self._last: float | None = None
+
+    def allows(self, now: float) -> bool:
+        """Whether one more may be said now; if so, it counts as said."""
+        if self._last is not None:
+            self._allowance = min(float(BURST), self._allowance + (now - self._last) / self.pause)
+        self._last = now
+        if self._allowance < 1:
+            return False
+        self._allowance -= 1
+        return True
+
+
 class _Done:
     """Something that has happened already and may be awaited all the same, to give the peer time to read."""
 
@@ -125,6 +153,8 @@ class Context:
         self.lifespan = lifespan
         self._connection = connection
         self._loop = asyncio.get_running_loop()
+        self.pace = Pace()
+        self.postponed: tuple[float, float | None, str | None] | None = None
         self._keys: dict[str, int] = {}
         self._asked: dict[str, int] = {}
         self._pending: dict[str, InputRequest] = {}
@@ -153,6 +183,9 @@ class Context:
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> Awaitable[None]:
         """Tells the client how far the work is; only what is more than before, and only if it asked for progress.
+
+        Reports that come faster than anybody can look are thinned out: the newest is sent, and the last one (``done`` has
+        reached ``total``) always is.
 
         Awaiting it gives a client that reads slowly the time it needs. In a function that blocks just call it.
         """

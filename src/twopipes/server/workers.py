@@ -57,8 +57,8 @@ class Workers:
             threading.Thread(target=self._work, name="twopipes worker", daemon=True).start()
         return await future
 
-    def close(self) -> None:
-        """Lets every thread end after what it is doing now."""
+    def rest(self) -> None:
+        """Lets every thread end after what it is doing now; the next function starts a new one."""
         for _ in range(self._threads):
             self._jobs.put(None)
 
@@ -78,6 +78,7 @@ class Workers:
                 self._free += 1
         with self._lock:
             self._threads -= 1
+            self._free -= 1  # it was free, or has left its job to one that was
 
 
 def _give(future: asyncio.Future[Any], value: Any) -> None:

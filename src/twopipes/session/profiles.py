@@ -40,6 +40,7 @@ class ServerProfile(Struct, frozen=True, kw_only=True):
         instructions: How to use it, for the model.
         revisions: What it speaks. Both eras by default: a server of one era fails with most hosts.
         ttl_ms: For how long a client may keep a result that says nothing about it, in milliseconds (CH-02).
+        discover_ttl_ms: The same for what this profile says; as ``ttl_ms`` if ``None``.
         cache_scope: Whether such a result is the same for every user.
         cancel_ended_listens: Whether a listen that the server ends gets a ``notifications/cancelled`` before its result (CON-01).
     """
@@ -49,6 +50,7 @@ class ServerProfile(Struct, frozen=True, kw_only=True):
     instructions: str | None = None
     revisions: Sequence[str] = ALL
     ttl_ms: int = 0
+    discover_ttl_ms: int | None = None
     cache_scope: Literal["public", "private"] = "private"
     cancel_ended_listens: bool = True
 

@@ -32,6 +32,7 @@ from twopipes.mcp.types import (
     InitializeResult,
     LoggingLevel,
     Params,
+    ServerCapabilities,
 )
 from twopipes.session.base import BatchReply, Session
 from twopipes.session.eras import SERVER_MOVES, Kind, Move, Phase, kind_of
@@ -104,6 +105,8 @@ class ServerGate(Session):
         self._session_dialect: Dialect | None = None
         self._client_capabilities = ClientCapabilities()
         self._client_info: Implementation | None = None
+        # What the handshake told the session's client; the profile may have changed since.
+        self._declared = ServerCapabilities()
         # LC-06: what must wait for notifications/initialized.
         self._held: dict[RequestId, bytes] = {}
 
@@ -225,6 +228,7 @@ class ServerGate(Session):
         self._session_dialect = dialect(revision)
         self._client_capabilities = opening.capabilities
         self._client_info = opening.client_info
+        self._declared = self.profile.capabilities
         self.phase = Phase.OPENING
         result = InitializeResult(
             protocol_version=revision,

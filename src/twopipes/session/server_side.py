@@ -230,6 +230,7 @@ class ServerSession(ServerGate):
             supported_versions=profile.supported_versions,
             capabilities=profile.capabilities,
             instructions=profile.instructions,
+            ttl_ms=profile.discover_ttl_ms,
         )
 
     def _settle(self, call: Call, action: Callable[[str], None]) -> None:
@@ -365,7 +366,7 @@ class ServerSession(ServerGate):
     def _tell_changes(self) -> None:
         for change in self._changes:
             updated = change.kind == "resource"
-            if self.phase is Phase.OPEN and self.subscriptions.session_hears(change, self.profile.capabilities):
+            if self.phase is Phase.OPEN and self.subscriptions.session_hears(change, self._declared):
                 self._notify(change.method, ResourceUpdatedParams(change.uri) if updated else UNSET)
             for listen_id in self.subscriptions.hearing(change):
                 tag = {META_SUBSCRIPTION_ID: listen_id}  # SU-04: with its JSON type

@@ -295,7 +295,7 @@ def test_closing_does_not_wait_for_a_thread_that_writes_to_a_terminal_nobody_loo
             os.close(slave)
             os.close(master)
             for thread in threading.enumerate():
-                if thread.name.startswith("twopipes"):
+                if thread.name.startswith(("twopipes reader", "twopipes writer")):
                     thread.join(30)
             # The same two numbers again, so that what is counted is what the channel left.
             master, slave = os.openpty()

@@ -478,7 +478,6 @@ leaves = st.sampled_from(
         (dt.date, st.dates()),
         (uuid.UUID, st.uuids()),
         (bytes, st.binary(max_size=4)),
-        (Pair, st.builds(Pair, st.integers(0, 9), st.just("r"))),
         (Point, st.builds(Point, st.integers(0, 9), st.integers(0, 9))),
         (Labelled, st.builds(Labelled, st.integers(0, 9), st.just("l"))),
         (Cat | Dog, st.builds(Cat, st.just("c")) | st.builds(Dog, st.just("d"))),

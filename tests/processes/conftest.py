@@ -1,0 +1,108 @@
+"""Real servers in real processes. Every one of them is gone, and waited for, when its test ends."""
+
+import socket
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from processes.launching import ENVIRONMENT, NET, Child, Peer, children_of_this_process, python
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "processes" in item.path.parts:
+            item.add_marker(pytest.mark.skipif(sys.platform != "linux", reason="made of POSIX processes, and counts them in /proc"))
+
+
+def open_descriptors():
+    return {path.name for path in Path("/proc/self/fd").iterdir()}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left_behind():
+    before = children_of_this_process(), open_descriptors()
+    yield
+    assert children_of_this_process() == before[0]
+    assert open_descriptors() == before[1]
+
+
+@pytest.fixture
+def environment(tmp_path):
+    return {**ENVIRONMENT, "XDG_STATE_HOME": str(tmp_path / "state")}
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes a program into the folder of the test, and returns its path."""
+
+    def write(text, name="server.py"):
+        path = tmp_path / name
+        path.write_text(textwrap.dedent(text).lstrip(), encoding="utf-8")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def launch(tmp_path, environment, _nothing_is_left_behind):
+    """Starts a server: the path of a Python file, or a whole command."""
+    started = []
+
+    def launch(target, *arguments, env=(), wire="pipe", **options):
+        command = target if isinstance(target, list) else python(target, *arguments)
+        options.setdefault("cwd", tmp_path)
+        child = Child(command, wire=wire, env={**environment, **dict(env)}, **options)
+        started.append(child)
+        return child
+
+    yield launch
+    for child in started:
+        child.dispose()
+
+
+@pytest.fixture
+def connect(_nothing_is_left_behind):
+    """Connects to a server that listens: its address as the server says it."""
+    peers = []
+
+    def connect(address):
+        kind, _, place = address.partition(":" if address.startswith("unix:") else " ")
+        if kind == "unix":
+            sock = socket.socket(socket.AF_UNIX)
+            sock.connect(place)
+        else:
+            host, _, port = place.rpartition(":")
+            sock = socket.create_connection((host, int(port)))
+        peers.append(Peer(sock))
+        return peers[-1]
+
+    yield connect
+    for peer in peers:
+        peer.dispose()
+
+
+@pytest.fixture
+def run(tmp_path, environment, _nothing_is_left_behind):
+    """Runs a program to its end."""
+
+    def run(target, *arguments, env=(), **options):
+        command = target if isinstance(target, list) else python(target, *arguments)
+        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": tmp_path, **options}
+        return subprocess.run(command, env={**environment, **dict(env)}, timeout=NET, check=False, **options)
+
+    return run
+
+
+@pytest.fixture
+def listening(launch):
+    """Starts a server that listens, and returns it with its address, once it does."""
+
+    def listening(target, *arguments, **options):
+        child = launch(target, *arguments, **options)
+        return child, child.err.until(" listens on ").partition(" listens on ")[2].strip()
+
+    listening.launch = launch
+    return listening

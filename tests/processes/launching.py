@@ -1,0 +1,247 @@
+"""A host for tests: starts a real server, speaks to it line by line, and waits for what it says."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+# Seconds. A net under everything that waits; nothing here comes near it unless it hangs.
+NET = 60
+# Bytes read at once. Some lines here are very long.
+BUFFER = 1024 * 1024
+# As a host starts it: how this test's own interpreter was started is none of the server's business.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "TWOPIPES"))}
+
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 0,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+}
+INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+PING = {"jsonrpc": "2.0", "id": "ping", "method": "ping"}
+
+
+def meta(**capabilities: Any) -> dict:
+    """What a stateless request says about itself."""
+    return {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": capabilities,
+    }
+
+
+def request(id_: Any, method: str, **params: Any) -> dict:
+    return {"jsonrpc": "2.0", "id": id_, "method": method, "params": params}
+
+
+def call(id_: Any, tool: str, /, **arguments: Any) -> dict:
+    """A tool call of a session that was initialized."""
+    return request(id_, "tools/call", name=tool, arguments=arguments)
+
+
+def modern(id_: Any, method: str, /, capabilities: dict | None = None, **params: Any) -> dict:
+    """A stateless request."""
+    return request(id_, method, _meta=meta(**(capabilities or {})), **params)
+
+
+def lines(*messages: dict | str) -> bytes:
+    return b"".join((message if isinstance(message, str) else json.dumps(message)).encode() + b"\n" for message in messages)
+
+
+def text_of(answer: dict) -> str:
+    """What a tool said, in its first block."""
+    return answer["result"]["content"][0]["text"]
+
+
+class Lines:
+    """The lines of a stream as they come, read by a thread, so that nobody has to read to keep the writer going."""
+
+    def __init__(self, read_line) -> None:
+        self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._ended = False
+        self.seen: list[bytes] = []
+        self._thread = threading.Thread(target=self._pump, args=(read_line,), daemon=True)
+        self._thread.start()
+
+    def _pump(self, read_line) -> None:
+        with contextlib.suppress(OSError, ValueError):  # the end of a terminal, or of a connection that was reset
+            while line := read_line():
+                self._queue.put(line)
+        self._queue.put(None)
+
+    def next(self) -> bytes | None:
+        """The next line, or None at the end."""
+        if self._ended:
+            return None
+        line = self._queue.get(timeout=NET)
+        if line is None:
+            self._ended = True
+            self._thread.join(NET)
+        else:
+            self.seen.append(line)
+        return line
+
+    def until(self, text: str) -> str:
+        """The first line from here on that contains the text."""
+        while (line := self.next()) is not None:
+            if text in line.decode():
+                return line.decode()
+        raise AssertionError(f"{text!r} never came; these did: {self.seen}")
+
+    def rest(self) -> list[bytes]:
+        """All that still comes, to the end."""
+        found = []
+        while (line := self.next()) is not None:
+            found.append(line)
+        return found
+
+
+class Wire:
+    """One side of a conversation: messages out, messages in."""
+
+    def __init__(self, send, out: Lines) -> None:
+        self._send = send
+        self.out = out
+
+    def say(self, *messages: dict | str) -> None:
+        self._send(lines(*messages))
+
+    def hear(self) -> dict:
+        line = self.out.next()
+        assert line is not None, "the server said nothing more"
+        return json.loads(line)
+
+    def hear_answer(self, id_: Any) -> dict:
+        """The next message with this id; others on the way are skipped."""
+        while True:
+            message = self.hear()
+            if "method" not in message and message.get("id") == id_:
+                return message
+
+    def ask(self, message: dict) -> dict:
+        self.say(message)
+        return self.hear_answer(message["id"])
+
+    def initialize(self, **capabilities: Any) -> dict:
+        answer = self.ask(INITIALIZE | {"params": INITIALIZE["params"] | {"capabilities": capabilities}})
+        self.say(INITIALIZED)
+        return answer
+
+
+class Child(Wire):
+    """A running server and both ends of its wire.
+
+    Args:
+        command: What to start.
+        wire: What the host connects: ``pipe`` or ``socket``, as Node does.
+    """
+
+    def __init__(self, command: list[str], *, wire: str = "pipe", **options: Any) -> None:
+        if wire == "socket":
+            self._socket, theirs = socket.socketpair()
+            self.process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE, **options)
+            theirs.close()
+            self._file = self._socket.makefile("rb", buffering=BUFFER)
+            super().__init__(self._socket.sendall, Lines(self._file.readline))
+        else:
+            self._socket = None
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0, **options
+            )
+            self._file = os.fdopen(os.dup(self.process.stdout.fileno()), "rb", buffering=BUFFER)
+            self.process.stdout.close()
+            super().__init__(self._write, Lines(self._file.readline))
+        self.err = Lines(self.process.stderr.readline)
+
+    def _write(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self.process.stdin.write(rest) :]
+
+    def end_input(self) -> None:
+        if self._socket is not None:
+            self._socket.shutdown(socket.SHUT_WR)
+        else:
+            self.process.stdin.close()
+
+    def signal(self, number: int = signal.SIGTERM) -> None:
+        self.process.send_signal(number)
+
+    def wait(self) -> int:
+        """The exit code, when it has ended by itself."""
+        return self.process.wait(NET)
+
+    def finish(self) -> list[dict]:
+        """Ends the input, waits for a good end without a traceback, and returns what was still said."""
+        self.end_input()
+        return self.ended()
+
+    def ended(self, code: int = 0) -> list[dict]:
+        """Waits for the end by whatever cause, and returns what was still said."""
+        said = [json.loads(line) for line in self.out.rest()]
+        assert self.wait() == code, self.complaints()
+        assert "Traceback" not in self.complaints()
+        return said
+
+    def ended_by(self, end, *, tracebacks: int) -> list[dict]:
+        """As :meth:`ended`, where the author's own code has failed so many times."""
+        end()
+        said = [json.loads(line) for line in self.out.rest()]
+        assert self.wait() == 0, self.complaints()
+        assert self.complaints().count("Traceback") == tracebacks
+        return said
+
+    def complaints(self) -> str:
+        """All of stderr, once the process has ended."""
+        self.err.rest()
+        return b"".join(self.err.seen).decode()
+
+    def dispose(self) -> None:
+        """Whatever happened, nothing of it stays."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        if self._socket is None:
+            self.process.stdin.close()
+        self.out.rest()
+        self.err.rest()
+        self._file.close()
+        if self._socket is not None:
+            self._socket.close()
+        self.process.stderr.close()
+
+
+class Peer(Wire):
+    """A connection to a server that listens."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.socket = sock
+        self._file = sock.makefile("rb", buffering=BUFFER)
+        super().__init__(sock.sendall, Lines(self._file.readline))
+
+    def dispose(self) -> None:
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
+        self.out.rest()
+        self._file.close()
+        self.socket.close()
+
+
+def python(*arguments: Any) -> list[str]:
+    return [sys.executable, *map(str, arguments)]
+
+
+def children_of_this_process() -> set[int]:
+    """Every child there is, dead or alive."""
+    return {int(pid) for path in Path("/proc/self/task").glob("*/children") for pid in path.read_text().split()}

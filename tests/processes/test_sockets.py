@@ -1,0 +1,247 @@
+"""Servers that listen: many connections, each on its own, and the same words as over stdio."""
+
+import json
+import signal
+import socket
+import stat
+
+import pytest
+
+from processes.launching import EXAMPLES, INITIALIZED, PING, call, modern, python, request, text_of
+
+EVERYTHING = EXAMPLES / "everything.py"
+
+
+@pytest.fixture(params=["unix", "tcp"])
+def place(request, tmp_path):
+    """What to say to `twopipes run` to make it listen."""
+    return ["--unix", tmp_path / "server.sock"] if request.param == "unix" else ["--tcp", "127.0.0.1:0"]
+
+
+@pytest.fixture
+def serve(listening):
+    def serve(place, server=EVERYTHING, **options):
+        return listening(python("-m", "twopipes", "run", server, *place), **options)
+
+    return serve
+
+
+def test_connections_are_sessions_of_their_own(place, serve, connect):
+    """ST-05: one connection's handshake, level and history are nothing to another."""
+    child, address = serve(place)
+    first, second, third = (connect(address) for _ in range(3))
+    first.initialize(elicitation={})
+    assert "error" in second.ask(request(1, "tools/list"))  # nobody has initialized this one
+    third.ask(modern(1, "tools/call", name="echo", arguments={"text": "x"}))
+    lists = [peer.ask(modern("list", "tools/list"))["result"]["tools"] for peer in (first, second, third)]
+    assert lists[0] == lists[1] == lists[2]
+    child.signal()
+    child.ended()
+
+
+def test_the_death_of_a_connection_harms_no_other(place, serve, connect):
+    """SD-08: dropped in the middle of a call, a line, and a subscription."""
+    child, address = serve(place)
+    survivor = connect(address)
+    survivor.initialize()
+    survivor.say(call("long", "slow", steps=20, seconds=0.01))
+    for number in range(4):
+        victim = connect(address)
+        victim.initialize()
+        victim.say(modern("listen", "subscriptions/listen", notifications={"toolsListChanged": True}))
+        victim.say(call(1, "block", seconds=1000.0), call(2, "echo", text="x" * 1_000_000))
+        victim._send(b'{"jsonrpc":"2.0",')
+        if number % 2:  # a reset instead of an end, where the system makes the difference
+            victim.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
+        victim.dispose()
+    assert text_of(survivor.hear_answer("long")) == "20 steps"
+    assert survivor.ask(PING)["result"] == {}
+    child.signal()
+    child.ended()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_subscriptions_and_finishes_calls(number, place, serve, connect):
+    """SU-13, SU-14: on every connection."""
+    child, address = serve(place)
+    peers = [connect(address) for _ in range(3)]
+    for peer in peers:
+        peer.say(modern(7, "subscriptions/listen", notifications={"toolsListChanged": True}))
+        assert peer.hear()["method"] == "notifications/subscriptions/acknowledged"
+    peers[0].say(modern(8, "tools/call", name="slow", arguments={"steps": 3, "seconds": 0.02}))
+    peers[0].ask(modern(9, "tools/call", name="echo", arguments={"text": "in order"}))
+    child.signal(number)
+    said = [[json.loads(line) for line in peer.out.rest()] for peer in peers]
+    assert [message["id"] for message in said[0] if "id" in message] == [8, 7]
+    for messages in said:
+        *_, cancelled, result = messages
+        assert (cancelled["method"], cancelled["params"]["requestId"]) == ("notifications/cancelled", 7)
+        assert (result["id"], result["result"]["resultType"]) == (7, "complete")
+    child.ended()
+
+
+def test_a_stuck_tool_does_not_hold_a_server_that_listens(place, write, serve, connect):
+    program = """
+        import sys, time
+        from twopipes import Server, ServerSettings
+        server = Server("stuck", settings=ServerSettings(drain=0.1, drain_on_signal=0.1))
+
+        @server.tool
+        async def stick() -> str:
+            print("begun", file=sys.stderr, flush=True)
+            time.sleep(1000)
+    """
+    child, address = serve(place, write(program))
+    peer = connect(address)
+    peer.say(modern(1, "tools/call", name="stick", arguments={}))
+    child.err.until("begun")
+    child.signal()
+    assert child.wait() == 0
+    assert peer.out.rest() == []
+
+
+def test_a_unix_socket_is_private_and_goes_with_its_server(serve, connect, tmp_path):
+    path = tmp_path / "server.sock"
+    child, address = serve(["--unix", path])
+    assert address == f"unix:{path}"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert connect(address).ask(PING)["result"] == {}
+    child.signal()
+    child.ended()
+    assert not path.exists()
+
+
+def test_run_listens_as_the_program_says(write, listening, connect, tmp_path):
+    """`server.run(unix=...)` and `server.run(tcp=...)`, without the command, and both at once."""
+    program = f"""
+        from twopipes import Server
+        server = Server("two doors")
+        server.run(unix={str(tmp_path / "door")!r}, tcp=("127.0.0.1", 0))
+    """
+    child, unix = listening(write(program))
+    tcp = child.err.until(" listens on ").partition(" listens on ")[2].strip()
+    for address in (unix, tcp):
+        assert connect(address).ask(modern(1, "server/discover"))["result"]["resultType"] == "complete"
+    child.signal()
+    child.ended()
+
+
+@pytest.mark.parametrize("kind", ["taken", "no such folder", "no such port", "no such host"])
+def test_where_nobody_can_listen_one_line_says_why(kind, serve, run, tmp_path):
+    if kind == "taken":
+        child, _ = serve(["--unix", tmp_path / "taken"])
+    place = {
+        "taken": ["--unix", tmp_path / "taken"],
+        "no such folder": ["--unix", tmp_path / "no" / "folder"],
+        "no such port": ["--tcp", "127.0.0.1:65536"],
+        "no such host": ["--tcp", "[::g]:1"],
+    }[kind]
+    done = run(python("-m", "twopipes", "run", EXAMPLES / "hello.py", *place))
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.startswith(b"Error: ")
+    assert done.stderr.count(b"\n") == 1
+    if kind == "taken":
+        child.signal()
+        child.ended()
+
+
+def test_serve_inside_a_loop_ends_when_it_is_cancelled_and_takes_no_signals(write, run, tmp_path):
+    program = f"""
+        import asyncio, json, os, signal
+        from twopipes import Server
+        server = Server("guest")
+        path = {str(tmp_path / "guest")!r}
+        mine = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+
+        async def main():
+            serving = asyncio.create_task(server.serve(unix=path))
+            while not os.path.exists(path):
+                await asyncio.sleep(0)
+            assert (signal.getsignal(signal.SIGTERM), ) == mine[:1]
+            reader, writer = await asyncio.open_unix_connection(path)
+            writer.write(LISTEN)
+            assert b"acknowledged" in await reader.readline()
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+            said = [json.loads(line) for line in (await reader.read()).splitlines()]
+            assert [message.get("method", message.get("id")) for message in said] == ["notifications/cancelled", 1], said
+            assert not os.path.exists(path)
+            assert len(asyncio.all_tasks()) == 1
+            writer.close()
+
+        asyncio.run(main())
+        print("good")
+    """
+    listen = json.dumps(modern(1, "subscriptions/listen", notifications={"toolsListChanged": True})).encode() + b"\n"
+    done = run(write(program.replace("LISTEN", repr(listen))))
+    assert (done.stdout, done.stderr) == (b"good\n", b"")
+
+
+# The same words, whatever carries them
+
+
+def rounds(peer):
+    """A conversation of both eras with questions, errors, progress and a subscription: everything that was said, in order."""
+    heard = []
+
+    def ask(message):
+        peer.say(message)
+        while True:
+            heard.append(peer.hear())
+            if "method" not in heard[-1] and heard[-1].get("id") == message["id"]:
+                return heard[-1]
+
+    ask(modern("probe", "server/discover"))
+    ask(
+        request(
+            0,
+            "initialize",
+            protocolVersion="2025-11-25",
+            capabilities={"elicitation": {}},
+            clientInfo={"name": "test", "version": "1"},
+        )
+    )
+    peer.say(INITIALIZED)
+    ask(request(1, "tools/list"))
+    ask(call(2, "echo", text="a\nb\u2028c"))
+    ask(request(3, "tools/call", name="slow", arguments={"steps": 1, "seconds": 0}, _meta={"progressToken": 0}))
+    ask(call(4, "add", a="one"))
+    ask(request(5, "no/such/method"))
+    peer.say(call(6, "ask"))
+    heard.append(peer.hear())
+    peer.say({"jsonrpc": "2.0", "id": heard[-1]["id"], "result": {"action": "accept", "content": {"name": "Ada", "age": 36}}})
+    heard.append(peer.hear())
+    peer.say("rubbish")
+    heard.append(peer.hear())
+    asked = ask(modern(7, "tools/call", {"elicitation": {}}, name="ask", arguments={}))["result"]
+    answers = {key: {"action": "decline"} for key in asked["inputRequests"]}
+    retry = {"requestState": asked["requestState"], "inputResponses": answers}
+    ask(modern(8, "tools/call", {"elicitation": {}}, name="ask", arguments={}, **retry))
+    peer.say(modern(9, "subscriptions/listen", notifications={"toolsListChanged": True}))
+    heard.append(peer.hear())
+    ask(modern(10, "resources/read", uri="note://first"))
+    ask(modern(11, "prompts/get", name="review", arguments={"code": "x"}))
+    return heard
+
+
+def without_what_differs(messages):
+    for message in messages:
+        message.get("result", {}).pop("requestState", None)
+    return messages
+
+
+def test_the_same_conversation_over_stdio_and_sockets(launch, serve, connect, tmp_path):
+    """FR-11, FR-12: pipes, a socket pair, a Unix socket and TCP carry the same messages."""
+    heard = {}
+    for wire in ("pipe", "socket"):
+        child = launch(EVERYTHING, wire=wire)
+        heard[wire] = rounds(child)
+        child.finish()
+    for place in (["--unix", tmp_path / "server.sock"], ["--tcp", "127.0.0.1:0"]):
+        child, address = serve(place)
+        heard[place[0]] = rounds(connect(address))
+        child.signal()
+        child.ended()
+    first, *others = map(without_what_differs, heard.values())
+    assert len(first) > 14
+    assert all(other == first for other in others)

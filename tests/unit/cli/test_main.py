@@ -1,0 +1,52 @@
+"""The command line as such: which commands there are, and what it says about itself."""
+
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+
+from twopipes.cli import main
+
+
+@pytest.mark.parametrize("words", [["--version"], ["-V"]])
+def test_the_version(words, capsys):
+    assert main(words) == 0
+    assert capsys.readouterr() == (f"twopipes {version('twopipes')}\n", "")
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["-h"]])
+def test_the_commands(words, capsys):
+    assert main(words) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("usage: twopipes COMMAND")
+    assert "run FILE[:NAME] [--unix PATH | --tcp HOST:PORT] [--trace FILE]" in out
+    assert err == ""
+
+
+@pytest.mark.parametrize("words", [["--help"], ["-h"]])
+def test_the_usage_of_run(words, capsys):
+    assert main(["run", *words]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("usage: twopipes run FILE[:NAME]")
+    assert err == ""
+
+
+@pytest.mark.parametrize("words", [["fly"], ["--fly"], ["fly", "--help"]])
+def test_a_command_that_does_not_exist(words, capsys):
+    assert main(words) == 2
+    assert capsys.readouterr() == ("", f"Error: there is no command {words[0]!r}; see twopipes --help\n")
+
+
+def test_the_words_are_those_of_the_process_unless_given(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["twopipes", "--version"])
+    assert main() == 0
+    assert capsys.readouterr().out.startswith("twopipes ")
+
+
+def test_the_module_is_the_command():
+    """`python -m twopipes` needs nothing that the package does not bring."""
+    done = subprocess.run([sys.executable, "-m", "twopipes", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"twopipes {version('twopipes')}\n"
+    failed = subprocess.run([sys.executable, "-m", "twopipes", "fly"], capture_output=True, text=True, check=False)
+    assert (failed.returncode, failed.stdout) == (2, "")
