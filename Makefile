@@ -35,7 +35,7 @@ demo: $(STAMPS)/package ## an example server and client, and what crosses the wi
 	@$(BIN)/python examples/two_eras.py
 
 test: $(STAMPS)/dev ## all tests, with branch coverage of ranks 0 to 2
-	$(BIN)/python -m pytest --cov --cov-report=
+	$(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=
 	$(BIN)/python -m coverage report --skip-covered --precision=1 --fail-under=97 \
 	  --include='src/twopipes/*.py,src/twopipes/mcp/*,src/twopipes/session/*'
 
