@@ -25,8 +25,9 @@ def open_descriptors():
 def _nothing_is_left_behind():
     before = children_of_this_process(), open_descriptors()
     yield
-    assert children_of_this_process() == before[0]
-    assert open_descriptors() == before[1]
+    # What others left before may go meanwhile; nothing may have come.
+    assert children_of_this_process() <= before[0]
+    assert open_descriptors() <= before[1]
 
 
 @pytest.fixture

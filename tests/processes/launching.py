@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -244,4 +245,8 @@ def python(*arguments: Any) -> list[str]:
 
 def children_of_this_process() -> set[int]:
     """Every child there is, dead or alive."""
-    return {int(pid) for path in Path("/proc/self/task").glob("*/children") for pid in path.read_text().split()}
+    found: set[int] = set()
+    for path in Path("/proc/self/task").glob("*/children"):
+        with suppress(FileNotFoundError):  # a thread that has ended since
+            found.update(map(int, path.read_text().split()))
+    return found
