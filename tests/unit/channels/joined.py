@@ -179,8 +179,9 @@ def nothing_left_behind():
     for thread in set(threading.enumerate()) - threads:
         # A thread that was inside a blocking call ends when its peer is closed, which it may not have noticed yet.
         thread.join(30)
-    assert set(threading.enumerate()) == threads
-    assert _descriptors() == descriptors
+    # What another test left behind may go meanwhile; nothing may have come.
+    assert set(threading.enumerate()) <= threads
+    assert _descriptors().items() <= descriptors.items()
 
 
 def _descriptors() -> dict[str, str]:
