@@ -41,7 +41,6 @@ class Connection:
         lifespan: What the server's lifespan gave, for the handlers.
         max_running: How many handlers may work at once; further calls wait their turn. Those that wait for the client do not count.
         report: Told of what went wrong in a handler, with the call.
-        observe: Told of every event, for traces and tests.
     """
 
     def __init__(
@@ -53,7 +52,6 @@ class Connection:
         lifespan: Any = None,
         max_running: int = 100,
         report: Callable[[Call, BaseException], None] | None = None,
-        observe: Callable[[Event], None] | None = None,
     ) -> None:
         self.session = session
         self.channel = channel
@@ -63,7 +61,6 @@ class Connection:
         self._lifespan = lifespan
         self._max_running = max_running
         self._report = report
-        self._observe = observe
         self._contexts: dict[Call, tuple[Context, asyncio.Task[None]]] = {}
         self._queue: deque[Call] = deque()
         self._parked = 0
@@ -155,8 +152,6 @@ class Connection:
                 case InputsAnswered():
                     # Its handler has not waited for the answers (a timeout of its own, perhaps): another one starts with them.
                     self._queue.append(event.call)
-            if self._observe is not None:
-                self._observe(event)
         if self._queue:
             self._start_waiting()
         self._set_timer()

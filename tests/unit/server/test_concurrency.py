@@ -643,21 +643,6 @@ def test_a_client_that_has_left_may_still_read_everything(revision):
     asyncio.run(main())
 
 
-def test_whoever_observes_is_told_of_every_event():
-    server = Server("s")
-    server.add_tool(lambda: "x", name="x")
-    seen: list[str] = []
-
-    async def scenario(client: Client):
-        await client.settle()
-        (connection,) = server._connections
-        connection._observe = lambda event: seen.append(type(event).__name__)
-        await client.text("x")
-
-    play(server, scenario)
-    assert seen == ["CallReceived", "PeerLeft"]
-
-
 # Ends
 
 
