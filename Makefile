@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 FUZZ_SECONDS ?= 300
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Compiled once: the tests start hundreds of children, and each would compile everything anew.
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help demo test lint types fuzz interop bench rules format clean

@@ -6,12 +6,13 @@ makes the exit code 1. A bare copy of the same bytes is measured beside the line
 
 import ctypes
 import gc
+import subprocess
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from statistics import median
-from time import process_time
+from time import perf_counter, process_time
 from typing import Any
 
 import msgspec
@@ -40,7 +41,7 @@ Work = Callable[[], object]
 def main() -> int:
     """Measures, prints the table, and returns the exit code."""
     treat_all_sizes_alike()
-    rows = [*growth(), *small_messages(), *memory()]
+    rows = [*first_lines(), *growth(), *small_messages(), *memory()]
     width = max(len(name) for name, _, _ in rows)
     for name, ratio, most in rows:
         target = "" if most is None else f"   target {most:.1f} at most"
@@ -65,13 +66,32 @@ def treat_all_sizes_alike() -> None:
     mallopt(M_MMAP_THRESHOLD, 128 * KIB)
 
 
+def first_lines() -> Iterator[tuple[str, float, float | None]]:
+    """The first long line of a process, by the wall clock and with the allocator as it comes: what a user waits for."""
+    took: dict[int, list[float]] = {16: [], 64: []}
+    for _ in range(TURNS):
+        for size, each in took.items():
+            done = subprocess.run([sys.executable, __file__, str(size)], capture_output=True, check=True, timeout=60)
+            each.append(float(done.stdout))
+    ratio = median(took[64]) / median(took[16])
+    yield "first line of a process: 64 MiB over 16 MiB, wall clock", ratio, MOST_FOR_FOUR_TIMES_THE_LENGTH
+
+
+def read_one(size: int) -> None:
+    """Reads one line of so many MiB and prints the seconds: the child of :func:`first_lines`."""
+    work = in_pieces(encode(long_message(size)))
+    start = perf_counter()
+    work()
+    print(perf_counter() - start)
+
+
 def growth() -> Iterator[tuple[str, float, float | None]]:
     """How the cost of a line grows with its length, over the cost of a line a quarter as long."""
     copying: dict[int, Work] = {}
     reading: dict[int, Work] = {}
     writing: dict[int, Work] = {}
     for size in SIZES:
-        message = Response(1, {"content": [{"type": "text", "text": "x" * (size * MIB - KIB)}]})
+        message = long_message(size)
         line = encode(message)
         copying[size] = lambda line=line: bytearray(line)
         reading[size] = in_pieces(line)
@@ -82,6 +102,11 @@ def growth() -> Iterator[tuple[str, float, float | None]]:
             # The target is for the long lines; a short one is over before the clock has seen much of it.
             most = MOST_FOR_FOUR_TIMES_THE_LENGTH if longer == SIZES[-1] and works is not copying else None
             yield f"{name}: {longer} MiB over {shorter} MiB", took[longer] / took[shorter], most
+
+
+def long_message(size: int) -> Response:
+    """An answer whose line has so many MiB, and fits into the limit."""
+    return Response(1, {"content": [{"type": "text", "text": "x" * (size * MIB - KIB)}]})
 
 
 def in_pieces(line: bytes) -> Work:
@@ -187,4 +212,7 @@ def peak(work: Work) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    if len(sys.argv) > 1:
+        read_one(int(sys.argv[1]))
+    else:
+        sys.exit(main())
