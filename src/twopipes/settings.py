@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from math import inf
+from typing import Literal
+
 from msgspec import Struct
 
-__all__ = ["Limits", "QuestionPolicy", "ServerSettings", "Timeouts"]
+__all__ = ["Limits", "QuestionPolicy", "RestartPolicy", "ServerSettings", "Timeouts"]
 
 KIB = 1024
 MIB = 1024 * KIB
+
+_WHEN = ("modern", "always", "never")
+_RESEND = ("safe", "all", "none")
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -25,6 +31,10 @@ class Limits(Struct, frozen=True, kw_only=True):
     max_listens: int | None = 1_000
     # Resource URIs that one connection may watch, over all its subscriptions.
     max_watched: int | None = 100_000
+    # Pages of one list that a client walks (PG-06). With a page of a hundred items that is a hundred thousand of them.
+    max_pages: int | None = 1_000
+    # Items that such a walk brings together, however few pages they come on.
+    max_listed: int | None = 1_000_000
 
 
 class Timeouts(Struct, frozen=True, kw_only=True):
@@ -40,6 +50,60 @@ class Timeouts(Struct, frozen=True, kw_only=True):
     total: float | None = 600.0
     # For each step of the shutdown: close stdin, SIGTERM, SIGKILL.
     shutdown: float = 2.0
+
+
+class RestartPolicy(Struct, frozen=True, kw_only=True):
+    """What a client does when its server dies of itself (SD-04, SD-05).
+
+    Raises:
+        ValueError: A number is not one that can be waited for or counted, or a word is none of those that there are.
+    """
+
+    # Which servers are started again. A modern one lost nothing, because it kept nothing; with a legacy one the session is gone,
+    # and only the caller knows whether a fresh one will do (SD-06).
+    when: Literal["modern", "always", "never"] = "modern"
+    # Seconds before the first restart. Most crashes are single ones, and nobody should notice those.
+    first_delay: float = 0.1
+    # How much longer each further delay is, until one life was a healthy one.
+    factor: float = 2.0
+    # Seconds. The longest delay: past it, a user who mended the server would wait for us and not for it.
+    max_delay: float = 30.0
+    # Which share of a delay is left to chance, from 0 to 1; it is taken off. So many clients of one broken thing do not march in
+    # step.
+    jitter: float = 0.2
+    # Restarts within the window before the client gives up; None never gives up.
+    max_restarts: int | None = 5
+    # Seconds that a crash is held against the server. A server that cannot start uses up its restarts in a few of them.
+    window: float = 120.0
+    # Seconds of life after which a crash is a new story: the delays and the count begin again.
+    healthy_after: float = 60.0
+    # Which lost requests are sent again to the fresh process: those that change nothing or may be done twice, all, or none (SD-05).
+    resend: Literal["safe", "all", "none"] = "safe"
+
+    def __post_init__(self) -> None:
+        # Written so that "not a number", which is neither more nor less than anything, does not pass.
+        for name, least, most in (
+            ("first_delay", 0.0, inf),
+            ("factor", 1.0, inf),
+            ("max_delay", 0.0, inf),
+            ("jitter", 0.0, 1.0),
+            ("window", 0.0, inf),
+            ("healthy_after", 0.0, inf),
+        ):
+            value = getattr(self, name)
+            if not least <= value <= most or value == inf:
+                span = f"from {least:g} on" if most == inf else f"from {least:g} to {most:g}"
+                raise ValueError(f"RestartPolicy.{name} is a finite number {span}, not {value!r}")
+        if self.max_restarts is not None and self.max_restarts < 0:
+            raise ValueError(f"RestartPolicy.max_restarts is a number from 0 on, or None for no limit, not {self.max_restarts!r}")
+        if self.when not in _WHEN:
+            raise ValueError(f"RestartPolicy.when is one of {', '.join(_WHEN)}, not {self.when!r}")
+        if self.resend not in _RESEND:
+            raise ValueError(f"RestartPolicy.resend is one of {', '.join(_RESEND)}, not {self.resend!r}")
+
+    def covers(self, era: Literal["legacy", "modern"]) -> bool:
+        """Tells whether a server of this era is to be started again."""
+        return self.when == "always" or (self.when == "modern" and era == "modern")
 
 
 class QuestionPolicy(Struct, frozen=True, kw_only=True):

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from twopipes.jsonrpc import decode
-from twopipes.settings import Limits, QuestionPolicy, Timeouts
+from twopipes.settings import Limits, QuestionPolicy, RestartPolicy, Timeouts
 from twopipes.wire import LineDecoder
 
-GROUPS = [Limits, Timeouts, QuestionPolicy]
+GROUPS = [Limits, Timeouts, QuestionPolicy, RestartPolicy]
 
 
 @pytest.mark.parametrize("group", GROUPS)
@@ -33,7 +33,7 @@ def test_settings_do_not_change_once_made(group):
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_one_setting_can_be_replaced(group):
-    name = group.__struct_fields__[0]
+    name = next(each for each in group.__struct_fields__ if each != "when")  # which is a word, and no 5
     changed = msgspec.structs.replace(group(), **{name: 5})
     assert getattr(changed, name) == 5
     assert changed != group()
@@ -47,11 +47,14 @@ def test_one_setting_can_be_replaced(group):
         (Limits, "max_batch"),
         (Limits, "max_listens"),
         (Limits, "max_watched"),
+        (Limits, "max_pages"),
+        (Limits, "max_listed"),
         (Timeouts, "connect"),
         (Timeouts, "probe"),
         (Timeouts, "request"),
         (Timeouts, "total"),
         (QuestionPolicy, "wait"),
+        (RestartPolicy, "max_restarts"),
     ],
     ids=lambda setting: f"{setting[0].__name__}.{setting[1]}",
 )
@@ -71,3 +74,37 @@ def test_a_hard_limit_is_not_shorter_than_an_idle_one():
     """TO-03."""
     assert Timeouts().probe <= Timeouts().connect <= Timeouts().total
     assert Timeouts().request <= Timeouts().total
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("first_delay", -0.1),
+        ("first_delay", float("inf")),
+        ("first_delay", float("nan")),
+        ("factor", 0.5),
+        ("max_delay", -1.0),
+        ("max_delay", float("inf")),
+        ("jitter", 1.5),
+        ("jitter", -0.5),
+        ("window", float("nan")),
+        ("healthy_after", -1.0),
+        ("max_restarts", -1),
+        ("when", "allways"),
+        ("resend", "some"),
+    ],
+)
+def test_a_policy_that_makes_no_sense_says_so_when_it_is_made(name, value):
+    with pytest.raises(ValueError, match=rf"RestartPolicy\.{name} is .*, not {value!r}"):
+        RestartPolicy(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("when", "modern", "legacy"),
+    [("modern", True, False), ("always", True, True), ("never", False, False)],
+)
+def test_a_policy_covers_eras(when, modern, legacy):
+    """SD-04, SD-06: by default a server that keeps a session is not replaced behind its user's back."""
+    policy = RestartPolicy(when=when)
+    assert (policy.covers("modern"), policy.covers("legacy")) == (modern, legacy)
+    assert RestartPolicy() == RestartPolicy(when="modern", resend="safe")

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from twopipes.process.state_folder import state_folder
 from twopipes.session.state_token import StateSealer
 
 __all__ = ["UserSealer", "default_sealer", "key_path"]
@@ -76,14 +77,7 @@ def key_path() -> Path:
     Raises:
         RuntimeError: Nobody knows where this user is at home.
     """
-    if sys.platform == "win32":
-        given = os.environ.get("LOCALAPPDATA")
-        folder = Path(given) if given else Path.home() / "AppData" / "Local"
-    else:
-        given = os.environ.get("XDG_STATE_HOME")
-        # A relative one is to be ignored, says the standard that the variable comes from.
-        folder = Path(given) if given and Path(given).is_absolute() else Path.home() / ".local" / "state"
-    return folder / "twopipes" / "state.key"
+    return state_folder() / "state.key"
 
 
 def _user_key(path: Path) -> bytes:

@@ -1,0 +1,315 @@
+"""What is remembered of servers that were met before (DE-07), in memory and in a file."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from twopipes.client.verdicts import PROCESS_WIDE, Verdict, VerdictMemory, default_path, identity_of
+from twopipes.process.state_folder import state_folder
+
+MODERN = Verdict("modern", "2026-07-28", "answered")
+LEGACY = Verdict("legacy", "2025-11-25", "silent")
+WEEK = 7 * 24 * 3600.0
+on_posix = pytest.mark.skipif(sys.platform == "win32", reason="made of POSIX files")
+
+
+class Clock:
+    """A wall clock that somebody moves."""
+
+    def __init__(self):
+        self.now = 1_800_000_000.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "state" / "verdicts.json"
+
+
+@pytest.fixture(params=["memory", "file"])
+def memory(request, path, clock):
+    return VerdictMemory(None if request.param == "memory" else path, clock=clock, max_entries=3)
+
+
+# In memory and in a file alike
+
+
+def test_a_server_that_was_never_met_has_no_verdict(memory):
+    assert memory.recall("a") is None
+
+
+def test_a_verdict_is_remembered_until_another_one_takes_its_place(memory):
+    """DE-07."""
+    memory.remember("a", LEGACY)
+    memory.remember("b", MODERN)
+    assert (memory.recall("a"), memory.recall("b")) == (LEGACY, MODERN)
+    memory.remember("a", MODERN)
+    assert memory.recall("a") == MODERN
+
+
+def test_a_verdict_that_proved_wrong_is_forgotten(memory):
+    """DE-07."""
+    memory.remember("a", LEGACY)
+    memory.forget("a")
+    memory.forget("never met")
+    assert memory.recall("a") is None
+    memory.remember("a", MODERN)
+    assert memory.recall("a") == MODERN
+
+
+def test_a_server_is_judged_anew_after_a_week(memory, clock):
+    memory.remember("a", LEGACY)
+    clock.now += WEEK - 1
+    assert memory.recall("a") == LEGACY
+    clock.now += 1
+    assert memory.recall("a") is None
+
+
+def test_what_was_learnt_by_a_clock_that_was_wrong_is_not_believed(memory, clock):
+    memory.remember("a", LEGACY)
+    clock.now -= 10 * WEEK
+    assert memory.recall("a") is None
+    memory.remember("a", MODERN)
+    assert memory.recall("a") == MODERN
+
+
+def test_a_clock_that_was_put_back_a_little_does_not_bring_an_old_verdict_back(memory, clock):
+    memory.remember("a", LEGACY)
+    clock.now -= 3600
+    memory.remember("a", MODERN)
+    assert memory.recall("a") == MODERN
+    memory.forget("a")
+    assert memory.recall("a") is None
+
+
+def test_the_one_that_was_judged_first_is_forgotten_first(memory, clock):
+    for name in "abcd":
+        memory.remember(name, LEGACY)
+        clock.now += 1
+    assert [memory.recall(name) for name in "abcd"] == [None, LEGACY, LEGACY, LEGACY]
+
+
+def test_many_threads_do_not_get_in_each_others_way(path):
+    memory = VerdictMemory(path)
+    begin = threading.Barrier(8)
+    failures = []
+
+    def work(name):
+        try:
+            begin.wait(60)
+            for _ in range(20):
+                memory.remember(name, LEGACY)
+                assert memory.recall(name) == LEGACY
+                memory.forget(name)
+                assert memory.recall(name) is None
+            memory.remember(name, MODERN)
+        except BaseException as error:  # noqa: BLE001 - told by the test
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(str(number),)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert failures == []
+    assert [VerdictMemory(path).recall(str(number)) for number in range(8)] == [MODERN] * 8
+
+
+def test_the_memory_of_the_process_touches_no_file():
+    assert PROCESS_WIDE.path is None
+
+
+# In a file
+
+
+def test_another_process_knows_what_this_one_learnt(path):
+    """DE-07."""
+    VerdictMemory(path).remember("a", LEGACY)
+    program = (
+        "import sys, pathlib\nfrom twopipes.client.verdicts import VerdictMemory\n"
+        "memory = VerdictMemory(pathlib.Path(sys.argv[1]))\nprint(memory.recall('a').probed)\nmemory.forget('a')"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "silent\n"
+    assert VerdictMemory(path).recall("a") is None
+
+
+def test_two_memories_of_one_file_keep_each_others_verdicts(path):
+    one, other = VerdictMemory(path), VerdictMemory(path)
+    one.remember("a", LEGACY)
+    other.remember("b", MODERN)
+    assert (one.recall("b"), other.recall("a")) == (MODERN, LEGACY)
+    other.remember("a", MODERN)
+    assert one.recall("a") == MODERN
+
+
+def test_the_file_holds_hashes_and_verdicts_and_nothing_of_the_command(path, clock):
+    identity = identity_of(["server", "--token", "secret"])
+    VerdictMemory(path, clock=clock).remember(identity, LEGACY)
+    assert json.loads(path.read_text()) == {
+        "format": 1,
+        "verdicts": {
+            identity: {"learnt": clock.now, "verdict": {"era": "legacy", "revision": "2025-11-25", "probed": "silent"}},
+        },
+    }
+
+
+def test_nothing_is_written_before_there_is_something_to_write(path):
+    assert VerdictMemory(path).recall("a") is None
+    assert not path.parent.exists()
+
+
+@on_posix
+def test_the_file_is_the_users_alone_and_no_draft_stays_behind(path):
+    memory = VerdictMemory(path)
+    memory.remember("a", LEGACY)
+    memory.remember("b", LEGACY)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert [each.name for each in path.parent.iterdir()] == ["verdicts.json"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\xff\xfe",
+        b"{",
+        b"[]",
+        b"null",
+        b'{"format":2,"verdicts":{"a":{"learnt":1.8e9,"verdict":{"era":"legacy","revision":"x","probed":"silent"}}}}',
+        b'{"format":1,"verdicts":{"a":{"learnt":1.8e9,"verdict":{"era":"stone","revision":"x","probed":"silent"}}}}',
+        b'{"format":1,"verdicts":{"a":{"learnt":"long ago"}}}',
+        b"[" * 500_000,
+        b" " * 2_000_000 + b'{"format":1,"verdicts":{}}',
+    ],
+    ids=range(10),
+)
+def test_a_damaged_file_is_an_empty_one_and_is_replaced(path, clock, content):
+    path.parent.mkdir()
+    path.write_bytes(content)
+    path.chmod(0o600)
+    memory = VerdictMemory(path, clock=clock)
+    assert memory.recall("a") is None
+    memory.remember("a", MODERN)
+    assert VerdictMemory(path, clock=clock).recall("a") == MODERN
+
+
+@on_posix
+def test_a_file_that_others_may_write_is_not_believed(path, clock):
+    VerdictMemory(path, clock=clock).remember("a", LEGACY)
+    path.chmod(0o666)
+    memory = VerdictMemory(path, clock=clock)
+    assert memory.recall("a") is None
+    memory.remember("a", MODERN)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def a_folder(path):
+    path.mkdir(parents=True)
+
+
+def a_named_pipe(path):
+    path.parent.mkdir()
+    os.mkfifo(path, 0o600)
+
+
+def a_file_in_the_place_of_the_folder(path):
+    path.parent.write_text("in the way")
+
+
+def a_circle_of_links(path):
+    path.parent.symlink_to(path.parent)
+
+
+@on_posix
+@pytest.mark.parametrize("make", [a_folder, a_named_pipe, a_file_in_the_place_of_the_folder, a_circle_of_links])
+def test_what_is_no_file_costs_nothing_but_the_persistence(path, make):
+    make(path)
+    descriptors = set(Path("/dev/fd").iterdir())
+    memory = VerdictMemory(path)
+    assert memory.recall("a") is None
+    memory.remember("a", LEGACY)
+    assert memory.recall("a") == LEGACY
+    memory.forget("a")
+    assert memory.recall("a") is None
+    assert set(Path("/dev/fd").iterdir()) == descriptors
+    assert not list(path.parent.parent.glob("**/verdicts.json.*"))
+
+
+@pytest.mark.parametrize("name", ["nul\0", "x" * 1_000])
+def test_a_path_that_cannot_be_one_costs_nothing_but_the_persistence(tmp_path, name):
+    memory = VerdictMemory(tmp_path / name)
+    memory.remember("a", LEGACY)
+    assert memory.recall("a") == LEGACY
+
+
+def test_a_verdict_that_cannot_be_deleted_from_the_file_is_forgotten_all_the_same(path, monkeypatch):
+    """DE-07."""
+    memory = VerdictMemory(path)
+    memory.remember("a", LEGACY)
+
+    def refuse(*_):
+        raise PermissionError("read-only")
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    memory.forget("a")
+    assert memory.recall("a") is None
+    assert VerdictMemory(path).recall("a") == LEGACY
+    assert [each.name for each in path.parent.iterdir()] == ["verdicts.json"]
+
+
+def test_an_identity_that_no_file_can_hold_is_remembered_in_memory(path):
+    memory = VerdictMemory(path)
+    memory.remember("\ud800", LEGACY)
+    assert memory.recall("\ud800") == LEGACY
+
+
+# Names and places
+
+
+def test_an_identity_is_a_hash_of_all_parts_in_their_order():
+    names = [["a", "b"], ["b", "a"], ["ab"], ["a", "b", ""], ["a\0b"], [], ["\ud800"], ["é"]]
+    identities = [identity_of(each) for each in names]
+    assert len(set(identities)) == len(names)
+    assert identity_of(iter(["a", "b"])) == identities[0]
+    assert all(len(each) == 64 and set(each) <= set("0123456789abcdef") for each in identities)
+
+
+@on_posix
+@pytest.mark.parametrize(
+    ("variables", "place"),
+    [
+        ({"XDG_STATE_HOME": "", "HOME": "{tmp}"}, ".local/state/twopipes"),
+        ({"XDG_STATE_HOME": "relative", "HOME": "{tmp}"}, ".local/state/twopipes"),
+        ({"XDG_STATE_HOME": "{tmp}/x"}, "x/twopipes"),
+    ],
+)
+def test_the_file_lies_in_the_users_state_folder(variables, place, monkeypatch, tmp_path):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value.format(tmp=tmp_path))
+    assert state_folder() == tmp_path / place
+    assert default_path() == tmp_path / place / "verdicts.json"
+
+
+def test_a_user_without_a_home_has_no_file(monkeypatch):
+    def nobody_knows():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", nobody_knows)
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.delenv("LOCALAPPDATA", raising=False)
+    assert default_path() is None
