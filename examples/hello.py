@@ -1,15 +1,10 @@
-"""The smallest server: one function."""
-
+# The smallest server: one function. A host runs it with `python hello.py`.
 from twopipes import Server
 
-server = Server("hello")
 
-
-@server.tool
 def greet(name: str) -> str:
-    """Greet somebody by name."""
     return f"Hello, {name}!"
 
 
-if __name__ == "__main__":
-    server.run()
+server = Server("hello", tools=[greet])
+server.run()

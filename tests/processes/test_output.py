@@ -44,6 +44,7 @@ NOISY = """
         server.run()
         print("after run")
 """
+# What is said while the server serves, or before that into a buffer.
 SAID = [
     "banner",
     "banner of C",
@@ -54,17 +55,25 @@ SAID = [
     "by a shell",
     "by a child",
     "by C",
-    "at exit",
 ]
 CALLS = [INITIALIZE, INITIALIZED, call(1, "noise"), call(2, "noise_in_a_thread"), call(3, "listen"), call(4, "noise")]
 
 
-@pytest.mark.parametrize("run_by", ["python", "twopipes run"])
+@pytest.mark.parametrize("run_by", ["python", "twopipes run", "twopipes run, by the file itself"])
 def test_nothing_but_messages_on_standard_output(run_by, write, run):
-    """FR-04, defect 7 of the peers: before run(), in tools, from children, from C, at exit."""
-    server = write(NOISY)
+    """FR-04, defect 7 of the peers: before run(), in tools, from children, from C; by `twopipes run` to the very end."""
+    server = write(NOISY.replace('if __name__ == "__main__":', "if True:") if run_by.endswith("itself") else NOISY)
     done = run(python(server) if run_by == "python" else python("-m", "twopipes", "run", server), input=lines(*CALLS))
-    answers = {answer["id"]: answer for answer in map(json.loads, done.stdout.splitlines())}
+    messages = done.stdout.splitlines()
+    last_words = ["after run", "at exit"]
+    if run_by == "python":
+        # The program goes on after run(), and has its own output back: every message comes before.
+        assert [line.decode() for line in messages[-2:]] == last_words
+        del messages[-2:]
+        last_words = []
+    elif run_by == "twopipes run":
+        last_words = ["at exit"]
+    answers = {answer["id"]: answer for answer in map(json.loads, messages)}
     assert {key: text_of(answer) for key, answer in answers.items() if key} == {
         1: "quiet",
         2: "quiet",
@@ -72,13 +81,97 @@ def test_nothing_but_messages_on_standard_output(run_by, write, run):
         4: "quiet",
     }
     said = done.stderr.decode().splitlines()
-    assert {*SAID, *(["after run"] if run_by == "python" else [])} <= {*said}
+    assert {*SAID, *last_words} <= {*said}
+    if run_by == "python":
+        assert not {"after run", "at exit"} & {*said}
     # Each place is named once, however often it prints.
     number = NOISY.splitlines().index('        print("in the loop", flush=True)')
     place = f"server.py:{number} "
     assert sum("went to stderr, because stdout carries the protocol" in line and place in line for line in said) == 1
     assert said.count("in the loop") == 2
     assert done.returncode == 0
+
+
+# Shows what descriptors 0 and 1 are before, while and after a server runs; the second of two finds the end of the input.
+TWICE = """
+    import os, sys
+    from twopipes import Server
+    def ends() -> list[tuple[int, int]]:
+        return [(os.fstat(fd).st_dev, os.fstat(fd).st_ino) for fd in (0, 1)]
+    def compare() -> bool:
+        return ends() == before
+    before = ends()
+    streams = sys.stdin, sys.stdout, sys.stderr, sys.stdout.fileno()
+    server = Server("twice", tools=[compare])
+    {first}
+    assert compare()
+    print("between", flush=True)
+    server.run()
+    assert compare()
+    assert streams == (sys.stdin, sys.stdout, sys.stderr, sys.stdout.fileno())
+    assert sys.stdin.read() == ""
+    print("after")
+"""
+
+
+@pytest.mark.parametrize("ending", ["normally", "by an exception", "before it has begun"])
+def test_after_run_standard_input_and_output_are_what_they_were(ending, write, run):
+    first = {
+        "normally": "server.run()",
+        "by an exception": """
+    from contextlib import asynccontextmanager
+    @asynccontextmanager
+    async def broken(server):
+        yield
+        raise KeyError("at the end")
+    server._lifespan = broken
+    try:
+        server.run()
+    except KeyError:
+        server._lifespan = None""",
+        "before it has begun": """
+    try:
+        server.run(trace="/")
+    except Exception as error:
+        print(error, file=sys.stderr)
+    else:
+        raise AssertionError""",
+    }[ending]
+    done = run(write(TWICE.format(first=first)), input=lines(INITIALIZE, INITIALIZED, call(1, "compare")))
+    said = done.stdout.decode().splitlines()
+    assert done.returncode == 0, done.stderr.decode()
+    assert said.pop() == "after"
+    assert said.pop(0 if ending == "before it has begun" else -1) == "between"
+    (answered,) = (message for message in map(json.loads, said) if message["id"] == 1)
+    assert answered["result"]["structuredContent"] == {"result": False}  # while it serves, they are nobody's
+
+
+def test_while_a_tool_still_works_in_its_thread_standard_output_stays_guarded(write, launch):
+    """FR-04: no thread can be stopped, and this one prints when the server has ended long ago."""
+    program = """
+        import sys, threading
+        from twopipes import Server, ServerSettings
+        go_on, printed = threading.Event(), threading.Event()
+
+        def stuck() -> None:
+            print("at work", flush=True)
+            go_on.wait()
+            print("too late", flush=True)
+            printed.set()
+
+        Server("stuck", tools=[stuck], settings=ServerSettings(drain=0)).run()
+        go_on.set()
+        printed.wait()
+        print("after run")
+    """
+    child = launch(write(program))
+    child.initialize()
+    child.say(call(1, "stuck"))
+    child.err.until("at work")
+    child.end_input()
+    said = child.ended()
+    assert [message["error"]["message"] for message in said] in ([], ["the handler was cancelled"])
+    assert {"too late", "after run"} <= {*child.complaints().splitlines()}
 
 
 def test_twopipes_run_guards_even_a_flushed_banner(write, run):
@@ -161,7 +254,8 @@ def test_ten_megabytes_on_a_stderr_that_nobody_reads_do_not_hold_the_protocol(to
 
 def test_a_closed_stderr_holds_nothing_up(write, run):
     done = run(["sh", "-c", f"exec {' '.join(python(write(NOISY)))} 2>&-"], input=lines(*CALLS))
-    assert {answer["id"] for answer in map(json.loads, done.stdout.splitlines())} == {0, 1, 2, 3, 4}
+    messages = done.stdout.splitlines()[:-2]  # and what the program says after it has served
+    assert {answer["id"] for answer in map(json.loads, messages)} == {0, 1, 2, 3, 4}
     assert done.returncode == 0
 
 
@@ -279,7 +373,14 @@ def test_a_trace_in_a_file(asked_by, run, write, tmp_path):
         command, environment = python(EXAMPLES / "hello.py"), {"TWOPIPES_TRACE": str(file)}
     elif asked_by == "run(trace=)":
         command = python(
-            "-c", f"import sys; sys.path.insert(0, {str(EXAMPLES)!r}); import hello; hello.server.run(trace={str(file)!r})"
+            write(
+                f"""
+                from twopipes import Server
+                def greet(name: str) -> str:
+                    return name
+                Server("traced", tools=[greet]).run(trace={str(file)!r})
+                """
+            )
         )
     else:
         option = ["--trace", file] if asked_by == "--trace" else [f"--trace={file}"]

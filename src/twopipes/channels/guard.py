@@ -109,8 +109,8 @@ class Guard:
 
         What waits for stderr is given a moment. If descriptor 2 was closed, it stays on the null device.
 
-        This is for a program that goes on. One that is about to end had better stay guarded: what somebody has printed into a
-        buffer of their own comes out at the very end, wherever descriptor 1 points by then.
+        This is for a program that goes on. What somebody has printed into a buffer of their own comes out at the very end,
+        wherever descriptor 1 points by then; ``twopipes run`` stays guarded for that.
         """
         if Guard._current is self:
             Guard._current = None

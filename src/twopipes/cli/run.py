@@ -45,11 +45,11 @@ def run(arguments: Sequence[str]) -> int:
     try:
         options = _read(arguments)
         if options.unix is None and options.tcp is None:
-            Guard.take()  # before the author's module: even a flushed banner goes to stderr
+            # Before the author's module, so that even a flushed banner goes to stderr; and to the very end of the process.
+            Guard.take()
         where, name = split_target(options.target)
         sys.argv = [where, *options.arguments]  # as `python server.py` would have it
-        server = find_server(where, name)
-        server.run(unix=options.unix, tcp=options.tcp, trace=options.trace)
+        serve(where, name, options)
     except (Mistake, TwopipesError) as mistake:
         sys.stderr.write(f"Error: {' '.join(str(mistake).split())}\n")
         return 2
@@ -103,15 +103,37 @@ def split_target(target: str) -> tuple[str, str]:
     return drive + where, name
 
 
+def serve(where: str, name: str, options: Options) -> None:
+    """Serves what is in a file or a module; or imports it, where that serves already: a file may end with ``server.run()``."""
+    from twopipes.server.run import Launch  # noqa: PLC0415 - after the guard
+
+    launch = Launch.current = Launch(unix=options.unix, tcp=options.tcp, trace=options.trace)
+    try:
+        module = _load(where)
+        if not launch.has_served:
+            server_in(module, where, name).run(unix=options.unix, tcp=options.tcp, trace=options.trace)
+    except Mistake as mistake:
+        # What went wrong while it served is told as it is, wherever it was run from.
+        if launch.has_served and mistake.__cause__ is not None:
+            raise mistake.__cause__ from None
+        raise
+    finally:
+        Launch.current = None
+
+
 def find_server(where: str, name: str = "") -> Server:
     """The server in a file or a module: the one called ``name``, or the only one.
 
     Raises:
         Mistake: There is no such file, it cannot be imported, or there is no server in it, or several.
     """
+    return server_in(_load(where), where, name)
+
+
+def server_in(module: ModuleType, where: str, name: str) -> Server:
+    """The server in a module that has been loaded; as :func:`find_server`."""
     from twopipes.server.app import Server  # noqa: PLC0415 - after the guard
 
-    module = _load(where)
     if name:
         found = getattr(module, name, None)
         if not isinstance(found, Server):

@@ -8,41 +8,27 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
 
 from twopipes.channels.base import Channel
-from twopipes.errors import LocalProtocolError, McpError, MethodNotFound, NotFound
+from twopipes.errors import LocalProtocolError
 from twopipes.mcp.revisions import LEGACY, MODERN
-from twopipes.mcp.types import (
-    CacheScope,
-    CompleteResult,
-    Icon,
-    Implementation,
-    ListPromptsResult,
-    ListResourcesResult,
-    ListResourceTemplatesResult,
-    ListToolsResult,
-    LoggingLevel,
-    PromptReference,
-    ReadResourceResult,
-    Result,
-    ServerCapabilities,
-)
-from twopipes.server.completion import CompletionEntry, completed, suggestions
-from twopipes.server.connection import Connection
+from twopipes.mcp.types import CacheScope, Icon, Implementation, LoggingLevel, Result, ServerCapabilities
+from twopipes.server.completion import CompletionEntry
+from twopipes.server.connection import Connection, Next
 from twopipes.server.context import Context
 from twopipes.server.directory import Directory
 from twopipes.server.ending import GRACE, Ending, LastResort, finished_in_time
-from twopipes.server.paging import page_of
+from twopipes.server.methods import Methods
 from twopipes.server.prompts import PromptEntry, make_prompt
 from twopipes.server.registry import Registry
 from twopipes.server.resources import ResourceEntry, TemplateEntry, make_resource
 from twopipes.server.state_key import default_sealer
 from twopipes.server.telemetry import find_spans
-from twopipes.server.tools import ToolEntry, failed, make_tool
+from twopipes.server.tools import ToolEntry, make_tool
 from twopipes.server.workers import Workers
 from twopipes.session.ledger import Call
 from twopipes.session.profiles import ServerProfile
@@ -56,7 +42,6 @@ __all__ = ["Server"]
 # What clients may keep, and for how long is a setting of the server.
 _CACHED = ("tools", "prompts", "resources", "templates", "discover")
 F = TypeVar("F", bound=Callable[..., Any])
-Next = Callable[[Context], Awaitable[Result]]
 Middleware = Callable[[Context, Next], Awaitable[Result]]
 Lifespan = Callable[["Server"], AbstractAsyncContextManager[Any]]
 
@@ -75,8 +60,11 @@ class Server:
         eras: ``both``, or only ``legacy`` or ``modern``. Most hosts speak one of the two, so keep both if you can.
         lifespan: A function from the server to an async context manager, entered once before the first connection is served;
             handlers find its value in ``ctx.lifespan``.
-        middleware: One callable around every request that a handler serves: ``async def m(ctx, call_next): return await
-            call_next(ctx)``. What the protocol answers by itself (handshake, discovery, ping, subscriptions) does not pass it.
+        middleware: One callable around every request that is served, the protocol's own included (``initialize``, ``ping``,
+            ``subscriptions/listen``): ``async def m(ctx, call_next): return await call_next(ctx)``. It may look at a request, take
+            its time, change the result, or refuse by raising :class:`~twopipes.errors.McpError`. What it refuses before
+            ``call_next`` is not done; a refused handshake leaves no session. A subscription is open while ``call_next`` waits.
+        tools: Functions to register as tools right away, as :meth:`add_tool` does.
         page_size: How many items a list gives at once; ``None`` for all.
         ttl_ms: For how long clients may keep lists and resources that say nothing about it, in milliseconds: one number for all,
             or one for each of ``tools``, ``prompts``, ``resources``, ``templates`` and ``discover``. A resource may have its own.
@@ -103,6 +91,7 @@ class Server:
         eras: Literal["both", "legacy", "modern"] = "both",
         lifespan: Lifespan | None = None,
         middleware: Middleware | None = None,
+        tools: Iterable[Callable[..., Any]] = (),
         page_size: int | None = None,
         ttl_ms: int | Mapping[str, int] = 0,
         cache_scope: CacheScope = "private",
@@ -121,7 +110,6 @@ class Server:
         self._revisions = {"both": LEGACY + MODERN, "legacy": LEGACY, "modern": MODERN}[eras]
         self._lifespan = lifespan
         self._middleware = middleware
-        self._page_size = page_size
         self._ttls = dict(ttl_ms) if isinstance(ttl_ms, Mapping) else dict.fromkeys(_CACHED, ttl_ms)
         if unknown := self._ttls.keys() - set(_CACHED):
             raise LocalProtocolError(f"ttl_ms knows {', '.join(_CACHED)}; not {', '.join(sorted(unknown))}")
@@ -134,12 +122,15 @@ class Server:
         self._workers = Workers(self.settings.max_threads)
         self._spans = find_spans()
         self._connections: set[Connection] = set()
+        self._methods = Methods(self, self._workers, page_size=page_size, ttls=self._ttls, report=self._report)
         self.tools: Registry[ToolEntry] = Registry("tool", lambda: self._changed("tools"))
         self.resources: Registry[ResourceEntry] = Registry("resource", lambda: self._changed("resources"))
         self.templates: Registry[TemplateEntry] = Registry("resource template", lambda: self._changed("resources"))
         self.directories: Registry[Directory] = Registry("directory", lambda: self._changed("resources"))
         self.prompts: Registry[PromptEntry] = Registry("prompt", lambda: self._changed("prompts"))
         self.completions: Registry[CompletionEntry] = Registry("completion", lambda: None)
+        for function in tools:
+            self.add_tool(function)
 
     def __repr__(self) -> str:
         return f"<Server {self.info.name} {self.info.version}>"
@@ -285,6 +276,11 @@ class Server:
             cache_scope=self._cache_scope,
         )
 
+    @property
+    def threads_at_work(self) -> int:
+        """How many functions run in threads now, or wait for one. After the end: those that could not be stopped."""
+        return self._workers.busy
+
     # How a request finds its handler
 
     async def handle(self, context: Context) -> Result:
@@ -296,97 +292,15 @@ class Server:
 
     async def _handle(self, context: Context) -> Result:
         if self._middleware is None:
-            return await self._dispatch(context)
-        result = await self._middleware(context, self._dispatch)
+            return await self._methods.serve(context)
+        return await self._through_middleware(self._middleware, context, self._methods.serve)
+
+    @staticmethod
+    async def _through_middleware(middleware: Middleware, context: Context, call_next: Next) -> Result:
+        result = await middleware(context, call_next)
         if not isinstance(result, Result):
             raise LocalProtocolError(f"the middleware must return a result, such as call_next gives, and not {result!r}")
         return result
-
-    async def _dispatch(self, context: Context) -> Result:
-        match context.call.method:
-            case "tools/call":
-                return await self._call_tool(context)
-            case "tools/list":
-                tools = {name: entry.tool for name, entry in self.tools.entries.items()}
-                page, cursor = page_of(tools, context.call.params.cursor, self._page_size, "tools")
-                return ListToolsResult(list(page), cursor, ttl_ms=self._ttls.get("tools", 0))
-            case "resources/list":
-                return await self._list_resources(context)
-            case "resources/templates/list":
-                templates = {uri: entry.template for uri, entry in self.templates.entries.items()}
-                templates |= {directory.template.uri_template: directory.template for directory in self.directories}
-                listed, cursor = page_of(templates, context.call.params.cursor, self._page_size, "templates")
-                return ListResourceTemplatesResult(list(listed), cursor, ttl_ms=self._ttls.get("templates", 0))
-            case "resources/read":
-                return await self._read_resource(context)
-            case "prompts/list":
-                prompts = {name: entry.prompt for name, entry in self.prompts.entries.items()}
-                found, cursor = page_of(prompts, context.call.params.cursor, self._page_size, "prompts")
-                return ListPromptsResult(list(found), cursor, ttl_ms=self._ttls.get("prompts", 0))
-            case "prompts/get":
-                prompt = self.prompts.get(context.call.params.name)
-                if prompt is None:
-                    raise NotFound("prompt", context.call.params.name)
-                return await prompt.get(context.call.params.arguments or {}, context, self._workers.run)
-            case "completion/complete":
-                return await self._complete(context)
-            case method:
-                raise MethodNotFound(f"there is no method {method} here")
-
-    async def _call_tool(self, context: Context) -> Result:
-        entry = self.tools.get(context.call.params.name)
-        if entry is None:
-            raise NotFound("tool", context.call.params.name)  # TL-04
-        try:
-            return await entry.call(context, self._workers.run)
-        except (McpError, asyncio.CancelledError):
-            raise
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - TL-05: the model is told, and the server lives on
-            self._report(context.call, error)
-            return failed(entry, error)
-
-    async def _list_resources(self, context: Context) -> ListResourcesResult:
-        resources = {uri: entry.resource for uri, entry in self.resources.entries.items()}
-        for directory in self.directories:
-            resources |= {resource.uri: resource for resource in await self._workers.run(directory.listing)}
-        page, cursor = page_of(resources, context.call.params.cursor, self._page_size, "resources")
-        return ListResourcesResult(list(page), cursor, ttl_ms=self._ttls.get("resources", 0))
-
-    async def _read_resource(self, context: Context) -> ReadResourceResult:
-        uri = context.call.params.uri
-        entry = self.resources.get(uri)
-        if entry is not None:
-            return await entry.read(uri, context, self._workers.run)
-        for directory in self.directories:
-            if directory.serves(uri):
-                result: ReadResourceResult = await self._workers.run(functools.partial(directory.read, uri))
-                return result
-        for template in self.templates:
-            found = template.matcher.match(uri)
-            if found is not None:
-                return await template.read(uri, found, context, self._workers.run)
-        raise NotFound("resource", uri)
-
-    async def _complete(self, context: Context) -> CompleteResult:
-        params = context.call.params
-        ref, argument = params.ref, params.argument
-        name = ref.name if isinstance(ref, PromptReference) else ref.uri
-        resolved = (params.context.arguments if params.context else None) or {}
-        schema = self._schema_of(ref, name)
-        if argument.name not in schema:
-            raise NotFound("argument", argument.name)  # CM-03
-        entry = self.completions.get(f"{name} {argument.name}")
-        if entry is not None:
-            return await entry.suggest(argument.value, resolved, self._workers.run)
-        return completed(suggestions(schema[argument.name], argument.value))
-
-    def _schema_of(self, ref: Any, name: str) -> Mapping[str, Any]:
-        entry: PromptEntry | TemplateEntry | None
-        entry = self.prompts.get(name) if isinstance(ref, PromptReference) else self.templates.get(name)
-        if entry is None:
-            raise NotFound("prompt" if isinstance(ref, PromptReference) else "resource template", name)
-        properties: Mapping[str, Any] = entry.signature.input_schema.get("properties", {})
-        return properties
 
     def _report(self, call: Call, error: BaseException) -> None:
         what = f"Error: {call.method} {getattr(call.params, 'name', getattr(call.params, 'uri', ''))} failed"
@@ -407,8 +321,14 @@ class Server:
         """A connection of this server over a channel, not yet running."""
         if self._sealer is None:
             self._sealer = default_sealer(self.info.name)
+        middleware = self._middleware
         session = ServerSession(
-            self.profile, sealer=self._sealer, limits=self._limits, questions=self._questions, unix_offset=unix_offset()
+            self.profile,
+            sealer=self._sealer,
+            limits=self._limits,
+            questions=self._questions,
+            unix_offset=unix_offset(),
+            delegates=middleware is not None,
         )
         return Connection(
             session,
@@ -417,6 +337,7 @@ class Server:
             lifespan=lifespan,
             max_running=self.settings.max_running,
             report=self._report,
+            around_own=None if middleware is None else functools.partial(self._through_middleware, middleware),
         )
 
     async def serve_channel(
@@ -480,9 +401,10 @@ class Server:
     ) -> None:
         """Serves standard input and output, as the last thing a program does; or sockets.
 
-        On stdio, standard output belongs to the protocol from here on: whatever prints, prints to stderr. It returns when the
+        On stdio, standard output belongs to the protocol meanwhile: whatever prints, prints to stderr. It returns when the
         input ends, after SIGINT or SIGTERM, or when the process that launched this one dies; what is in flight gets
-        ``settings.drain`` seconds.
+        ``settings.drain`` seconds. Then standard input and output are what they were before, unless a tool that blocks still
+        works in its thread. To keep stdout for the protocol from the first line of the program to its end, use ``twopipes run``.
 
         Args:
             unix: Listen on a Unix socket at this path instead.

@@ -19,14 +19,14 @@ from twopipes.channels.base import READ_SIZE, Channel
 from twopipes.errors import ChannelBroken, ChannelClosed, InternalError, McpError
 from twopipes.mcp.types import InputRequest, LoggingLevel, Result
 from twopipes.server.context import Context
-from twopipes.session.events import CallAbandoned, CallCancelled, CallReceived, Event, InputsAnswered
+from twopipes.session.events import CallAbandoned, CallCancelled, CallReceived, Event, InputsAnswered, OwnCallReceived
 from twopipes.session.ledger import Call
 from twopipes.session.server_side import ServerSession
 from twopipes.session.subscriptions import Change
 
-__all__ = ["Connection"]
+__all__ = ["Connection", "Next"]
 
-Handler = Callable[[Context], Awaitable[Result]]
+Next = Callable[[Context], Awaitable[Result]]
 # Seconds for a peer to read how its subscriptions have ended.
 _LAST_WORDS = 0.5
 
@@ -41,17 +41,19 @@ class Connection:
         lifespan: What the server's lifespan gave, for the handlers.
         max_running: How many handlers may work at once; further calls wait their turn. Those that wait for the client do not count.
         report: Told of what went wrong in a handler, with the call.
+        around_own: Stands around what the session can do by itself, if the session delegates that. Such calls wait for nobody.
     """
 
     def __init__(
         self,
         session: ServerSession,
         channel: Channel,
-        handler: Handler,
+        handler: Next,
         *,
         lifespan: Any = None,
         max_running: int = 100,
         report: Callable[[Call, BaseException], None] | None = None,
+        around_own: Callable[[Context, Next], Awaitable[Result]] | None = None,
     ) -> None:
         self.session = session
         self.channel = channel
@@ -61,9 +63,13 @@ class Connection:
         self._lifespan = lifespan
         self._max_running = max_running
         self._report = report
+        self._around_own = around_own
         self._contexts: dict[Call, tuple[Context, asyncio.Task[None]]] = {}
         self._queue: deque[Call] = deque()
         self._parked = 0
+        # Of the contexts, those that take no place among the handlers; and of these, the subscriptions that are open.
+        self._beside = 0
+        self._listens: dict[Call, asyncio.Future[Result]] = {}
         self._flushing = False
         self._draining: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -93,8 +99,8 @@ class Connection:
         """Lets the handlers that still work finish, for so long at the most, and sends what they say. True if all did (SD-07)."""
         try:
             async with asyncio.timeout(seconds):
-                # Once nobody reads there is no answer worth waiting for.
-                while (self._contexts or self._queue) and not self._over:
+                # Once nobody reads there is no answer worth waiting for. A subscription ends when we do, and not before.
+                while (len(self._contexts) > len(self._listens) or self._queue) and not self._over:
                     self._idle.clear()
                     await self._idle.wait()
                 await self._sent()
@@ -104,14 +110,19 @@ class Connection:
 
     async def stop(self) -> None:
         """Ends every subscription properly, cancels every handler, and closes the channel (SU-13, SU-14)."""
+        ended = {call: self._end_listen(call) for call in list(self._listens)}
         self.session.end_listens()
         self._flush()
         self._queue.clear()
         tasks = [task for _, task in self._contexts.values()]
         for call in list(self._contexts):
-            self._cancel(call)
+            if call not in ended:
+                self._cancel(call)
         if tasks:
             await asyncio.wait(tasks, timeout=_LAST_WORDS)  # one that takes no cancellation is left behind
+        for call, result in ended.items():
+            self.session.respond(call, result)  # who stands around it has had time to say something else
+            self._cancel(call)
         with suppress(TimeoutError):  # a peer that does not read gets no more than this
             async with asyncio.timeout(_LAST_WORDS):
                 await self._sent()
@@ -145,6 +156,8 @@ class Connection:
             match event:
                 case CallReceived():
                     self._queue.append(event.call)
+                case OwnCallReceived():
+                    self._start_own(event.call)
                 case CallCancelled() | CallAbandoned():
                     self._cancel(event.call)
                 case InputsAnswered() if event.call in self._contexts:
@@ -160,22 +173,59 @@ class Connection:
         if self._over:
             self._queue.clear()  # nobody will read what they would say
         # While the peer does not read, no more answers are made: those that wait to be read are enough.
-        while self._queue and self._draining is None and len(self._contexts) - self._parked < self._max_running:
+        while self._queue and self._draining is None and len(self._contexts) - self._parked - self._beside < self._max_running:
             call = self._queue.popleft()
-            if not self.session.incoming.is_open(call):
-                continue  # cancelled while it waited
-            context = Context(call, self, self._lifespan)
-            task = asyncio.get_running_loop().create_task(self._work(context), name=f"{call.method} {call.id!r}")
-            self._contexts[call] = (context, task)
-            # A task that is cancelled before its first step never comes to its `finally`.
-            task.add_done_callback(functools.partial(self._retire, context))
-        if not self._contexts and not self._queue:
+            if self.session.incoming.is_open(call):  # not cancelled while it waited
+                self._start(Context(call, self, self._lifespan), self._handler)
+        self._rest_if_idle()
+
+    def _rest_if_idle(self) -> None:
+        if not self._queue and len(self._contexts) == len(self._listens):
             self._idle.set()
 
-    async def _work(self, context: Context) -> None:
+    def _start(self, context: Context, handler: Next) -> None:
+        call = context.call
+        task = asyncio.get_running_loop().create_task(self._work(context, handler), name=f"{call.method} {call.id!r}")
+        self._contexts[call] = (context, task)
+        # A task that is cancelled before its first step never comes to its `finally`.
+        task.add_done_callback(functools.partial(self._retire, context))
+
+    def _start_own(self, call: Call) -> None:
+        """Starts what the session can do by itself: at once, and in the order in which it came, however busy the handlers are."""
+        around = self._around_own
+        if not self._over:  # else nobody will read what they would say
+            context = Context(call, self, self._lifespan)
+            context.is_beside = True
+            self._beside += 1
+            self._start(context, self._perform if around is None else lambda context: around(context, self._perform))
+
+    async def _perform(self, context: Context) -> Result:
+        call = context.call
+        if call.method != "subscriptions/listen":
+            return self.session.perform(call)
+        self.session.listen(call)
+        over: asyncio.Future[Result] = self._loop.create_future()
+        self._listens[call] = over
+        self._flush_soon()
+        self._rest_if_idle()
+        try:
+            return await over
+        finally:
+            self._listens.pop(call, None)
+            self.session.end_listen(call)  # unless it has ended already: whoever stands around it ends it
+            self._flush_soon()
+
+    def _end_listen(self, call: Call) -> Result:
+        result = self.session.end_listen(call)
+        over = self._listens[call]
+        if not over.done():
+            over.set_result(result)
+        return result
+
+    async def _work(self, context: Context, handler: Next) -> None:
         call = context.call
         try:
-            result = await self._handler(context)
+            result = await handler(context)
             context.tell_all()
             self.session.respond(call, result)
         except asyncio.CancelledError:
@@ -196,6 +246,11 @@ class Connection:
         if self._contexts.get(context.call, (None,))[0] is context:
             context.close()
             del self._contexts[context.call]
+            if context.is_beside:
+                self._beside -= 1
+                over = self._listens.pop(context.call, None)
+                if over is not None:
+                    over.cancel()  # somebody has answered without waiting for it
             self._start_waiting()
             self._flush_soon()
 
@@ -265,14 +320,14 @@ class Connection:
     def parked(self, context: Context) -> Generator[None, None, None]:
         """While a handler waits for the client, another one may work in its place; one, however many things it asks."""
         context.waits += 1
-        if context.waits == 1:
+        if context.waits == 1 and not context.is_beside:
             self._parked += 1
             self._start_waiting()
         try:
             yield
         finally:
             context.waits -= 1
-            if context.waits == 0:
+            if context.waits == 0 and not context.is_beside:
                 self._parked -= 1
 
     # What goes out

@@ -145,7 +145,10 @@ class Context:
         cancelled: True once the answer is no longer wanted.
         lifespan: What the server's lifespan gave.
         waits: How many answers of the client its handler waits for now.
+        is_beside: Whether it takes no place among the handlers that work, because the protocol itself has the answer.
     """
+
+    is_beside: bool = False
 
     def __init__(self, call: Call, connection: Connection, lifespan: Any) -> None:
         self.call = call

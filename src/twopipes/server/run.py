@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from twopipes.channels.base import Channel
 from twopipes.channels.guard import Guard
@@ -28,7 +28,23 @@ from twopipes.server.watchdog import Watchdog
 if TYPE_CHECKING:
     from twopipes.server.app import Server
 
-__all__ = ["run", "serve_sockets", "serve_stdio"]
+__all__ = ["Launch", "run", "serve_sockets", "serve_stdio"]
+
+
+class Launch:
+    """What ``twopipes run`` was asked for. A module that runs its server while it is imported serves there, and as the user wants.
+
+    Attributes:
+        has_served: Whether a server was run.
+    """
+
+    current: ClassVar[Launch | None] = None
+
+    def __init__(self, *, unix: str | None = None, tcp: tuple[str, int] | None = None, trace: str | None = None) -> None:
+        self.unix = unix
+        self.tcp = tcp
+        self.trace = trace
+        self.has_served = False
 
 
 def run(
@@ -46,6 +62,12 @@ def run(
     with suppress(RuntimeError):
         asyncio.get_running_loop()
         raise LocalProtocolError("run() starts an event loop, and one is running here already; use await server.serve(...)")
+    launch = Launch.current
+    if launch is not None:
+        launch.has_served = True
+        trace = launch.trace or trace
+        if launch.unix is not None or launch.tcp is not None:
+            unix, tcp = launch.unix, launch.tcp
     if unix is not None or tcp is not None:
         _run_sockets(server, unix=unix, tcp=tcp, trace=trace)
     else:
@@ -54,18 +76,34 @@ def run(
 
 def _run_stdio(server: Server, trace: str | None) -> None:
     parent = os.getppid()
-    guard = Guard.current() or Guard.take()
-    if os.isatty(guard.stdin_fd):
-        guard.log.write(_HINT.format(name=server.info.name))
-    channel = traced(open_stdio(guard.stdin_fd, guard.stdout_fd), trace, guard.log.write)
-    children = Children()
-    last_resort = LastResort(children.end, guard.log.flush)
+    with _guarded(server) as guard:
+        if os.isatty(guard.stdin_fd):
+            guard.log.write(_HINT.format(name=server.info.name))
+        channel = traced(open_stdio(guard.stdin_fd, guard.stdout_fd), trace, guard.log.write)
+        children = Children()
+        last_resort = LastResort(children.end, guard.log.flush)
+        try:
+            asyncio.run(serve_stdio(server, channel, last_resort, parent=parent, stdin_fd=guard.stdin_fd, say=guard.log.write))
+        finally:
+            last_resort.call_off_until_exit(GRACE)
+            children.end()
+            guard.log.flush()
+
+
+@contextmanager
+def _guarded(server: Server) -> Generator[Guard, None, None]:
+    """Standard input and output, taken if nobody has taken them, and then given back to a program that goes on."""
+    held = Guard.current()
+    if held is not None:
+        yield held
+        return
+    guard = Guard.take()
     try:
-        asyncio.run(serve_stdio(server, channel, last_resort, parent=parent, stdin_fd=guard.stdin_fd, say=guard.log.write))
+        yield guard
     finally:
-        last_resort.call_off_until_exit(GRACE)
-        children.end()
-        guard.log.flush()
+        # No thread can be stopped, and one that still works for a tool could print onto the wire.
+        if not server.threads_at_work:
+            guard.restore()
 
 
 _HINT = (

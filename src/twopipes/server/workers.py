@@ -38,6 +38,12 @@ class Workers:
         """How many threads there are now, busy or not."""
         return self._threads
 
+    @property
+    def busy(self) -> int:
+        """How many functions are under way or wait for a thread."""
+        with self._lock:
+            return self._threads - self._free
+
     async def run(self, function: Callable[[], Any]) -> Any:
         """Runs a function in a thread, with the context variables of the caller.
 
@@ -65,17 +71,21 @@ class Workers:
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
             loop, future, context, function = job
+            outcome: Callable[[asyncio.Future[Any], Any], None] | None = None
+            value = None
             if not future.cancelled():
-                outcome: Callable[[asyncio.Future[Any], Any], None] = _give
+                outcome = _give
                 try:
                     value = context.run(function)
                 except BaseException as error:  # noqa: BLE001 - it belongs to the caller, whatever it is
                     outcome, value = _throw, error
+            # Before anybody hears of it: whoever has the last answer finds nobody at work.
+            with self._lock:
+                self._free += 1
+            if outcome is not None:
                 with suppress(RuntimeError):  # the loop is closed; nobody waits any more
                     loop.call_soon_threadsafe(outcome, future, value)
             job = loop = future = context = function = outcome = value = None  # type: ignore[assignment]
-            with self._lock:
-                self._free += 1
         with self._lock:
             self._threads -= 1
             self._free -= 1  # it was free, or has left its job to one that was

@@ -32,6 +32,7 @@ __all__ = [
     "ListenNotified",
     "NotificationReceived",
     "OpeningEnded",
+    "OwnCallReceived",
     "PeerComplained",
     "PeerLeft",
     "ProgressReceived",
@@ -42,6 +43,15 @@ __all__ = [
 
 class CallReceived(Struct, frozen=True):
     """The peer asks; somebody must answer with ``respond`` or ``fail``."""
+
+    call: Call
+
+
+class OwnCallReceived(Struct, frozen=True):
+    """On a server that delegates: the peer asks what the session itself can do.
+
+    ``perform`` does it and gives the answer, or ``listen`` opens the subscription. ``respond`` or ``fail`` ends the call.
+    """
 
     call: Call
 
@@ -154,6 +164,7 @@ class ListenEnded(Struct, frozen=True):
 
 Event = (
     CallReceived
+    | OwnCallReceived
     | CallCancelled
     | CallAbandoned
     | InputsAnswered

@@ -137,6 +137,12 @@ class Outgoing:
             self._enqueue(asked, "idle", asked.idle, now)
         return asked
 
+    def restart(self, asked: Asked, *, now: float) -> None:
+        """Starts both limits of an open request again."""
+        if asked.id in self._open:
+            self._enqueue(asked, "idle", asked.idle, now)
+            self._enqueue(asked, "total", asked.total, now)
+
     def await_for_ever(self, asked: Asked) -> None:
         """Lifts the limits of an open request: a subscription that was acknowledged may stay silent (TO-04)."""
         self._dequeue(asked, "idle", asked.idle)
@@ -289,6 +295,10 @@ class Incoming:
 
     def __contains__(self, request_id: RequestId) -> bool:
         return request_id in self._open
+
+    def get(self, request_id: RequestId) -> Call | None:
+        """The open call with this id, by value and JSON type, or ``None``."""
+        return self._open.get(request_id)
 
     def is_open(self, call: Call) -> bool:
         """Whether an answer to this call, or anything else about it, may still be sent."""

@@ -26,6 +26,7 @@ from twopipes.mcp.revisions import (
 from twopipes.mcp.types import (
     LOGGING_LEVELS,
     ClientCapabilities,
+    EmptyParams,
     EmptyResult,
     Implementation,
     InitializeParams,
@@ -96,9 +97,10 @@ def read_request(request: Request, batch: BatchReply | None) -> Arrival:
 class ServerGate(Session):
     """The part of a server's connection that decides what a request is: of which era, allowed, well formed."""
 
-    def __init__(self, profile: ServerProfile, *, limits: Limits) -> None:
+    def __init__(self, profile: ServerProfile, *, limits: Limits, delegates: bool = False) -> None:
         super().__init__(limits=limits)
         self.profile = profile
+        self._delegates = delegates
         self.phase = Phase.FRESH
         self.log_level: LoggingLevel = "info"  # LG-03: the server's own choice until the client makes one
         self._eras = profile.eras
@@ -144,10 +146,12 @@ class ServerGate(Session):
                 self._serve(self._modern_call(arrival), now)
             case Move.SERVE_LEGACY:
                 self._serve(self._legacy_call(arrival, spoken), now)
+            case Move.ANSWER_PING if self._delegates:
+                self._serve(self._session_call(arrival, spoken), now)
             case Move.ANSWER_PING:
                 self._emit(jsonrpc.encode(Response(request.id, EmptyResult())), arrival.batch)
             case Move.OPEN_SESSION:
-                self._open_session(arrival)
+                self._open_session(arrival, now)
             case Move.REFUSE_SECOND:
                 raise InvalidRequest("this connection has a session already; initialize comes once")
             case Move.REFUSE_EARLY:
@@ -195,10 +199,13 @@ class ServerGate(Session):
 
     def _legacy_call(self, arrival: Arrival, spoken: Dialect) -> Call:
         self._check(arrival, spoken)
+        return self._session_call(arrival, spoken)
+
+    def _session_call(self, arrival: Arrival, spoken: Dialect) -> Call:
         return Call(
             arrival.request.id,
             arrival.request.method,
-            arrival.params,
+            EmptyParams() if arrival.params is None else arrival.params,  # a ping is answered whatever comes with it
             dialect=spoken,
             capabilities=self._client_capabilities,
             client_info=self._client_info,
@@ -218,25 +225,40 @@ class ServerGate(Session):
         if arrival.fault is not None:
             raise arrival.fault
 
-    def _open_session(self, arrival: Arrival) -> None:
+    def _open_session(self, arrival: Arrival, now: float) -> None:
         if arrival.fault is not None:
             raise arrival.fault  # LC-02, CON-08: the one case in which a handshake fails
         opening = cast("InitializeParams", arrival.params)
         legacy = [revision for revision in self.profile.revisions if not is_modern(revision)]
         # LC-08: echoed if spoken. LC-09, LC-16: else the newest, which is a result and not an error.
-        revision = opening.protocol_version if opening.protocol_version in legacy else max(legacy)
-        self._session_dialect = dialect(revision)
+        spoken = dialect(opening.protocol_version if opening.protocol_version in legacy else max(legacy))
         self._client_capabilities = opening.capabilities
         self._client_info = opening.client_info
-        self._declared = self.profile.capabilities
+        if self._delegates:
+            self._serve(self._session_call(arrival, spoken), now)
+        else:
+            self._emit(jsonrpc.encode(Response(arrival.request.id, spoken.fit(self._introduction(spoken)))), arrival.batch)
+        # At once, whoever answers and when: what comes in the same read belongs to the session already.
+        self._session_dialect = spoken
         self.phase = Phase.OPENING
-        result = InitializeResult(
-            protocol_version=revision,
-            capabilities=self.profile.capabilities,
-            server_info=self.profile.info,
-            instructions=self.profile.instructions,
+
+    def _introduction(self, spoken: Dialect) -> InitializeResult:
+        """The answer to ``initialize``, by what the server is now."""
+        profile = self.profile
+        self._declared = profile.capabilities
+        return InitializeResult(
+            protocol_version=spoken.revision,
+            capabilities=profile.capabilities,
+            server_info=profile.info,
+            instructions=profile.instructions,
         )
-        self._emit(jsonrpc.encode(Response(arrival.request.id, self._session_dialect.fit(result))), arrival.batch)
+
+    def _close_session(self) -> None:
+        """A handshake that is refused after all leaves no session behind; the client may try another one."""
+        self._session_dialect = None
+        self._client_capabilities = ClientCapabilities()
+        self._client_info = None
+        self.phase = Phase.FRESH
 
     def _on_initialized(self) -> None:
         if self.phase is not Phase.OPENING or self._session_dialect is None or self._client_info is None:

@@ -1,15 +1,16 @@
 """The server's end of one connection: both eras at once, decided message by message.
 
 What only the protocol knows is done here: the handshake, discovery, ping, the log level, subscriptions, cancellation, questions
-to the client. What the author's code must do comes out as :class:`~twopipes.session.events.CallReceived`.
+to the client. What the author's code must do comes out as :class:`~twopipes.session.events.CallReceived`; and with ``delegates``
+all the rest comes out, too, as :class:`~twopipes.session.events.OwnCallReceived`, and is done when the driver says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, cast
+from collections.abc import Mapping
+from typing import Any, Final, cast
 
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from twopipes import jsonrpc
 from twopipes.errors import ConnectionLost, InvalidParams, LocalProtocolError, McpError, TwopipesError
@@ -44,6 +45,7 @@ from twopipes.session.events import (
     Event,
     InputsAnswered,
     NotificationReceived,
+    OwnCallReceived,
     ProgressReceived,
 )
 from twopipes.session.inputs import RequestQuestions, RoundQuestions
@@ -57,6 +59,19 @@ from twopipes.wire import LineRejected
 
 __all__ = ["ServerSession"]
 
+# What the session can do by itself.
+_OWN: Final = frozenset(
+    (
+        "initialize",
+        "ping",
+        "server/discover",
+        "logging/setLevel",
+        "resources/subscribe",
+        "resources/unsubscribe",
+        "subscriptions/listen",
+    )
+)
+
 
 class ServerSession(ServerGate):
     """One connection of one server.
@@ -68,6 +83,8 @@ class ServerSession(ServerGate):
         questions: How to wait for the client's answers.
         unix_offset: What to add to ``now`` to get seconds of the Unix epoch; needed only if sealed states outlive the process.
         principal: Who is at the other end, where that is known.
+        delegates: Whether what the session can do by itself comes out as :class:`~twopipes.session.events.OwnCallReceived`, so
+            that somebody can stand around it.
     """
 
     def __init__(
@@ -79,8 +96,9 @@ class ServerSession(ServerGate):
         questions: QuestionPolicy | None = None,
         unix_offset: float = 0.0,
         principal: str = "",
+        delegates: bool = False,
     ) -> None:
-        super().__init__(profile, limits=limits or Limits())
+        super().__init__(profile, limits=limits or Limits(), delegates=delegates)
         policy = questions or QuestionPolicy()
         self.subscriptions = Subscriptions(limits=self.limits)
         self._requests = RequestQuestions(policy, self.outgoing, self._send_question)
@@ -92,6 +110,9 @@ class ServerSession(ServerGate):
 
     def respond(self, call: Call, result: Result) -> bool:
         """Answers a call, as any session does; questions that it left open are withdrawn."""
+        if self._delegates and call.method == "subscriptions/listen":
+            # SU-13: whoever made the result, it ends the subscription, and names it.
+            result = structs.replace(result, meta={**(result.meta or {}), **(self.end_listen(call).meta or {})})
         try:
             return super().respond(call, result)
         finally:
@@ -99,7 +120,11 @@ class ServerSession(ServerGate):
 
     def fail(self, call: Call, error: BaseException) -> bool:
         """Answers a call with an error, as any session does; questions that it left open are withdrawn."""
+        if call.method == "subscriptions/listen":
+            self.end_listen(call)
         failed = super().fail(call, error)
+        if call.method == "initialize":
+            self._close_session()
         self._withdraw_questions(call, "the call that asked has failed")
         return failed
 
@@ -142,6 +167,8 @@ class ServerSession(ServerGate):
         """
         if not self.incoming.is_open(call):
             raise LocalProtocolError(f"{call!r} is over; nothing can be asked on its behalf")
+        if call.method == "initialize":
+            raise LocalProtocolError("initialize may not ask the client, which waits for its answer first (LC-06)")
         # DE-16: requests only for legacy work, rounds only for modern work, whatever else runs on the connection.
         if call.dialect.modern:
             answers = self._rounds.ask(call, questions, now=now)
@@ -174,18 +201,66 @@ class ServerSession(ServerGate):
         self._notify(method, ElicitationCompleteParams(elicitation_id))
         return True
 
+    def perform(self, call: Call) -> Result:
+        """Does what a call asks of the session itself, and returns the answer, which is still to be sent.
+
+        Raises:
+            McpError: It cannot be done.
+            LocalProtocolError: The call is over, or is none that the session can answer.
+        """
+        if not self.incoming.is_open(call):
+            raise LocalProtocolError(f"{call!r} is over; nothing more is done about it")
+        match call.method:
+            case "server/discover":
+                return self._discovery()
+            case "initialize":
+                return self._introduction(call.dialect)
+            case "logging/setLevel":
+                self.log_level = cast("SetLevelParams", call.params).level
+            case "resources/subscribe":
+                self.subscriptions.watch(call.params.uri)
+            case "resources/unsubscribe":
+                self.subscriptions.unwatch(call.params.uri)
+            case "ping":
+                pass
+            case method:
+                raise LocalProtocolError(f"{method} is not for the session to answer")
+        return EmptyResult()
+
+    def listen(self, call: Call) -> None:
+        """Opens the subscription that a call asks for, and acknowledges it. It lives until its call is answered or cancelled.
+
+        Raises:
+            InternalError: There are too many; nothing was acknowledged (SU-18).
+            LocalProtocolError: The call is over, or has its subscription already.
+        """
+        if not self.incoming.is_open(call) or call.id in self.subscriptions:
+            raise LocalProtocolError(f"{call!r} is over, or has been heard already; it opens one subscription")
+        wanted = honoured(cast("ListenParams", call.params).notifications, self.profile.capabilities)
+        self._tell_changes()  # what changed before belongs to the listens that were there before
+        self.subscriptions.listen(call.id, wanted)
+        acknowledged = AcknowledgedParams(wanted, meta={META_SUBSCRIPTION_ID: call.id})
+        self._notify("notifications/subscriptions/acknowledged", acknowledged)  # SU-02: before anything else with this id
+
+    def end_listen(self, call: Call) -> SubscriptionsListenResult:
+        """Ends a subscription from this side, and returns the result, which is still to be sent (SU-13).
+
+        What is pending is told before, and then ``notifications/cancelled`` (SU-14). Nothing is said about one that is over.
+        """
+        tag = {META_SUBSCRIPTION_ID: call.id}
+        if self.incoming.is_open(call) and call.id in self.subscriptions:
+            self._tell_changes()
+            self.subscriptions.end(call.id)
+            if self.profile.cancel_ended_listens:
+                self._notify("notifications/cancelled", CancelledParams(request_id=call.id, meta=tag))
+        return SubscriptionsListenResult(meta=tag)
+
     def end_listens(self) -> None:
         """Ends every subscription from this side: what is pending, ``notifications/cancelled``, the result (SU-13, SU-14)."""
-        self._tell_changes()
         for listen_id in self.subscriptions:
-            call = self.incoming.cancel(listen_id)
-            self.subscriptions.end(listen_id)
-            if call is None:  # pragma: no cover - a listen is open in the ledger as long as it is subscribed
-                continue
-            tag = {META_SUBSCRIPTION_ID: listen_id}
-            if self.profile.cancel_ended_listens:
-                self._notify("notifications/cancelled", CancelledParams(request_id=listen_id, meta=tag))
-            self._emit(jsonrpc.encode(Response(listen_id, self._finish(call, SubscriptionsListenResult(meta=tag)))))
+            call = self.incoming.get(listen_id)
+            if call is not None:  # pragma: no branch - a listen is open in the ledger as long as it is subscribed
+                self.respond(call, self.end_listen(call))
 
     def data_to_send(self) -> bytes:
         """All bytes that were produced since the last call, announcements of changes last."""
@@ -207,22 +282,25 @@ class ServerSession(ServerGate):
 
     def _serve(self, call: Call, now: float) -> None:
         self.incoming.begin(call)
-        match call.method:
-            case "server/discover":
-                self.respond(call, self._discovery())
-            case "subscriptions/listen":
-                self._listen(call)
-            case "logging/setLevel":
-                self.log_level = cast("SetLevelParams", call.params).level
-                self.respond(call, EmptyResult())
-            case "resources/subscribe":
-                self._settle(call, self.subscriptions.watch)
-            case "resources/unsubscribe":
-                self._settle(call, self.subscriptions.unwatch)
-            case method if method in MAY_ASK_BACK and call.dialect.modern and call.params.request_state is not None:
-                self._resume(call, now)
-            case _:
-                self._events.append(CallReceived(call))
+        method = call.method
+        if method in _OWN:
+            self._serve_own(call)
+        elif method in MAY_ASK_BACK and call.dialect.modern and call.params.request_state is not None:
+            self._resume(call, now)
+        else:
+            self._events.append(CallReceived(call))
+
+    def _serve_own(self, call: Call) -> None:
+        if self._delegates:
+            self._events.append(OwnCallReceived(call))
+            return
+        try:
+            if call.method == "subscriptions/listen":
+                self.listen(call)
+            else:
+                self.respond(call, self.perform(call))
+        except McpError as error:
+            self.fail(call, error)
 
     def _discovery(self) -> DiscoverResult:
         profile = self.profile
@@ -232,25 +310,6 @@ class ServerSession(ServerGate):
             instructions=profile.instructions,
             ttl_ms=profile.discover_ttl_ms,
         )
-
-    def _settle(self, call: Call, action: Callable[[str], None]) -> None:
-        try:
-            action(call.params.uri)
-        except McpError as error:
-            self.fail(call, error)
-        else:
-            self.respond(call, EmptyResult())
-
-    def _listen(self, call: Call) -> None:
-        wanted = honoured(cast("ListenParams", call.params).notifications, self.profile.capabilities)
-        self._tell_changes()  # what changed before belongs to the listens that were there before
-        try:
-            self.subscriptions.listen(call.id, wanted)
-        except McpError as error:
-            self.fail(call, error)  # SU-18: refused before it is acknowledged
-            return
-        acknowledged = AcknowledgedParams(wanted, meta={META_SUBSCRIPTION_ID: call.id})
-        self._notify("notifications/subscriptions/acknowledged", acknowledged)  # SU-02: before anything else with this id
 
     def _resume(self, retry: Call, now: float) -> None:
         """A request that carries a state: the handler that waits for it goes on, or a new one starts with the known answers."""
@@ -295,11 +354,15 @@ class ServerSession(ServerGate):
                 self._events.append(NotificationReceived(method, params))
 
     def _on_cancelled(self, params: CancelledParams) -> None:
+        meant = None if params.request_id is None else self.incoming.get(params.request_id)
+        if meant is not None and meant.method == "initialize":
+            return  # LC-12: a handshake is not cancelled
         call = self._cancelled_call(params)
         if call is None:
             return
-        if self.subscriptions.end(call.id):
-            return  # SU-11: silence from here on
+        # SU-11: silence from here on. Who stands around it is told, and nobody else is there.
+        if self.subscriptions.end(call.id) and not self._delegates:
+            return
         self._withdraw_questions(call, "the call that asked was cancelled")
         self._events.append(CallCancelled(call, params.reason))
 

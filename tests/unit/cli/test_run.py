@@ -10,6 +10,7 @@ import pytest
 from twopipes import Server
 from twopipes.cli import main
 from twopipes.cli.run import Mistake, find_server, split_target
+from twopipes.server.run import Launch
 
 ONE = """
 from twopipes import Server
@@ -257,6 +258,51 @@ def test_a_file_that_serves_when_it_is_imported_is_served_once(write, run):
     done = run("server.py")
     assert len(done.stdout.splitlines()) == 1
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_file_that_serves_needs_no_name_for_its_server(write, run):
+    write("from twopipes import Server\nServer('nameless').run()\nprint('after run')\nraise SystemExit(3)\n")
+    done = run("server.py")
+    assert json.loads(done.stdout)["result"]["serverInfo"]["name"] == "nameless"
+    assert done.returncode == 3
+    assert "after run\n" in done.stderr
+
+
+def test_the_user_says_where_a_file_serves_that_serves_by_itself(write, monkeypatch):
+    """Not the file: it was written for one host, and is run by another."""
+    served = []
+    monkeypatch.setattr("twopipes.server.run._run_sockets", lambda server, **options: served.append((server.info.name, options)))
+    monkeypatch.setattr(sys, "argv", [])
+    path = write(ONE + "server.run(unix='/elsewhere', trace='mine')\n")
+    assert main(["run", path, "--tcp", ":9000"]) == 0
+    assert main(["run", path, "--unix", "here", "--trace", "yours"]) == 0
+    assert served == [
+        ("one", {"unix": None, "tcp": ("127.0.0.1", 9000), "trace": "mine"}),
+        ("one", {"unix": "here", "tcp": None, "trace": "yours"}),
+    ]
+    assert Launch.current is None
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [("ChannelClosed('gone')", 2, "Error: gone\n"), ("RuntimeError('why')", 1, "RuntimeError: why\n")],
+)
+def test_what_goes_wrong_while_a_file_serves_by_itself_is_told_as_it_is(error, code, said, write, run):
+    """Not as a file that cannot be imported."""
+    text = f"""
+        from contextlib import asynccontextmanager
+        from twopipes import ChannelClosed, Server
+        @asynccontextmanager
+        async def lifespan(server):
+            raise {error}
+            yield
+        Server("broken", lifespan=lifespan).run()
+    """
+    write(text)
+    done = run("server.py")
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr.endswith(said)
+    assert "cannot be imported" not in done.stderr
 
 
 def test_without_a_wire_one_line_says_what_is_missing(write, tmp_path):

@@ -464,17 +464,19 @@ def test_threads_are_started_when_needed_kept_and_bounded():
             go_on.wait(NET)
             return "done"
 
-        assert workers.threads == 0
+        assert (workers.threads, workers.busy) == (0, 0)
         jobs = [asyncio.create_task(workers.run(work)) for _ in range(6)]
         await asyncio.sleep(0)
+        assert workers.busy == 6
         jobs[5].cancel()
         go_on.set()
         done = await asyncio.gather(*jobs, return_exceptions=True)
         assert done[:5] == ["done"] * 5
         assert isinstance(done[5], asyncio.CancelledError)
         assert workers.threads == len(seen) == 2
+        await turn_until(lambda: not workers.busy)  # a thread takes the cancelled one out, too
         assert await workers.run(lambda: "again") == "again"
-        assert workers.threads == 2
+        assert (workers.threads, workers.busy) == (2, 0)
         workers.rest()
         await turn_until(lambda: not workers.threads)
         assert await workers.run(lambda: "after a rest") == "after a rest"

@@ -221,7 +221,7 @@ def test_a_cursor_means_the_same_every_time_and_after_changes(size):
             server.remove_tool("tool-0")
             server.add_tool(nothing, name="tool-7")
             assert await client.names("tools/list", "tools", cursor=cursor) == page
-            server._page_size = size
+            server._methods.page_size = size
             rest = [*page, "tool-6", "tool-7"] if size is None else page
             assert await client.names("tools/list", "tools", cursor=cursor) == rest
             server.remove_tool("tool-2")
@@ -414,7 +414,8 @@ def test_middleware_stands_around_every_request(revision, capsys):
         assert (await client.result("prompts/get", name="x"))["messages"]
 
     play(server, scenario, revision)
-    assert seen == ["tools/call", "tools/call", "prompts/list", "resources/list", "prompts/get"]
+    asked = [method for method in seen if method not in {"initialize", "ping"}]
+    assert asked == ["tools/call", "tools/call", "prompts/list", "resources/list", "prompts/get"]
     assert "RuntimeError: secret" in capsys.readouterr().err
 
 
@@ -423,7 +424,8 @@ def test_middleware_that_forgets_to_return_is_told_so(revision, capsys):
     """TL-03: nothing goes out that is no result."""
 
     async def forgetful(ctx: Context, call_next: Any) -> Any:
-        await call_next(ctx)
+        result = await call_next(ctx)
+        return None if ctx.call.method == "tools/list" else result
 
     server = Server("s", middleware=forgetful)
     server.add_tool(nothing)
