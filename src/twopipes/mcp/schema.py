@@ -11,7 +11,7 @@ The rules, in short:
   output schema comes from no annotation, ``None``, ``Any``, bytes, and content: the blocks of :mod:`twopipes.mcp.types`, the
   results there, and the types in ``content``, also in a list, a tuple or a union with others.
 * A schema written by hand takes the place of the generated one. The arguments are then still read by the annotations, and
-  ``**kwargs`` is allowed; the rest of the schema is the function's to enforce.
+  ``**kwargs`` is allowed; the rest of the schema is enforced elsewhere (:mod:`twopipes.mcp.validation`).
 """
 
 from __future__ import annotations

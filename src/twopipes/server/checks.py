@@ -2,49 +2,90 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Raw
 
 from twopipes.errors import LocalProtocolError
+from twopipes.mcp.rejections import Problem
 from twopipes.mcp.types import SamplingMessage, ToolResultContent, ToolUseContent
 
-__all__ = ["check_conversation", "check_schema"]
+if TYPE_CHECKING:
+    from twopipes.mcp.validation import Validator
 
-_DIALECTS: Final = (
-    "https://json-schema.org/draft/2020-12/schema",
-    "https://json-schema.org/draft/2019-09/schema",
-    "http://json-schema.org/draft-07/schema",
-)
-# Schemas nested deeper than this, or with more parts, cost a client more than they can tell it (JS-06).
-_DEEPEST: Final = 100
-_MOST_PARTS: Final = 10_000
+__all__ = ["WrittenSchema", "check_conversation", "check_schema"]
+
+
+class WrittenSchema:
+    """A schema that an author wrote by hand, and the judge of values by it.
+
+    The judge is made by the first value: a server that starts has other things to do. Without ``twopipes[validate]`` there is
+    none; values pass then as they are, and stderr says so once in the life of the process.
+
+    Args:
+        schema: The schema.
+        subject: What it is, for the messages.
+    """
+
+    __slots__ = ("_refusal", "_schema", "_subject", "_validator")
+
+    def __init__(self, schema: Mapping[str, Any], subject: str) -> None:
+        self._schema: Mapping[str, Any] | None = schema
+        self._subject = subject
+        self._validator: Validator | None = None
+        self._refusal: str | None = None
+
+    def problems(self, data: bytes | Raw) -> list[Problem]:
+        """What is wrong with a value, given as JSON.
+
+        Raises:
+            LocalProtocolError: The schema is none (JS-02). Every call says so, and other tools are not concerned.
+        """
+        if self._schema is not None:
+            self._compile(self._schema)
+            self._schema = None
+        if self._refusal is not None:
+            raise LocalProtocolError(self._refusal)
+        return [] if self._validator is None else self._validator.check(data)
+
+    def _compile(self, schema: Mapping[str, Any]) -> None:
+        from twopipes.mcp.validation import NOT_VALIDATED, SchemaRefused, compile_schema  # noqa: PLC0415 - only for such schemas
+
+        try:
+            self._validator = compile_schema(schema)
+        except SchemaRefused as error:
+            self._refusal = f"{self._subject} cannot be used: {error}"
+        else:
+            if self._validator is None:
+                _say_once(f"Warning: {self._subject}, and any other schema written by hand, is {NOT_VALIDATED}\n")
+
+
+_said: set[str] = set()
+
+
+def _say_once(text: str) -> None:
+    if not _said:
+        _said.add(text)
+        sys.stderr.write(text)
 
 
 def check_schema(schema: Mapping[str, Any], what: str) -> None:
-    """Refuses a hand-written schema that a careful client would refuse.
+    """Refuses a hand-written schema that a careful client would refuse. This needs no library, and takes no time.
 
     Raises:
-        LocalProtocolError: Its dialect is unknown (JS-02), it refers to something outside of itself (JS-05), or it is beyond
-            all bounds (JS-06).
+        LocalProtocolError: Its dialect is unknown (JS-02), it refers to something outside of itself (JS-04, JS-05), or it is
+            beyond all bounds (JS-06).
     """
-    dialect = schema.get("$schema")
-    if dialect is not None and str(dialect).rstrip("#") not in _DIALECTS:
-        raise LocalProtocolError(f"{what} is written in {dialect!r}; clients know {', '.join(_DIALECTS)}")
-    waiting: list[tuple[Any, int]] = [(schema, 0)]
-    parts = 0
-    while waiting:
-        part, depth = waiting.pop()
-        parts += 1
-        if depth > _DEEPEST or parts > _MOST_PARTS:
-            raise LocalProtocolError(f"{what} is nested deeper than {_DEEPEST} or has more than {_MOST_PARTS:,} parts")
-        if isinstance(part, Mapping):
-            reference = part.get("$ref")
-            if isinstance(reference, str) and not reference.startswith("#"):
-                # JS-04: nobody fetches it, so nothing would ever fit.
-                raise LocalProtocolError(f"{what} refers to {reference!r}; put it into $defs and refer to #/$defs/...")
-            waiting += [(each, depth + 1) for each in part.values()]
-        elif isinstance(part, list | tuple):
-            waiting += [(each, depth + 1) for each in part]
+    from twopipes.mcp.validation import check_dialect  # noqa: PLC0415 - most servers have no such schema
+    from twopipes.mcp.workload import SchemaLimits, SchemaRefused, Workload  # noqa: PLC0415 - likewise
+
+    try:
+        check_dialect(schema)
+        Workload(schema, SchemaLimits())
+    except SchemaRefused as error:
+        raise LocalProtocolError(f"{what} cannot be used: {error}") from None
 
 
 def check_conversation(messages: Sequence[SamplingMessage]) -> None:

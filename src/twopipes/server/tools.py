@@ -7,14 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
 from twopipes.errors import InvalidParams, LocalProtocolError, ToolError
-from twopipes.mcp.rejections import ArgumentsRejected
+from twopipes.mcp.custom import encode
+from twopipes.mcp.rejections import ArgumentsRejected, ReturnRejected
 from twopipes.mcp.schema import Signature, describe
 from twopipes.mcp.types import CallToolParams, CallToolResult, Icon, TextContent, Tool, ToolAnnotations
 from twopipes.server.calling import RunBlocking, call_function
-from twopipes.server.checks import check_schema
+from twopipes.server.checks import WrittenSchema, check_schema
 from twopipes.server.context import Context
 from twopipes.server.registry import place_of
 from twopipes.server.returned import CONTENT_TYPES, ToolResult, blocks_of, is_content
@@ -28,20 +29,40 @@ _ARGUMENT_ERRORS_ARE_RESULTS_SINCE: Final = "2025-11-25"
 
 
 class ToolEntry:
-    """A tool: how it is described, and how it is called."""
+    """A tool: how it is described, and how it is called.
 
-    __slots__ = ("function", "place", "signature", "tool")
+    Args:
+        tool: What clients are told.
+        signature: What the function takes and gives.
+        function: What is called.
+        written_input: The schema of the arguments if it was written by hand. One from the signature is enforced by reading them.
+        written_output: The schema of the structured content, likewise.
+    """
 
-    def __init__(self, tool: Tool, signature: Signature, function: Callable[..., Any]) -> None:
+    __slots__ = ("_written_input", "_written_output", "function", "place", "signature", "tool")
+
+    def __init__(
+        self,
+        tool: Tool,
+        signature: Signature,
+        function: Callable[..., Any],
+        *,
+        written_input: WrittenSchema | None = None,
+        written_output: WrittenSchema | None = None,
+    ) -> None:
         self.tool = tool
         self.signature = signature
         self.function = function
         self.place = place_of(function)
+        self._written_input = written_input
+        self._written_output = written_output
 
     async def call(self, context: Context, run_blocking: RunBlocking) -> CallToolResult:
         """Binds the arguments, runs the function, and turns what it returns into a result."""
         params: CallToolParams = context.call.params
         try:
+            if self._written_input is not None:
+                self._check_arguments(self._written_input, params.arguments)
             arguments = self.signature.bind(params.arguments)
         except ArgumentsRejected as error:
             if context.call.dialect.revision < _ARGUMENT_ERRORS_ARE_RESULTS_SINCE:
@@ -55,7 +76,19 @@ class ToolEntry:
         if self.signature.output_schema is not None and result.structured_content is UNSET and not result.is_error:
             # TL-10. Clients refuse such a result, so its author had better hear of it.
             raise LocalProtocolError(f"{self.tool.name} has an output schema, but what it returned has no structured content")
+        if self._written_output is not None and not result.is_error:
+            self._check_structured(self._written_output, result.structured_content)
         return result
+
+    def _check_arguments(self, schema: WrittenSchema, arguments: Raw | None) -> None:
+        problems = schema.problems(b"{}" if arguments is None else arguments)
+        if problems:
+            raise ArgumentsRejected(self.tool.name, problems)
+
+    def _check_structured(self, schema: WrittenSchema, structured: Any) -> None:
+        problems = schema.problems(structured if isinstance(structured, Raw) else encode(structured))
+        if problems:
+            raise ReturnRejected(self.tool.name, problems)  # TL-10: an error, which its author hears of, and not bad data
 
     def result_of(self, value: Any) -> CallToolResult:
         """What a function returned, as a result: blocks for the model and, where the tool has a schema, the value for programs."""
@@ -120,7 +153,13 @@ def make_tool(
         icons=None if icons is None else list(icons),
         meta=None if meta is None else dict(meta),
     )
-    return ToolEntry(tool, signature, function)
+    return ToolEntry(
+        tool,
+        signature,
+        function,
+        written_input=None if input_schema is None else WrittenSchema(input_schema, f"the input schema of the tool {name}"),
+        written_output=None if output_schema is None else WrittenSchema(output_schema, f"the output schema of the tool {name}"),
+    )
 
 
 def _hints(given: Mapping[str, Any], whose: str) -> ToolAnnotations:

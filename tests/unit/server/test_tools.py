@@ -306,7 +306,13 @@ def test_a_schema_by_hand_may_be_what_the_revision_allows(revision):
     def nothing() -> Any:
         return ToolResult(structured=None)
 
-    @server.tool(input_schema={"type": "object", "properties": {"x": {"type": "integer"}}, "oneOf": [{"required": ["x"]}, {}]})
+    @server.tool(
+        input_schema={
+            "type": "object",
+            "properties": {"x": {"type": "integer"}},
+            "oneOf": [{"required": ["x"]}, {"required": ["z"]}],
+        }
+    )
     def free(**arguments: Any) -> dict[str, Any]:
         return arguments
 
@@ -318,7 +324,7 @@ def test_a_schema_by_hand_may_be_what_the_revision_allows(revision):
             assert tools["numbers"]["outputSchema"]["type"] == "array"
             assert listed["structuredContent"] == [1, 2]
             assert null["structuredContent"] is None
-            assert tools["free"]["inputSchema"]["oneOf"] == [{"required": ["x"]}, {}]  # JS-07
+            assert tools["free"]["inputSchema"]["oneOf"] == [{"required": ["x"]}, {"required": ["z"]}]  # JS-07
         else:
             assert "outputSchema" not in tools["numbers"]
             assert "structuredContent" not in listed
