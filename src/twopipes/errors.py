@@ -10,14 +10,16 @@ An error holds data and phrases itself when it is printed, so raising one costs 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 __all__ = [
     "CapabilityMissing",
     "ChannelBroken",
     "ChannelClosed",
+    "ClientClosed",
     "ConnectionLost",
     "InternalError",
+    "InvalidOutput",
     "InvalidParams",
     "InvalidRequest",
     "ListenFailed",
@@ -26,10 +28,13 @@ __all__ = [
     "MethodNotFound",
     "NotFound",
     "OpeningFailed",
+    "QuestionFailed",
     "RemoteProtocolError",
     "RequestCancelled",
     "RequestId",
     "RequestTimedOut",
+    "ServerExited",
+    "StartFailed",
     "ToolError",
     "TwopipesError",
     "UnsupportedRevision",
@@ -107,26 +112,87 @@ class ChannelBroken(TwopipesError, ConnectionError):
 
 
 class ConnectionLost(TwopipesError):
-    """The connection ended before the answer came. Whether the peer acted on the request is unknown."""
+    """The connection ended before the answer came. Whether the peer acted on the request is unknown.
 
-    def __init__(self, method: str, request_id: RequestId) -> None:
+    Attributes:
+        method: What was asked.
+        request_id: Its id; ``None`` if it was not sent.
+        retryable: Whether it does no harm to ask again, as far as is known.
+    """
+
+    def __init__(self, method: str, request_id: RequestId | None, *, retryable: bool = False) -> None:
+        super().__init__(method, request_id)
+        self.method = method
+        self.request_id = request_id
+        self.retryable = retryable
+
+    def __str__(self) -> str:
+        which = self.method if self.request_id is None else f"{self.method} (id {self.request_id!r})"
+        return f"the connection ended before {which} was answered"
+
+
+class ClientClosed(TwopipesError):
+    """The client was closed on this side, before the call or during it."""
+
+    def __init__(self, method: str | None = None, request_id: RequestId | None = None) -> None:
         super().__init__(method, request_id)
         self.method = method
         self.request_id = request_id
 
     def __str__(self) -> str:
-        return f"the connection ended before {self.method} (id {self.request_id!r}) was answered"
+        if self.request_id is None:
+            return "the client is closed; connect() gives another one"
+        return f"the client was closed before {self.method} (id {self.request_id!r}) was answered"
+
+
+class InvalidOutput(TwopipesError):
+    """A tool gave a structured result that breaks its own output schema (TL-14).
+
+    Attributes:
+        tool: The tool.
+        why: What is wrong with it.
+        result: What it gave.
+    """
+
+    def __init__(self, tool: str, why: str, result: Any) -> None:
+        super().__init__(tool, why)
+        self.tool = tool
+        self.why = why
+        self.result = result
+
+    def __str__(self) -> str:
+        return f"the result of {self.tool} is not what the tool promises by its output schema: {self.why}"
+
+
+class QuestionFailed(TwopipesError):
+    """A callback that should have answered a question of the server broke, so the call that asked it cannot go on.
+
+    Attributes:
+        question: What was asked, such as ``elicitation/create``.
+        method: The request that led to it.
+        reason: What the callback raised.
+    """
+
+    def __init__(self, question: str, method: str, reason: BaseException) -> None:
+        super().__init__(question, method, reason)
+        self.question = question
+        self.method = method
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"the callback for {self.question}, which {self.method} led to, failed: {self.reason!r}"
 
 
 class RequestTimedOut(TwopipesError, TimeoutError):
     """No answer in time. The request was given up, and the peer was told so where the revision allows.
 
     Attributes:
+        request_id: Its id; ``None`` if it could not even be sent, because the server was being started again.
         waited: Seconds since the request was sent.
         limit: Which limit ran out: ``idle`` (nothing heard for so long) or ``total``.
     """
 
-    def __init__(self, method: str, request_id: RequestId, *, waited: float, limit: Literal["idle", "total"]) -> None:
+    def __init__(self, method: str, request_id: RequestId | None, *, waited: float, limit: Literal["idle", "total"]) -> None:
         super().__init__()  # OSError would read the arguments as errno, strerror and file names
         self.args = (method, request_id, waited, limit)
         self.method = method
@@ -135,6 +201,11 @@ class RequestTimedOut(TwopipesError, TimeoutError):
         self.limit = limit
 
     def __str__(self) -> str:
+        if self.request_id is None:
+            return (
+                f"{self.method} could not be sent within its {self.limit} limit, because the server was being started again; "
+                f"given up after {self.waited:.3g} s"
+            )
         return (
             f"{self.method} (id {self.request_id!r}) was not answered within its {self.limit} limit; "
             f"given up after {self.waited:.3g} s"
@@ -161,16 +232,173 @@ class OpeningFailed(TwopipesError):
     Attributes:
         why: What happened, in words.
         offered: The revisions the server named, where it named any.
+        spoken: The revisions that are spoken here, where that matters.
+        stderr: The last lines the server wrote to its stderr.
+        stray_stdout: What it wrote to its stdout that is no message.
     """
 
-    def __init__(self, why: str, *, offered: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        why: str,
+        *,
+        offered: Sequence[str] = (),
+        spoken: Sequence[str] = (),
+        stderr: Sequence[str] = (),
+        stray_stdout: Sequence[str] = (),
+    ) -> None:
         super().__init__(why, tuple(offered))
         self.why = why
         self.offered = tuple(offered)
+        self.spoken = tuple(spoken)
+        self.stderr = tuple(stderr)
+        self.stray_stdout = tuple(stray_stdout)
 
     def __str__(self) -> str:
-        offered = f" (the server offers {', '.join(self.offered)})" if self.offered else ""
-        return f"{self.why}{offered}"
+        text = self.why
+        if self.offered:
+            spoken = f"; spoken here: {', '.join(self.spoken)}" if self.spoken else ""
+            text += f" (the server offers {', '.join(self.offered)}{spoken})"
+        return text + left_behind(self.stderr, self.stray_stdout)
+
+
+# Lines of a server's output that an error shows; its attributes have all that was kept.
+_SHOWN_LINES = 30
+
+
+def left_behind(stderr: Sequence[str], stray_stdout: Sequence[str]) -> str:
+    """What a server wrote for people, or by mistake, as the tail of an error message; empty if there is none."""
+    text = ""
+    for title, lines in (("its last words on stderr", stderr), ("on stdout, where only messages belong", stray_stdout)):
+        if lines:
+            more = f" ({len(lines) - _SHOWN_LINES} more before)" if len(lines) > _SHOWN_LINES else ""
+            text += f"\n  {title}{more}:" + "".join(f"\n    {_printable(line)}" for line in lines[-_SHOWN_LINES:])
+    return text
+
+
+def _printable(line: str) -> str:
+    # A terminal must not be recoloured, or worse, by what a server said.
+    return "".join(each if each.isprintable() or each == "\t" else ascii(each)[1:-1] for each in line)
+
+
+class StartFailed(TwopipesError):
+    """A server could not be started at all. Nothing of it is left behind.
+
+    Attributes:
+        argv: The words of the command.
+        reason: What kind of failure it is. ``refused`` is the system's own no: too many processes, too long a command.
+        path: The folders that were searched, in this order.
+        cwd: The folder in which it was to run.
+        detail: What else is known, in words; may be empty.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        reason: Literal["not found", "not executable", "no such folder", "refused"],
+        *,
+        path: Sequence[str] = (),
+        cwd: str | None = None,
+        detail: str = "",
+    ) -> None:
+        super().__init__(tuple(argv), reason, tuple(path), cwd, detail)
+        self.argv = tuple(argv)
+        self.reason = reason
+        self.path = list(path)
+        self.cwd = cwd
+        self.detail = detail
+
+    def __str__(self) -> str:
+        name = self.argv[0]
+        detail = f" ({self.detail})" if self.detail else ""
+        if self.reason == "no such folder":
+            return f"cannot start {name!r}: its folder {self.cwd} does not exist or is no folder; create it, or give another cwd"
+        if self.reason == "not executable":
+            return f"cannot start {name!r}: not executable{detail}; make it executable, or start it by its interpreter"
+        if self.reason == "refused":
+            return f"cannot start {name!r}: the system refused{detail}"
+        if len(words := name.split()) > 1:
+            what_next = f"a command is a list of words, so perhaps {[*words, *self.argv[1:]]!r} is meant"
+        elif self.path:
+            what_next = "install it, give its full path, or give the child another PATH in env"
+        else:
+            what_next = f"the path was seen from {self.cwd}, the folder of the child"
+        where = "".join(f"\n  {folder}" for folder in self.path)
+        searched = f"; searched on the PATH of the child{detail}:{where}" if where else detail
+        return f"cannot start {name!r}: not found; {what_next}{searched}"
+
+
+class _HowItEnded(Protocol):
+    # As twopipes.process.exit_status.ExitStatus, which is upstairs.
+    @property
+    def code(self) -> int | None: ...
+    @property
+    def signal_name(self) -> str | None: ...
+    def describe(self) -> str: ...
+
+
+class ServerExited(TwopipesError):
+    """The server's process is gone, or has closed its output. Nobody answered, and here is what it left behind.
+
+    Attributes:
+        phase: How far it had come: ``starting`` (never said anything), ``opening`` (no agreement yet) or ``serving``.
+        argv: The words of its command.
+        exit: How it ended; ``None`` if it closed its output and did not end in time.
+        exit_code: The code, unless a signal ended it.
+        signal: The name of the signal that ended it, such as ``SIGSEGV``.
+        stderr: The last lines of its stderr.
+        stray_stdout: Lines on its stdout that were no messages.
+        lived: Seconds from its start to its end.
+        method: The request that waited for an answer, if one did. Whether the server acted on it is unknown.
+        request_id: Its id.
+        retryable: Whether a fresh process may be given the same request without harm.
+        given_up: Why it is not started again, where that was tried.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        phase: Literal["starting", "opening", "serving"],
+        exit: _HowItEnded | None = None,  # noqa: A002 - the word for it
+        stderr: Sequence[str] = (),
+        stray_stdout: Sequence[str] = (),
+        lived: float | None = None,
+        method: str | None = None,
+        request_id: RequestId | None = None,
+        retryable: bool = False,
+    ) -> None:
+        super().__init__(tuple(argv), phase)
+        self.argv = tuple(argv)
+        self.phase = phase
+        self.exit = exit
+        self.stderr = tuple(stderr)
+        self.stray_stdout = tuple(stray_stdout)
+        self.lived = lived
+        self.method = method
+        self.request_id = request_id
+        self.retryable = retryable
+        self.given_up = ""
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code, unless a signal ended it."""
+        return None if self.exit is None else self.exit.code
+
+    @property
+    def signal(self) -> str | None:
+        """The signal that ended it, by name."""
+        return None if self.exit is None else self.exit.signal_name
+
+    def __str__(self) -> str:
+        how = "closed its output" if self.exit is None else f"ended with {self.exit.describe()}"
+        lived = "" if self.lived is None else f", {self.lived:.3g} s after its start"
+        parts = [f"the server {how} while {self.phase}{lived}: {' '.join(self.argv)}"]
+        if self.method is not None:
+            request = "" if self.request_id is None else f" (id {self.request_id!r})"
+            parts.append(f"{self.method}{request} was not answered")
+        if self.given_up:
+            parts.append(f"it is not started again: {self.given_up}")
+        return "; ".join(parts) + (left_behind(self.stderr, self.stray_stdout) or "; it left no word on stderr")
 
 
 class McpError(TwopipesError):
@@ -276,6 +504,9 @@ class UrlsRequired(McpError):
 
 
 class UserRefused(McpError):
-    """The user said no to a sampling request (ER-15)."""
+    """The user said no to a sampling request (ER-15). ``raise UserRefused`` is all that a callback has to do."""
 
     default_code = USER_REFUSED
+
+    def __init__(self, message: str = "the user said no", *, code: int | None = None, data: Any = None) -> None:
+        super().__init__(message, code=code, data=data)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from processes.client_stage import Stage
 from processes.launching import ENVIRONMENT, NET, Child, Peer, children_of_this_process, python
 
 
@@ -107,3 +108,11 @@ def listening(launch):
 
     listening.launch = launch
     return listening
+
+
+@pytest.fixture
+def stage(tmp_path, _nothing_is_left_behind):
+    """Where misbehaving servers are launched by the real client; nothing of them, nor of the client, stays."""
+    stage = Stage(tmp_path)
+    yield stage
+    stage.check_that_nobody_is_left()

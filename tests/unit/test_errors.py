@@ -23,12 +23,15 @@ from twopipes.errors import (
     RemoteProtocolError,
     RequestCancelled,
     RequestTimedOut,
+    ServerExited,
+    StartFailed,
     ToolError,
     TwopipesError,
     UnsupportedRevision,
     UrlsRequired,
     UserRefused,
 )
+from twopipes.process.exit_status import ExitStatus
 
 # Each error once, with what it says when it is printed.
 SPOKEN = [
@@ -39,6 +42,64 @@ SPOKEN = [
     (ChannelClosed("closed while reading"), "closed while reading"),
     (ChannelBroken("the pipe is broken"), "the pipe is broken"),
     (ListenFailed("the port is taken"), "the port is taken"),
+    (
+        StartFailed(["npx", "-y", "x"], "not found", path=["/usr/bin", "/bin"], cwd="/"),
+        (
+            "cannot start 'npx': not found; install it, give its full path, or give the child another PATH in env; "
+            "searched on the PATH of the child:\n  /usr/bin\n  /bin"
+        ),
+    ),
+    (
+        StartFailed(["python server.py"], "not found", path=["/bin"], cwd="/"),
+        (
+            "cannot start 'python server.py': not found; a command is a list of words, so perhaps "
+            "['python', 'server.py'] is meant; "
+            "searched on the PATH of the child:\n  /bin"
+        ),
+    ),
+    (
+        StartFailed(["./server"], "not found", cwd="/srv"),
+        "cannot start './server': not found; the path was seen from /srv, the folder of the child",
+    ),
+    (
+        StartFailed(["server"], "no such folder", cwd="/srv"),
+        "cannot start 'server': its folder /srv does not exist or is no folder; create it, or give another cwd",
+    ),
+    (
+        StartFailed(["server.py"], "not executable", detail="/srv/server.py: the permission is missing"),
+        (
+            "cannot start 'server.py': not executable (/srv/server.py: the permission is missing); make it executable, "
+            "or start it by its interpreter"
+        ),
+    ),
+    (StartFailed(["server"], "refused", detail="too many files"), "cannot start 'server': the system refused (too many files)"),
+    (
+        ServerExited(
+            ["python", "server.py"],
+            phase="opening",
+            exit=ExitStatus(code=3),
+            stderr=["Traceback", "\x1b[31mKeyError: 7"],
+            stray_stdout=["hello"],
+            lived=0.25,
+            method="initialize",
+            request_id=0,
+        ),
+        (
+            "the server ended with exit code 3 while opening, 0.25 s after its start: python server.py; "
+            "initialize (id 0) was not answered"
+            "\n  its last words on stderr:\n    Traceback\n    \\x1b[31mKeyError: 7"
+            "\n  on stdout, where only messages belong:\n    hello"
+        ),
+    ),
+    (
+        ServerExited(["server"], phase="serving", exit=ExitStatus(signal=9), retryable=True),
+        "the server ended with signal SIGKILL while serving: server; it left no word on stderr",
+    ),
+    (
+        ServerExited(["server"], phase="starting", stderr=[str(number) for number in range(31)], method="tools/call"),
+        "the server closed its output while starting: server; tools/call was not answered"
+        "\n  its last words on stderr (1 more before):" + "".join(f"\n    {number}" for number in range(1, 31)),
+    ),
     (ToolError("no such city"), "no such city"),
     (ConnectionLost("tools/call", 7), "the connection ended before tools/call (id 7) was answered"),
     (
@@ -138,6 +199,15 @@ def test_an_error_answer_keeps_code_message_and_data():
     """JR-08."""
     error = McpError("no", code=-5, data={"a": None})
     assert (error.message, error.code, error.data) == ("no", -5, {"a": None})
+
+
+def test_a_dead_server_tells_its_code_or_its_signal_by_name():
+    by_code = ServerExited(["x"], phase="serving", exit=ExitStatus(code=3))
+    assert (by_code.exit_code, by_code.signal) == (3, None)
+    by_signal = ServerExited(["x"], phase="serving", exit=ExitStatus(signal=11))
+    assert (by_signal.exit_code, by_signal.signal) == (None, "SIGSEGV")
+    still_there = ServerExited(["x"], phase="serving")
+    assert (still_there.exit_code, still_there.signal) == (None, None)
 
 
 def test_zero_is_a_code():

@@ -1,0 +1,150 @@
+"""Short programs that behave, and that do not, and what a test needs to start them with twopipes' own hands."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import textwrap
+import threading
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+
+from twopipes.process.child import Child
+from twopipes.process.command import ServerCommand
+
+# Answers every line with itself, and leaves at the end of its input.
+POLITE = """
+    import sys
+    for line in sys.stdin:
+        print(line, end="", flush=True)
+"""
+# Neither the end of its input nor SIGTERM makes it leave.
+STUBBORN = """
+    import signal, sys
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    print("ready", flush=True)
+    while True:
+        signal.pause()
+"""
+# The end of its input does not make it leave; SIGTERM does.
+DEAF = """
+    import signal
+    print("ready", flush=True)
+    signal.pause()
+"""
+# Leaves at the end of its input, and leaves behind a grandchild that holds all three pipes and ignores SIGTERM.
+FORKS_A_GRANDCHILD = """
+    import os, signal, sys
+    if os.fork() == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        os.write(1, b"%d\\n" % os.getpid())
+        while True:
+            signal.pause()
+    sys.stdin.read()
+"""
+SILENT = """
+    import sys
+    sys.stdin.read()
+"""
+EXITS_AT_ONCE = """
+    import sys
+    print("nothing works here", file=sys.stderr)
+    sys.exit(3)
+"""
+CLOSES_STDOUT = """
+    import os, sys
+    os.close(1)
+    sys.stdin.read()
+"""
+# Writes without end until its input ends, which it sees at once, because a thread reads it.
+FLOODS_STDERR = """
+    import os, sys, threading
+    def watch():
+        sys.stdin.read()
+        os._exit(0)
+    threading.Thread(target=watch, daemon=True).start()
+    piece = b"".join(b"%07d all is well, nothing to see\\n" % number for number in range(2000))
+    while True:
+        os.write(2, piece)
+"""
+FLOODS_STDOUT = """
+    import sys
+    print("x" * 10_000_000, flush=True)
+    sys.stdin.read()
+"""
+
+
+def program(text: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-c", textwrap.dedent(text), *arguments]
+
+
+def command(text: str, *arguments: str, **options) -> ServerCommand:
+    return ServerCommand(program(text, *arguments), **options)
+
+
+@asynccontextmanager
+async def started(given: ServerCommand | str, **options):
+    """A child that is certainly gone afterwards."""
+    child = await Child.start(command(given) if isinstance(given, str) else given, **options)
+    try:
+        yield child
+    finally:
+        child.kill_now()
+        await child.shut_down()
+
+
+async def line_of(child: Child) -> str:
+    """The next line, or as much of it as came before the end."""
+    found = b""
+    while not found.endswith(b"\n") and (chunk := await child.channel.read()):
+        found += chunk
+    return found.decode().rstrip("\n")
+
+
+def is_running(pid: int) -> bool:
+    """Whether the process exists and is no zombie that waits for somebody else's attention."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in {"Z", "X"}
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def group_of(number: int) -> list[int]:
+    """The running members of a process group."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, _, group = path.read_text().rpartition(")")[2].split()[:3]
+            if int(group) == number and state not in {"Z", "X"}:
+                found.append(int(path.parent.name))
+    return found
+
+
+def threads() -> set[threading.Thread]:
+    return set(threading.enumerate())
+
+
+@contextmanager
+def no_thread_left():
+    before = threads()
+    yield
+    assert threads() <= before
+
+
+def run(body) -> None:
+    """Run a test's coroutine; the timeout is a net against hanging, not an assertion."""
+
+    async def bounded():
+        async with asyncio.timeout(60):
+            await body
+
+    with no_thread_left():
+        asyncio.run(bounded())
+
+
+def end(pid: int) -> None:
+    """A net: whatever a test left is gone afterwards."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,158 @@
+"""The plan, carried out on something that is no process, by a clock that only the plan moves (SD-01)."""
+
+import asyncio
+import signal
+
+import pytest
+
+from twopipes.errors import LocalProtocolError
+from twopipes.process.exit_status import SIGKILL, SIGTERM, ExitStatus, signal_name
+from twopipes.process.shutdown import CloseStdin, ShutdownPlan, ShutdownReport, Signal, StepTaken, Wait, carry_out
+
+
+class Actor:
+    """Dies of what it is told to die of, some time later."""
+
+    def __init__(self, dies_of=None, *, after=0.0, hurry_at=None):
+        self.now = 0.0
+        self.suffered = []
+        self._dies_of = dies_of
+        self._after = after
+        self._dies_at = 0.0 if dies_of == "already" else None
+        self._hurry_at = hurry_at
+        self._hurry_seen = False
+
+    @property
+    def exit(self):
+        return ExitStatus(code=0) if self.is_gone() else None
+
+    @property
+    def in_a_hurry(self):
+        return self._hurry_at is not None and self.now >= self._hurry_at
+
+    def is_gone(self):
+        return self._dies_at is not None and self.now >= self._dies_at
+
+    def close_stdin(self):
+        self._suffer("eof")
+
+    def signal(self, number):
+        self._suffer(signal_name(number))
+
+    def _suffer(self, what):
+        self.suffered.append((what, self.now))
+        if what == self._dies_of:
+            self._dies_at = self.now + self._after
+
+    async def wait_until_gone(self, seconds):
+        ends = [self.now + seconds]
+        if self._dies_at is not None:
+            ends.append(self._dies_at)
+        if self._hurry_at is not None and not self._hurry_seen and self._hurry_at > self.now:
+            self._hurry_seen = True
+            ends.append(self._hurry_at)
+        self.now = min(ends)
+
+    def end_by(self, plan):
+        return asyncio.run(carry_out(plan, self, clock=lambda: self.now))
+
+
+def test_who_leaves_at_the_end_of_input_is_left_alone():
+    actor = Actor("eof", after=0.5)
+    report = actor.end_by(ShutdownPlan.default())
+    assert actor.suffered == [("eof", 0.0)]
+    assert report == ShutdownReport(
+        steps=(StepTaken(CloseStdin(), 0.0), StepTaken(Wait(2.0), 0.0)), exit=ExitStatus(code=0), ended_by="eof", took=0.5
+    )
+    assert report.describe() == "ended by eof after 0.50 s, exit code 0"
+
+
+def test_who_ignores_the_end_of_input_is_asked_by_a_signal_two_seconds_later():
+    actor = Actor("SIGTERM", after=1.5)
+    report = actor.end_by(ShutdownPlan.default())
+    assert actor.suffered == [("eof", 0.0), ("SIGTERM", 2.0)]
+    assert (report.ended_by, report.took) == ("SIGTERM", 3.5)
+
+
+def test_who_ignores_that_too_is_killed_after_two_more():
+    actor = Actor("SIGKILL", after=0.1)
+    report = actor.end_by(ShutdownPlan.default())
+    assert actor.suffered == [("eof", 0.0), ("SIGTERM", 2.0), ("SIGKILL", 4.0)]
+    assert report.ended_by == "SIGKILL"
+    assert not report.left_behind
+    assert [taken.at for taken in report.steps] == [0.0, 0.0, 2.0, 2.0, 4.0]
+
+
+def test_who_survives_everything_is_reported():
+    report = Actor().end_by(ShutdownPlan.default())
+    assert report.left_behind
+    assert report.exit is None
+    assert report.describe() == "not ended after 6.00 s (close stdin, wait 2 s, SIGTERM, wait 2 s, SIGKILL)"
+
+
+def test_who_is_gone_already_is_not_touched():
+    actor = Actor("already")
+    report = actor.end_by(ShutdownPlan.default())
+    assert actor.suffered == []
+    assert report == ShutdownReport(exit=ExitStatus(code=0))
+    assert report.describe() == "had ended before, exit code 0"
+    assert ShutdownReport().describe() == "had ended before"
+
+
+def test_a_hurry_skips_to_the_end():
+    actor = Actor("SIGKILL", hurry_at=0.5)
+    report = actor.end_by(ShutdownPlan.default(60))
+    assert actor.suffered == [("eof", 0.0), ("SIGKILL", 0.5)]
+    assert report.ended_by == "SIGKILL"
+
+
+def test_a_plan_may_use_other_signals():
+    plan = ShutdownPlan((Signal(signal.SIGINT), Wait(1)))
+    report = Actor("SIGINT").end_by(plan)
+    assert report.ended_by == "SIGINT"
+
+
+def test_a_plan_can_be_printed():
+    assert str(ShutdownPlan.default()) == "close stdin, wait 2 s, SIGTERM, wait 2 s, SIGKILL"
+    assert str(ShutdownPlan.default(0.5)) == "close stdin, wait 0.5 s, SIGTERM, wait 0.5 s, SIGKILL"
+    assert str(ShutdownPlan.patient(30)) == "close stdin, wait 30 s, SIGTERM, wait 2 s, SIGKILL"
+    assert str(ShutdownPlan.at_once()) == "SIGKILL"
+
+
+@pytest.mark.parametrize(
+    ("step", "complaint"),
+    [
+        ("close stdin", "'close stdin' is no step"),
+        (Wait(-1), "cannot wait for -1"),
+        (Wait(float("nan")), "cannot wait for nan"),
+    ],
+)
+def test_a_plan_that_cannot_be_carried_out_is_refused(step, complaint):
+    with pytest.raises(LocalProtocolError, match=complaint):
+        ShutdownPlan((step,))
+
+
+def test_signals_have_names_everywhere():
+    assert (signal_name(SIGTERM), signal_name(SIGKILL)) == ("SIGTERM", "SIGKILL")
+    assert signal_name(1000) == "signal 1000"
+
+
+@pytest.mark.parametrize(
+    ("status", "sentence"),
+    [
+        (ExitStatus(code=0), "exit code 0"),
+        (ExitStatus(code=3), "exit code 3"),
+        (ExitStatus(signal=11), "signal SIGSEGV"),
+        (ExitStatus(signal=1000), "signal 1000"),
+        (ExitStatus(), "an unknown exit status"),
+    ],
+)
+def test_an_exit_is_described(status, sentence):
+    assert status.describe() == sentence
+
+
+def test_an_exit_is_read_from_what_the_system_says():
+    assert ExitStatus.from_wait(3 << 8) == ExitStatus(code=3)
+    assert ExitStatus.from_wait(9) == ExitStatus(signal=9)
+    assert ExitStatus.from_wait(9).signal_name == "SIGKILL"
+    assert ExitStatus(code=1).signal_name is None
