@@ -25,10 +25,14 @@ RANKS = {
     "jsonrpc": 0,
     "wire": 0,
     "settings": 0,
+    "outcome": 0,
     "errors": 0,
+    "version": 0,
 }
-# The ground floor is one room in four files, which know each other in this order.
-GROUND_FLOOR = ["errors", "settings", "wire", "jsonrpc"]
+# The ground floor is one room in a few files, which know each other in this order.
+GROUND_FLOOR = ["version", "errors", "outcome", "settings", "wire", "jsonrpc"]
+# A child is made of pipes: the one edge between neighbours, and it goes one way.
+NEIGHBOURS = {("process", "channels")}
 # The doors: they import whatever they hand out, when it is asked for and not before.
 DOORS = {"__init__", "__main__"}
 # No I/O, no clock, no task below the channels.
@@ -157,7 +161,8 @@ def faults_of_the_direction(room: str, other: str) -> Iterator[str]:
     elif RANKS[other] > RANKS[room]:
         yield "upward"
     elif RANKS[other] == RANKS[room] and not (
-        room in GROUND_FLOOR and other in GROUND_FLOOR and GROUND_FLOOR.index(other) < GROUND_FLOOR.index(room)
+        (room, other) in NEIGHBOURS
+        or (room in GROUND_FLOOR and other in GROUND_FLOOR and GROUND_FLOOR.index(other) < GROUND_FLOOR.index(room))
     ):
         yield "sideways"
 
@@ -243,6 +248,7 @@ def test_a_forbidden_edge_has_a_name(house, room, other, why):
         ("mcp__of__dialect", "from twopipes.mcp.types import Tool\nfrom . import types\nfrom .types import Tool"),
         ("session__of__state_token", "import hmac, hashlib, secrets, base64\nfrom twopipes.mcp import types"),
         ("channels__of__stdio", "import os, asyncio\nfrom twopipes.wire import LineDecoder"),
+        ("process__of__child", "import subprocess\nfrom twopipes.channels.pipes import PipeChannel"),
         ("server__of__serve", "from twopipes.channels.stdio import stdio\nfrom twopipes.trace import record"),
         ("cli__of__main", "import twopipes.check, twopipes.testing, twopipes.errors"),
         ("__main__", "from twopipes.cli import main"),

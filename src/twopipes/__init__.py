@@ -5,12 +5,22 @@ The public names are loaded when they are first used: ``import twopipes`` alone 
 
 TYPE_CHECKING = False  # what type checkers read as true; importing typing would cost more than all the rest here
 if TYPE_CHECKING:
+    from twopipes.client.caller import InputRequired
+    from twopipes.client.client import Client
+    from twopipes.client.connect import connect
+    from twopipes.client.noise import Stray
+    from twopipes.client.questions import Elicitation, Sampling
+    from twopipes.client.results import CallResult, Validation
+    from twopipes.client.subscription import Subscription
+    from twopipes.client.verdicts import VerdictMemory
     from twopipes.errors import (
         CapabilityMissing,
         ChannelBroken,
         ChannelClosed,
+        ClientClosed,
         ConnectionLost,
         InternalError,
+        InvalidOutput,
         InvalidParams,
         InvalidRequest,
         ListenFailed,
@@ -19,34 +29,51 @@ if TYPE_CHECKING:
         MethodNotFound,
         NotFound,
         OpeningFailed,
+        QuestionFailed,
         RemoteProtocolError,
         RequestCancelled,
         RequestTimedOut,
+        ServerExited,
+        StartFailed,
         ToolError,
         TwopipesError,
         UnsupportedRevision,
         UrlsRequired,
         UserRefused,
     )
+    from twopipes.outcome import Err, Ok, attempt
+    from twopipes.process.command import ServerCommand
+    from twopipes.process.shutdown import ShutdownPlan
     from twopipes.server.app import Server
     from twopipes.server.context import Context
     from twopipes.server.returned import Audio, Image, ToolResult
+    from twopipes.session.subscriptions import Change
     from twopipes.settings import (
         Limits,
         QuestionPolicy,
+        RestartPolicy,
         ServerSettings,
         Timeouts,
     )
+    from twopipes.version import __version__
 
 __all__ = [
     "Audio",
+    "CallResult",
     "CapabilityMissing",
+    "Change",
     "ChannelBroken",
     "ChannelClosed",
+    "Client",
+    "ClientClosed",
     "ConnectionLost",
     "Context",
+    "Elicitation",
+    "Err",
     "Image",
+    "InputRequired",
     "InternalError",
+    "InvalidOutput",
     "InvalidParams",
     "InvalidRequest",
     "Limits",
@@ -55,13 +82,23 @@ __all__ = [
     "McpError",
     "MethodNotFound",
     "NotFound",
+    "Ok",
     "OpeningFailed",
+    "QuestionFailed",
     "QuestionPolicy",
     "RemoteProtocolError",
     "RequestCancelled",
     "RequestTimedOut",
+    "RestartPolicy",
+    "Sampling",
     "Server",
+    "ServerCommand",
+    "ServerExited",
     "ServerSettings",
+    "ShutdownPlan",
+    "StartFailed",
+    "Stray",
+    "Subscription",
     "Timeouts",
     "ToolError",
     "ToolResult",
@@ -69,17 +106,34 @@ __all__ = [
     "UnsupportedRevision",
     "UrlsRequired",
     "UserRefused",
+    "Validation",
+    "VerdictMemory",
+    "__version__",
+    "attempt",
+    "connect",
 ]
 
-__version__ = "0.1.0"
 
 # Where each public name lives. The imports above say the same to type checkers; a test compares the two.
 _HOMES = {
+    "__version__": "twopipes.version",
+    "InputRequired": "twopipes.client.caller",
+    "Client": "twopipes.client.client",
+    "connect": "twopipes.client.connect",
+    "Stray": "twopipes.client.noise",
+    "Elicitation": "twopipes.client.questions",
+    "Sampling": "twopipes.client.questions",
+    "CallResult": "twopipes.client.results",
+    "Validation": "twopipes.client.results",
+    "Subscription": "twopipes.client.subscription",
+    "VerdictMemory": "twopipes.client.verdicts",
     "CapabilityMissing": "twopipes.errors",
     "ChannelBroken": "twopipes.errors",
     "ChannelClosed": "twopipes.errors",
+    "ClientClosed": "twopipes.errors",
     "ConnectionLost": "twopipes.errors",
     "InternalError": "twopipes.errors",
+    "InvalidOutput": "twopipes.errors",
     "InvalidParams": "twopipes.errors",
     "InvalidRequest": "twopipes.errors",
     "ListenFailed": "twopipes.errors",
@@ -88,21 +142,31 @@ _HOMES = {
     "MethodNotFound": "twopipes.errors",
     "NotFound": "twopipes.errors",
     "OpeningFailed": "twopipes.errors",
+    "QuestionFailed": "twopipes.errors",
     "RemoteProtocolError": "twopipes.errors",
     "RequestCancelled": "twopipes.errors",
     "RequestTimedOut": "twopipes.errors",
+    "ServerExited": "twopipes.errors",
+    "StartFailed": "twopipes.errors",
     "ToolError": "twopipes.errors",
     "TwopipesError": "twopipes.errors",
     "UnsupportedRevision": "twopipes.errors",
     "UrlsRequired": "twopipes.errors",
     "UserRefused": "twopipes.errors",
+    "Err": "twopipes.outcome",
+    "Ok": "twopipes.outcome",
+    "attempt": "twopipes.outcome",
+    "ServerCommand": "twopipes.process.command",
+    "ShutdownPlan": "twopipes.process.shutdown",
     "Server": "twopipes.server.app",
     "Context": "twopipes.server.context",
     "Audio": "twopipes.server.returned",
     "Image": "twopipes.server.returned",
     "ToolResult": "twopipes.server.returned",
+    "Change": "twopipes.session.subscriptions",
     "Limits": "twopipes.settings",
     "QuestionPolicy": "twopipes.settings",
+    "RestartPolicy": "twopipes.settings",
     "ServerSettings": "twopipes.settings",
     "Timeouts": "twopipes.settings",
 }

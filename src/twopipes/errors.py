@@ -390,9 +390,11 @@ class ServerExited(TwopipesError):
         return None if self.exit is None else self.exit.signal_name
 
     def __str__(self) -> str:
+        from shlex import join  # noqa: PLC0415 - for people alone
+
         how = "closed its output" if self.exit is None else f"ended with {self.exit.describe()}"
         lived = "" if self.lived is None else f", {self.lived:.3g} s after its start"
-        parts = [f"the server {how} while {self.phase}{lived}: {' '.join(self.argv)}"]
+        parts = [f"the server {how} while {self.phase}{lived}: {join(self.argv)}"]
         if self.method is not None:
             request = "" if self.request_id is None else f" (id {self.request_id!r})"
             parts.append(f"{self.method}{request} was not answered")

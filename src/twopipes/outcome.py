@@ -2,7 +2,7 @@
 
 ``attempt(...)`` awaits a call and gives :class:`Ok` or :class:`Err`, to be told apart with ``match``::
 
-    match await attempt(client.call_tool("search", query="pipes")):
+    match await attempt(client.call_tool("search", {"query": "pipes"})):
         case Ok(result):
             print(result.text)
         case Err(RequestTimedOut() as error):

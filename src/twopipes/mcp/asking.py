@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from msgspec import convert, field
 
 from twopipes.mcp.base import MetaModel, Model, Params, Result, Role
-from twopipes.mcp.content import SamplingContent, text_of
+from twopipes.mcp.content import SamplingContent, ToolResultContent, ToolUseContent, text_of
 from twopipes.mcp.features import Root, Tool
 
 # Elicitation: the kinds of field a form can have (EL-02, EL-04). JSON Schema's own member `type` tells them apart.
@@ -157,6 +158,22 @@ class SamplingMessage(MetaModel, frozen=True):
     def text(self) -> str:
         """The text blocks, one below the other."""
         return text_of(self.blocks)
+
+
+def conversation_fault(messages: Sequence[SamplingMessage]) -> str | None:
+    """What is wrong with a conversation in which tools and their results do not match; ``None`` if they do (SA-06)."""
+    unanswered: set[str] = set()
+    for message in messages:
+        results = {block.tool_use_id for block in message.blocks if isinstance(block, ToolResultContent)}
+        if results and len(results) != len(message.blocks):
+            return "a message with tool results holds nothing else"
+        if results != unanswered:
+            return (
+                f"the tool uses {sorted(unanswered) or 'of nobody'} must be answered in the very next message; "
+                f"it answers {sorted(results) or 'none'}"
+            )
+        unanswered = {block.id for block in message.blocks if isinstance(block, ToolUseContent)}
+    return f"the tool uses {sorted(unanswered)} are not answered" if unanswered else None
 
 
 class ModelHint(Model, frozen=True):

@@ -38,6 +38,14 @@ class Icon(Model, frozen=True):
     sizes: list[str] | None = None
     theme: str | None = None
 
+    @property
+    def is_safe(self) -> bool:
+        """Whether it may be shown (CT-07): ``https:`` and ``data:`` may, any other source may not even be looked at.
+
+        Whoever fetches one sends no credentials along, and follows no redirect to anything but ``https:``.
+        """
+        return self.src[:6].lower() == "https:" or self.src[:5].lower() == "data:"
+
 
 class Block(MetaModel, frozen=True):
     """The root of all blocks."""

@@ -121,6 +121,18 @@ class Tool(MetaModel, frozen=True):
         """The name to show: the title, the annotations' title, or the name (TL-09)."""
         return self.title or (self.annotations and self.annotations.title) or self.name
 
+    @property
+    def hints(self) -> ToolAnnotations:
+        """The annotations with nothing left open: what the server does not say is what the specification assumes (TL-08)."""
+        given = self.annotations or ToolAnnotations()
+        return ToolAnnotations(
+            title=given.title,
+            read_only_hint=bool(given.read_only_hint),
+            destructive_hint=given.destructive_hint is not False,
+            idempotent_hint=bool(given.idempotent_hint),
+            open_world_hint=given.open_world_hint is not False,
+        )
+
 
 class Resource(MetaModel, frozen=True):
     """Something a server can be asked to read.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from typing import Any, Literal
 
 from msgspec import UNSET
 
+from twopipes.errors import RemoteProtocolError
 from twopipes.mcp.asking import InputRequest
 from twopipes.mcp.base import Result
 from twopipes.mcp.content import ContentBlock, ResourceContents, text_of
@@ -89,6 +91,26 @@ class ReadResourceResult(CacheableResult, frozen=True):
     """What a resource holds; several entries may come back (RS-02)."""
 
     contents: list[ResourceContents]
+
+    @property
+    def text(self) -> str:
+        """The texts of all entries, one below the other."""
+        return "\n".join(each.text for each in self.contents if each.text is not None)
+
+    @property
+    def data(self) -> bytes:
+        """The bytes of the first entry that has some; empty if none has.
+
+        Raises:
+            RemoteProtocolError: They are not base64, which is what the server should have sent (RS-02).
+        """
+        for each in self.contents:
+            if each.blob is not None:
+                try:
+                    return b64decode(each.blob, validate=True)
+                except ValueError as error:
+                    raise RemoteProtocolError(f"the blob of {each.uri} is no base64 ({error})") from error
+        return b""
 
 
 class GetPromptResult(Result, frozen=True):

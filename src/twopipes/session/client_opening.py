@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, cast
 
 from msgspec import ValidationError, convert
 
@@ -28,7 +28,17 @@ from twopipes.session.ledger import Asked
 from twopipes.session.profiles import ClientProfile
 from twopipes.settings import Limits, Timeouts
 
-__all__ = ["ClientOpening"]
+__all__ = ["ClientOpening", "Probed"]
+
+Probed = Literal["answered", "refused", "silent", "died", "skipped"]
+"""What became of the probe. An answer is one that only a modern server gives; ``skipped`` means that there was none."""
+
+_PROBED: Final[dict[Reply, Probed]] = {
+    Reply.REFUSED: "refused",
+    Reply.UNUSABLE: "refused",
+    Reply.SILENCE: "silent",
+    Reply.GONE: "died",
+}
 
 
 class ClientOpening(Session):
@@ -43,6 +53,7 @@ class ClientOpening(Session):
         self.profile = profile
         self.timeouts = timeouts
         self.phase = ClientPhase.CLOSED
+        self.probed: Probed = "skipped"
         self.server_capabilities = ServerCapabilities()
         self._eras: Eras = "legacy" if skip_probe else profile.eras
         self._dialect: Dialect | None = None
@@ -81,6 +92,11 @@ class ClientOpening(Session):
         else:
             self._send_discover(self.profile.newest_modern, now)
             self.phase = ClientPhase.PROBING
+
+    def stirred(self, *, now: float) -> None:
+        """The server gave a sign of life that is no message, such as a line on stderr: the patience of the probe starts again."""
+        if self.phase is ClientPhase.PROBING and self._opening is not None:
+            self.outgoing.restart(self._opening, now=now)
 
     def _send_discover(self, version: str, now: float) -> None:
         spoken = self._dialect = dialect(version)
@@ -124,6 +140,8 @@ class ClientOpening(Session):
         elif isinstance(error, CapabilityMissing) and method == "server/discover":
             self._move(Reply.NEEDS_CAPABILITY, f"the server wants a client that can do more: {error}", now)
         else:
+            if method == "initialize":
+                self._offered = _supported(error)  # DE-09
             self._move(Reply.REFUSED, f"the server answered {method} with an error: {error}", now)
 
     def _on_discovered(self, result: DiscoverResult, now: float) -> None:
@@ -170,6 +188,8 @@ class ClientOpening(Session):
     def _move(self, reply: Reply, why: str, now: float, version: str | None = None) -> None:
         """Goes where the table says, and does what is to be done there."""
         phase = CLIENT_MOVES[self.phase, reply]
+        if self.phase is ClientPhase.PROBING:
+            self.probed = _PROBED.get(reply, "answered")
         if self._eras == "modern" and phase in {ClientPhase.INITIALIZING, ClientPhase.RESPAWN}:
             phase = ClientPhase.FAILED  # DE-08: nothing to fall back to
             why = f"this looks like a server of the handshake era, and only {self.profile.newest_modern} is spoken here: {why}"
@@ -190,3 +210,9 @@ def _server_info(result: Result) -> Implementation | None:
         return convert((result.meta or {}).get(META_SERVER_INFO), Implementation | None)
     except ValidationError:
         return None
+
+
+def _supported(error: McpError) -> Sequence[str]:
+    """The versions that a refused handshake names, where it does; the code is left open (DE-09, CON-08)."""
+    named = error.data.get("supported") if isinstance(error.data, Mapping) else None
+    return tuple(each for each in named if isinstance(each, str)) if isinstance(named, list) else ()

@@ -20,12 +20,14 @@ from twopipes.errors import (
     LocalProtocolError,
     McpError,
     MethodNotFound,
+    RemoteProtocolError,
     RequestCancelled,
     RequestId,
     RequestTimedOut,
     TwopipesError,
 )
 from twopipes.jsonrpc import ErrorResponse, Notification, Request, Response
+from twopipes.mcp.asking import conversation_fault
 from twopipes.mcp.dialect import Dialect, dialect
 from twopipes.mcp.revisions import LATEST_MODERN, META_SUBSCRIPTION_ID, REQUESTS
 from twopipes.mcp.types import (
@@ -141,23 +143,29 @@ class ClientSession(ClientOpening):
         self._emit(line)
         return asked
 
-    def retry(self, asked: Asked, asking: InputRequiredResult, answers: Mapping[str, Any], *, now: float) -> Asked:
+    def retry(
+        self, asked: Asked, asking: InputRequiredResult, answers: Mapping[str, Any], *, now: float, context: Any = None
+    ) -> Asked:
         """Sends a request again with the answers that its result asked for (MR-05 to MR-09).
+
+        The total limit is one for all rounds; what they have used of it, the time for the answers included, is gone.
 
         Args:
             asked: The request that was answered with ``asking``.
             asking: What it was answered with.
             answers: A result for each question, by its key.
             now: The time.
+            context: Kept with the retry for the caller; that of the first request unless given.
 
         Raises:
-            LocalProtocolError: An answer is missing, or the server has asked back too many times (MR-10).
+            LocalProtocolError: An answer is missing.
+            RemoteProtocolError: The server has asked back too many times (MR-10).
         """
         questions = asking.input_requests or {}
         if missing := [key for key in questions if key not in answers]:
             raise LocalProtocolError(f"{asked.method} asked for {', '.join(missing)}; all questions are answered at once")
         if asked.round >= _MOST_ROUNDS:
-            raise LocalProtocolError(f"{asked.method} has asked back {asked.round} times without an end")
+            raise RemoteProtocolError(f"the server has asked back {asked.round} times about {asked.method}, without an end")
         spoken = self.dialect
         given = {key: Raw(msgspec_json.encode(spoken.fit(answers[key]))) for key in questions} or None
         # MR-07: the state goes back as it came, and none where none came; MR-09: nothing of an earlier round stays.
@@ -174,10 +182,10 @@ class ClientSession(ClientOpening):
             params,
             now=now,
             idle=asked.idle,
-            total=asked.total,
+            total=None if asked.total is None else max(0.0, asked.total - (now - asked.sent_at)),
             log_level=asked.log_level,
             extra_meta=asked.extra_meta,
-            context=asked.context,
+            context=asked.context if context is None else context,
         )
         again.round = asked.round + 1
         return again
@@ -342,6 +350,8 @@ class ClientSession(ClientOpening):
             raise InvalidParams(f"this client does not take elicitations of mode {params.mode or 'form'}")
         if isinstance(params, CreateMessageParams) and params.tools is not None and not declared.allows("sampling", "tools"):
             raise InvalidParams("this client does not take sampling with tools")
+        if isinstance(params, CreateMessageParams) and (fault := conversation_fault(params.messages)):
+            raise InvalidParams(fault)  # SA-06
         return Call(
             request.id,
             method,

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw, ValidationError, structs
 
+from twopipes.errors import RemoteProtocolError
 from twopipes.mcp import types as t
 from twopipes.mcp.reading import read
 from unit.mcp.values import all_models, any_of, fulls
@@ -197,6 +198,15 @@ def test_the_text_of_a_result_is_its_text_blocks_joined():
     assert t.CreateMessageResult("assistant", t.TextContent("a"), "m").text == "a"
     assert t.CreateMessageResult("assistant", [t.TextContent("a"), t.TextContent("b")], "m").text == "a\nb"
     assert t.SamplingMessage("user", [image, t.TextContent("b")]).text == "b"
+
+
+def test_what_a_resource_holds_is_its_texts_joined_or_the_bytes_of_its_blob():
+    texts = t.ReadResourceResult([t.ResourceContents("a:1", text="a"), t.ResourceContents("a:2", text="b")])
+    assert (texts.text, texts.data) == ("a\nb", b"")
+    blob = t.ReadResourceResult([t.ResourceContents("a:1", blob="AAE=")])
+    assert (blob.text, blob.data) == ("", b"\x00\x01")
+    with pytest.raises(RemoteProtocolError, match="the blob of a:1 is no base64"):
+        _ = t.ReadResourceResult([t.ResourceContents("a:1", blob="?")]).data
 
 
 def test_the_display_name_is_the_title_then_the_title_of_the_annotations_then_the_name():

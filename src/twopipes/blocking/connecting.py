@@ -1,0 +1,171 @@
+"""``connect()`` without ``await``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from twopipes.blocking.callbacks import Herald, in_a_thread, roots_in_a_thread
+from twopipes.blocking.client import Client
+from twopipes.blocking.loop import Lease, LoopThread
+from twopipes.channels.base import Channel
+from twopipes.client.client import Client as AsyncClient
+from twopipes.client.connect import Era, Given
+from twopipes.client.connect import connect as connect_async
+from twopipes.client.noise import Stray
+from twopipes.client.output import Validate
+from twopipes.client.questions import OnElicit, OnSample, Roots
+from twopipes.client.targets import CommandTarget, Link, OnStderr, target_of
+from twopipes.client.verdicts import VerdictMemory
+from twopipes.errors import LocalProtocolError, TwopipesError
+from twopipes.mcp.types import Implementation, LogParams
+from twopipes.process.child import Child
+from twopipes.process.shutdown import ShutdownPlan
+from twopipes.process.stderr import StderrLine
+from twopipes.settings import Limits, RestartPolicy, Timeouts
+
+__all__ = ["connect"]
+
+
+class _LastingCommand(CommandTarget):
+    """A command that is launched by a thread which ends after it, so that its life can be tied to ours (docs/decisions/0014)."""
+
+    async def open(self, on_stderr: OnStderr | None) -> Link:
+        child = await Child.start(self.command, on_stderr=on_stderr, lasting_thread=True)
+        return Link(child.channel, child)
+
+
+def connect(
+    target: Given,
+    /,
+    *arguments: str,
+    env: Mapping[str, str] | None = None,
+    cwd: str | os.PathLike[str] | None = None,
+    era: Era = "auto",
+    revision: str | None = None,
+    on_elicit: OnElicit | None = None,
+    on_elicit_url: OnElicit | None = None,
+    on_sample: OnSample | None = None,
+    sample_tools: bool = False,
+    roots: Roots | None = None,
+    on_log: Callable[[LogParams], Any] | None = None,
+    on_notification: Callable[[str, Any], Any] | None = None,
+    on_stderr: Callable[[StderrLine], Any] | None = None,
+    on_stray: Callable[[Stray], Any] | None = None,
+    on_restart: Callable[[TwopipesError], Any] | None = None,
+    timeouts: Timeouts | None = None,
+    limits: Limits | None = None,
+    restart: RestartPolicy | None = None,
+    shutdown: ShutdownPlan | None = None,
+    validate: Validate = "flag",
+    remember: VerdictMemory | None = None,
+    client_info: Implementation | None = None,
+    experimental: Mapping[str, Any] | None = None,
+    extensions: Mapping[str, Any] | None = None,
+) -> Client:
+    """Connects to a server, and returns when it can be used. A ``with`` block, or ``close()``, ends it.
+
+    The parameters are those of :func:`twopipes.connect`. Callbacks are plain functions, called in threads that may block; see
+    :mod:`twopipes.blocking.callbacks` for which. A channel cannot be connected to, because it belongs to an event loop.
+
+    Args:
+        target: A command, with its arguments behind it or as one list; a :class:`ServerCommand`; a :class:`Server` in this process;
+            ``unix:/path``; or ``tcp://host:port``.
+        *arguments: The arguments of a command.
+        env: Variables to lay over the child's environment, which is a minimal one; secrets go here. More by ``ServerCommand``.
+        cwd: The folder the child starts in.
+        era: ``auto`` finds out what the server speaks.
+        revision: Speak this revision alone.
+        on_elicit: Answers forms of the server: a mapping accepts, ``None`` cancels; or ``question.accept(...)``, ``.decline()``.
+        on_elicit_url: Answers requests of the server that the user visit a URL.
+        on_sample: Answers requests of the server to the model, with a string or a ``CreateMessageResult``.
+        sample_tools: Whether ``on_sample`` can hand tools to the model.
+        roots: Places the server may look at, or a function that returns them.
+        on_log: Called with each log message of the server.
+        on_notification: Called with each other notification: its method and params.
+        on_stderr: Called with each line of the child's stderr.
+        on_stray: Called with what the server writes to its stdout that is no message.
+        on_restart: Called with the error that made a restart necessary.
+        timeouts: How long to wait for what.
+        limits: How much of anything to hold.
+        restart: When to start a server again that died: by default one of the stateless era.
+        shutdown: How to end a child: by default close its stdin, wait, SIGTERM, wait, SIGKILL.
+        validate: What to do about output schemas: ``flag`` the result, ``raise``, or ``off``.
+        remember: Where verdicts about commands are kept; by default in this process.
+        client_info: Who this client is.
+        experimental: Experimental capabilities to declare.
+        extensions: Extensions to declare, by name.
+
+    Raises:
+        LocalProtocolError: What was given makes no sense; nothing was started.
+        StartFailed: The command cannot be started.
+        ServerExited: The server ended before it could be talked to.
+        OpeningFailed: The two sides have no revision in common, or the server does not answer.
+        ChannelBroken: Nobody listens at the socket.
+    """
+    if isinstance(target, Channel):
+        raise LocalProtocolError(
+            f"{target.description} belongs to an event loop, and a blocking client has one of its own; "
+            "give connect() the address or the command"
+        )
+    where = target_of(target, *arguments)
+    if type(where) is CommandTarget:
+        where = _LastingCommand(where.command)
+    plan = shutdown or where.plan or ShutdownPlan.default((timeouts or Timeouts()).shutdown)
+    lease = Lease(plan)
+
+    async def open_client(herald: Herald) -> AsyncClient:
+        try:
+            client = await connect_async(
+                where,
+                env=env,
+                cwd=cwd,
+                era=era,
+                revision=revision,
+                on_elicit=in_a_thread(on_elicit),
+                on_elicit_url=in_a_thread(on_elicit_url),
+                on_sample=in_a_thread(on_sample),
+                sample_tools=sample_tools,
+                roots=None if roots is None else roots_in_a_thread(roots),
+                on_log=herald.wrap(on_log),
+                on_notification=herald.wrap(on_notification),
+                on_stderr=herald.wrap(on_stderr),
+                on_stray=herald.wrap(on_stray),
+                on_restart=herald.wrap(on_restart),
+                timeouts=timeouts,
+                limits=limits,
+                restart=restart,
+                shutdown=shutdown,
+                validate=validate,
+                remember=remember,
+                client_info=client_info,
+                experimental=experimental,
+                extensions=extensions,
+            )
+        except BaseException:
+            herald.end()
+            raise
+
+        async def close() -> None:
+            try:
+                await client.close()
+            finally:
+                herald.end()
+
+        lease.close = close
+        return client
+
+    try:
+        house = LoopThread.borrow(lease)
+        herald = Herald(house.call_back)
+        try:
+            inner = house.run(lambda: house.connect(lease, lambda: open_client(herald)), unclaimed=lambda _: house.begin_end(lease))
+        except Exception:  # and not Ctrl-C: nobody who presses it wants to wait
+            herald.join()
+            house.join()
+            raise
+        return Client(inner, house, lease, herald)
+    except BaseException:
+        LoopThread.take_back(lease)
+        raise

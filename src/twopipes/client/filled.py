@@ -1,0 +1,81 @@
+"""Whether a form is filled in as it asks to be, before it leaves (EL-16).
+
+The server checks again; here the author of a callback learns which field it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+__all__ = ["misfits"]
+
+# What JSON Schema calls it, and what it is here. A truth value is no number, though Python thinks so; see below.
+_KINDS: Final[dict[str, tuple[type, ...]]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list, tuple),
+}
+
+
+def misfits(form: Mapping[str, Any], content: Mapping[str, Any]) -> list[str]:
+    """What is wrong with the content, field by field; nothing if it fits. Fields of a kind that is not known here pass.
+
+    Args:
+        form: The ``requestedSchema`` of the question.
+        content: What is to be sent.
+    """
+    fields = form.get("properties")
+    fields = fields if isinstance(fields, Mapping) else {}
+    required = form.get("required")
+    wrong = [f"{name} is missing" for name in (required if isinstance(required, list) else ()) if content.get(name) is None]
+    for name, value in content.items():
+        field = fields.get(name)
+        if isinstance(field, Mapping) and value is not None:  # a null is no answer, and is not sent
+            wrong += [f"{name} {fault}" for fault in _faults(field, value)]
+    return wrong
+
+
+def _faults(field: Mapping[str, Any], value: Any) -> list[str]:
+    kind = field.get("type")
+    if not isinstance(kind, str) or kind not in _KINDS:
+        return []
+    if not _is_of(kind, value):
+        return [f"is {value!r}, and should be of type {kind}"]
+    if kind == "array":
+        items = field.get("items")
+        choices = _choices(items, "anyOf") if isinstance(items, Mapping) else None
+        faults = _bounds(field, len(value), "minItems", "maxItems", "choices")
+        return faults + [
+            f"has {each!r}, which is none of {choices}" for each in value if choices is not None and each not in choices
+        ]
+    choices = _choices(field, "oneOf")
+    if choices is not None and value not in choices:
+        return [f"is {value!r}, which is none of {choices}"]
+    if kind == "string":
+        return _bounds(field, len(value), "minLength", "maxLength", "characters")
+    return [] if kind == "boolean" else _bounds(field, value, "minimum", "maximum", "")
+
+
+def _is_of(kind: str, value: Any) -> bool:
+    return isinstance(value, _KINDS[kind]) and (kind == "boolean" or not isinstance(value, bool))
+
+
+def _choices(field: Mapping[str, Any], titled: str) -> list[Any] | None:
+    """The values to choose from, in either way of writing them (EL-04)."""
+    if isinstance(plain := field.get("enum"), list):
+        return plain
+    options = field.get(titled)
+    if isinstance(options, Sequence) and all(isinstance(option, Mapping) and "const" in option for option in options):
+        return [option["const"] for option in options]
+    return None
+
+
+def _bounds(field: Mapping[str, Any], size: float, least: str, most: str, unit: str) -> list[str]:
+    low, high = field.get(least), field.get(most)
+    what = f"has {size} {unit}" if unit else f"is {size}"
+    if isinstance(low, int | float) and size < low:
+        return [f"{what}, and {low} is the least"]
+    return [f"{what}, and {high} is the most"] if isinstance(high, int | float) and size > high else []
