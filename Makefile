@@ -56,7 +56,7 @@ fuzz: $(STAMPS)/fuzz ## coverage-guided fuzzing of the decoder, FUZZ_SECONDS=300
 # The other implementations, each in an environment of its own; `make clean` takes them along. One that cannot be installed here
 # (no registry, no node) is reported and skipped by its tests, unless INTEROP_REQUIRED is set; the next run tries again.
 PEERS := $(VENV)/peers
-PYTHON_PEERS := official-2 official-1 fastmcp-4
+PYTHON_PEERS := official-2 official-1 fastmcp-4 published
 NOT_INSTALLED = { echo "The peer $(notdir $(@D)) could not be installed; its tests will be skipped."; test -z "$$INTEROP_REQUIRED"; }
 
 $(PYTHON_PEERS:%=$(PEERS)/%/installed): $(PEERS)/%/installed: tests/interop/peers/%.txt | $(BIN)/python

@@ -174,7 +174,7 @@ class QuestionFailed(TwopipesError):
     """
 
     def __init__(self, question: str, method: str, reason: BaseException) -> None:
-        super().__init__(question, method, reason)
+        super().__init__(question, method)
         self.question = question
         self.method = method
         self.reason = reason

@@ -5,8 +5,13 @@ import sys
 
 from interop.harness import INSTALLED
 
-PACKAGES = {"official-2": ("mcp",), "official-1": ("mcp", "mcp-server-time"), "fastmcp-4": ("fastmcp",)}
-MODULES = ("client", "server-everything")
+PACKAGES = {
+    "official-2": ("mcp",),
+    "official-1": ("mcp",),
+    "fastmcp-4": ("fastmcp",),
+    "published": ("mcp-server-git", "mcp-server-time"),
+}
+MODULES = ("client", "server", "server-everything", "server-filesystem")
 
 
 def versions_of(peer, packages):

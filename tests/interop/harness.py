@@ -1,6 +1,7 @@
 """Where the other implementations are, how one of them is run against our server, and how our client is run against one."""
 
 import asyncio
+import itertools
 import json
 import os
 import select
@@ -9,21 +10,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import pytest
 
-from twopipes.channels.pipes import PipeChannel
-from twopipes.mcp.revisions import ALL
-from twopipes.mcp.types import Implementation
-from twopipes.session.client_side import ClientSession
-from twopipes.session.events import Answered, ClientOpened, Event, LineRejected, OpeningEnded, PeerLeft, ProgressReceived
-from twopipes.session.ledger import Asked
-from twopipes.session.profiles import ClientProfile
-from twopipes.settings import Timeouts
+from twopipes import Client, Timeouts, VerdictMemory, connect
 
 T = TypeVar("T")
 
@@ -68,6 +62,15 @@ def node() -> str:
     if found is None:
         missing("there is no node on this machine")
     return str(found)
+
+
+def node_script(name: str) -> list[str]:
+    """The command of a script of ours that uses packages of node."""
+    runtime, packages = node(), peer("npm")
+    # A module is looked for beside the script that wants it, not where node was started.
+    script = packages / name
+    script.write_bytes((SCRIPTS / name).read_bytes())
+    return [runtime, str(script)]
 
 
 # A peer as the client
@@ -188,131 +191,58 @@ def _end(told: bytes | bytearray) -> None:
 
 # A peer as the server
 
-
-class Connection:
-    """Our client session over the pipes of a child, driven by hand.
-
-    Attributes:
-        opened: What the two sides agreed on.
-        rejected: The lines of the server that were not messages.
-    """
-
-    opened: ClientOpened
-
-    def __init__(self, session: ClientSession, channel: PipeChannel) -> None:
-        self.session = session
-        self.rejected: list[LineRejected] = []
-        self._channel = channel
-
-    async def open(self) -> None:
-        self.session.open(now=time.monotonic())
-        async for event in self._events():
-            if isinstance(event, OpeningEnded):
-                raise event.error
-            if isinstance(event, ClientOpened):
-                self.opened = event
-                return
-
-    async def ask(self, method: str, **params: Any) -> tuple[Any, list[float]]:
-        """The result of a request, and the progress that was reported on the way."""
-        asked = self.session.request(method, params, now=time.monotonic())
-        answered, progress = await self._settle(asked)
-        if answered.error is not None:
-            raise answered.error
-        return answered.result, progress
-
-    async def call(self, name: str, **arguments: Any) -> Any:
-        result, _ = await self.ask("tools/call", name=name, arguments=arguments)
-        return result
-
-    async def cancel_once_it_works(self, name: str, **arguments: Any) -> Answered:
-        """How a call ends that is cancelled as soon as its first progress has arrived."""
-        asked = self.session.request("tools/call", {"name": name, "arguments": arguments}, now=time.monotonic())
-        answered, _ = await self._settle(asked, cancel_on_progress=True)
-        return answered
-
-    async def close(self) -> None:
-        """Closes the server's input and waits for the end of its output."""
-        await self._channel.close_write()
-        async for event in self._events():
-            if isinstance(event, PeerLeft):
-                return
-
-    async def _settle(self, asked: Asked, *, cancel_on_progress: bool = False) -> tuple[Answered, list[float]]:
-        progress = []
-        async for event in self._events():
-            if isinstance(event, ProgressReceived) and event.asked is asked:
-                progress.append(event.params.progress)
-                if cancel_on_progress and len(progress) == 1:
-                    assert self.session.cancel(asked, reason="the test has seen enough")
-            if isinstance(event, Answered) and event.asked is asked:
-                return event, progress
-        raise AssertionError("unreachable: a request is always answered")
-
-    async def _events(self) -> AsyncIterator[Event]:
-        while True:
-            data = self.session.data_to_send()
-            if data:
-                self._channel.write(data)
-                await self._channel.drain()
-            now = time.monotonic()
-            # What cancel() and the like have told without a byte from the server.
-            events = self.session.tick(now=now)
-            if not events:
-                deadline = self.session.next_deadline()
-                try:
-                    async with asyncio.timeout(None if deadline is None else max(0.0, deadline - now)):
-                        chunk = await self._channel.read()
-                except TimeoutError:
-                    continue
-                now = time.monotonic()
-                events = self.session.receive(chunk, now=now) if chunk else self.session.receive_eof(now=now)
-            for event in events:
-                if isinstance(event, LineRejected):
-                    self.rejected.append(event)
-                yield event
+# A variable of the environment that marks a server and everything that it starts, wherever that ends up.
+MARK = "TWOPIPES_INTEROP"
+PATIENT = Timeouts(connect=NET / 2, probe=NET / 2, request=NET / 2, total=NET, shutdown=NET / 2)
+_numbers = itertools.count(1)
 
 
-@contextmanager
-def launched(command: Sequence[str], errors: Path) -> Iterator[tuple[subprocess.Popen[bytes], int, int]]:
-    """A child with our ends of its output and input; afterwards it has left by itself, and so has all that it launched."""
-    from_server, servers_output = os.pipe()
-    servers_input, to_server = os.pipe()
-    sentinel, held_by_child = os.pipe()
-    with errors.open("wb") as stderr:
-        child = subprocess.Popen(command, stdin=servers_input, stdout=servers_output, stderr=stderr, pass_fds=(held_by_child,))
-    for fd in (servers_input, servers_output, held_by_child):
-        os.close(fd)
-    try:
-        yield child, from_server, to_server
-        code = child.wait(NET)
-        assert select.select([sentinel], [], [], NET)[0], "the server is gone, but something that it launched is not"
-        assert code == 0, f"the server left with {code}; it said on stderr:\n{errors.read_text()}"
-    finally:
-        os.close(sentinel)
-        if child.poll() is None:
-            child.kill()
-            child.wait()
+class Connected:
+    """A client, and the processes that were there for it when it had done its work."""
+
+    def __init__(self, client: Client, mark: str) -> None:
+        self.client = client
+        self.mark = mark
+        self.processes: set[int] = set()
 
 
 @asynccontextmanager
-async def _connected(from_server: int, to_server: int, revisions: Sequence[str]) -> AsyncIterator[Connection]:
-    profile = ClientProfile(info=Implementation("twopipes-interop", "1.0"), revisions=revisions)
-    session = ClientSession(profile, timeouts=Timeouts(probe=NET / 2, connect=NET / 2, request=NET / 2))
-    async with PipeChannel(from_server, to_server) as channel:
-        connection = Connection(session, channel)
-        await connection.open()
-        yield connection
-        await connection.close()
+async def connected(
+    command: Sequence[str], *, timeouts: Timeouts = PATIENT, env: dict[str, str] | None = None, **options: Any
+) -> AsyncIterator[Connected]:
+    """Our client of a server that a peer made. When the block is over the server has ended, and so has all that it started."""
+    mark = f"{os.getpid()}.{next(_numbers)}"
+    try:
+        # A memory of its own: what one test has learnt of a server must not spare the next one the probe.
+        async with (
+            asyncio.timeout(NET),
+            connect(command, env={**(env or {}), MARK: mark}, timeouts=timeouts, remember=VerdictMemory(), **options) as client,
+        ):
+            connection = Connected(client, mark)
+            yield connection
+            connection.processes = marked(mark)
+            assert client.pid in connection.processes
+    finally:
+        left = marked(mark)
+        for process in left:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        # Here, so that it is told however the block was left.
+        assert not left, f"the client has left behind {left}"
+    assert not still_listed(connection.processes), "the client has not collected what it ended"
 
 
-def converse(command: Sequence[str], conversation: Any, *, folder: Path, revisions: Sequence[str] = ALL) -> Connection:
-    """Launches a server, opens, holds a conversation, closes the server's input, and sees it leave with code 0."""
+def marked(mark: str) -> set[int]:
+    """The processes whose environment carries a mark: a server, its wrappers, and what they started, orphans too."""
+    wanted = f"{MARK}={mark}".encode()
+    found = set()
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):  # it is gone, or not ours
+            if wanted in environment.read_bytes().split(b"\0"):
+                found.add(int(environment.parent.name))
+    return found
 
-    async def hold(from_server: int, to_server: int) -> Connection:
-        async with asyncio.timeout(NET), _connected(from_server, to_server, revisions) as connection:
-            await conversation(connection)
-        return connection
 
-    with launched(command, folder / "stderr") as (_, from_server, to_server):
-        return asyncio.run(hold(from_server, to_server))
+def still_listed(processes: Iterable[int]) -> list[int]:
+    """Those that are in the table of the system: alive, or dead and waited for by nobody, which have no environment any more."""
+    return [process for process in processes if Path("/proc", str(process)).exists()]

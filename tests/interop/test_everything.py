@@ -23,6 +23,7 @@ from interop.harness import (
     Launch,
     Line,
     node,
+    node_script,
     peer,
     python_of,
     run_client,
@@ -82,11 +83,7 @@ def fastmcp() -> list[str]:
 
 
 def typescript() -> list[str]:
-    runtime, packages = node(), peer("npm")
-    # A module is looked for beside the script that wants it, not where node was started.
-    script = packages / "typescript_everything.mjs"
-    script.write_bytes((SCRIPTS / script.name).read_bytes())
-    return [runtime, str(script)]
+    return node_script("typescript_everything.mjs")
 
 
 @pytest.fixture(

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from interop.harness import BY_ITSELF, SCRIPTS, TEXT, Visit, node, peer, python_of, visit_of
+from interop.harness import BY_ITSELF, SCRIPTS, TEXT, Visit, node_script, python_of, visit_of
 from twopipes.mcp.revisions import LATEST_LEGACY, LATEST_MODERN
 
 pytestmark = [
@@ -58,11 +58,7 @@ def test_the_fastmcp_client_is_served(mode, revision, tmp_path):
 
 
 def typescript_visit(mode, folder) -> Visit:
-    runtime, packages = node(), peer("npm")
-    # A module is looked for beside the script that wants it, not where node was started.
-    script = packages / "typescript_client.mjs"
-    script.write_bytes((SCRIPTS / script.name).read_bytes())
-    visit = visit_of([runtime, str(script)], mode=mode, folder=folder)
+    visit = visit_of(node_script("typescript_client.mjs"), mode=mode, folder=folder)
     complaints = visit.findings.pop("complaints")
     if not visit.findings["progress"]:
         # It looks at a notification later than at an answer that came with it in one read, and then wants it no more.

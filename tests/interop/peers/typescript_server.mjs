@@ -1,0 +1,93 @@
+// A server on the TypeScript SDK 2.x: one of everything that a client can ask for. It runs from the folder of its packages.
+import { McpServer, ResourceTemplate, completable, inputRequired, inputResponse } from '@modelcontextprotocol/server';
+import { serveStdio } from '@modelcontextprotocol/server/stdio';
+import * as z from 'zod';
+
+const notes = { first: 'The first note.' };
+const names = ['Ada', 'Alan', 'Grace'];
+const text = (said) => ({ content: [{ type: 'text', text: said }] });
+let wasCancelled;
+const cancelled = new Promise((resolve) => (wasCancelled = resolve));
+
+serveStdio(() => {
+  const server = new McpServer(
+    { name: 'typescript-2', version: '1.0' },
+    { capabilities: { logging: {}, tools: { listChanged: true }, resources: { subscribe: true, listChanged: true } } },
+  );
+  const progress = async (ctx, message) => {
+    const progressToken = ctx.mcpReq._meta?.progressToken;
+    if (progressToken === undefined) return;
+    await ctx.mcpReq.notify({ method: 'notifications/progress', params: { progressToken, progress: 0.5, total: 1, message } });
+  };
+
+  server.registerTool('echo', { inputSchema: z.object({ text: z.string() }) }, async (given, ctx) => {
+    await progress(ctx, 'echoing');
+    return text(given.text);
+  });
+  const weather = z.object({ city: z.string(), celsius: z.number() });
+  server.registerTool('weather', { inputSchema: z.object({ city: z.string() }), outputSchema: weather }, async ({ city }) => {
+    const structuredContent = { city, celsius: 7.5 };
+    return { ...text(JSON.stringify(structuredContent)), structuredContent };
+  });
+  server.registerTool('wait_for_ever', {}, async (ctx) => {
+    await progress(ctx, 'waiting');
+    await new Promise((resolve) => ctx.mcpReq.signal.addEventListener('abort', resolve));
+    wasCancelled();
+    return text('nobody reads this');
+  });
+  server.registerTool('wait_until_cancelled', {}, async () => {
+    await cancelled;
+    return text('cancelled');
+  });
+
+  // What is asked for in a result is asked by requests in a session: the SDK sees to that.
+  server.registerTool('ask', {}, async (ctx) => {
+    const who = inputResponse(ctx.mcpReq.inputResponses, 'who');
+    if (who.kind === 'missing') {
+      const form = { message: 'Who are you?', requestedSchema: z.object({ name: z.string() }) };
+      return inputRequired({ inputRequests: { who: inputRequired.elicit(form) } });
+    }
+    return text(who.action === 'accept' ? `Hello, ${who.content.name}` : `the user said ${who.action}`);
+  });
+  server.registerTool('sample', {}, async (ctx) => {
+    const thought = inputResponse(ctx.mcpReq.inputResponses, 'thought');
+    if (thought.kind === 'missing') {
+      const messages = [{ role: 'user', content: { type: 'text', text: 'hm' } }];
+      return inputRequired({ inputRequests: { thought: inputRequired.createMessage({ messages, maxTokens: 10 }) } });
+    }
+    return text(thought.result.content.text);
+  });
+  server.registerTool('roots', {}, async (ctx) => {
+    const places = inputResponse(ctx.mcpReq.inputResponses, 'places');
+    if (places.kind === 'missing') return inputRequired({ inputRequests: { places: inputRequired.listRoots() } });
+    return text(places.roots.map((root) => root.uri).join(' '));
+  });
+  server.registerTool('log', {}, async (ctx) => {
+    await ctx.mcpReq.log('info', 'written down');
+    return text('logged');
+  });
+  server.registerTool('touch', { inputSchema: z.object({ text: z.string() }) }, async (given) => {
+    notes.first = given.text;
+    await server.server.sendResourceUpdated({ uri: 'note://first' });
+    return text('touched');
+  });
+  server.registerTool('mutate', {}, async () => {
+    server.sendToolListChanged();
+    return text('mutated');
+  });
+
+  const plain = { mimeType: 'text/plain' };
+  server.registerResource('first', 'note://first', plain, async (uri) => ({
+    contents: [{ uri: 'note://first', ...plain, text: notes.first }],
+  }));
+  server.registerResource('poem', new ResourceTemplate('poem://{name}', { list: undefined }), plain, async (uri, { name }) => ({
+    contents: [{ uri: `poem://${name}`, ...plain, text: `O ${name}!` }],
+  }));
+  const starting = (typed) => names.filter((name) => name.startsWith(typed));
+  server.registerPrompt('greet', { argsSchema: z.object({ name: completable(z.string(), starting) }) }, ({ name }) => ({
+    messages: [{ role: 'user', content: { type: 'text', text: `Please greet ${name}.` } }],
+  }));
+  server.server.setRequestHandler('resources/subscribe', async () => ({}));
+  server.server.setRequestHandler('resources/unsubscribe', async () => ({}));
+  return server;
+});

@@ -1,0 +1,316 @@
+"""Our client uses servers as people publish them, on npm and PyPI, also behind the wrappers that hosts start them with."""
+
+import asyncio
+import json
+import shutil
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from interop.harness import PATIENT, TEXT, connected, missing, node, peer, python_of
+from twopipes import Change, InvalidParams, MethodNotFound, Timeouts, UrlsRequired
+from twopipes.mcp.revisions import LATEST_LEGACY, LATEST_MODERN
+from twopipes.mcp.types import ImageContent, ResourceLink
+
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.skipif(sys.platform != "linux", reason="looks in /proc for what is left"),
+]
+
+# Those on PyPI are built on the second generation of their SDK, those on npm still on the first.
+BOTH_ERAS = pytest.mark.parametrize(
+    ("era", "agreed"),
+    [("auto", ("modern", LATEST_MODERN)), ("modern", ("modern", LATEST_MODERN)), ("legacy", ("legacy", LATEST_LEGACY))],
+    ids=["auto", "modern", "legacy"],
+)
+HANDSHAKE = pytest.mark.parametrize("era", ["auto", "legacy"])
+
+
+def on_pypi(module: str, *arguments: str) -> list[str]:
+    return [python_of("published"), "-m", module, *arguments]
+
+
+def on_npm(package: str, *arguments: str) -> list[str]:
+    return [node(), str(peer("npm") / "node_modules" / "@modelcontextprotocol" / package / "dist" / "index.js"), *arguments]
+
+
+async def give_up(client, name, arguments) -> None:
+    """Cancels a call when it has just been sent: these servers have no slow ones."""
+    call = asyncio.create_task(client.call_tool(name, arguments))
+    await asyncio.sleep(0)  # its first step, which sends it
+    call.cancel()
+    (outcome,) = await asyncio.gather(call, return_exceptions=True)
+    assert isinstance(outcome, asyncio.CancelledError)
+
+
+# On PyPI
+
+
+@BOTH_ERAS
+def test_the_time_server(era, agreed):
+    async def meet():
+        async with connected(on_pypi("mcp_server_time", "--local-timezone", "UTC"), era=era) as connection:
+            client = connection.client
+            assert (client.era, client.revision) == agreed
+            assert client.server_info.name == "mcp-time"
+            assert [tool.name for tool in await client.list_tools()] == ["get_current_time", "convert_time"]
+            result = await client.call_tool("get_current_time", {"timezone": "UTC"})
+            assert result.structured["timezone"] == json.loads(result.text)["timezone"] == "UTC"
+            assert str(result.validation) == "valid"
+            wrong = await client.call_tool("get_current_time", {"timezone": "Nowhere"})
+            assert wrong.is_error
+            assert "Nowhere" in wrong.text
+            await give_up(client, "get_current_time", {"timezone": "UTC"})
+            assert not (await client.call_tool("get_current_time", {"timezone": "Asia/Tokyo"})).is_error
+            # It declares resources and prompts, and has none.
+            assert (await client.list_resources(), await client.list_prompts()) == ([], [])
+        assert client.closed.ended_by == "eof"
+        assert client.stray == ()
+
+    asyncio.run(meet())
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory) -> Path:
+    git = shutil.which("git")
+    if git is None:
+        missing("there is no git on this machine")
+    folder = tmp_path_factory.mktemp("repository")
+    (folder / "note.txt").write_text("The first note.\n")
+    person = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "commit.gpgsign=false")
+    for step in (("init", "-q"), ("add", "note.txt"), ("commit", "-q", "-m", "The first commit")):
+        subprocess.run([git, *person, *step], cwd=folder, check=True)
+    (folder / "note.txt").write_text("The second note.\n")
+    return folder
+
+
+@BOTH_ERAS
+def test_the_git_server(era, agreed, repository):
+    """It starts processes of its own, which must be gone too."""
+
+    async def meet():
+        here = {"repo_path": str(repository)}
+        async with connected(on_pypi("mcp_server_git"), era=era) as connection:
+            client = connection.client
+            assert (client.era, client.revision) == agreed
+            assert client.server_info.name == "mcp-git"
+            assert {"git_status", "git_diff_unstaged", "git_log"} <= {tool.name for tool in await client.list_tools()}
+            assert "The first commit" in (await client.call_tool("git_log", here)).raise_for_error().text
+            assert "+The second note." in (await client.call_tool("git_diff_unstaged", here)).text
+            await give_up(client, "git_log", here)
+            assert "note.txt" in (await client.call_tool("git_status", here)).text
+            assert (await client.call_tool("git_status", {"repo_path": str(repository / "no-such-folder")})).is_error
+        assert client.closed.ended_by == "eof"
+        assert client.stray == ()
+
+    asyncio.run(meet())
+
+
+# On npm
+
+
+@HANDSHAKE
+def test_the_filesystem_server(era, tmp_path):
+    """It asks for the roots when it is opened and whenever they change, and lets nobody look elsewhere."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        folder.mkdir()
+        (folder / "note.txt").write_bytes(TEXT.encode())
+
+    async def meet():
+        # How it takes new roots is heard from nothing but its stderr.
+        taken: asyncio.Queue[str] = asyncio.Queue()
+
+        def hear(line):
+            if "from MCP roots" in line.text:
+                taken.put_nowait(line.text)
+
+        async with connected(on_npm("server-filesystem"), era=era, roots=[first], on_stderr=hear) as connection:
+            client = connection.client
+            assert (client.era, client.revision) == ("legacy", LATEST_LEGACY)
+            assert client.server_info.name == "secure-filesystem-server"
+            await taken.get()
+            assert {"read_text_file", "list_allowed_directories"} <= {tool.name for tool in await client.list_tools()}
+            result = await client.call_tool("read_text_file", {"path": str(first / "note.txt")})
+            assert result.text == result.structured["content"] == TEXT
+            assert str(result.validation) == "valid"
+            assert (await client.call_tool("read_text_file", {"path": str(second / "note.txt")})).is_error
+            client.set_roots([second])
+            await taken.get()
+            assert str(second) in (await client.call_tool("list_allowed_directories")).text
+            await give_up(client, "read_text_file", {"path": str(second / "note.txt")})
+            assert (await client.call_tool("read_text_file", {"path": str(second / "note.txt")})).text == TEXT
+            with pytest.raises(MethodNotFound):
+                await client.list_resources()
+        assert client.closed.ended_by == "eof"
+        assert client.stray == ()
+
+    asyncio.run(meet())
+
+
+DOCUMENT = "demo://resource/static/document/features.md"
+DYNAMIC = "demo://resource/dynamic/text/7"
+
+
+@HANDSHAKE
+def test_the_everything_server(era):
+    async def meet():
+        logged: asyncio.Queue[str] = asyncio.Queue()
+        visited = []
+
+        def visit(question):
+            visited.append(question.url)
+            return question.accept()
+
+        async with connected(
+            on_npm("server-everything", "stdio"),
+            era=era,
+            on_elicit=lambda question: {"name": "Ada", "color": "green"},
+            on_elicit_url=visit,
+            on_sample=lambda wanted: f"the model heard: {wanted.messages[0].content.text}",
+            roots=["file:///home/ada"],
+            on_log=lambda params: logged.put_nowait(params.data),
+        ) as connection:
+            client = connection.client
+            assert (client.era, client.revision) == ("legacy", LATEST_LEGACY)
+            assert client.server_info.name == "mcp-servers/everything"
+            await list_and_read(client)
+            await call(client)
+            await answer(client, visited)
+            await subscribe(client, logged)
+            await cancel(client)
+        assert client.closed.ended_by == "eof"
+        assert client.stray == ()
+
+    asyncio.run(meet())
+
+
+async def list_and_read(client) -> None:
+    assert DOCUMENT in [resource.uri for resource in await client.list_resources()]
+    templates = [template.uri_template for template in await client.list_resource_templates()]
+    assert templates == [f"demo://resource/dynamic/{kind}/{{resourceId}}" for kind in ("text", "blob")]
+    assert {"simple-prompt", "args-prompt", "completable-prompt"} <= {prompt.name for prompt in await client.list_prompts()}
+    assert (await client.read_resource(DOCUMENT)).text.startswith("# Everything Server")
+    assert (await client.read_resource("demo://resource/dynamic/blob/7")).data.startswith(b"Resource 7")
+    prompt = await client.get_prompt("args-prompt", {"city": "Bergen", "state": "Vestland"})
+    assert prompt.messages[0].content.text == "What's weather in Bergen, Vestland?"
+    assert (await client.complete("department", "S", prompt="completable-prompt")).values == ["Sales", "Support"]
+    narrowed = await client.complete("name", "", prompt="completable-prompt", context={"department": "Sales"})
+    assert narrowed.values == ["David", "Eve", "Frank"]
+    assert (await client.complete("resourceId", "7", resource=templates[0])).values == ["7"]
+
+
+async def call(client) -> None:
+    assert {"echo", "get-sum", "trigger-elicitation-request"} <= {tool.name for tool in await client.list_tools()}
+    assert (await client.call_tool("echo", {"message": TEXT})).text == f"Echo: {TEXT}"
+    weather = await client.call_tool("get-structured-content", {"location": "Chicago"})
+    assert weather.structured["humidity"] == 82
+    assert str(weather.validation) == "valid"
+    image = await client.call_tool("get-tiny-image")
+    assert [type(block) for block in image.content].count(ImageContent) == 1
+    links = await client.call_tool("get-resource-links", {"count": 3})
+    assert [type(block) for block in links.content].count(ResourceLink) == 3
+    refused = await client.call_tool("get-sum", {"a": "one"})
+    assert refused.is_error
+    # TL-04: an unknown tool should be an error of the protocol, not a call that failed.
+    assert (await client.call_tool("no-such-tool")).is_error
+    with pytest.raises(InvalidParams):
+        await client.get_prompt("no-such-prompt")
+
+
+async def answer(client, visited) -> None:
+    form = await client.call_tool("trigger-elicitation-request")
+    assert "- Name: Ada" in form.text
+    # What the user left alone has the value that the server proposed.
+    assert '"untitledSingleSelectEnum": "Monica"' in form.text
+    assert "the model heard: " in (await client.call_tool("trigger-sampling-request", {"prompt": "hm"})).text
+    assert "file:///home/ada" in (await client.call_tool("get-roots-list")).text
+    page = {"url": "https://login.example/start"}
+    assert "completed" in (await client.call_tool("trigger-url-elicitation", page)).text
+    assert visited == [page["url"]]
+    with pytest.raises(UrlsRequired):
+        await client.call_tool("trigger-url-elicitation", {**page, "errorPath": True})
+
+
+async def subscribe(client, logged) -> None:
+    await client.set_log_level("debug")
+    async with client.subscribe(resources=[DYNAMIC]) as changes:
+        await changes.ready()
+        await client.call_tool("toggle-subscriber-updates")
+        assert await anext(changes) == Change("resource", DYNAMIC)
+        # Otherwise its clock keeps it alive after the end of its input.
+        await client.call_tool("toggle-subscriber-updates")
+    while DYNAMIC not in (said := await logged.get()):
+        pass
+    assert said.startswith("Received Subscribe Resource request")
+
+
+async def cancel(client) -> None:
+    reports: list[float] = []
+    at_work = asyncio.Event()
+
+    def note(report):
+        reports.append(report.progress)
+        at_work.set()
+
+    operation = {"duration": 1, "steps": 10}
+    working = asyncio.create_task(client.call_tool("trigger-long-running-operation", operation, on_progress=note))
+    await at_work.wait()
+    working.cancel()
+    (outcome,) = await asyncio.gather(working, return_exceptions=True)
+    assert isinstance(outcome, asyncio.CancelledError)
+    # CA-03: it goes on working on what nobody wants any more and reports its progress; that reaches nobody here.
+    heard = len(reports)
+    assert "is 4" in (await client.call_tool("get-sum", {"a": 1, "b": 3})).text
+    quick = {"duration": 0.3, "steps": 3}
+    done = await client.call_tool("trigger-long-running-operation", quick, on_progress=note)
+    assert "completed" in done.text
+    assert reports[heard:] == [1, 2, 3]
+    assert all(earlier < later for earlier, later in pairwise(reports[:heard]))
+
+
+def test_the_everything_server_asks_after_the_end_and_has_to_be_told_by_a_signal():
+    """A third of a second after it was opened it asks for the roots, and waits a minute for them, whoever is still there."""
+
+    async def meet():
+        timeouts = Timeouts(connect=PATIENT.connect, probe=PATIENT.probe, request=PATIENT.request, shutdown=1.0)
+        async with connected(on_npm("server-everything", "stdio"), roots=["file:///home/ada"], timeouts=timeouts) as connection:
+            pass
+        # On a machine that took its time to open it, the roots were asked for before.
+        assert connection.client.closed.ended_by in {"SIGTERM", "eof"}
+        assert not connection.client.closed.left_behind
+
+    asyncio.run(meet())
+
+
+# Behind a wrapper
+
+
+def through_a_shell() -> list[str]:
+    # A last command behind it, or else the shell would become the server.
+    return ["sh", "-c", '"$@"; exit "$?"', "sh", *on_npm("server-everything", "stdio")]
+
+
+def through_npx() -> list[str]:
+    npx = shutil.which("npx")
+    if npx is None:
+        missing("there is no npx on this machine")
+    # It has nothing to look for on the network: the package is installed.
+    return [str(npx), "--prefix", str(peer("npm")), "--offline", "--no", "--", "mcp-server-everything", "stdio"]
+
+
+@pytest.mark.parametrize("command", [through_a_shell, through_npx])
+def test_behind_a_wrapper_the_server_itself_is_gone_too(command):
+    async def meet():
+        async with connected(command(), env={"NPM_CONFIG_UPDATE_NOTIFIER": "false"}) as connection:
+            client = connection.client
+            assert (await client.call_tool("echo", {"message": TEXT})).text == f"Echo: {TEXT}"
+        # The wrapper, and behind it the server.
+        assert len(connection.processes) >= 2
+        assert client.closed.ended_by == "eof"
+        assert client.closed.exit.code == 0
+
+    asyncio.run(meet())
