@@ -170,17 +170,17 @@ class QuestionFailed(TwopipesError):
     Attributes:
         question: What was asked, such as ``elicitation/create``.
         method: The request that led to it.
-        reason: What the callback raised.
+        reason: What the callback raised, in words; the error itself is the cause of this one.
     """
 
-    def __init__(self, question: str, method: str, reason: BaseException) -> None:
-        super().__init__(question, method)
+    def __init__(self, question: str, method: str, reason: str) -> None:
+        super().__init__(question, method, reason)
         self.question = question
         self.method = method
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"the callback for {self.question}, which {self.method} led to, failed: {self.reason!r}"
+        return f"the callback for {self.question}, which {self.method} led to, failed: {self.reason}"
 
 
 class RequestTimedOut(TwopipesError, TimeoutError):

@@ -47,7 +47,7 @@ SPOKEN = [
     (ClientClosed(), "the client is closed; connect() gives another one"),
     (ClientClosed("tools/call", 7), "the client was closed before tools/call (id 7) was answered"),
     (
-        QuestionFailed("elicitation/create", "tools/call", KeyError("name")),
+        QuestionFailed("elicitation/create", "tools/call", "KeyError('name')"),
         "the callback for elicitation/create, which tools/call led to, failed: KeyError('name')",
     ),
     (

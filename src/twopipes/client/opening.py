@@ -196,6 +196,7 @@ class Opener:
         self._limits = limits
         self._verdicts = verdicts
         self._plan = plan
+        self._session: ClientSession | None = None
         self._loop = asyncio.get_running_loop()
 
     async def open(self) -> Reached:
@@ -211,8 +212,9 @@ class Opener:
         deadline = None if limit is None else self._loop.time() + limit
         known = await self._recall()
         reached = await self._attempt(deadline, known)
-        if isinstance(reached, _Failed) and known is not None and known.era == "legacy":
-            known = None  # DE-07: the verdict has proved wrong
+        if isinstance(reached, _Failed) and known is not None and (known.era == "legacy" or reached.respawn):
+            # DE-07: the verdict has proved wrong; or a modern server died, and, as it took the probe before, of something else.
+            known = None
             reached = await self._attempt(deadline, known)
         died = isinstance(reached, _Failed) and reached.respawn and self._target.reopens
         if died:
@@ -270,6 +272,9 @@ class Opener:
             limits=self._limits,
             skip_probe=known is not None and known.era == "legacy",
         )
+        if self._session is not None:
+            # SD-05: what is sent again to a fresh process is a new request, by its id too.
+            session.outgoing.last_id = self._session.outgoing.last_id
         connection = reached.connection = Connection(
             session,
             link.channel,
@@ -278,6 +283,7 @@ class Opener:
             notified=self._notified,
             post_mortem=reached.post_mortem,
         )
+        self._session = session
         reached.watch()
         try:
             async with asyncio.timeout(left):

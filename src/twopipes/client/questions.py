@@ -195,7 +195,7 @@ class Questions:
         except TwopipesError:
             raise
         except Exception as error:
-            raise QuestionFailed(name, method, error) from error
+            raise QuestionFailed(name, method, repr(error)) from error
 
     async def _answer(self, name: str, params: Any) -> Result:
         match name:

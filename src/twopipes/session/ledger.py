@@ -90,7 +90,8 @@ class Outgoing:
 
     def __init__(self) -> None:
         self._open: dict[RequestId, Asked] = {}
-        self._last_id = 0
+        self.last_id = 0
+        """The id of the last request. Set it before the first one, to go on where another connection ended."""
         self._queues: dict[tuple[Limit, float], OrderedDict[RequestId, float]] = {}
 
     def __len__(self) -> int:
@@ -115,8 +116,8 @@ class Outgoing:
         context: Any = None,
     ) -> Asked:
         """Books a new request under an id that this side has never used before (JR-04, JR-05)."""
-        self._last_id += 1
-        asked = Asked(self._last_id, method, params, sent_at=now, idle=idle, total=total, cancellable=cancellable, context=context)
+        self.last_id += 1
+        asked = Asked(self.last_id, method, params, sent_at=now, idle=idle, total=total, cancellable=cancellable, context=context)
         self._open[asked.id] = asked
         self._enqueue(asked, "idle", idle, now)
         self._enqueue(asked, "total", total, now)

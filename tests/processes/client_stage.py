@@ -1,0 +1,174 @@
+"""Where the real client meets real servers: launches them, reads their notes, and sees to it that nothing stays."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import gc
+import json
+import os
+import signal
+import sys
+import textwrap
+import threading
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+from processes.misbehaving import SPEAK
+from twopipes.client.connect import connect
+from twopipes.client.verdicts import VerdictMemory
+from twopipes.process.command import ServerCommand
+from twopipes.process.exit_status import SIGKILL, SIGTERM
+from twopipes.process.shutdown import CloseStdin, ShutdownPlan, ShutdownReport, Signal, Wait
+from twopipes.settings import RestartPolicy, Timeouts
+
+# Seconds. A net under everything; nothing comes near it unless it hangs.
+NET = 60.0
+# Nothing of it runs out, however busy the machine is.
+PATIENT = Timeouts(connect=NET, probe=NET, request=NET, total=NET, shutdown=NET)
+# Seconds for what is meant to run out.
+SOON = 0.05
+NO_RESTART = RestartPolicy(when="never")
+AT_ONCE = RestartPolicy(first_delay=0.0)
+# For those who heed neither the end of their input nor SIGTERM.
+IMPATIENT = ShutdownPlan((CloseStdin(), Wait(SOON), Signal(SIGTERM), Wait(SOON), Signal(SIGKILL)))
+# For those who heed SIGTERM.
+FIRM = ShutdownPlan((CloseStdin(), Wait(SOON), Signal(SIGTERM), Wait(NET), Signal(SIGKILL)))
+
+
+def staged(test):
+    """Runs an async test; when it is over, no task of it and no thread may be left, and nothing may have been reported."""
+
+    @functools.wraps(test)
+    def run(stage, **given):
+        stage.run(test(stage, **given))
+
+    return run
+
+
+class Stage:
+    """One folder, one program at a time in it, and the notes of all its processes.
+
+    Attributes:
+        folder: Where everything lies.
+        memory: What the clients learn about eras.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.memory = VerdictMemory()
+        self._gate: int | None = None
+        self._mark = f"TWOPIPES_STAGE={uuid.uuid4().hex}"
+        (folder / "speak.py").write_text(SPEAK, encoding="utf-8")
+
+    def write(self, program: str) -> Path:
+        path = self.folder / "server.py"
+        path.write_text(textwrap.dedent(program).lstrip(), encoding="utf-8")
+        return path
+
+    def command(self, program: str, *, wrapper=None, **options) -> ServerCommand:
+        """The command of a program; ``wrapper`` makes other words of its words."""
+        argv = [sys.executable, "-S", str(self.write(program))]
+        name, _, value = self._mark.partition("=")
+        env = {name: value, **options.pop("env", {})}
+        return ServerCommand(argv if wrapper is None else wrapper(argv), env=env, **options)
+
+    def connect(self, program: str | ServerCommand, **options):
+        """``connect()`` to it, with all the patience in the world unless the test says otherwise."""
+        options = {"timeouts": PATIENT, "remember": self.memory, "restart": NO_RESTART, **options}
+        return connect(self.command(program) if isinstance(program, str) else program, **options)
+
+    # What the servers noted
+
+    @property
+    def lives(self) -> list[list[dict]]:
+        """What each process heard, in the order of their starts."""
+        lives: list[list[dict]] = []
+        for note in self._notes():
+            if "started" in note:
+                lives.append([])
+            elif "heard" in note:
+                lives[-1].append(note["heard"])
+        return lives
+
+    @property
+    def heard(self) -> list[dict]:
+        """What all of them heard."""
+        return [message for life in self.lives for message in life]
+
+    def methods(self, life: int = 1) -> list[str]:
+        """The methods that one process heard."""
+        return [message["method"] for message in self.lives[life - 1]]
+
+    @property
+    def pids(self) -> list[int]:
+        """Of all processes that noted it."""
+        return [note.get("started", note.get("grandchild")) for note in self._notes() if "heard" not in note]
+
+    def _notes(self) -> list[dict]:
+        with suppress(FileNotFoundError):
+            complete, _, _ = (self.folder / "notes").read_text().rpartition("\n")  # somebody may be writing
+            return [json.loads(line) for line in complete.splitlines()]
+        return []
+
+    async def until(self, condition) -> None:
+        """Looks until something is so; the end of the test is the end of that too."""
+        while not condition():  # noqa: ASYNC110 - what happens in another process sets no event here
+            await asyncio.sleep(0.005)
+
+    # The gate
+
+    def close_the_gate(self) -> None:
+        os.mkfifo(self.folder / "gate")
+
+    def open_the_gate(self) -> None:
+        """Lets everybody pass, also those who come later: there is a byte for each."""
+        # For both directions, because Linux then waits for nobody at the other end.
+        self._gate = os.open(self.folder / "gate", os.O_RDWR)
+        os.write(self._gate, b"." * 100)
+
+    # The end
+
+    def run(self, body) -> None:
+        reported: list[dict] = []
+        threads = set(threading.enumerate())
+
+        async def bounded():
+            asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+            async with asyncio.timeout(NET):
+                await body
+            for _ in range(3):  # tasks that were told to end have their turns
+                await asyncio.sleep(0)
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+
+        asyncio.run(bounded())
+        gc.collect()  # what nobody waited for complains now
+        assert not reported
+        assert set(threading.enumerate()) <= threads
+
+    def left(self) -> list[int]:
+        """Everybody who was launched here and still runs, by what they inherited: also those whom nobody knows as a child."""
+        found = []
+        for path in Path("/proc").glob("[0-9]*/environ"):
+            with suppress(OSError):
+                if self._mark.encode() in path.read_bytes().split(b"\0"):
+                    found.append(int(path.parent.name))
+        return found
+
+    def check_that_nobody_is_left(self) -> None:
+        if self._gate is not None:
+            os.close(self._gate)
+        left = self.left()
+        for pid in left:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        assert not left
+
+
+def steps_of(report: ShutdownReport | None) -> list[str]:
+    """What was done to end a server, in order, and without the last wait: it is left out where the end comes faster."""
+    assert report is not None
+    assert not report.left_behind
+    steps = ["wait" if isinstance(taken.step, Wait) else str(taken.step) for taken in report.steps]
+    return steps[:-1] if steps[-1:] == ["wait"] else steps

@@ -1,0 +1,411 @@
+"""Servers that misbehave, each in one way. They are plain programs: what they share is SPEAK, which knows the good manners.
+
+Each of them notes in a file when it starts and what it hears, so that a test counts events and no seconds.
+"""
+
+# The module that all of them import. A program says `serve(tool=function)`; a function gets the whole request and may do anything.
+SPEAK = '''
+import json, os, signal, sys
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+NOTES = os.open(os.path.join(FOLDER, "notes"), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+SAFE, UNSAFE = {"readOnlyHint": True}, {"readOnlyHint": False}
+STATE = {}
+
+
+def note(**event):
+    os.write(NOTES, json.dumps(event).encode() + b"\\n")
+
+
+note(started=os.getpid())
+LIFE = sum(b'"started"' in line for line in open(os.path.join(FOLDER, "notes"), "rb"))
+
+
+def write(raw):
+    sys.stdout.buffer.write(raw)
+    sys.stdout.buffer.flush()
+
+
+def line(**message):
+    return json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\\n"
+
+
+def say(**message):
+    write(line(**message))
+
+
+def complain(words):
+    os.write(2, words.encode() + b"\\n")
+
+
+def hear():
+    raw = sys.stdin.buffer.readline()
+    if not raw:
+        return None
+    message = json.loads(raw)
+    note(heard=message)
+    return message
+
+
+def result_of(message, **result):
+    if "_meta" in (message.get("params") or {}):
+        result = {"resultType": "complete", "ttlMs": STATE.get("ttl", 0), "cacheScope": "private", **result}
+    return line(id=message["id"], result=result)
+
+
+def words(message, text="done"):
+    return result_of(message, content=[{"type": "text", "text": text}])
+
+
+def answer(message, text=None):
+    write(words(message, f"life {LIFE}" if text is None else text))
+
+
+def refuse(message, code=-32601):
+    say(id=message["id"], error={"code": code, "message": "no"})
+
+
+def wait_at_the_gate():
+    """Goes on when the test has opened the gate."""
+    os.read(os.open(os.path.join(FOLDER, "gate"), os.O_RDONLY), 1)
+
+
+CAPABILITIES = {"tools": {"listChanged": True}, "resources": {"subscribe": True, "listChanged": True}, "logging": {}}
+
+
+def handle(message, era, tools, unsafe):
+    method, params = message.get("method"), message.get("params") or {}
+    if "id" not in message:
+        return
+    if method == "server/discover" and era == "modern":
+        write(result_of(message, supportedVersions=["2026-07-28"], capabilities=CAPABILITIES))
+    elif method == "initialize" and era == "legacy":
+        say(id=message["id"], result={"protocolVersion": "2025-11-25", "capabilities": CAPABILITIES,
+                                      "serverInfo": {"name": "misbehaving", "version": "1"}})
+    elif method == "tools/list":
+        hints = {name: UNSAFE if name in unsafe else SAFE for name in tools}
+        write(result_of(message, tools=[{"name": n, "inputSchema": {"type": "object"}, "annotations": hints[n]} for n in tools]))
+    elif method == "tools/call" and params["name"] in tools:
+        tools[params["name"]](message)
+    elif method == "subscriptions/listen":
+        say(method="notifications/subscriptions/acknowledged", params={"notifications": params["notifications"],
+            "_meta": {"io.modelcontextprotocol/subscriptionId": message["id"]}})
+    elif method in ("ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe") and era == "legacy":
+        say(id=message["id"], result={})
+    else:
+        refuse(message)
+
+
+def serve(era="modern", unsafe=(), **tools):
+    tools = {"echo": lambda message: answer(message, message["params"]["arguments"]["text"]), "life": answer, **tools}
+    while (message := hear()) is not None:
+        handle(message, era, tools, unsafe)
+'''
+
+# How they end
+
+POLITE = """
+    from speak import *
+    serve()
+"""
+# A session, as most servers of today.
+LEGACY = """
+    from speak import *
+    serve("legacy")
+"""
+# Neither the end of its input nor SIGTERM makes it leave.
+STUBBORN = """
+    from speak import *
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    serve()
+    while True:
+        signal.pause()
+"""
+# The end of its input does not make it leave.
+IGNORES_EOF = """
+    from speak import *
+    serve()
+    while True:
+        signal.pause()
+"""
+# Leaves at the end of its input, and leaves somebody behind who holds its pipes and ignores SIGTERM.
+FORKS_A_GRANDCHILD = """
+    from speak import *
+    if os.fork() == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        note(grandchild=os.getpid())
+        while True:
+            signal.pause()
+    serve()
+"""
+# Reads nothing once it is open, so that its input fills up and the end of it is never seen.
+NEVER_READS = """
+    from speak import *
+    handle(hear(), "modern", {}, ())
+    while True:
+        signal.pause()
+"""
+
+# How they begin
+
+EXITS_AT_ONCE = """
+    from speak import *
+    complain("nothing works here")
+    sys.exit(3)
+"""
+NEEDS_A_VARIABLE = """
+    from speak import *
+    if "API_KEY" not in os.environ:
+        complain("set API_KEY first")
+        sys.exit(1)
+    serve()
+"""
+# Hears everything, answers nothing.
+SILENT = """
+    from speak import *
+    while hear() is not None:
+        pass
+"""
+# Does not answer what it does not know; a session works.
+SILENT_LEGACY = """
+    from speak import *
+    while (message := hear()) is not None:
+        if message["method"] != "server/discover":
+            handle(message, "legacy", {"life": answer}, ())
+"""
+# Whatever comes before initialize kills it.
+DIES_ON_PROBE = """
+    from speak import *
+    message = hear()
+    if message["method"] != "initialize":
+        complain(f"unexpected {message['method']}")
+        sys.exit(1)
+    handle(message, "legacy", {}, ())
+    serve("legacy")
+"""
+# Answers the probe when nobody waits for it any more, and then the handshake.
+SLOW_START = """
+    from speak import *
+    wait_at_the_gate()
+    handle(hear(), "modern", {}, ())
+    serve("legacy")
+"""
+UNKNOWN_VERSION = """
+    from speak import *
+    while (message := hear()) is not None:
+        if message["method"] == "initialize":
+            info = {"name": "x", "version": "1"}
+            say(id=message["id"], result={"protocolVersion": "1999-12-31", "capabilities": {}, "serverInfo": info})
+        else:
+            refuse(message)
+"""
+
+# What they say
+
+PRINTS_A_BANNER = """
+    from speak import *
+    print("Welcome to the finest server of all!", flush=True)
+    serve()
+"""
+# Prints before, between and behind its messages, also numbers and lists, which are JSON all the same.
+NOISY = """
+    from speak import *
+    def noisy(message):
+        write(b"working...\\n\\n42\\n[]\\n{}\\n")
+        answer(message)
+        write(b"done!\\n")
+    serve(noisy=noisy)
+"""
+FLOODS_STDERR = """
+    from speak import *
+    def flood(message):
+        for number in range(64):
+            complain("\\n".join([f"{number}: all is well"] * 4000))
+        answer(message)
+    serve(flood=flood)
+"""
+# Says something to nobody without end, beside its work. Each piece is short enough for the system to keep it in one.
+FLOODS_STDOUT = """
+    from speak import *
+    import threading
+    handle(hear(), "modern", {}, ())
+    def flood():
+        while True:
+            os.write(1, line(method="notifications/anything", params={}) * 50)
+    threading.Thread(target=flood, daemon=True).start()
+    serve()
+"""
+# One line that is not UTF-8, and then, to whom it asks for that, an answer that is not.
+INVALID_UTF8 = """
+    from speak import *
+    def beside(message):
+        write(b'{"jsonrpc":"2.0","method":"notifications/anything","params":{"x":"\\xff\\xfe"}}\\n')
+        answer(message)
+    def inside(message):
+        write(words(message, "XX").replace(b"XX", b"\\xff"))
+    serve(beside=beside, inside=inside)
+"""
+# The answer in two pieces. The second one follows when the next request has come.
+WRITES_HALF_A_LINE = """
+    from speak import *
+    def half(message):
+        raw = words(message, "whole")
+        write(raw[:30])
+        following = hear()
+        write(raw[30:])
+        answer(following, "after it")
+    serve(half=half)
+"""
+DIES_IN_A_LINE = """
+    from speak import *
+    def half(message):
+        write(words(message)[:30])
+        os._exit(4)
+    serve(half=half)
+"""
+# As many bytes in one line as it is told.
+HUGE_LINE = """
+    from speak import *
+    serve(huge=lambda message: answer(message, "x" * message["params"]["arguments"]["size"]))
+"""
+# A request, where a server sends none (FR-09).
+ASKS_ON_THE_MODERN_WIRE = """
+    from speak import *
+    def ask(message):
+        say(id=9, method="ping")
+        say(id="x", method="sampling/createMessage", params={"messages": [], "maxTokens": 1})
+        answer(message)
+    serve(ask=ask)
+"""
+# Takes a call, and that was it.
+NEVER_ANSWERS = """
+    from speak import *
+    serve(never=lambda message: None)
+"""
+# Answers the first call when the second has come.
+ANSWERS_LATE = """
+    from speak import *
+    def late(message):
+        while (following := hear())["method"] != "tools/call":
+            pass
+        answer(message, "too late")
+        answer(following, "in time")
+    serve(late=late)
+"""
+ANSWERS_TWICE = """
+    from speak import *
+    def twice(message):
+        answer(message, "first")
+        answer(message, "second")
+        refuse(message)
+    serve(twice=twice)
+"""
+# To nobody, to the same number as a string, to the future.
+ANSWERS_STRANGERS = """
+    from speak import *
+    def strangers(message):
+        for stranger in (None, str(message["id"]), message["id"] + 1, 1.5, 10**30):
+            write(words({**message, "id": stranger}, "for a stranger"))
+        answer(message, "for you")
+    serve(strangers=strangers)
+"""
+BACKWARDS = """
+    from speak import *
+    def first(message):
+        answer(hear(), "second")
+        answer(message, "first")
+    serve(first=first)
+"""
+# Any number of steps, and never an end.
+PROGRESS_FOR_EVER = """
+    from speak import *
+    import threading
+    def report(token):
+        steps = 0
+        while not done.wait(0.005):
+            steps += 1
+            write(line(method="notifications/progress", params={"progressToken": token, "progress": steps}))
+    done = threading.Event()
+    def forever(message):
+        threading.Thread(target=report, args=(message["params"]["_meta"]["progressToken"],), daemon=True).start()
+    serve(forever=forever)
+    done.set()
+"""
+
+# How they die
+
+# With a code and last words, whatever the call is for: `look` changes nothing, `pay` may not be done twice.
+CRASHES_MID_CALL = """
+    from speak import *
+    def crash(message):
+        complain("the disk is on fire")
+        os._exit(7)
+    serve(unsafe=["pay"], look=crash, pay=crash)
+"""
+# The same, but only the first process of them.
+CRASHES_ONCE = """
+    from speak import *
+    def crash(message):
+        if LIFE == 1:
+            complain("the disk is on fire")
+            os._exit(7)
+        answer(message)
+    serve(unsafe=["pay"], look=crash, pay=crash)
+"""
+CRASHES_ONCE_IN_A_SESSION = CRASHES_ONCE.replace("serve(", 'serve("legacy", ')
+# The fresh process begins only when the gate is opened.
+CRASHES_AND_WAITS = CRASHES_ONCE.replace("    def crash", "    if LIFE > 1:\n        wait_at_the_gate()\n    def crash")
+# The first process crashes when it is told to; the others do not even begin.
+NEVER_COMES_BACK = CRASHES_ONCE.replace(
+    "    def crash", "    if LIFE > 1:\n        complain('no disk')\n        sys.exit(9)\n    def crash"
+)
+# Every process answers the probe and is gone with the next breath.
+DIES_AFTER_OPENING = """
+    from speak import *
+    if LIFE == 1:
+        serve(look=lambda message: os._exit(5))
+    write(result_of(hear(), supportedVersions=["2026-07-28"], capabilities=CAPABILITIES))
+    os._exit(5)
+"""
+# Asks who is there, and the first process dies of the answer.
+ASKS_AND_CRASHES_ONCE = """
+    from speak import *
+    def ask(message):
+        given = message["params"].get("inputResponses")
+        if given is None:
+            schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+            question = {"method": "elicitation/create", "params": {"mode": "form", "message": "Who?", "requestedSchema": schema}}
+            asking = {"resultType": "input_required", "inputRequests": {"who": question}, "requestState": f"state {LIFE}"}
+            say(id=message["id"], result=asking)
+        elif LIFE == 1:
+            os._exit(7)
+        else:
+            answer(message, f"life {LIFE}: {given['who']['content']['name']}, {message['params']['requestState']}")
+    serve(ask=ask)
+"""
+KILLED_BY_SIGNAL = """
+    from speak import *
+    serve(look=lambda message: os.kill(os.getpid(), signal.SIGSEGV))
+"""
+ANSWERS_THEN_DIES = """
+    from speak import *
+    def last(message):
+        write(words(message, "my last words" + "." * 1_000_000))
+        os._exit(0)
+    serve(last=last)
+"""
+# Ends its output, and nothing else.
+CLOSES_STDOUT = """
+    from speak import *
+    serve(look=lambda message: os.close(1))
+"""
+# Dies, and somebody whom it left behind holds its output open.
+HOLDS_STDOUT = """
+    from speak import *
+    def crash(message):
+        if os.fork() == 0:
+            while True:
+                signal.pause()
+        os._exit(7)
+    serve(look=crash)
+"""

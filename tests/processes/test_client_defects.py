@@ -1,0 +1,391 @@
+"""What other clients get wrong today, by the numbers of the list of defects in the field: each is a test that passes here."""
+
+import asyncio
+import threading
+
+import pytest
+
+from processes import misbehaving as they
+from processes.client_stage import AT_ONCE, IMPATIENT, NET, SOON, staged
+from twopipes.client.verdicts import VerdictMemory
+from twopipes.errors import RemoteProtocolError, ServerExited, TwopipesError
+from twopipes.session.subscriptions import Change
+from twopipes.settings import Timeouts
+
+MIB = 1024 * 1024
+
+
+# 1: one byte that is not UTF-8 hangs the client for ever
+
+
+@staged
+async def test_a_line_that_is_not_utf_8_is_reported_and_the_next_one_is_heard(stage):
+    async with stage.connect(they.INVALID_UTF8) as client:
+        assert (await client.call_tool("beside")).text == "life 1"
+        assert client.stray_count == 1
+        assert "UTF-8" in client.stray[0].what
+
+
+@staged
+async def test_an_answer_that_is_not_utf_8_fails_its_call_and_no_other(stage):
+    async with stage.connect(they.INVALID_UTF8) as client:
+        with pytest.raises(RemoteProtocolError, match="UTF-8"):
+            await client.call_tool("inside")
+        assert (await client.call_tool("life")).text == "life 1"
+
+
+# 4: a long line costs the square of its length
+
+
+@pytest.mark.parametrize("size", [4 * MIB, 16 * MIB])
+@staged
+async def test_a_long_answer_arrives_whole(stage, size):
+    async with stage.connect(they.HUGE_LINE) as client:
+        text = (await client.call_tool("huge", {"size": size})).text
+        assert len(text) == size
+        assert text.count("x") == size
+
+
+@staged
+async def test_a_long_question_arrives_whole(stage):
+    async with stage.connect(they.POLITE) as client:
+        text = "é€😀" * (MIB // 4)
+        assert (await client.call_tool("echo", {"text": text})).text == text
+
+
+# 6: stderr that nobody reads blocks the server
+
+
+@staged
+async def test_a_flood_on_stderr_blocks_nobody(stage):
+    """FR-07, FR-08: nor does it mean that anything is wrong."""
+    async with stage.connect(they.FLOODS_STDERR) as client:
+        for _ in range(2):
+            assert (await client.call_tool("flood")).text == "life 1"
+        assert client.stderr[-1] == "63: all is well"
+        assert len(client.stderr) < 10_000  # of half a million
+
+
+@staged
+async def test_every_line_on_stderr_reaches_whoever_asked_for_them(stage):
+    lines = []
+    async with stage.connect(they.CRASHES_MID_CALL, on_stderr=lambda line: lines.append(line.text)) as client:
+        with pytest.raises(ServerExited):
+            await client.call_tool("look")
+    assert lines == ["the disk is on fire"]
+
+
+# 12: nobody says why the child died
+
+
+@pytest.mark.parametrize(
+    ("program", "tool", "told"),
+    [
+        (they.EXITS_AT_ONCE, None, ["exit code 3", "starting", "nothing works here"]),
+        (they.CRASHES_MID_CALL, "look", ["exit code 7", "serving", "tools/call", "the disk is on fire"]),
+        (they.KILLED_BY_SIGNAL, "look", ["SIGSEGV", "serving", "tools/call"]),
+        (they.CLOSES_STDOUT, "look", ["closed its output", "serving", "tools/call"]),
+        (they.DIES_IN_A_LINE, "half", ["exit code 4", "serving", "tools/call"]),
+        (they.NOISY.replace("answer(message)", "sys.exit('no disk')"), "noisy", ["exit code 1", "no disk", "working..."]),
+    ],
+    ids=["exits", "crashes", "is killed", "closes its output", "dies in a line", "is noisy"],
+)
+@staged
+async def test_the_error_tells_how_the_server_ended_and_what_it_said(stage, program, tool, told):
+    with pytest.raises(ServerExited) as caught:
+        async with stage.connect(program) as client:
+            await client.call_tool(tool)
+    for part in (*told, "server.py"):
+        assert part in str(caught.value)
+    assert "-32000" not in str(caught.value)
+
+
+# 13: nobody starts a crashed child again, asks again, listens again
+
+
+@staged
+async def test_a_crash_is_mended_behind_the_back_of_the_caller(stage):
+    async with stage.connect(they.CRASHES_ONCE, restart=AT_ONCE) as client, client.subscribe(tools=True) as changes:
+        await changes.ready()
+        await client.list_tools()
+        assert (await client.call_tool("look")).text == "life 2"
+        assert await anext(changes) == Change("tools")
+        assert client.restarts == 1
+        assert [methods.count("subscriptions/listen") for methods in map(stage.methods, (1, 2))] == [1, 1]
+
+
+# 14: a silent legacy server costs the probe its whole patience, every time
+
+
+@staged
+async def test_a_silent_server_is_waited_for_once(stage):
+    """DE-04, DE-07: the second client begins with the handshake, and has no patience to lose."""
+    async with stage.connect(they.SILENT_LEGACY, timeouts=Timeouts(probe=SOON, connect=NET)) as client:
+        assert client.era == "legacy"
+        assert (await client.call_tool("life")).text == "life 1"
+    async with stage.connect(they.SILENT_LEGACY) as client:  # whose patience would never end
+        assert (await client.call_tool("life")).text == "life 2"
+    opening = ["initialize", "notifications/initialized", "tools/call"]
+    assert [stage.methods(1), stage.methods(2)] == [["server/discover", *opening], opening]
+
+
+@staged
+async def test_one_who_knows_the_era_asks_nobody(stage):
+    async with stage.connect(they.SILENT_LEGACY, era="legacy") as client:
+        assert client.revision == "2025-11-25"
+    assert stage.methods() == ["initialize", "notifications/initialized"]
+
+
+@staged
+async def test_a_verdict_that_proved_wrong_is_not_kept(stage):
+    """DE-07: the server was replaced by one that knows no handshake."""
+    async with stage.connect(they.LEGACY) as client:
+        assert client.era == "legacy"
+    async with stage.connect(they.POLITE) as client:
+        assert client.era == "modern"
+    async with stage.connect(they.POLITE) as client:
+        assert client.era == "modern"
+    assert [stage.methods(life + 1)[0] for life in range(4)] == [
+        "server/discover",
+        "initialize",
+        "server/discover",
+        "server/discover",
+    ]
+    assert len(stage.lives) == 4
+
+
+# What users complain about: tasks, threads, groups of exceptions, leftovers
+
+
+@staged
+async def test_a_client_may_be_opened_and_closed_in_different_tasks(stage):
+    async def opened():
+        return await stage.connect(they.POLITE)
+
+    client = await asyncio.create_task(opened())
+    assert (await asyncio.create_task(client.call_tool("life"))).text == "life 1"
+    await asyncio.create_task(client.close())
+    assert client.closed.ended_by == "eof"
+
+
+@staged
+async def test_a_client_may_be_used_and_closed_in_another_thread(stage):
+    client = await stage.connect(they.POLITE)
+
+    async def elsewhere():
+        assert [tool.name for tool in await client.list_tools()] == ["echo", "life"]
+        assert (await client.call_tool("life")).text == "life 1"
+        await client.close()
+
+    await asyncio.to_thread(asyncio.run, elsewhere())
+    assert client.closed.ended_by == "eof"
+
+
+@staged
+async def test_a_client_may_live_in_a_thread_that_is_not_the_main_one(stage):
+    async def elsewhere():
+        async with stage.connect(they.CRASHES_ONCE, restart=AT_ONCE) as client:
+            await client.list_tools()
+            assert (await client.call_tool("look")).text == "life 2"
+
+    await asyncio.to_thread(asyncio.run, elsewhere())
+
+
+@staged
+async def test_a_call_in_another_thread_is_cancelled_like_any_other(stage):
+    async with stage.connect(they.ANSWERS_LATE) as client:
+
+        async def elsewhere():
+            call = asyncio.ensure_future(client.call_tool("late"))
+            await stage.until(lambda: "tools/call" in stage.methods())
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+
+        await asyncio.to_thread(asyncio.run, elsewhere())
+        assert (await client.call_tool("life")).text == "in time"
+        assert "notifications/cancelled" in stage.methods()
+
+
+@staged
+async def test_closing_twice_and_at_once_is_closing(stage):
+    client = await stage.connect(they.POLITE)
+    await asyncio.gather(*(client.close() for _ in range(5)))
+    await client.close()
+    assert client.closed.ended_by == "eof"
+    assert len(stage.lives) == 1
+
+
+@staged
+async def test_an_error_in_the_block_comes_out_as_it_is(stage):
+    """No group of exceptions, and no cancelled scope in its place."""
+    with pytest.raises(ZeroDivisionError):
+        async with stage.connect(they.POLITE):
+            raise ZeroDivisionError
+    with pytest.raises(ServerExited):
+        async with stage.connect(they.CRASHES_MID_CALL) as client, asyncio.timeout(NET):
+            await client.call_tool("look")
+
+
+@staged
+async def test_a_cancelled_call_is_taken_back_by_its_id_and_the_client_goes_on(stage):
+    """CA-01."""
+    async with stage.connect(they.ANSWERS_LATE) as client:
+        call = asyncio.ensure_future(client.call_tool("late"))
+        await stage.until(lambda: "tools/call" in stage.methods())
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert (await client.call_tool("life")).text == "in time"
+        sent = next(message for message in stage.heard if message["method"] == "tools/call")
+        taken_back = next(message for message in stage.heard if message["method"] == "notifications/cancelled")
+        assert taken_back["params"]["requestId"] == sent["id"]
+        assert type(taken_back["params"]["requestId"]) is type(sent["id"])
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2, 3, 5, 8, 13])
+@staged
+async def test_an_opening_that_is_cancelled_leaves_nothing(stage, turns):
+    """After any number of turns of the loop."""
+    opening = asyncio.ensure_future(_opened(stage.connect(they.SILENT)))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    assert stage.left() == []
+
+
+@staged
+async def test_an_opening_that_is_cancelled_while_the_server_is_silent_leaves_nothing(stage):
+    opening = asyncio.ensure_future(_opened(stage.connect(they.SILENT)))
+    await stage.until(lambda: stage.heard)
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    assert stage.left() == []
+
+
+class SlowMemory(VerdictMemory):
+    """A disk that takes its time."""
+
+    def __init__(self, path):
+        super().__init__(path)
+        self.called, self.done = threading.Event(), threading.Event()
+
+    def remember(self, identity, verdict):
+        self.called.set()
+        self.done.wait(NET)
+
+
+@staged
+async def test_an_opening_that_is_cancelled_while_the_verdict_is_written_leaves_nothing(stage):
+    memory = SlowMemory(stage.folder / "verdicts.json")
+    opening = asyncio.ensure_future(_opened(stage.connect(they.POLITE, remember=memory)))
+    await asyncio.to_thread(memory.called.wait, NET)
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    memory.done.set()
+    assert stage.left() == []
+
+
+@staged
+async def test_a_timeout_around_the_opening_leaves_nothing(stage):
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(SOON):
+            await stage.connect(they.STUBBORN.replace("serve()", ""), shutdown=IMPATIENT)
+    assert stage.left() == []
+
+
+@staged
+async def test_a_closing_that_is_cancelled_goes_on(stage):
+    client = await stage.connect(they.STUBBORN, shutdown=IMPATIENT)
+    closing = asyncio.ensure_future(client.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    await client.close()
+    assert client.closed.exit.signal_name == "SIGKILL"
+
+
+@staged
+async def test_open_calls_end_when_the_client_is_closed(stage):
+    client = await stage.connect(they.NEVER_ANSWERS)
+    calls = [asyncio.ensure_future(client.call_tool("never")) for _ in range(3)]
+    await stage.until(lambda: "tools/call" in stage.methods())
+    await client.close()
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert {type(outcome).__name__ for outcome in outcomes} == {"ClientClosed"}
+    with pytest.raises(TwopipesError, match="closed"):
+        await client.list_tools()
+
+
+@pytest.mark.parametrize(
+    "program",
+    [they.POLITE, they.IGNORES_EOF, they.STUBBORN, they.FORKS_A_GRANDCHILD],
+    ids=["polite", "ignores eof", "stubborn", "grandchild"],
+)
+def test_a_loop_that_ends_without_a_close_leaves_nothing(stage, program):
+    async def forgetful():
+        client = await stage.connect(program, shutdown=IMPATIENT)
+        await client.list_tools()
+
+    asyncio.run(forgetful())
+    assert stage.left() == []
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2, 3, 5, 8, 13])
+def test_a_loop_that_ends_during_a_close_leaves_nothing(stage, turns):
+    async def hasty():
+        client = await stage.connect(they.STUBBORN, shutdown=IMPATIENT)
+        closing = asyncio.ensure_future(client.close())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        assert not closing.done()
+
+    asyncio.run(hasty())
+    assert stage.left() == []
+
+
+def test_a_loop_that_ends_hurries_a_close_that_is_under_way(stage):
+    """Its plan has patience for a minute."""
+    program = they.STUBBORN.replace("while True", "note(started=0)\n    while True")
+
+    async def hasty():
+        client = await stage.connect(program)
+        closing = asyncio.ensure_future(client.close())
+        await stage.until(lambda: 0 in stage.pids)  # it has seen the end of its input, and does not care
+        assert not closing.done()
+
+    asyncio.run(hasty())
+    assert stage.left() == []
+
+
+def test_a_loop_that_ends_during_an_opening_leaves_nothing(stage):
+    async def hasty():
+        opening = asyncio.ensure_future(_opened(stage.connect(they.SILENT)))
+        await stage.until(lambda: stage.heard)
+        assert not opening.done()
+
+    asyncio.run(hasty())
+    assert stage.left() == []
+
+
+def test_a_client_of_a_loop_that_is_gone_says_that_it_is_closed(stage):
+    async def forgetful():
+        return await stage.connect(they.POLITE)
+
+    client = asyncio.run(forgetful())
+
+    async def later():
+        with pytest.raises(TwopipesError, match="closed"):
+            await client.list_tools()
+        await client.close()
+
+    asyncio.run(later())
+
+
+async def _opened(connecting):
+    return await connecting

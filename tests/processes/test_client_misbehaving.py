@@ -1,0 +1,413 @@
+"""What a caller sees of servers that misbehave, and that nothing of them is left."""
+
+import asyncio
+import shlex
+
+import pytest
+
+from processes import misbehaving as they
+from processes.client_stage import FIRM, IMPATIENT, SOON, staged, steps_of
+from processes.launching import NET
+from twopipes.errors import OpeningFailed, RemoteProtocolError, RequestTimedOut, ServerExited, StartFailed
+from twopipes.process.command import ServerCommand
+from twopipes.session.client_side import ClientSession
+from twopipes.settings import Limits, Timeouts
+
+HASTY = Timeouts(request=SOON, total=NET)
+
+
+# The end
+
+
+@staged
+async def test_a_polite_one_is_ended_by_the_end_of_its_input(stage):
+    async with stage.connect(they.POLITE) as client:
+        assert (await client.call_tool("echo", {"text": "hello"})).text == "hello"
+    assert client.closed.ended_by == "eof"
+    assert client.closed.exit.code == 0
+    assert steps_of(client.closed) == ["close stdin"]
+
+
+@staged
+async def test_a_stubborn_one_is_killed_after_every_step_of_the_plan(stage):
+    """SD-01."""
+    async with stage.connect(they.STUBBORN, shutdown=IMPATIENT) as client:
+        assert (await client.call_tool("life")).text == "life 1"
+    assert steps_of(client.closed) == ["close stdin", "wait", "SIGTERM", "wait", "SIGKILL"]
+    assert client.closed.exit.signal_name == "SIGKILL"
+
+
+@staged
+async def test_one_that_ignores_the_end_of_its_input_is_asked_by_a_signal(stage):
+    async with stage.connect(they.IGNORES_EOF, shutdown=FIRM) as client:
+        await client.list_tools()
+    assert steps_of(client.closed) == ["close stdin", "wait", "SIGTERM"]
+    assert client.closed.ended_by == "SIGTERM"
+
+
+@staged
+async def test_a_grandchild_goes_too(stage):
+    async with stage.connect(they.FORKS_A_GRANDCHILD, shutdown=IMPATIENT) as client:
+        await client.list_tools()
+        await stage.until(lambda: len(stage.pids) == 2)
+        assert len(stage.left()) == 2
+    assert steps_of(client.closed) == ["close stdin", "wait", "SIGTERM", "wait", "SIGKILL"]
+    assert stage.left() == []
+
+
+@staged
+async def test_a_server_behind_a_shell_goes_too(stage):
+    wrapped = stage.command(they.STUBBORN, wrapper=lambda argv: ["/bin/sh", "-c", f"{shlex.join(argv)}; true"])
+    async with stage.connect(wrapped, shutdown=IMPATIENT) as client:
+        assert (await client.call_tool("life")).text == "life 1"
+        assert client.pid not in stage.pids  # which is the shell
+        assert len(stage.left()) == 2
+    assert "SIGKILL" in steps_of(client.closed)
+    assert stage.left() == []
+
+
+@staged
+async def test_one_that_never_reads_costs_one_timeout_and_two_steps(stage):
+    async with stage.connect(they.NEVER_READS, shutdown=FIRM) as client:
+        with pytest.raises(RequestTimedOut) as caught:
+            await client.call_tool("echo", {"text": "x" * 4_000_000}, timeouts=HASTY)
+        assert caught.value.limit == "idle"
+        with pytest.raises(RequestTimedOut):
+            await client.list_tools(timeouts=HASTY)
+    assert steps_of(client.closed) == ["close stdin", "wait", "SIGTERM"]
+
+
+# The beginning
+
+
+@staged
+async def test_one_that_exits_at_once_leaves_its_code_and_its_last_words(stage):
+    with pytest.raises(ServerExited) as caught:
+        await stage.connect(they.EXITS_AT_ONCE)
+    error = caught.value
+    assert (error.phase, error.exit_code, error.signal) == ("starting", 3, None)
+    assert error.stderr == ("nothing works here",)
+    for told in ("exit code 3", "starting", "nothing works here", "server.py"):
+        assert told in str(error)
+    assert len(stage.lives) == 2  # the second was not probed (DE-06), and fared no better
+
+
+@staged
+async def test_a_missing_variable_shows_in_the_error_and_is_given_by_env(stage):
+    with pytest.raises(ServerExited, match="set API_KEY first"):
+        await stage.connect(they.NEEDS_A_VARIABLE)
+    async with stage.connect(they.NEEDS_A_VARIABLE, env={"API_KEY": "secret"}) as client:
+        await client.list_tools()
+        assert "secret" not in repr(client)
+
+
+@staged
+async def test_a_silent_one_costs_the_patience_for_the_opening_and_is_named(stage):
+    with pytest.raises(OpeningFailed, match=r"connect limit of 0\.2 s"):
+        await stage.connect(they.SILENT, timeouts=Timeouts(probe=SOON, connect=0.2, shutdown=NET))
+    assert len(stage.lives) <= 1
+    assert stage.left() == []
+
+
+@staged
+async def test_one_that_dies_of_the_probe_gets_a_second_process_and_the_third_is_not_probed(stage):
+    """DE-06, DE-07."""
+    for _ in range(2):
+        async with stage.connect(they.DIES_ON_PROBE) as client:
+            assert (client.era, client.revision) == ("legacy", "2025-11-25")
+            await client.ping()
+    firsts = [life[0]["method"] for life in stage.lives]
+    assert firsts == ["server/discover", "initialize", "initialize"]
+    assert stage.methods(2) == ["initialize", "notifications/initialized", "ping"]
+
+
+@staged
+async def test_a_probe_that_is_answered_late_disturbs_nobody(stage):
+    """DE-17."""
+    stage.close_the_gate()
+    opening = asyncio.ensure_future(_opened(stage.connect(they.SLOW_START, timeouts=Timeouts(probe=SOON, connect=NET))))
+    await stage.until(lambda: stage.lives)
+    await asyncio.sleep(2 * SOON)  # the patience for the probe runs out, whoever is slow
+    stage.open_the_gate()
+    client = await opening
+    assert client.era == "legacy"
+    assert (await client.call_tool("life")).text == "life 1"
+    assert stage.methods() == ["server/discover", "initialize", "notifications/initialized", "tools/call"]
+    await client.close()
+
+
+@staged
+async def test_a_modern_one_that_is_slow_today_is_not_taken_for_a_legacy_one(stage):
+    """DE-07: what was learnt holds, and the patience is that of the whole opening."""
+    async with stage.connect(they.POLITE):
+        pass
+    stage.close_the_gate()
+    slow = they.POLITE.replace("serve()", "wait_at_the_gate()\n    serve()")
+    opening = asyncio.ensure_future(_opened(stage.connect(slow, timeouts=Timeouts(probe=SOON, connect=NET))))
+    await stage.until(lambda: len(stage.lives) == 2)
+    await asyncio.sleep(2 * SOON)
+    stage.open_the_gate()
+    client = await opening
+    assert client.era == "modern"
+    await client.close()
+    assert stage.methods(2) == ["server/discover"]
+
+
+@staged
+async def test_a_line_on_stderr_is_a_sign_of_life_that_the_probe_waits_for(stage, monkeypatch):
+    deadlines = []
+    stirred = ClientSession.stirred
+
+    def spy(session, *, now):
+        before = session.next_deadline()
+        stirred(session, now=now)
+        deadlines.append((before, session.next_deadline()))
+
+    monkeypatch.setattr(ClientSession, "stirred", spy)
+    stage.close_the_gate()
+    loading = they.POLITE.replace("serve()", "complain('loading...')\n    wait_at_the_gate()\n    complain('loaded')\n    serve()")
+    opening = asyncio.ensure_future(_opened(stage.connect(loading)))
+    await stage.until(lambda: deadlines)
+    stage.open_the_gate()
+    client = await opening
+    assert client.era == "modern"
+    assert all(before < after for before, after in deadlines)
+    await client.close()
+
+
+@staged
+async def test_a_version_that_nobody_knows_is_named_with_those_that_are_spoken(stage):
+    with pytest.raises(OpeningFailed) as caught:
+        await stage.connect(they.UNKNOWN_VERSION)
+    assert caught.value.offered == ("1999-12-31",)
+    assert "2026-07-28" in caught.value.spoken
+    assert "1999-12-31" in str(caught.value)
+    assert "2025-11-25" in str(caught.value)
+
+
+@staged
+async def test_a_command_that_is_not_there_is_told_with_the_folders_that_were_searched(stage):
+    with pytest.raises(StartFailed) as caught:
+        await stage.connect(ServerCommand(["no-such-server"], env={"PATH": f"{stage.folder}:/usr/bin"}))
+    assert caught.value.reason == "not found"
+    assert f"\n  {stage.folder}\n  /usr/bin" in str(caught.value)
+
+
+@staged
+async def test_a_file_that_may_not_be_executed_is_named(stage):
+    path = stage.write(they.POLITE)
+    with pytest.raises(StartFailed, match="not executable") as caught:
+        await stage.connect(ServerCommand([str(path)]))
+    assert str(path) in str(caught.value)
+
+
+@staged
+async def test_a_folder_that_is_not_there_is_named(stage):
+    with pytest.raises(StartFailed, match="nowhere") as caught:
+        await stage.connect(they.POLITE, cwd=stage.folder / "nowhere")
+    assert caught.value.reason == "no such folder"
+
+
+# What they say
+
+
+@staged
+async def test_a_banner_is_reported_and_harms_nothing(stage):
+    told = []
+    async with stage.connect(they.PRINTS_A_BANNER, on_stray=told.append) as client:
+        assert client.era == "modern"
+        assert (await client.call_tool("echo", {"text": "hello"})).text == "hello"
+        assert [stray.excerpt for stray in told] == ["Welcome to the finest server of all!"]
+        assert list(client.stray) == told
+        assert client.stray_count == 1
+
+
+@staged
+async def test_noise_between_messages_is_counted_and_harms_nothing(stage):
+    async with stage.connect(they.NOISY) as client:
+        for _ in range(3):
+            assert (await client.call_tool("noisy")).text == "life 1"
+        assert (await client.call_tool("life")).text == "life 1"
+        excerpts = [stray.excerpt for stray in client.stray]
+        assert excerpts.count("working...") == excerpts.count("done!") == 3
+        assert excerpts.count("42") == 3
+
+
+@staged
+async def test_noise_without_end_is_kept_bounded(stage):
+    program = they.NOISY.replace('done!\\n"', 'done!\\n" * 20_000')
+    assert program != they.NOISY
+    async with stage.connect(program) as client:
+        await client.call_tool("noisy")
+        await client.list_tools()
+        assert client.stray_count > 20_000
+        assert len(client.stray) <= 50
+
+
+@staged
+async def test_a_message_without_end_to_nobody_starves_nobody(stage):
+    heard = 0
+
+    def count(method, params):
+        nonlocal heard
+        heard += 1
+
+    async with stage.connect(they.FLOODS_STDOUT, on_notification=count) as client:
+        for number in range(10):
+            assert (await client.call_tool("echo", {"text": str(number)})).text == str(number)
+        assert heard > 0
+    assert client.closed.ended_by == "eof"
+
+
+@staged
+async def test_half_a_line_waits_for_its_other_half(stage):
+    async with stage.connect(they.WRITES_HALF_A_LINE) as client:
+        first = asyncio.ensure_future(client.call_tool("half"))
+        await stage.until(lambda: "tools/call" in stage.methods())
+        assert (await client.call_tool("life")).text == "after it"
+        assert (await first).text == "whole"
+
+
+@staged
+async def test_an_answer_that_comes_too_late_is_dropped(stage):
+    """CA-06, TO-02."""
+    async with stage.connect(they.ANSWERS_LATE) as client:
+        with pytest.raises(RequestTimedOut) as caught:
+            await client.call_tool("late", timeouts=HASTY)
+        assert (await client.call_tool("life")).text == "in time"
+        cancelled = [message for message in stage.heard if message["method"] == "notifications/cancelled"]
+        assert [message["params"]["requestId"] for message in cancelled] == [caught.value.request_id]
+
+
+@staged
+async def test_the_first_of_two_answers_counts(stage):
+    async with stage.connect(they.ANSWERS_TWICE) as client:
+        assert (await client.call_tool("twice")).text == "first"
+        assert (await client.call_tool("twice")).text == "first"
+        assert (await client.call_tool("echo", {"text": "hello"})).text == "hello"
+
+
+@staged
+async def test_answers_to_strangers_reach_nobody(stage):
+    """FR-14: neither to the same number as a string nor to a request that is yet to come."""
+    async with stage.connect(they.ANSWERS_STRANGERS) as client:
+        assert (await client.call_tool("strangers")).text == "for you"
+        assert (await client.call_tool("life")).text == "life 1"
+
+
+@staged
+async def test_answers_find_their_callers_in_any_order(stage):
+    """FR-14."""
+    async with stage.connect(they.BACKWARDS) as client:
+        first = asyncio.ensure_future(client.call_tool("first"))
+        await stage.until(lambda: "tools/call" in stage.methods())
+        assert (await client.call_tool("life")).text == "second"
+        assert (await first).text == "first"
+
+
+@staged
+async def test_a_request_on_the_stateless_wire_is_reported_and_stays_unanswered(stage):
+    """FR-10."""
+    async with stage.connect(they.ASKS_ON_THE_MODERN_WIRE, on_sample=lambda question: "never asked") as client:
+        assert (await client.call_tool("ask")).text == "life 1"
+        assert (await client.call_tool("life")).text == "life 1"
+        assert [stray.what.split()[1:5] for stray in client.stray] == [["request", "of", "the", "server"]] * 2
+        assert "(sampling/createMessage)" in client.stray[1].what
+    assert all("method" in message for message in stage.heard)
+
+
+@staged
+async def test_progress_without_end_ends_at_the_hard_limit(stage):
+    """TO-03."""
+    steps = []
+    async with stage.connect(they.PROGRESS_FOR_EVER) as client:
+        with pytest.raises(RequestTimedOut) as caught:
+            await client.call_tool("forever", on_progress=steps.append, timeouts=Timeouts(request=NET, total=10 * SOON))
+        assert caught.value.limit == "total"
+        assert [step.progress for step in steps] == list(range(1, len(steps) + 1))
+        assert (await client.call_tool("life")).text == "life 1"
+
+
+@staged
+async def test_a_line_beyond_the_limit_is_dropped_and_the_next_one_is_heard(stage):
+    async with stage.connect(they.HUGE_LINE, limits=Limits(max_line=100_000)) as client:
+        with pytest.raises(RemoteProtocolError, match="too long"):
+            await client.call_tool("huge", {"size": 1_000_000})
+        assert (await client.call_tool("huge", {"size": 10})).text == "x" * 10
+        assert client.stray_count == 1
+
+
+# The death
+
+
+@staged
+async def test_a_crash_in_a_call_is_told_with_everything_that_is_known(stage):
+    async with stage.connect(they.CRASHES_MID_CALL) as client:
+        pid = client.pid
+        with pytest.raises(ServerExited) as caught:
+            await client.call_tool("pay")
+        error = caught.value
+        assert (error.phase, error.exit_code, error.signal, error.method) == ("serving", 7, None, "tools/call")
+        assert error.stderr == ("the disk is on fire",)
+        assert error.request_id is not None
+        assert error.retryable is False
+        assert error.argv[-1].endswith("server.py")
+        for told in ("exit code 7", "tools/call", "the disk is on fire"):
+            assert told in str(error)
+        assert pid not in stage.left()
+        with pytest.raises(ServerExited):
+            await client.list_tools()
+    assert len(stage.lives) == 1
+
+
+@staged
+async def test_everybody_who_waits_learns_of_a_crash(stage):
+    async with stage.connect(they.CRASHES_MID_CALL) as client:
+        outcomes = await asyncio.gather(*(client.call_tool("pay") for _ in range(50)), return_exceptions=True)
+        assert {type(outcome) for outcome in outcomes} == {ServerExited}
+        assert len({outcome.request_id for outcome in outcomes}) == 50
+
+
+@staged
+async def test_a_signal_is_told_by_its_name(stage):
+    async with stage.connect(they.KILLED_BY_SIGNAL) as client:
+        with pytest.raises(ServerExited, match="SIGSEGV") as caught:
+            await client.call_tool("look")
+        assert (caught.value.signal, caught.value.exit_code) == ("SIGSEGV", None)
+
+
+@staged
+async def test_an_answer_before_the_death_is_not_lost(stage):
+    async with stage.connect(they.ANSWERS_THEN_DIES) as client:
+        assert (await client.call_tool("last")).text.startswith("my last words")
+
+
+@staged
+async def test_a_death_in_the_middle_of_a_line_is_a_death(stage):
+    async with stage.connect(they.DIES_IN_A_LINE) as client:
+        with pytest.raises(ServerExited) as caught:
+            await client.call_tool("half")
+        assert caught.value.exit_code == 4
+
+
+@staged
+async def test_one_that_closes_its_output_is_ended(stage):
+    """SD-03."""
+    async with stage.connect(they.CLOSES_STDOUT) as client:
+        with pytest.raises(ServerExited, match="closed its output") as caught:
+            await client.call_tool("look")
+        assert caught.value.exit is None
+        await stage.until(lambda: not stage.left())  # without anybody asking
+
+
+@staged
+async def test_a_death_is_noticed_although_somebody_holds_the_output(stage):
+    async with stage.connect(they.HOLDS_STDOUT, shutdown=FIRM) as client:
+        with pytest.raises(ServerExited) as caught:
+            await client.call_tool("look")
+        assert caught.value.exit_code == 7
+        await stage.until(lambda: not stage.left())
+
+
+async def _opened(connecting):
+    return await connecting

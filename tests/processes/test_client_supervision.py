@@ -1,0 +1,481 @@
+"""A server that dies is started again: what is sent again and what is not, who waits, and when it is enough (SD-04, SD-05)."""
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from processes import misbehaving as they
+from processes.client_stage import AT_ONCE, FIRM, NET, PATIENT, SOON, staged
+from processes.launching import EXAMPLES, python
+from twopipes.client.connect import connect
+from twopipes.client.targets import MemoryTarget
+from twopipes.errors import ClientClosed, ConnectionLost, RequestTimedOut, ServerExited
+from twopipes.server.app import Server
+from twopipes.session.subscriptions import Change
+from twopipes.settings import RestartPolicy, Timeouts
+
+ALWAYS = RestartPolicy(when="always", first_delay=0.0)
+# The first restart would come when everybody is gone.
+IN_AN_HOUR = RestartPolicy(first_delay=3600.0, max_delay=3600.0)
+
+
+def calls(stage):
+    """The ids of the tool calls that each process heard."""
+    return [[message["id"] for message in life if message["method"] == "tools/call"] for life in stage.lives]
+
+
+# What is sent again
+
+
+@staged
+async def test_a_call_that_changes_nothing_is_sent_again_to_the_fresh_process(stage):
+    """SD-05."""
+    why = []
+    async with stage.connect(they.CRASHES_ONCE, restart=AT_ONCE, on_restart=why.append) as client:
+        await client.list_tools()
+        first = client.pid
+        assert (await client.call_tool("look")).text == "life 2"
+        assert client.pid != first
+        assert client.restarts == 1
+        assert [len(life) for life in calls(stage)] == [1, 1]
+        assert len({call["id"] for life in calls(stage) for call in life}) == 2  # a new request, by its id too
+        assert stage.methods(2) == ["server/discover", "tools/call"]
+    (error,) = why
+    assert isinstance(error, ServerExited)
+    assert (error.exit_code, error.stderr) == (7, ("the disk is on fire",))
+
+
+@staged
+async def test_a_call_that_may_not_be_done_twice_fails_and_the_next_one_works(stage):
+    async with stage.connect(they.CRASHES_ONCE, restart=AT_ONCE) as client:
+        await client.list_tools()
+        with pytest.raises(ServerExited) as caught:
+            await client.call_tool("pay")
+        assert (caught.value.retryable, caught.value.exit_code, caught.value.method) == (False, 7, "tools/call")
+        assert (await client.call_tool("pay")).text == "life 2"
+        assert [len(life) for life in calls(stage)] == [1, 1]
+
+
+@staged
+async def test_a_call_of_a_tool_that_nobody_has_described_is_not_sent_again(stage):
+    """TL-08: what is not known to be safe is not."""
+    async with stage.connect(they.CRASHES_ONCE, restart=AT_ONCE) as client:
+        with pytest.raises(ServerExited) as caught:
+            await client.call_tool("look")
+        assert caught.value.retryable is False
+
+
+@staged
+async def test_everything_is_sent_again_where_the_user_says_so(stage):
+    async with stage.connect(they.CRASHES_ONCE, restart=RestartPolicy(first_delay=0.0, resend="all")) as client:
+        assert (await client.call_tool("pay")).text == "life 2"
+
+
+@staged
+async def test_nothing_is_sent_again_where_the_user_says_so(stage):
+    async with stage.connect(they.CRASHES_ONCE, restart=RestartPolicy(first_delay=0.0, resend="none")) as client:
+        await client.list_tools()
+        with pytest.raises(ServerExited):
+            await client.call_tool("look")
+        assert (await client.call_tool("look")).text == "life 2"
+
+
+@staged
+async def test_lists_are_sent_again(stage):
+    program = they.CRASHES_ONCE.replace("serve(", "STATE['ttl'] = 60_000\n    serve(").replace(
+        "def crash", "if LIFE == 1:\n        handle(hear(), 'modern', {}, ())\n        hear()\n        os._exit(7)\n    def crash"
+    )
+    async with stage.connect(program, restart=AT_ONCE) as client:
+        assert [tool.name for tool in await client.list_tools()] == ["echo", "life", "look", "pay"]
+        assert [life[-1]["method"] for life in stage.lives] == ["tools/list"] * 2
+
+
+@staged
+async def test_a_call_that_kills_every_process_is_given_up(stage):
+    """A call is sent three times at most, whatever the policy allows."""
+    async with stage.connect(they.CRASHES_MID_CALL, restart=RestartPolicy(first_delay=0.0, max_restarts=None)) as client:
+        await client.list_tools()
+        with pytest.raises(ServerExited) as caught:
+            await client.call_tool("look")
+        assert caught.value.retryable is True
+        assert sum(map(len, calls(stage))) == 3
+        await client.list_tools(fresh=True)  # and the server is there again
+
+
+@staged
+async def test_a_hundred_calls_survive_one_crash(stage):
+    async with stage.connect(they.CRASHES_ONCE, restart=AT_ONCE) as client:
+        await client.list_tools()
+        results = await asyncio.gather(*(client.call_tool("look") for _ in range(100)))
+        assert {result.text for result in results} == {"life 2"}
+        assert client.restarts == 1
+        assert len(calls(stage)[1]) == 100
+
+
+@staged
+async def test_what_was_cached_is_dropped_with_the_process(stage):
+    program = they.CRASHES_ONCE.replace("serve(", "STATE['ttl'] = 3_600_000\n    serve(")
+    async with stage.connect(program, restart=AT_ONCE) as client:
+        await client.list_tools()
+        await client.list_tools()
+        assert stage.methods(1).count("tools/list") == 1
+        assert (await client.call_tool("look")).text == "life 2"
+        await client.list_tools()
+        assert stage.methods(2) == ["server/discover", "tools/call", "tools/list"]
+
+
+@staged
+async def test_a_crash_that_nobody_asked_for_is_mended_before_anybody_asks(stage):
+    async with stage.connect(they.POLITE, restart=AT_ONCE) as client:
+        os.kill(client.pid, signal.SIGKILL)
+        await stage.until(lambda: len(stage.lives) == 2 and stage.lives[1])
+        assert (await client.call_tool("life")).text == "life 2"
+
+
+# Who waits
+
+
+@staged
+async def test_callers_who_come_during_the_restart_wait_for_it(stage):
+    stage.close_the_gate()
+    async with stage.connect(they.CRASHES_AND_WAITS, restart=AT_ONCE) as client:
+        await client.list_tools()
+        first = asyncio.ensure_future(client.call_tool("look"))
+        await stage.until(lambda: len(stage.lives) == 2)
+        later = [asyncio.ensure_future(client.call_tool("pay")) for _ in range(5)]
+        await asyncio.sleep(SOON)
+        assert not any(task.done() for task in (first, *later))
+        stage.open_the_gate()
+        assert {result.text for result in await asyncio.gather(first, *later)} == {"life 2"}
+
+
+@pytest.mark.parametrize(
+    ("timeouts", "limit"), [(Timeouts(request=SOON, total=NET), "idle"), (Timeouts(request=NET, total=SOON), "total")]
+)
+@staged
+async def test_the_deadlines_of_a_call_hold_during_a_restart(stage, timeouts, limit):
+    async with stage.connect(they.CRASHES_ONCE, restart=IN_AN_HOUR) as client:
+        with pytest.raises(ServerExited):
+            await client.call_tool("pay")
+        with pytest.raises(RequestTimedOut, match="being started again") as caught:
+            await client.call_tool("look", timeouts=timeouts)
+        assert (caught.value.limit, caught.value.request_id, caught.value.method) == (limit, None, "tools/call")
+
+
+@staged
+async def test_a_caller_may_lose_patience_during_a_restart(stage):
+    async with stage.connect(they.CRASHES_ONCE, restart=IN_AN_HOUR) as client:
+        with pytest.raises(ServerExited):
+            await client.call_tool("pay")
+        waiting = asyncio.ensure_future(client.call_tool("look"))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+
+@staged
+async def test_closing_during_a_restart_starts_nothing_and_ends_every_caller(stage):
+    async with stage.connect(they.CRASHES_ONCE, restart=IN_AN_HOUR) as client:
+        with pytest.raises(ServerExited):
+            await client.call_tool("pay")
+        waiting = asyncio.ensure_future(client.call_tool("look"))
+        await asyncio.sleep(0)
+        await client.close()
+        with pytest.raises(ClientClosed):
+            await waiting
+        with pytest.raises(ClientClosed):
+            await client.call_tool("look")
+    assert len(stage.lives) == 1
+
+
+@staged
+async def test_closing_while_the_fresh_process_opens_leaves_nothing_of_it(stage):
+    stage.close_the_gate()
+    async with stage.connect(they.CRASHES_AND_WAITS, restart=AT_ONCE, shutdown=FIRM) as client:
+        await client.list_tools()
+        waiting = asyncio.ensure_future(client.call_tool("look"))
+        await stage.until(lambda: len(stage.lives) == 2)
+        await client.close()
+        assert stage.left() == []
+        with pytest.raises(ClientClosed):
+            await waiting
+
+
+@staged
+async def test_the_end_of_a_server_that_is_closed_is_no_crash(stage):
+    restarted = []
+    async with stage.connect(they.POLITE, restart=AT_ONCE, on_restart=restarted.append) as client:
+        await client.list_tools()
+    assert restarted == []
+    assert len(stage.lives) == 1
+
+
+# When it is enough
+
+
+@staged
+async def test_the_breaker_opens_and_says_so(stage):
+    policy = RestartPolicy(first_delay=0.0, max_restarts=2, max_delay=SOON)
+    async with stage.connect(they.NEVER_COMES_BACK, restart=policy) as client:
+        await client.list_tools()
+        with pytest.raises(ServerExited) as caught:
+            await client.call_tool("look")
+        error = caught.value
+        assert "died 3 times" in error.given_up
+        assert "at most 2 restarts" in error.given_up
+        assert error.stderr == ("no disk",)
+        assert error.given_up in str(error)
+        started = len(stage.lives)
+        with pytest.raises(ServerExited, match="not started again"):
+            await client.call_tool("look")
+        assert len(stage.lives) == started  # nobody was launched for that
+
+
+@staged
+async def test_a_server_that_dies_with_every_opening_is_given_up(stage):
+    policy = RestartPolicy(first_delay=0.0, max_restarts=3, max_delay=SOON)
+    async with stage.connect(they.DIES_AFTER_OPENING, restart=policy) as client:
+        await client.list_tools()
+        with pytest.raises(ServerExited) as caught:
+            await client.call_tool("look")
+        assert caught.value.exit_code == 5
+        with pytest.raises(ServerExited, match="not started again"):
+            await asyncio.gather(*(client.list_tools(fresh=True) for _ in range(10)))
+        assert len(stage.lives) == 4
+
+
+@staged
+async def test_a_reader_of_changes_learns_that_the_server_is_given_up(stage):
+    policy = RestartPolicy(first_delay=0.0, max_restarts=1, max_delay=SOON)
+    async with stage.connect(they.NEVER_COMES_BACK, restart=policy) as client, client.subscribe(tools=True) as changes:
+        await changes.ready()
+        with pytest.raises(ServerExited):
+            await client.call_tool("pay")
+        with pytest.raises(ServerExited, match="not started again"):
+            await anext(changes)
+
+
+@staged
+async def test_a_given_up_server_may_be_tried_again_when_the_window_has_passed(stage):
+    async with stage.connect(they.CRASHES_ONCE, restart=RestartPolicy(max_restarts=0)) as client:
+        await client.list_tools()
+        with pytest.raises(ServerExited, match="not started again"):
+            await client.call_tool("look")
+        client._keeper._crashes.healthy(0.0)  # as time does
+        assert (await client.call_tool("look")).text == "life 2"
+
+
+@staged
+async def test_a_client_that_is_closed_after_it_gave_up_says_that_it_is_closed(stage):
+    async with stage.connect(they.CRASHES_ONCE) as client:
+        with pytest.raises(ServerExited):
+            await client.call_tool("pay")
+        await client.close()
+        with pytest.raises(ClientClosed):
+            await client.list_tools()
+        assert client.closed.ended_by == "already gone"
+
+
+@staged
+async def test_one_that_only_closed_its_output_is_ended_before_the_next_begins(stage):
+    program = they.CLOSES_STDOUT.replace("os.close(1)", "os.close(1) if LIFE == 1 else answer(message)")
+    async with stage.connect(program, restart=AT_ONCE) as client:
+        await client.list_tools()
+        assert (await client.call_tool("look")).text == "life 2"
+        assert len(stage.left()) == 1
+
+
+@staged
+async def test_a_mistake_in_a_callback_about_a_restart_hinders_nothing(stage):
+    def broken(error):
+        raise ZeroDivisionError
+
+    reported = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["exception"]))
+    async with stage.connect(they.CRASHES_ONCE, restart=AT_ONCE, on_restart=broken) as client:
+        await client.list_tools()
+        assert (await client.call_tool("look")).text == "life 2"
+    assert [type(error) for error in reported] == [ZeroDivisionError]
+
+
+class BreaksAfter(MemoryTarget):
+    """A target with a mistake in it."""
+
+    def __init__(self, openings):
+        super().__init__(Server("short-lived"))
+        self.openings = openings
+
+    async def open(self, on_stderr):
+        if not self.openings:
+            raise ZeroDivisionError
+        self.openings -= 1
+        self.link = await super().open(on_stderr)
+        return self.link
+
+
+@staged
+async def test_a_mistake_in_a_target_comes_out_and_hangs_nobody(stage):
+    with pytest.raises(ZeroDivisionError):
+        await connect(BreaksAfter(0))
+
+
+@staged
+async def test_a_mistake_during_a_restart_comes_out_and_hangs_nobody(stage):
+    target = BreaksAfter(1)
+    async with connect(target, restart=AT_ONCE) as client:
+        target.link._serving.cancel()
+        with pytest.raises(ZeroDivisionError):
+            await client.list_tools()
+
+
+# Subscriptions
+
+
+@staged
+async def test_changes_are_listened_for_again_and_reported_as_missed_once(stage):
+    """SU-16: nobody knows what happened meanwhile."""
+    async with stage.connect(they.CRASHES_ONCE, restart=AT_ONCE) as client:
+        async with client.subscribe(tools=True, resources=["file:///a"]) as changes:
+            await changes.ready()
+            await client.list_tools()
+            assert (await client.call_tool("look")).text == "life 2"
+            assert {await anext(changes), await anext(changes)} == {Change("tools"), Change("resource", "file:///a")}
+            waiting = asyncio.ensure_future(anext(changes))
+            await client.call_tool("life")
+            assert not waiting.done()
+            waiting.cancel()
+        await client.call_tool("life")
+    listens = [[m["params"]["notifications"] for m in life if m["method"] == "subscriptions/listen"] for life in stage.lives]
+    assert listens == [[{"toolsListChanged": True, "resourceSubscriptions": ["file:///a"]}]] * 2
+    assert "notifications/cancelled" in stage.methods(2)
+
+
+@staged
+async def test_a_fresh_process_that_dies_at_once_costs_no_subscription(stage):
+    program = they.CRASHES_ONCE.replace(
+        "def crash",
+        "if LIFE == 2:\n        handle(hear(), 'modern', {}, ())\n        os._exit(1)\n    def crash",
+    )
+    policy = RestartPolicy(first_delay=0.0, max_delay=SOON)
+    async with stage.connect(program, restart=policy) as client, client.subscribe(tools=True) as changes:
+        await changes.ready()
+        await client.list_tools()
+        assert (await client.call_tool("look")).text == "life 3"
+        assert await anext(changes) == Change("tools")
+        assert "subscriptions/listen" in stage.methods(3)
+
+
+@staged
+async def test_a_subscription_that_is_made_during_a_restart_begins_with_it(stage):
+    stage.close_the_gate()
+    async with stage.connect(they.CRASHES_AND_WAITS, restart=AT_ONCE) as client:
+        with pytest.raises(ServerExited):
+            await client.call_tool("pay")
+        async with client.subscribe(tools=True) as changes:
+            await stage.until(lambda: len(stage.lives) == 2)
+            stage.open_the_gate()
+            assert (await changes.ready()).tools_list_changed is True
+            assert stage.methods(2) == ["server/discover", "subscriptions/listen"]
+
+
+# Questions
+
+
+@staged
+async def test_answers_that_were_given_go_to_the_fresh_process(stage):
+    """Nobody is asked twice because of a crash; the state of the server came along with the question (MR-07)."""
+    asked = []
+
+    def answer(question):
+        asked.append(question.message)
+        return {"name": "Ada"}
+
+    async with stage.connect(they.ASKS_AND_CRASHES_ONCE, restart=AT_ONCE, on_elicit=answer) as client:
+        await client.list_tools()
+        assert (await client.call_tool("ask")).text == "life 2: Ada, state 1"
+        assert asked == ["Who?"]
+        assert [len(life) for life in calls(stage)] == [2, 1]
+
+
+# Sessions
+
+
+@staged
+async def test_a_session_is_not_begun_again_by_default(stage):
+    """SD-06: what the server kept of it is gone, and only the caller knows what that means."""
+    async with stage.connect(they.CRASHES_ONCE_IN_A_SESSION, restart=RestartPolicy()) as client:
+        await client.list_tools()
+        with pytest.raises(ServerExited) as caught:
+            await client.call_tool("look")
+        assert caught.value.exit_code == 7
+        with pytest.raises(ServerExited):
+            await client.call_tool("look")
+    assert len(stage.lives) == 1
+
+
+@staged
+async def test_a_session_that_is_begun_again_gets_its_level_and_its_subscriptions_back(stage):
+    """SD-06."""
+    async with (
+        stage.connect(they.CRASHES_ONCE_IN_A_SESSION, restart=ALWAYS) as client,
+        client.subscribe(tools=True, resources=["file:///a"]) as changes,
+    ):
+        await changes.ready()
+        await client.set_log_level("warning")
+        await client.list_tools()
+        assert (await client.call_tool("look")).text == "life 2"
+        assert {await anext(changes), await anext(changes)} == {Change("tools"), Change("resource", "file:///a")}
+        await client.ping()
+        fresh = stage.methods(2)
+        assert fresh[:2] == ["initialize", "notifications/initialized"]  # DE-07: and no probe before
+        assert sorted(fresh[2:]) == ["logging/setLevel", "ping", "resources/subscribe", "tools/call"]
+        assert fresh.index("logging/setLevel") < fresh.index("tools/call")
+
+
+# Sockets
+
+
+def test_a_client_of_a_socket_finds_the_server_that_took_its_place(stage, listening, tmp_path):
+    """SD-04: also where somebody else starts it."""
+    place = ["--unix", tmp_path / "server.sock"]
+    policy = RestartPolicy(first_delay=0.0, max_delay=SOON, max_restarts=None)
+
+    def serve():
+        return listening(python("-m", "twopipes", "run", EXAMPLES / "everything.py", *place))
+
+    async def body():
+        child, address = await asyncio.to_thread(serve)
+        async with connect(address, timeouts=PATIENT, restart=policy) as client:
+            await client.list_tools()
+            assert client.pid is None
+            child.signal(signal.SIGKILL)
+            await asyncio.to_thread(child.ended, -signal.SIGKILL)
+            lost = asyncio.ensure_future(client.list_tools(fresh=True))
+            await asyncio.sleep(SOON)
+            assert not lost.done()
+            child, _ = await asyncio.to_thread(serve)
+            assert await lost
+            assert (await client.call_tool("echo", {"text": "hello"})).text == "hello"
+            assert client.restarts >= 1
+        child.signal()
+        await asyncio.to_thread(child.ended)
+
+    stage.run(body())
+
+
+def test_a_call_that_was_lost_with_a_socket_says_so(stage, listening, tmp_path):
+    async def body():
+        place = ["--unix", tmp_path / "server.sock"]
+        child, address = await asyncio.to_thread(listening, python("-m", "twopipes", "run", EXAMPLES / "everything.py", *place))
+        async with connect(address, timeouts=PATIENT, restart=IN_AN_HOUR) as client:
+            waiting = asyncio.ensure_future(client.call_tool("block", {"seconds": 1000.0}))
+            await client.list_tools()
+            child.signal(signal.SIGKILL)
+            with pytest.raises(ConnectionLost, match="tools/call"):
+                await waiting
+        await asyncio.to_thread(child.ended, -signal.SIGKILL)
+
+    stage.run(body())
