@@ -21,10 +21,7 @@ tool = load_tool()
 
 
 def test_every_rule_of_a_room_that_exists_has_a_test():
-    rules = tool.read_table()
-    tests = tool.find_tests()
-    missing = {rule: rules.rooms[rule] for rule in rules.due() if rule not in tests}
-    assert missing == {}
+    assert tool.read_table().missing(tool.find_tests()) == {}
 
 
 def test_no_test_carries_an_id_that_does_not_exist():
@@ -86,8 +83,25 @@ def test_what_is_due_depends_on_the_room():
     assert rules.due(later_too=True) == ["FR-01", "FR-02", "FR-03"]
 
 
+def test_a_room_may_say_where_its_tests_have_to_be():
+    rules = tool.Rules({"FR-01": ["wire", "client"]}, ["wire", "client"], [], {"client": ["unit/client/"]})
+    assert rules.missing({}) == {"FR-01": ["wire", "client"]}
+    assert rules.missing({"FR-01": ["unit/test_wire.py"]}) == {"FR-01": ["client"]}
+    assert rules.missing({"FR-01": ["unit/test_wire.py"]}, "wire") == {}
+    assert rules.missing({"FR-01": ["unit/client/test_lines.py"]}) == {}
+
+
+@pytest.mark.parametrize("rule", ["FR-01", "FR-02"])
+def test_a_reason_is_for_a_rule_that_exists_and_does_not_concern_the_room(tmp_path, rule):
+    table = tmp_path / "rules.toml"
+    row = f'[rules.FR]\nFR-01 = ["wire"]\n[reasons.wire]\n{rule} = "because"\n'
+    table.write_text(f'built = ["wire"]\nlater = []\n{row}', encoding="utf-8")
+    with pytest.raises(ValueError, match=f"{rule} has a reason not to concern wire"):
+        tool.read_table(table)
+
+
 def test_the_tool_lists_and_its_exit_code_tells_whether_something_is_missing(capsys):
-    missing = [rule for rule in tool.read_table().due("wire") if rule not in tool.find_tests()]
+    missing = tool.read_table().missing(tool.find_tests(), "wire")
     assert tool.main(["--room", "wire"]) == bool(missing)
     assert "test_wire.py" in capsys.readouterr().out
     assert tool.main(["--room", "none-yet", "--missing"]) == 1

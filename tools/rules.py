@@ -9,7 +9,7 @@ import re
 import sys
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,20 +26,36 @@ TESTS_OF_THIS_TOOL = "test_rules.py"
 
 
 class Rules(NamedTuple):
-    """The table: which rooms each rule concerns, and which of the rooms exist."""
+    """The table: which rooms each rule concerns, which of the rooms exist, and where the tests of a room have to be."""
 
     rooms: dict[str, list[str]]
     built: list[str]
     later: list[str]
+    places: dict[str, list[str]] = {}  # noqa: RUF012 - a named tuple copies no default, and nobody writes to this one
 
     def due(self, room: str | None = None, *, later_too: bool = False) -> list[str]:
         """The rules that need a test: those of the rooms that exist, or of all rooms; of one room if it is named."""
-        wanted = {room} if room else {*self.built, *self.later} if later_too else set(self.built)
+        wanted = self._wanted(room, later_too=later_too)
         return [rule for rule, rooms in self.rooms.items() if wanted.intersection(rooms)]
+
+    def missing(self, tests: dict[str, list[str]], room: str | None = None, *, later_too: bool = False) -> dict[str, list[str]]:
+        """The rules that are due and lack a test, with the rooms in which it is lacking."""
+        wanted = self._wanted(room, later_too=later_too)
+        lacking = {
+            rule: [each for each in self._lacking(rule, tests) if each in wanted] for rule in self.due(room, later_too=later_too)
+        }
+        return {rule: rooms for rule, rooms in lacking.items() if rooms}
+
+    def _wanted(self, room: str | None, *, later_too: bool) -> set[str]:
+        return {room} if room else {*self.built, *self.later} if later_too else set(self.built)
+
+    def _lacking(self, rule: str, tests: dict[str, list[str]]) -> list[str]:
+        files = tests.get(rule, [])
+        return [room for room in self.rooms[rule] if not any(file.startswith(tuple(self.places.get(room, [""]))) for file in files)]
 
 
 def read_table(path: Path = TABLE) -> Rules:
-    """Reads the table and refuses one with an unknown room or an id in the wrong section."""
+    """Reads the table and refuses one with an unknown room, an id in the wrong section, or a reason for nothing."""
     table = tomllib.loads(path.read_text(encoding="utf-8"))
     known = {*table["built"], *table["later"]}
     rooms: dict[str, list[str]] = {}
@@ -50,7 +66,11 @@ def read_table(path: Path = TABLE) -> Rules:
             if not concerned or not known.issuperset(concerned):
                 raise ValueError(f"{rule} concerns {concerned}; the rooms are {sorted(known)}")
             rooms[rule] = concerned
-    return Rules(rooms, table["built"], table["later"])
+    for room, reasons in table.get("reasons", {}).items():
+        for rule in reasons:
+            if room in rooms.get(rule, [room]):
+                raise ValueError(f"{rule} has a reason not to concern {room}, and does, or does not exist")
+    return Rules(rooms, table["built"], table["later"], table.get("places", {}))
 
 
 def find_tests(folder: Path = TESTS) -> dict[str, list[str]]:
@@ -74,16 +94,16 @@ def differences(table: Iterable[str], page: Path) -> list[str]:
     ]
 
 
-def counts(rules: Rules, due: list[str], tests: dict[str, list[str]]) -> list[str]:
+def counts(rules: Rules, due: list[str], missing: Container[str]) -> list[str]:
     """One line for each section: how many rules it has, how many of them need a test, how many have one."""
     lines = ["section  rules  due  tested"]
     for section in sorted({rule[:2] for rule in rules.rooms}):
         of_the_section = [rule for rule in due if rule.startswith(section)]
-        tested = sum(rule in tests for rule in of_the_section)
+        tested = sum(rule not in missing for rule in of_the_section)
         lines.append(
             f"{section:<7}  {sum(rule.startswith(section) for rule in rules.rooms):>5}  {len(of_the_section):>3}  {tested:>6}"
         )
-    tested = sum(rule in tests for rule in due)
+    tested = sum(rule not in missing for rule in due)
     return [*lines, f"{'all':<7}  {len(rules.rooms):>5}  {len(due):>3}  {tested:>6}"]
 
 
@@ -99,17 +119,17 @@ def main(arguments: list[str] | None = None) -> int:
 
     tests = find_tests()
     due = rules.due(options.room, later_too=options.all)
-    missing = [rule for rule in due if rule not in tests]
+    missing = rules.missing(tests, options.room, later_too=options.all)
     if options.missing:
-        print("\n".join(f"{rule}  {', '.join(rules.rooms[rule])}" for rule in missing) or "none")
+        print("\n".join(f"{rule}  {', '.join(rooms)}" for rule, rooms in missing.items()) or "none")
     else:
-        print("\n".join(counts(rules, due, tests)), "\n")
+        print("\n".join(counts(rules, due, missing)), "\n")
         for rule in due:
             if rule in tests:
                 print(f"{rule}  {', '.join(tests[rule])}")
         print(f"\nwithout a test: {len(missing)}")
-        for rule in missing:
-            print(f"{rule}  {', '.join(rules.rooms[rule])}")
+        for rule, rooms in missing.items():
+            print(f"{rule}  {', '.join(rooms)}")
 
     page = options.against or (PAGE if PAGE.is_file() else None)
     wrong = differences(rules.rooms, page) if page else []

@@ -40,7 +40,7 @@ async def test_a_call_that_changes_nothing_is_sent_again_to_the_fresh_process(st
         assert client.pid != first
         assert client.restarts == 1
         assert [len(life) for life in calls(stage)] == [1, 1]
-        assert len({call["id"] for life in calls(stage) for call in life}) == 2  # a new request, by its id too
+        assert len({request_id for life in calls(stage) for request_id in life}) == 2  # a new request, by its id too
         assert stage.methods(2) == ["server/discover", "tools/call"]
     (error,) = why
     assert isinstance(error, ServerExited)

@@ -165,7 +165,7 @@ INTERNAL = {"notified", "reopened", "lost"}  # for the keeper and the connection
 
 
 def public(kind):
-    return {name for name in vars(kind) if not name.startswith("_")}
+    return {name for each in kind.__mro__[:-1] for name in vars(each) if not name.startswith("_")}
 
 
 def parameters(function):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from msgspec import Raw
 from msgspec import json as msgspec_json
@@ -12,8 +12,9 @@ from msgspec import json as msgspec_json
 from twopipes.client.cache import ResultCache, Ticket
 from twopipes.client.caller import Caller, InputRequired
 from twopipes.client.connection import Connection, OnProgress, call_back
+from twopipes.client.facts import Facts
 from twopipes.client.keeper import Keeper
-from twopipes.client.noise import Noise, Stray
+from twopipes.client.noise import Noise
 from twopipes.client.output import OutputCheck, Validate
 from twopipes.client.pages import PageT, PageWalk
 from twopipes.client.questions import Questions, Roots
@@ -33,7 +34,6 @@ from twopipes.mcp.types import (
     EmptyParams,
     GetPromptParams,
     GetPromptResult,
-    Implementation,
     ListParams,
     ListPromptsResult,
     ListResourcesResult,
@@ -49,13 +49,10 @@ from twopipes.mcp.types import (
     Resource,
     ResourceReference,
     ResourceTemplate,
-    ServerCapabilities,
     SetLevelParams,
     SubscriptionFilter,
     Tool,
 )
-from twopipes.process.shutdown import ShutdownReport
-from twopipes.session.events import ClientOpened
 from twopipes.settings import Limits, Timeouts
 
 __all__ = ["Client"]
@@ -63,7 +60,7 @@ __all__ = ["Client"]
 T = TypeVar("T")
 
 
-class Client:
+class Client(Facts):
     """A server within reach. ``connect()`` gives it; its block, or :meth:`close`, ends it and the server with it.
 
     Every call ends: with a result, or with a :class:`~twopipes.TwopipesError` that says what happened. Cancelling a call tells the
@@ -82,10 +79,9 @@ class Client:
         on_log: Callable[[LogParams], Any] | None,
         on_notification: Callable[[str, Any], Any] | None,
     ) -> None:
+        super().__init__(keeper, noise)
         self.timeouts = timeouts
-        self._keeper = keeper
         self._questions = questions
-        self._noise = noise
         self._limits = limits
         self._output = OutputCheck(validate)
         self._on_log = on_log
@@ -99,72 +95,6 @@ class Client:
     def __repr__(self) -> str:
         state = "closed" if self._keeper.is_closing else f"{self.era} {self.revision}"
         return f"<Client of {self._keeper.description}, {state}>"
-
-    # What is known of the server
-
-    @property
-    def era(self) -> Literal["legacy", "modern"]:
-        """Which era the two sides speak."""
-        return self._opened.era
-
-    @property
-    def revision(self) -> str:
-        """Which revision of the protocol, such as ``2025-11-25``."""
-        return self._opened.revision
-
-    @property
-    def server_info(self) -> Implementation | None:
-        """Name and version, by the server's own account (VN-14: nothing to rely on)."""
-        return self._opened.server_info
-
-    @property
-    def capabilities(self) -> ServerCapabilities:
-        """What the server offers."""
-        return self._opened.capabilities
-
-    @property
-    def instructions(self) -> str | None:
-        """How the server should be used, for the model."""
-        return self._opened.instructions
-
-    @property
-    def pid(self) -> int | None:
-        """The process id of the server, where we launched it."""
-        child = self._keeper.child
-        return None if child is None else child.pid
-
-    @property
-    def stderr(self) -> Sequence[str]:
-        """The last lines that the server wrote to its stderr."""
-        child = self._keeper.child
-        return () if child is None else child.stderr.lines()
-
-    @property
-    def stray(self) -> Sequence[Stray]:
-        """What the server wrote to its stdout that is no message: the first of it."""
-        return tuple(self._noise.kept)
-
-    @property
-    def stray_count(self) -> int:
-        """How much of that there was."""
-        return self._noise.count
-
-    @property
-    def restarts(self) -> int:
-        """How often the server was started again."""
-        return self._keeper.restarts
-
-    @property
-    def closed(self) -> ShutdownReport | None:
-        """How the server was ended; ``None`` until it was."""
-        return self._keeper.report
-
-    @property
-    def _opened(self) -> ClientOpened:
-        reached = self._keeper.reached
-        if reached is None:  # pragma: no cover - connect() hands out no other
-            raise LocalProtocolError("the client is not connected")
-        return reached.opened
 
     # Tools
 

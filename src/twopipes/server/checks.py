@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Raw
 
 from twopipes.errors import LocalProtocolError
+from twopipes.mcp.asking import conversation_fault
 from twopipes.mcp.rejections import Problem
-from twopipes.mcp.types import SamplingMessage, ToolResultContent, ToolUseContent
+from twopipes.mcp.types import SamplingMessage
 
 if TYPE_CHECKING:
     from twopipes.mcp.validation import Validator
@@ -94,16 +95,5 @@ def check_conversation(messages: Sequence[SamplingMessage]) -> None:
     Raises:
         LocalProtocolError: A message mixes tool results with something else, or a tool use is not answered in the very next one.
     """
-    unanswered: set[str] = set()
-    for message in messages:
-        results = {block.tool_use_id for block in message.blocks if isinstance(block, ToolResultContent)}
-        if results and len(results) != len(message.blocks):
-            raise LocalProtocolError("a message with tool results holds nothing else")
-        if results != unanswered:
-            raise LocalProtocolError(
-                f"the tool uses {sorted(unanswered) or 'of nobody'} must be answered in the very next message; "
-                f"it answers {sorted(results) or 'none'}"
-            )
-        unanswered = {block.id for block in message.blocks if isinstance(block, ToolUseContent)}
-    if unanswered:
-        raise LocalProtocolError(f"the tool uses {sorted(unanswered)} are not answered")
+    if fault := conversation_fault(messages):
+        raise LocalProtocolError(fault)

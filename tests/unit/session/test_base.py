@@ -291,6 +291,29 @@ def test_the_end_ends_every_request_with_a_local_error():
     assert session.next_deadline() is None
 
 
+@pytest.mark.parametrize("rest", ['"text', '"tail of \u00e9'], ids=["in the middle", "within a character"])
+def test_an_answer_that_the_end_cut_off_is_lost_and_not_broken(rest):
+    """SD-03: a peer that dies while it writes has broken no rule, and the request may be sent to the next one."""
+    session = opened_client()
+    asked = session.request("tools/list", now=0.0)
+    cut = f'{{"jsonrpc":"2.0","id":{asked.id},"result":{{"x":{rest}'.encode()[:-1]
+    assert session.receive(cut, now=0.0) == []
+    rejected, lost, left = session.receive_eof(now=1.0)
+    assert rejected.reason in {"not JSON", "not UTF-8"}
+    assert lost.asked is asked
+    assert isinstance(lost.error, ConnectionLost)
+    assert left == PeerLeft()
+
+
+def test_a_whole_answer_that_is_wrong_is_broken_also_at_the_end():
+    session = opened_client()
+    asked = session.request("tools/list", now=0.0)
+    session.receive(f'{{"jsonrpc":"2.0","id":{asked.id},"result":7}}'.encode(), now=0.0)
+    _, broken, _ = session.receive_eof(now=1.0)
+    assert broken.asked is asked
+    assert isinstance(broken.error, RemoteProtocolError)
+
+
 def test_nothing_can_be_asked_after_the_end():
     client = opened_client()
     client.receive_eof(now=0.0)

@@ -1,0 +1,160 @@
+"""The end of a connection, from either side, and what comes after it (section SD of the rules).
+
+The servers here live in this process; children that will not leave are in ``tests/processes``.
+"""
+
+import asyncio
+
+import pytest
+
+from fake_server import FORM, SILENCE, FakeServer, asks, legacy, scene, text
+from twopipes import ClientClosed, ConnectionLost, RestartPolicy, connect
+
+AT_ONCE = RestartPolicy(first_delay=0.0)
+TOOLS = {"tools": [{"name": "look", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}]}
+
+
+async def die(asked):
+    await asked.fake.hang_up()
+    return SILENCE
+
+
+def said(life):
+    return [line["method"] for line in life if "method" in line]
+
+
+@pytest.mark.parametrize("make", [FakeServer, legacy])
+@scene
+async def test_a_client_leaves_without_a_word(make):
+    """SD-01: no shutdown message exists; the input is closed, and that is all."""
+    fake = make()
+    async with connect(fake) as client:
+        await client.list_tools()
+    await fake.gone.wait()
+    assert fake.methods[-1] == "tools/list"
+    assert client.closed is not None
+
+
+@pytest.mark.parametrize("make", [FakeServer, legacy])
+@scene
+async def test_calls_under_way_end_when_the_client_is_closed(make):
+    """SD-01, ER-16: at once, by an error of this side."""
+    fake = make({"tools/call": SILENCE})
+    client = await connect(fake)
+    calls = [asyncio.ensure_future(client.call_tool("x")) for _ in range(3)]
+    await fake.until("tools/call", 3)
+    await asyncio.gather(client.close(), client.close())
+    assert {type(error) for error in await asyncio.gather(*calls, return_exceptions=True)} == {ClientClosed}
+
+
+@pytest.mark.parametrize("make", [FakeServer, legacy])
+@scene
+async def test_a_server_may_leave_and_nobody_hangs(make):
+    """SD-03: what waits ends by an error, and what came before the end was heard."""
+    fake = make({"tools/call": [SILENCE, text("last words")]})
+    async with connect(fake, restart=RestartPolicy(when="never")) as client:
+        waits = asyncio.ensure_future(client.call_tool("x"))
+        await fake.until("tools/call")
+        heard = asyncio.ensure_future(client.call_tool("x"))
+        await fake.until("tools/call", 2)
+        await fake.hang_up()
+        assert (await heard).text == "last words"
+        with pytest.raises(ConnectionLost):
+            await waits
+        with pytest.raises(ConnectionLost):
+            await client.call_tool("x")
+    assert len(fake.lives) == 1
+
+
+@scene
+async def test_a_modern_server_that_leaves_once_is_started_again():
+    """SD-04, VN-01: the program is told why, and the fresh process is probed like the first."""
+    fake, told = FakeServer(), []
+    async with connect(fake, restart=AT_ONCE, on_restart=told.append) as client:
+        await client.list_tools()
+        await fake.hang_up()
+        await fake.until("server/discover", 2)
+        assert (await client.call_tool("x")).text == "done"
+        assert client.restarts == len(told) == 1
+    assert [said(life) for life in fake.lives] == [["server/discover", "tools/list"], ["server/discover", "tools/call"]]
+
+
+@scene
+async def test_a_server_that_always_leaves_is_given_up():
+    """SD-04: after so many restarts, and the error says so."""
+    fake = FakeServer({"tools/list": die})
+    async with connect(fake, restart=RestartPolicy(first_delay=0.0, max_restarts=2, resend="none")) as client:
+        for _ in range(3):
+            with pytest.raises(ConnectionLost):
+                await client.list_tools()
+        with pytest.raises(ConnectionLost) as failed:
+            await client.list_tools()
+        assert failed.value.__notes__
+    assert len(fake.lives) == 3
+
+
+@scene
+async def test_a_lost_call_is_sent_again_where_that_does_no_harm():
+    """SD-05, MR-08: what only looks, by the word of the server; with a request of its own on the fresh process."""
+    fake = FakeServer({"tools/list": TOOLS, "tools/call": [die, text("seen")]})
+    async with connect(fake, restart=AT_ONCE) as client:
+        await client.list_tools()
+        assert (await client.call_tool("look", {"at": "it"})).text == "seen"
+    first, second = fake.of("tools/call")
+    assert first["arguments"] == second["arguments"]
+    assert [said(life)[-1] for life in fake.lives] == ["tools/call"] * 2
+
+
+@scene
+async def test_a_lost_call_that_may_have_done_something_is_an_error_and_never_silence():
+    """SD-05, TL-08: nobody knows what became of it, and the caller decides."""
+    fake = FakeServer({"tools/list": TOOLS, "tools/call": die})
+    async with connect(fake, restart=AT_ONCE) as client:
+        await client.list_tools()
+        with pytest.raises(ConnectionLost) as lost:
+            await client.call_tool("write")
+        assert not lost.value.retryable
+        await client.list_tools()
+    assert len(fake.of("tools/call")) == 1
+
+
+@scene
+async def test_questions_survive_the_process_that_asked_them():
+    """SD-05, ST-03: the retry with its state goes to the fresh process."""
+    fake = FakeServer({"tools/list": TOOLS, "tools/call": [asks({"k": ("elicitation/create", FORM)}, "s"), text("done")]})
+
+    async def answer(_question):
+        await fake.hang_up()
+        await fake.until("server/discover", 2)
+        return {"name": "Anna"}
+
+    async with connect(fake, restart=AT_ONCE, on_elicit=answer) as client:
+        assert (await client.call_tool("x")).text == "done"
+    assert fake.lives[1][-1]["params"]["requestState"] == "s"
+
+
+@scene
+async def test_a_session_ends_with_its_process():
+    """SD-06: by default it is not begun again; where it is, a new handshake comes first."""
+    fake = legacy()
+    async with connect(fake) as client:
+        await fake.hang_up()
+        with pytest.raises(ConnectionLost):
+            await client.list_tools()
+    assert len(fake.lives) == 1
+    fake = legacy()
+    async with connect(fake, restart=RestartPolicy(when="always", first_delay=0.0)) as client:
+        await fake.hang_up()
+        await client.list_tools()
+    assert said(fake.lives[1]) == ["server/discover", "initialize", "notifications/initialized", "tools/list"]
+
+
+@scene
+async def test_a_live_modern_connection_is_not_demoted_by_a_restart():
+    """DE-07, SD-04: a fresh process is asked anew, and stays modern."""
+    fake = FakeServer(speaks=["2026-07-28", "2025-11-25"])
+    async with connect(fake, restart=AT_ONCE) as client:
+        await fake.hang_up()
+        await client.list_tools()
+        assert client.era == "modern"
+    assert "initialize" not in fake.methods

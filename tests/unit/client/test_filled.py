@@ -1,0 +1,66 @@
+"""Forms that are filled in wrongly are found before they leave (EL-16)."""
+
+import pytest
+
+from twopipes.client.filled import misfits
+
+FORM = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "minLength": 2, "maxLength": 4},
+        "age": {"type": "integer", "minimum": 0, "maximum": 150},
+        "size": {"type": "number"},
+        "old": {"type": "boolean"},
+        "plain": {"type": "string", "enum": ["a", "b"]},
+        "titled": {"type": "string", "oneOf": [{"const": "a", "title": "A"}]},
+        "several": {"type": "array", "minItems": 1, "maxItems": 2, "items": {"type": "string", "enum": ["a", "b", "c"]}},
+        "shown": {"type": "array", "items": {"anyOf": [{"const": "a", "title": "A"}]}},
+        "odd": {"type": "hologram"},
+        "odder": 5,
+    },
+    "required": ["name"],
+}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"name": "Anna"},
+        {"name": "Anna", "age": 7, "size": 1.5, "old": False, "plain": "a", "titled": "a", "several": ["a", "c"], "shown": []},
+        {"name": "Anna", "size": 2, "age": None, "odd": 5, "odder": 6, "unknown": 7},
+    ],
+)
+def test_what_fits_is_let_through(content):
+    """EL-16, EL-04."""
+    assert misfits(FORM, content) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ({}, "name is missing"),
+        ({"name": None}, "name is missing"),
+        ({"name": 5}, "name is 5, and should be of type string"),
+        ({"name": "A"}, "name has 1 characters, and 2 is the least"),
+        ({"name": "Annabel"}, "name has 7 characters, and 4 is the most"),
+        ({"name": "Anna", "age": True}, "age is True, and should be of type integer"),
+        ({"name": "Anna", "age": 1.5}, "age is 1.5, and should be of type integer"),
+        ({"name": "Anna", "age": -1}, "age is -1, and 0 is the least"),
+        ({"name": "Anna", "size": "1"}, "size is '1', and should be of type number"),
+        ({"name": "Anna", "old": 1}, "old is 1, and should be of type boolean"),
+        ({"name": "Anna", "plain": "c"}, "plain is 'c', which is none of ['a', 'b']"),
+        ({"name": "Anna", "titled": "A"}, "titled is 'A', which is none of ['a']"),
+        ({"name": "Anna", "several": "a"}, "several is 'a', and should be of type array"),
+        ({"name": "Anna", "several": []}, "several has 0 choices, and 1 is the least"),
+        ({"name": "Anna", "several": ["d"]}, "several has 'd', which is none of ['a', 'b', 'c']"),
+        ({"name": "Anna", "shown": ["b"]}, "shown has 'b', which is none of ['a']"),
+    ],
+)
+def test_what_does_not_fit_is_named(content, complaint):
+    """EL-16."""
+    assert misfits(FORM, content) == [complaint]
+
+
+@pytest.mark.parametrize("form", [{}, {"properties": 5, "required": "name"}, {"properties": {"name": {"type": ["string"]}}}])
+def test_a_form_that_says_nothing_takes_anything(form):
+    assert misfits(form, {"name": 5}) == []

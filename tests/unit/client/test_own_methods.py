@@ -1,0 +1,72 @@
+"""Methods and notifications that no revision knows: an extension's, or a server's own (JR-18, AP-01)."""
+
+import asyncio
+
+import pytest
+from msgspec import Raw
+
+from fake_server import SILENCE, FakeServer, asks, scene, text
+from twopipes import InputRequired, McpError, RemoteProtocolError, Timeouts, connect
+from twopipes.mcp.revisions import LATEST_LEGACY, LATEST_MODERN
+
+ERAS = [LATEST_LEGACY, LATEST_MODERN]
+
+
+@pytest.mark.parametrize("revision", ERAS)
+@scene
+async def test_a_method_of_ones_own_gives_plain_python(revision):
+    """JR-18, VN-01: by either way of asking; what it is sent is what was given, and the metadata of the era."""
+    fake = FakeServer({"own/sum": lambda asked: {"sum": sum(asked.params["numbers"])}}, speaks=revision)
+    async with connect(fake, revision=revision) as client:
+        assert (await client.request("own/sum", {"numbers": [1, 2]}))["sum"] == 3
+        assert (await client.request_once("own/sum", {"numbers": [3, 4]}))["sum"] == 7
+        with pytest.raises(McpError, match="there is no own/other here"):
+            await client.request("own/other")
+    assert [params["numbers"] for params in fake.of("own/sum")] == [[1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize("revision", ERAS)
+@scene
+async def test_a_notification_of_the_servers_own_gives_plain_python(revision):
+    """JR-18, JR-10: also one without params."""
+    fake, heard = FakeServer(speaks=revision), []
+    async with connect(fake, revision=revision, on_notification=lambda method, params: heard.append((method, params))) as client:
+        fake.notify("own/news", {"a": [1], "b": None})
+        fake.notify("own/quiet")
+        await client.ping()
+    assert heard == [("own/news", {"a": [1], "b": None}), ("own/quiet", None)]
+
+
+@scene
+async def test_what_is_nested_without_end_harms_nobody_else():
+    """JR-20: an error for whoever asked, a note among the noise, and the next line is read."""
+    deep = b'{"a":' * 20_000 + b"1" + b"}" * 20_000
+    reported, heard = [], []
+
+    def answer(asked):
+        asked.fake.write(b'{"jsonrpc":"2.0","id":%d,"result":%s}\n' % (asked.id, deep))
+        return SILENCE
+
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["exception"]))
+    fake = FakeServer({"own/deep": answer})
+    async with connect(fake, on_notification=lambda method, params: heard.append(method)) as client:
+        with pytest.raises(RemoteProtocolError):
+            await client.request("own/deep", timeouts=Timeouts(request=5))
+        fake.write(b'{"jsonrpc":"2.0","method":"own/news","params":%s}\n' % deep)
+        await client.ping()
+        assert client.stray_count >= 1
+        # A session may let through what only the last step cannot read.
+        client.notified("own/news", Raw(deep))
+        assert "own/news" in client.stray[-1].what
+    assert heard == reported == []
+
+
+@scene
+async def test_a_known_method_may_be_asked_by_hand():
+    """MR-05: typed results, and questions for whoever wants to answer them."""
+    fake = FakeServer({"tools/call": [text("one"), asks(state="s"), text("two")]})
+    async with connect(fake) as client:
+        assert (await client.request("tools/call", {"name": "x"})).text == "one"
+        asked = await client.request_once("tools/call", {"name": "x"})
+        assert isinstance(asked, InputRequired)
+        assert (await asked.answer()).text == "two"
