@@ -4,11 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 FUZZ_SECONDS ?= 300
+SOAK_SECONDS ?= 300
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Compiled once: the tests start hundreds of children, and each would compile everything anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test lint types fuzz interop bench rules format clean
+.PHONY: help demo test lint types fuzz soak interop bench rules format clean
 
 help:
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -52,6 +53,9 @@ rules: $(STAMPS)/dev ## which rules of the specification have a test that carrie
 
 fuzz: $(STAMPS)/fuzz ## coverage-guided fuzzing of the decoder, FUZZ_SECONDS=300
 	$(BIN)/python fuzz/fuzz_decoder.py -max_total_time=$(FUZZ_SECONDS)
+
+soak: $(STAMPS)/package ## 50 servers, 100,000 calls, random kills and cancels; SOAK_SECONDS=300
+	$(BIN)/python tests/soak/soak.py --seconds $(SOAK_SECONDS)
 
 # The other implementations, each in an environment of its own; `make clean` takes them along. One that cannot be installed here
 # (no registry, no node) is reported and skipped by its tests, unless INTEROP_REQUIRED is set; the next run tries again.

@@ -9,6 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from twopipes import jsonrpc
 from twopipes.errors import (
+    PARSE_ERROR,
     ConnectionLost,
     InternalError,
     LocalProtocolError,
@@ -68,6 +69,7 @@ class Session(ABC):
         self._lines = LineDecoder(max_line=limits.max_line, max_excerpt=limits.max_excerpt)
         self._out: list[bytes] = []
         self._events: list[Event] = []
+        self._ending = False  # what is read now is what came before the end, and may have been cut off by it
         self._ended = False
 
     # What comes in
@@ -81,6 +83,7 @@ class Session(ABC):
     def receive_eof(self, *, now: float) -> list[Event]:
         """Takes the end of the stream: a last line without newline, then the loss of all that was open."""
         if not self._ended:
+            self._ending = True
             for line in self._lines.finish():
                 self._read(line, now)
             self._ended = True
@@ -219,6 +222,8 @@ class Session(ABC):
     def _reject(self, rejected: LineRejected, now: float, batch: BatchReply | None = None) -> None:
         self._events.append(rejected)
         if rejected.is_response:
+            if self._ending and rejected.code == PARSE_ERROR:
+                return  # SD-03: cut off by the end, not broken by the peer; whoever waits for it has lost it
             # The answer is broken, but it was the answer: nobody should wait for another one.
             asked = None if rejected.request_id is None else self.outgoing.settle(rejected.request_id)
             if asked is not None:

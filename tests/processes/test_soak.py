@@ -1,0 +1,12 @@
+"""A small one of what ``make soak`` does for five minutes: see ``tests/soak/soak.py``."""
+
+from pathlib import Path
+
+SOAK = Path(__file__).parents[1] / "soak" / "soak.py"
+
+
+def test_every_call_ends_with_its_own_answer_or_a_named_error_and_nothing_is_left(run):
+    """SD-03, SD-04, SD-05, CA-07."""
+    few = ("--servers", "3", "--calls", "300", "--harm", "5", "--seed", "1")
+    done = run(SOAK, *few, "--seconds", "40")
+    assert done.returncode == 0, done.stdout.decode() + done.stderr.decode()
