@@ -62,6 +62,7 @@ STAYS = """
 # What every host below begins with: argv[1] is the server.
 HOST = """
     import os, signal, sys, threading
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell gives a job in the background none
     from twopipes import ClientClosed, Timeouts, TwopipesError
     from twopipes.blocking import connect
 
@@ -240,7 +241,8 @@ def test_ctrl_c_while_connecting_leaves_no_child(write, launch):
     )
     host = write(
         """
-        import sys
+        import signal, sys
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         from twopipes import Timeouts
         from twopipes.blocking import connect
         def on_stderr(line):
