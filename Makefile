@@ -9,10 +9,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Compiled once: the tests start hundreds of children, and each would compile everything anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test lint types fuzz soak interop bench rules format clean
+.PHONY: help demo test lint types fuzz soak interop bench bench-quick bench-check rules format clean
 
 help:
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 # A stamp is older than pyproject.toml exactly when what it installed may have changed.
 $(BIN)/python:
@@ -75,8 +75,28 @@ $(PEERS)/npm/installed: tests/interop/peers/package.json | $(BIN)/python
 interop: $(STAMPS)/dev $(PYTHON_PEERS:%=$(PEERS)/%/installed) $(PEERS)/npm/installed ## against other implementations
 	$(BIN)/python -m pytest -m interop tests/interop
 
-bench: $(STAMPS)/package ## the cost of a line, as ratios of one run
-	$(BIN)/python benchmarks/bench_wire.py
+# What is measured stands in an environment that holds nothing else: what others install there would show in its start-up time.
+BENCH := $(VENV)/bench
+BENCH_PEERS := $(PEERS)/official-2/installed $(PEERS)/fastmcp-4/installed $(PEERS)/npm/installed
+
+$(BENCH)/ours/installed: pyproject.toml $(shell find src -name '*.py') | $(BIN)/python
+	@rm -rf $(@D)
+	@$(BIN)/python -m venv --without-pip $(@D)
+	$(BIN)/python -m pip --python $(@D) install -q .
+	touch $@
+
+$(STAMPS)/bench: pyproject.toml $(STAMPS)/package
+	$(BIN)/python -m pip install -q --group bench
+	touch $@
+
+bench: $(STAMPS)/bench $(BENCH)/ours/installed $(BENCH_PEERS) ## beside other implementations, as ratios of one run; 15 minutes
+	$(BIN)/python benchmarks/bench.py --plots benchmarks/results
+
+bench-quick: $(STAMPS)/package $(BENCH)/ours/installed $(BENCH_PEERS) ## the same in three minutes
+	$(BIN)/python benchmarks/bench.py --quick
+
+bench-check: $(STAMPS)/package $(BENCH)/ours/installed $(BENCH_PEERS) ## a quick run against the committed ratios
+	$(BIN)/python benchmarks/bench.py --quick --check benchmarks/results.json
 
 format: $(STAMPS)/dev
 	$(BIN)/ruff check --fix .

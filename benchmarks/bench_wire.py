@@ -38,14 +38,17 @@ M_MMAP_THRESHOLD = -3
 Work = Callable[[], object]
 
 
-def main() -> int:
+def main(*, as_json: bool = False) -> int:
     """Measures, prints the table, and returns the exit code."""
     treat_all_sizes_alike()
     rows = [*first_lines(), *growth(), *small_messages(), *memory()]
-    width = max(len(name) for name, _, _ in rows)
-    for name, ratio, most in rows:
-        target = "" if most is None else f"   target {most:.1f} at most"
-        print(f"{name:<{width}}  {ratio:7.2f}{target}")
+    if as_json:
+        print(msgspec.json.encode(rows).decode())
+    else:
+        width = max(len(name) for name, _, _ in rows)
+        for name, ratio, most in rows:
+            target = "" if most is None else f"   target {most:.1f} at most"
+            print(f"{name:<{width}}  {ratio:7.2f}{target}")
     missed = [name for name, ratio, most in rows if most is not None and ratio > most]
     for name in missed:
         print(f"missed: {name}", file=sys.stderr)
@@ -212,7 +215,9 @@ def peak(work: Work) -> int:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
+    if sys.argv[1:] == ["--json"]:
+        sys.exit(main(as_json=True))
+    elif len(sys.argv) > 1:
         read_one(int(sys.argv[1]))
     else:
         sys.exit(main())

@@ -1,0 +1,41 @@
+"""Whether we have become slower than the committed ratios say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+# A loss above this is one that we caused; below it, it may be the machine.
+TOLERATED = 0.30
+
+
+class Comparison(NamedTuple):
+    """What became worse, and what could not be compared."""
+
+    losses: list[str]
+    left_out: list[str]
+
+
+def compare(committed: Mapping[str, Mapping[str, Any]], fresh: Mapping[str, Mapping[str, Any]]) -> Comparison:
+    """Compares the ratios of a run with those that are committed.
+
+    A ratio that could be had then and cannot be had now because a contender failed is a loss as well: otherwise the worst
+    regression of all would pass.
+    """
+    losses, left_out = [], []
+    for key, before in committed.items():
+        if before["median"] is None:
+            continue
+        now = fresh.get(key)
+        if now is None or now["verdict"] == "left out":
+            left_out.append(key)
+        elif now["median"] is None:
+            losses.append(f"{key}: {before['median']:.3g} before, now there is none: {now['why']}")
+        elif _loss(before, now) > TOLERATED:
+            losses.append(f"{key}: {before['median']:.3g} before, now {now['median']:.3g} ({_loss(before, now):.0%} worse)")
+    return Comparison(losses, left_out)
+
+
+def _loss(before: Mapping[str, Any], now: Mapping[str, Any]) -> float:
+    change: float = now["median"] / before["median"]
+    return change - 1 if before["better"] == "lower" else 1 - change

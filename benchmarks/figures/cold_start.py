@@ -1,0 +1,55 @@
+"""From the launch of ``python server.py`` with one tool to its first answer and its first result; and what an import costs."""
+
+import os
+import subprocess
+import time
+from dataclasses import replace
+
+from contenders import SERVERS
+from driver import clean_environment
+from measuring import ECHO, Bench, Failed, Metric, checked
+
+FIRST_ANSWER = Metric("cold start/first answer", "s", "lower")
+FIRST_ANSWER_CPU = Metric("cold start/first answer, CPU", "s", "lower")
+# A server that puts off its imports until somebody calls a tool would look good above, and not here.
+FIRST_RESULT = Metric("cold start/first result of a tool", "s", "lower")
+FIRST_RESULT_CPU = Metric("cold start/first result of a tool, CPU", "s", "lower")
+IMPORT = Metric("import/wall", "s", "lower")
+IMPORT_CPU = Metric("import/CPU", "s", "lower")
+
+
+def run(bench: Bench) -> None:
+    """Starts everybody in turn; the first round compiles and fills caches, and is not counted."""
+    put = bench.sheet.put
+    for turn, contender in bench.turns("cold start", SERVERS, bench.scale.cold_starts + 1, both_eras=True):
+        with bench.attempt("cold start", contender, turn), contender.start(bench.noise, one_tool=True) as served:
+            seconds, cpu = served.open(), served.cpu
+            checked(served, ECHO, 1, in_flight=0)
+            second_seconds, second_cpu = time.perf_counter() - served.started, served.cpu
+            if turn:
+                put(FIRST_ANSWER, contender.name, turn, seconds)
+                put(FIRST_ANSWER_CPU, contender.name, turn, cpu)
+                put(FIRST_RESULT, contender.name, turn, second_seconds)
+                put(FIRST_RESULT_CPU, contender.name, turn, second_cpu)
+    importers = [each for each in SERVERS if each.imports is not None and each.era == "legacy"]
+    # The bare import loads next to nothing, because names are looked up when they are used: it is no match for the others.
+    importers.append(replace(SERVERS[0], name="import twopipes alone", imports="import twopipes"))
+    for turn, contender in bench.turns("import", importers, bench.scale.cold_starts + 1, both_eras=True):
+        with bench.attempt("import", contender, turn):
+            seconds, cpu = import_cost([contender.python, "-c", contender.imports or "pass"])
+            if turn:
+                put(IMPORT, contender.name, turn, seconds)
+                put(IMPORT_CPU, contender.name, turn, cpu)
+
+
+def import_cost(command: list[str]) -> tuple[float, float]:
+    """Seconds by the wall and of CPU of a whole process."""
+    started = time.perf_counter()
+    process = subprocess.Popen(command, env=clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    # Not Popen.wait: only this tells what the process has used.
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - started
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise Failed(f"{' '.join(command)} ended with {process.returncode}")
+    return seconds, usage.ru_utime + usage.ru_stime

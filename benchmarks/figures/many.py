@@ -1,0 +1,23 @@
+"""One client process and many servers: until all are ready, what the client holds then, and what it gets done over all."""
+
+from contenders import CLIENTS
+from measuring import Bench, Metric
+
+from figures.client import run_client
+
+
+def run(bench: Bench) -> None:
+    """The handshake era: there, every client waits for an answer before it calls a server ready."""
+    count = bench.scale.servers
+    ready = Metric("many/ready", "s", "lower")
+    held = Metric("many/memory of the client", "B", "lower")
+    rate = Metric("many/calls per second", "1/s", "higher")
+    contenders = [each for each in CLIENTS if each.era == "legacy"]
+    for turn, contender in bench.turns("many", contenders, bench.scale.repeat_long):
+        with bench.attempt("many", contender, turn):
+            calls = int((2_000 if contender.slow else 12_000) * bench.scale.seconds)
+            report = run_client(contender, calls=calls, in_flight=1, servers=count)
+            bench.sheet.put(ready, contender.name, turn, report["ready"])
+            bench.sheet.put(held, contender.name, turn, report["resident"])
+            bench.sheet.put(rate, contender.name, turn, report["calls"] / report["seconds"])
+    bench.sheet.notes.append(f"Many: {count} servers, written by hand; each start costs the machine as much as the client.")

@@ -1,0 +1,27 @@
+"""Memory that a server holds: at rest, and after many calls. The peak of a long message is taken where those are sent."""
+
+from contenders import SERVERS
+from measuring import ECHO, Bench, Metric, checked
+
+IDLE = Metric("memory/idle", "B", "lower")
+AFTER = Metric("memory/after many calls", "B", "lower")
+BATCH = 2_000
+
+
+def run(bench: Bench) -> None:
+    """One process in each round: opened, called once, looked at, called very often, looked at again."""
+    scale = bench.scale
+    for turn, contender in bench.turns("memory", SERVERS, scale.repeat_long):
+        with bench.attempt("memory", contender, turn), contender.start(bench.noise) as served:
+            served.open()
+            checked(served, ECHO, 1, in_flight=0)
+            bench.sheet.put(IDLE, contender.name, turn, served.memory()[0])
+            if contender.era == "modern" or (contender.slow and turn):
+                continue
+            calls = scale.calls_for_memory_slow if contender.slow else scale.calls_for_memory
+            for _ in range(0, calls, BATCH):
+                checked(served, ECHO, min(BATCH, calls), in_flight=64)
+            bench.sheet.put(AFTER, contender.name, turn, served.memory()[0])
+    bench.sheet.notes.append(
+        f"Many calls, for memory: {scale.calls_for_memory:,}; for the official SDK and FastMCP {scale.calls_for_memory_slow:,}."
+    )

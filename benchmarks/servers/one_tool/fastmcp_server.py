@@ -1,0 +1,14 @@
+"""One tool, on FastMCP."""
+
+from fastmcp import FastMCP
+
+server = FastMCP("fastmcp", version="1.0")
+
+
+@server.tool
+async def echo(text: str) -> str:
+    """Give a text back."""
+    return text
+
+
+server.run(show_banner=False)

@@ -1,0 +1,14 @@
+"""One tool, on the official Python SDK 2.x."""
+
+from mcp.server import MCPServer
+
+server = MCPServer("official", version="1.0")
+
+
+@server.tool()
+async def echo(text: str) -> str:
+    """Give a text back."""
+    return text
+
+
+server.run()
