@@ -8,7 +8,6 @@ read from it, and nothing is turned into bytes that can wait.
 from __future__ import annotations
 
 import asyncio
-import functools
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Mapping
@@ -184,11 +183,7 @@ class Connection:
             self._idle.set()
 
     def _start(self, context: Context, handler: Next) -> None:
-        call = context.call
-        task = asyncio.get_running_loop().create_task(self._work(context, handler), name=f"{call.method} {call.id!r}")
-        self._contexts[call] = (context, task)
-        # A task that is cancelled before its first step never comes to its `finally`.
-        task.add_done_callback(functools.partial(self._retire, context))
+        self._contexts[context.call] = (context, self._loop.create_task(self._work(context, handler)))
 
     def _start_own(self, call: Call) -> None:
         """Starts what the session can do by itself: at once, and in the order in which it came, however busy the handlers are."""
@@ -224,6 +219,7 @@ class Connection:
 
     async def _work(self, context: Context, handler: Next) -> None:
         call = context.call
+        context.is_begun = True
         try:
             result = await handler(context)
             context.tell_all()
@@ -241,7 +237,7 @@ class Connection:
         finally:
             self._retire(context)
 
-    def _retire(self, context: Context, _task: asyncio.Task[None] | None = None) -> None:
+    def _retire(self, context: Context) -> None:
         """A handler is done: its place is free. Telling so twice changes nothing."""
         if self._contexts.get(context.call, (None,))[0] is context:
             context.close()
@@ -266,6 +262,8 @@ class Connection:
             context.cancelled.set()
             task.cancel()
             context.close()
+            if not context.is_begun:
+                self._retire(context)  # a task that is cancelled before its first turn never comes to its `finally`
 
     # What handlers say, through their context
 

@@ -81,21 +81,32 @@ class Elicited(Struct, Generic[T], frozen=True):
 class CancelToken:
     """Tells a handler that its answer is no longer wanted. A function that blocks can poll it, from any thread."""
 
-    __slots__ = ("_event",)
+    __slots__ = ("_event", "_is_set")
 
     def __init__(self) -> None:
-        self._event = threading.Event()
+        self._is_set = False
+        # Made when somebody waits: an event is four objects, and most calls are neither cancelled nor asked whether they are.
+        self._event: threading.Event | None = None
 
     def __bool__(self) -> bool:
-        return self._event.is_set()
+        return self._is_set
 
     def set(self) -> None:
         """Says so."""
-        self._event.set()
+        self._is_set = True
+        if self._event is not None:
+            self._event.set()
 
     def wait(self, seconds: float | None = None) -> bool:
         """Waits until it is said, or for so many seconds; returns whether it was. For threads; do not call it in a coroutine."""
-        return self._event.wait(seconds)
+        with _making_an_event:
+            if self._event is None:
+                self._event = threading.Event()
+        # Asked after the event is there: whoever sets the flag from here on sees it.
+        return self._is_set or self._event.wait(seconds)
+
+
+_making_an_event = threading.Lock()
 
 
 class Pace:
@@ -145,10 +156,13 @@ class Context:
         cancelled: True once the answer is no longer wanted.
         lifespan: What the server's lifespan gave.
         waits: How many answers of the client its handler waits for now.
+        is_begun: Whether its handler has had its first turn.
         is_beside: Whether it takes no place among the handlers that work, because the protocol itself has the answer.
     """
 
     is_beside: bool = False
+    is_begun: bool = False
+    _pace: Pace | None = None
 
     def __init__(self, call: Call, connection: Connection, lifespan: Any) -> None:
         self.call = call
@@ -156,7 +170,6 @@ class Context:
         self.lifespan = lifespan
         self._connection = connection
         self._loop = asyncio.get_running_loop()
-        self.pace = Pace()
         self.postponed: tuple[float, float | None, str | None] | None = None
         self._keys: dict[str, int] = {}
         self._asked: dict[str, int] = {}
@@ -165,12 +178,19 @@ class Context:
         self._asking = False
         self._scheduled = False
         self._closed = False
-        self._held: deque[tuple[Callable[..., bool], tuple[Any, ...]]] = deque(maxlen=_MOST_HELD)
+        self._held: deque[tuple[Callable[..., bool], tuple[Any, ...]]] | None = None
         self._telling = False
         self.waits = 0
 
     def __repr__(self) -> str:
         return f"<Context of {self.call!r}>"
+
+    @property
+    def pace(self) -> Pace:
+        """How often its progress may be told."""
+        if self._pace is None:
+            self._pace = Pace()
+        return self._pace
 
     @property
     def client(self) -> ClientView:
@@ -203,6 +223,8 @@ class Context:
             sent = tell(self, *arguments)
             return _Done(self._connection.breathe if sent else None)
         # A thread can be faster than the loop, and is not made to wait for the peer.
+        if self._held is None:
+            self._held = deque(maxlen=_MOST_HELD)
         self._held.append((tell, arguments))
         if not self._telling:
             self._telling = True
