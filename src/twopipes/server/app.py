@@ -10,8 +10,7 @@ import time
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
-from typing import Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from twopipes.channels.base import Channel
 from twopipes.errors import LocalProtocolError
@@ -20,7 +19,6 @@ from twopipes.mcp.types import CacheScope, Icon, Implementation, LoggingLevel, R
 from twopipes.server.completion import CompletionEntry
 from twopipes.server.connection import Connection, Next
 from twopipes.server.context import Context
-from twopipes.server.directory import Directory
 from twopipes.server.ending import GRACE, Ending, LastResort, finished_in_time
 from twopipes.server.methods import Methods
 from twopipes.server.prompts import PromptEntry, make_prompt
@@ -36,6 +34,11 @@ from twopipes.session.server_side import ServerSession
 from twopipes.session.state_token import StateSealer
 from twopipes.session.subscriptions import Change, ListKind
 from twopipes.settings import Limits, QuestionPolicy, ServerSettings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from twopipes.server.directory import Directory
 
 __all__ = ["Server"]
 
@@ -190,6 +193,8 @@ class Server:
 
     def directory(self, uri: str, path: str | Path, *, name: str | None = None, description: str | None = None) -> None:
         """Serves the files below a folder, and nothing outside of it."""
+        from twopipes.server.directory import Directory  # noqa: PLC0415 - few servers have one, and it brings paths and URLs along
+
         directory = Directory(uri, path, name=name, description=description)
         self.directories.add(directory.uri, directory)
 

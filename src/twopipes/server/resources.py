@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twopipes.errors import InvalidParams, LocalProtocolError, NotFound
 from twopipes.mcp.content import Annotations
 from twopipes.mcp.schema import Signature, describe
 from twopipes.mcp.types import CacheScope, Icon, ReadResourceResult, Resource, ResourceTemplate
-from twopipes.mcp.uritemplate import UriTemplate
 from twopipes.server.calling import RunBlocking, call_with_texts
 from twopipes.server.context import Context
 from twopipes.server.registry import place_of
 from twopipes.server.returned import contents_of
+
+if TYPE_CHECKING:
+    from twopipes.mcp.uritemplate import UriTemplate
 
 __all__ = ["ResourceEntry", "TemplateEntry", "make_resource"]
 
@@ -103,6 +105,8 @@ def make_resource(
     Raises:
         LocalProtocolError: The variables of the URI and the parameters of the function do not fit together.
     """
+    from twopipes.mcp.uritemplate import UriTemplate  # noqa: PLC0415 - a server that has tools alone starts without it
+
     signature = describe(function, injected=(Context,))
     matcher = UriTemplate(uri)
     parameters = set(signature.input_schema.get("properties", {}))

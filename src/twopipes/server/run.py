@@ -12,7 +12,6 @@ import select
 import sys
 from collections.abc import Callable, Generator
 from contextlib import AsyncExitStack, contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from twopipes.channels.base import Channel
@@ -189,7 +188,7 @@ async def serve_sockets(
         listeners = []
         # Last in, first out: nobody is served any more when the lifespan ends.
         if unix is not None:
-            listeners.append(await stack.enter_async_context(await listen_unix(Path(unix), serve, on_error=_report)))
+            listeners.append(await stack.enter_async_context(await listen_unix(unix, serve, on_error=_report)))
         if tcp is not None:
             listeners.append(await stack.enter_async_context(await listen_tcp(tcp[1], serve, host=tcp[0], on_error=_report)))
         if last_resort is not None:

@@ -11,11 +11,12 @@ import os
 import stat
 import sys
 from contextlib import suppress
-from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from twopipes.process.state_folder import state_folder
 from twopipes.session.state_token import StateSealer
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["UserSealer", "default_sealer", "key_path"]
 
@@ -77,6 +78,8 @@ def key_path() -> Path:
     Raises:
         RuntimeError: Nobody knows where this user is at home.
     """
+    from twopipes.process.state_folder import state_folder  # noqa: PLC0415 - paths take their time, and most servers never ask
+
     return state_folder() / "state.key"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -16,9 +15,10 @@ Spans = Callable[[Context], AbstractContextManager[Any]]
 
 def find_spans() -> Spans | None:
     """What opens a span around a request, child of the one that the client names in ``_meta``; ``None`` without OpenTelemetry."""
-    if importlib.util.find_spec("opentelemetry") is None:
+    try:
+        from opentelemetry import propagate, trace  # noqa: PLC0415 - only where it is installed
+    except ImportError:
         return None
-    from opentelemetry import propagate, trace  # noqa: PLC0415 - only where it is installed
 
     tracer = trace.get_tracer("twopipes")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from twopipes.channels.base import Channel
@@ -93,7 +92,7 @@ def traced(channel: Channel, wanted: str | None, to_stderr: Callable[[str], None
         return TracedChannel(channel, to_stderr)
     try:
         # In whole lines at the end of the file, so that processes and connections may share it. Closed with the process.
-        file = Path(asked).open("a", encoding="utf-8", buffering=1)  # noqa: SIM115 - as long as the channel
+        file = open(asked, "a", encoding="utf-8", buffering=1)  # noqa: PTH123, SIM115 - pathlib costs every start; held by the channel
     except OSError as error:
         reason = f"the trace cannot be written to {asked}: {error.strerror or error}"
         if wanted:

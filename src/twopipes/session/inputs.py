@@ -11,7 +11,6 @@ call starts from the top, and the sealed state brings along every answer that wa
 
 from __future__ import annotations
 
-import secrets
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -226,7 +225,7 @@ class RequestQuestions(Questions):
 def _question_line(asked: Asked, question: InputRequest, dialect: Dialect) -> bytes:
     params: Params | None = question.params
     if isinstance(question, ElicitRequest) and _lacks_an_id(question, dialect):
-        params = structs.replace(question.params, elicitation_id=secrets.token_urlsafe(16))  # EL-10
+        params = structs.replace(question.params, elicitation_id=_token())  # EL-10
     return jsonrpc.encode(Request(asked.id, asked.method, UNSET if params is None else dialect.fit(params)))
 
 
@@ -300,7 +299,7 @@ class RoundQuestions(Questions):
         if call.method not in MAY_ASK_BACK:  # MR-01
             raise LocalProtocolError(f"{call.method} may not ask the client; only {', '.join(MAY_ASK_BACK)} may")
         # A name that no other process and no other connection gives: a state from there must not wake a handler here.
-        call.dialogue = call.dialogue or secrets.token_hex(8)
+        call.dialogue = call.dialogue or _token()
         missing = {key: question for key, question in questions.items() if key not in known}
         memory = _Memory(
             call.dialogue,
@@ -377,3 +376,10 @@ class RoundQuestions(Questions):
             return binding_of(call.method, call.params, principal=self._principal)
         except (RecursionError, LocalProtocolError):  # read at first sight, but too deep to be taken apart
             raise InvalidParams(f"the params of {call.method} are nested too deeply") from None
+
+
+def _token() -> str:
+    """A name that nobody guesses."""
+    from secrets import token_urlsafe  # noqa: PLC0415 - it brings OpenSSL along, and most servers never ask
+
+    return token_urlsafe(16)

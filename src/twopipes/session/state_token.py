@@ -7,10 +7,7 @@ encrypted: it holds the client's own answers, which the client knows.
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
-import secrets
+from base64 import b64decode, urlsafe_b64encode
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -35,10 +32,12 @@ def binding_of(method: str, params: Any, *, principal: str = "") -> bytes:
     Raises:
         LocalProtocolError: The params cannot be written as JSON.
     """
+    from hashlib import sha256  # noqa: PLC0415 - OpenSSL takes its time at the start, and most servers never ask
+
     members = msgspec.json.decode(encode_line(params))
     for changing in ("_meta", "inputResponses", "requestState"):
         members.pop(changing, None)
-    return hashlib.sha256(_encode_sorted([principal, method, members])).digest()
+    return sha256(_encode_sorted([principal, method, members])).digest()
 
 
 class StateSealer:
@@ -51,10 +50,12 @@ class StateSealer:
 
     def __init__(self, key: bytes | None = None) -> None:
         if key is None:
-            key = secrets.token_bytes(32)
+            from secrets import token_bytes  # noqa: PLC0415 - see binding_of
+
+            key = token_bytes(32)
         if len(key) < _SHORTEST_KEY:
             raise LocalProtocolError(f"a state key needs at least {_SHORTEST_KEY} bytes; this one has {len(key)}")
-        self._key = hmac.digest(key, _VERSION, "sha256")
+        self._key = _digest(key, _VERSION)
 
     def __repr__(self) -> str:
         return "<StateSealer>"  # never the key
@@ -76,7 +77,9 @@ class StateSealer:
             body, deadline, mac = map(_from_text, state.split("."))
         except ValueError:  # not three parts, or not base64
             raise InvalidParams("requestState is not one of this server's") from None
-        if not hmac.compare_digest(mac, self._mac(body, deadline, binding)):
+        from hmac import compare_digest  # noqa: PLC0415 - see binding_of
+
+        if not compare_digest(mac, self._mac(body, deadline, binding)):
             raise InvalidParams("requestState does not belong to this request, or was changed")
         if int(deadline) <= now:
             raise InvalidParams("requestState has expired; start the request again without it")
@@ -88,16 +91,22 @@ class StateSealer:
     def _mac(self, body: bytes, deadline: bytes, binding: bytes) -> bytes:
         # Lengths first: no two different triples may look the same once they are joined.
         lengths = b"%d %d %d " % (len(body), len(deadline), len(binding))
-        return hmac.digest(self._key, lengths + body + deadline + binding, "sha256")
+        return _digest(self._key, lengths + body + deadline + binding)
+
+
+def _digest(key: bytes, message: bytes) -> bytes:
+    from hmac import digest  # noqa: PLC0415 - see binding_of
+
+    return digest(key, message, "sha256")
 
 
 def _to_text(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
+    return urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
 
 
 def _from_text(text: str) -> bytes:
     """The inverse of :func:`_to_text`, which takes nothing else: a state has one spelling only."""
-    data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    data = b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     if _to_text(data) != text:
         raise ValueError(text)
     return data

@@ -63,9 +63,8 @@ def test_junk_in_the_trace_context_costs_the_parent_and_not_the_request():
 
 def test_nothing_of_it_is_imported_where_it_is_not_installed():
     program = (
-        "import importlib.util as u, sys; find = u.find_spec\n"
-        "u.find_spec = lambda name, *a: None if name == 'opentelemetry' else find(name, *a)\n"
-        "from twopipes import Server; Server('x'); print('opentelemetry' in sys.modules)"
+        "import sys; sys.modules['opentelemetry'] = None\n"  # as if it were not there
+        "from twopipes import Server; Server('x'); print([name for name in sys.modules if name.startswith('opentelemetry.')])"
     )
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
-    assert shown.stdout == "False\n"
+    assert shown.stdout == "[]\n"
