@@ -54,6 +54,7 @@ class Binder:
         self._struct = struct_of(members, forbid_unknown_fields=True)
         self._decoder = Decoder(self._struct, dec_hook=read_custom)
         self._names = [field.name for field in fields]
+        self._are_all_required = all(field.is_required for field in fields)
         self._fills = {field.name: field.fill for field in fields if field.fill is not None}
 
     def read(self, raw: bytes | Raw | None) -> dict[str, Any]:
@@ -70,6 +71,8 @@ class Binder:
             except (DecodeError, RecursionError):
                 pass  # once more, slowly, to say what is wrong
             else:
+                if self._are_all_required:
+                    return dict(zip(self._names, found, strict=True))
                 return self._filled({name: value for name, value in zip(self._names, found, strict=True) if value is not UNSET})
         try:
             plain = decode(raw)

@@ -51,11 +51,16 @@ def _unknown(block: t.UnknownContent, _revision: str) -> t.TextContent:
 # Tools (TL-11, JS-08)
 
 
+_OBJECT = ord("{")
+
+
 def _is_object(value: Any) -> bool:
     if isinstance(value, dict):
         return True
     if isinstance(value, Raw):
-        return bytes(value).lstrip()[:1] == b"{"
+        view = memoryview(value)
+        # Ours begin with it. One of the author's may begin with blanks; only then is it copied.
+        return view[0] == _OBJECT or bytes(view).lstrip()[:1] == b"{"
     return isinstance(to_builtins(value), dict)
 
 

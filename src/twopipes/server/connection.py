@@ -247,7 +247,10 @@ class Connection:
                 over = self._listens.pop(context.call, None)
                 if over is not None:
                     over.cancel()  # somebody has answered without waiting for it
-            self._start_waiting()
+            if self._queue:
+                self._start_waiting()
+            else:
+                self._rest_if_idle()
             self._flush_soon()
 
     def report(self, call: Call, error: BaseException) -> None:

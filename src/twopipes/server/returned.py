@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -100,15 +100,19 @@ def blocks_of(value: Any) -> list[ContentBlock]:
             return [TextContent(as_json(value))]
 
 
+# A tuple, made once: a union of types would be made anew at every call.
+_CONTENT_BUT_TEXT: Final = (bytes, bytearray, Image, Audio, Block, UnknownContent, ResourceContents)
+
+
 def _is_content(value: Any) -> bool:
-    return isinstance(value, str | bytes | bytearray | Image | Audio | Block | UnknownContent | ResourceContents)
+    return isinstance(value, (str, *_CONTENT_BUT_TEXT))
 
 
 def is_content(value: Any) -> bool:
     """Whether a value is content, as against data: blocks, pictures, bytes, or a list in which there is one."""
-    if isinstance(value, list | tuple):
-        return any(_is_content(item) and not isinstance(item, str) for item in value)
-    return _is_content(value) and not isinstance(value, str)
+    if isinstance(value, (list, tuple)):
+        return any(isinstance(item, _CONTENT_BUT_TEXT) for item in value)
+    return isinstance(value, _CONTENT_BUT_TEXT)
 
 
 def as_json(value: Any) -> str:

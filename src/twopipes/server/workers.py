@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
@@ -16,7 +17,31 @@ from typing import Any
 
 __all__ = ["Workers"]
 
-Job = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]", contextvars.Context, Callable[[], Any]]
+Job = tuple["_Outbox", "asyncio.Future[Any]", contextvars.Context, Callable[[], Any]]
+
+
+class _Outbox:
+    """What the threads have done for one event loop. To wake a loop costs a system call, so what is done meanwhile goes along."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._done: deque[tuple[Callable[[asyncio.Future[Any], Any], None], asyncio.Future[Any], Any]] = deque()
+        self._is_told = False
+
+    def put(self, outcome: Callable[[asyncio.Future[Any], Any], None], future: asyncio.Future[Any], value: Any) -> None:
+        """Hands an outcome over, from any thread."""
+        self._done.append((outcome, future, value))
+        if not self._is_told:
+            self._is_told = True
+            with suppress(RuntimeError):  # the loop is closed; nobody waits any more
+                self.loop.call_soon_threadsafe(self._deliver)
+
+    def _deliver(self) -> None:
+        # The flag goes first: whatever is put in after this moment is told of again, or taken along below.
+        self._is_told = False
+        while self._done:
+            outcome, future, value = self._done.popleft()
+            outcome(future, value)
 
 
 class Workers:
@@ -32,6 +57,7 @@ class Workers:
         self._lock = threading.Lock()
         self._threads = 0
         self._free = 0
+        self._outbox: _Outbox | None = None
 
     @property
     def threads(self) -> int:
@@ -51,7 +77,10 @@ class Workers:
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
-        self._jobs.put((loop, future, contextvars.copy_context(), function))
+        outbox = self._outbox
+        if outbox is None or outbox.loop is not loop:
+            outbox = self._outbox = _Outbox(loop)
+        self._jobs.put((outbox, future, contextvars.copy_context(), function))
         with self._lock:
             # Free threads less waiting jobs: below zero only when there are as many threads as there may be.
             start = self._free <= 0 and self._threads < self._limit
@@ -70,7 +99,7 @@ class Workers:
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
-            loop, future, context, function = job
+            outbox, future, context, function = job
             outcome: Callable[[asyncio.Future[Any], Any], None] | None = None
             value = None
             if not future.cancelled():
@@ -83,9 +112,8 @@ class Workers:
             with self._lock:
                 self._free += 1
             if outcome is not None:
-                with suppress(RuntimeError):  # the loop is closed; nobody waits any more
-                    loop.call_soon_threadsafe(outcome, future, value)
-            job = loop = future = context = function = outcome = value = None  # type: ignore[assignment]
+                outbox.put(outcome, future, value)
+            job = outbox = future = context = function = outcome = value = None  # type: ignore[assignment]
         with self._lock:
             self._threads -= 1
             self._free -= 1  # it was free, or has left its job to one that was

@@ -30,6 +30,8 @@ def eras_of(revisions: Sequence[str]) -> Eras:
 class Phase(enum.Enum):
     """How far the legacy handshake of a connection has come. Modern requests neither read nor change it."""
 
+    __hash__ = object.__hash__  # that of enum is written in Python, and each request asks for it
+
     FRESH = "no initialize yet"
     OPENING = "initialize answered"
     OPEN = "notifications/initialized received"
@@ -37,6 +39,8 @@ class Phase(enum.Enum):
 
 class Kind(enum.Enum):
     """What a request says about its era."""
+
+    __hash__ = object.__hash__  # as above
 
     MODERN = "carries modern _meta"
     INITIALIZE = "initialize"

@@ -281,7 +281,7 @@ def progress_token(meta: Mapping[str, Any]) -> RequestId | None:
     """The token that a request wants its progress reported to, or ``None``. Zero and strings are tokens (PR-01)."""
     token = meta.get(META_PROGRESS_TOKEN)
     # MT-06: a malformed token costs the progress, not the request. True is an int to Python, and no token.
-    return token if isinstance(token, str | int) and not isinstance(token, bool) else None
+    return token if isinstance(token, (str, int)) and not isinstance(token, bool) else None
 
 
 class Incoming:
