@@ -73,7 +73,7 @@ $(PEERS)/npm/installed: tests/interop/peers/package.json | $(BIN)/python
 	npm install --prefix $(@D) --silent --no-audit --no-fund --no-package-lock --ignore-scripts && touch $@ || $(NOT_INSTALLED)
 
 interop: $(STAMPS)/dev $(PYTHON_PEERS:%=$(PEERS)/%/installed) $(PEERS)/npm/installed ## against other implementations
-	$(BIN)/python -m pytest -m interop tests/interop
+	$(BIN)/python -m pytest -n auto --dist loadfile -m interop tests/interop
 
 # What is measured stands in an environment that holds nothing else: what others install there would show in its start-up time.
 BENCH := $(VENV)/bench
