@@ -26,7 +26,6 @@ from __future__ import annotations
 import io
 import os
 import select
-import socket
 import stat
 import sys
 import threading
@@ -279,6 +278,8 @@ def _open_way(fd: int) -> _Way:
         return _Way(-1, len, lambda: None, may_block=False)
     if sys.platform != "win32":
         if stat.S_ISSOCK(mode):
+            import socket  # noqa: PLC0415 - stderr is seldom one, and this costs every start
+
             sock = socket.socket(fileno=duplicate(fd))
             if sock.gettimeout() is not None:
                 sock.settimeout(None)  # A program that called socket.setdefaulttimeout() meant its own sockets.

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import os
 import sys
 import time
-import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
@@ -16,18 +14,10 @@ from twopipes.channels.base import Channel
 from twopipes.errors import LocalProtocolError
 from twopipes.mcp.revisions import LEGACY, MODERN
 from twopipes.mcp.types import CacheScope, Icon, Implementation, LoggingLevel, Result, ServerCapabilities
-from twopipes.server.completion import CompletionEntry
-from twopipes.server.connection import Connection, Next
-from twopipes.server.context import Context
-from twopipes.server.ending import GRACE, Ending, LastResort, finished_in_time
-from twopipes.server.methods import Methods
-from twopipes.server.prompts import PromptEntry, make_prompt
+from twopipes.server.context import Context, Next
 from twopipes.server.registry import Registry
-from twopipes.server.resources import ResourceEntry, TemplateEntry, make_resource
 from twopipes.server.state_key import default_sealer
-from twopipes.server.telemetry import find_spans
 from twopipes.server.tools import ToolEntry, make_tool
-from twopipes.server.workers import Workers
 from twopipes.session.ledger import Call
 from twopipes.session.profiles import ServerProfile
 from twopipes.session.server_side import ServerSession
@@ -38,7 +28,16 @@ from twopipes.settings import Limits, QuestionPolicy, ServerSettings
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from twopipes.server.completion import CompletionEntry
+    from twopipes.server.connection import Connection
     from twopipes.server.directory import Directory
+    from twopipes.server.ending import Ending, LastResort
+    from twopipes.server.first_words import FirstWords
+    from twopipes.server.methods import Methods
+    from twopipes.server.prompts import PromptEntry
+    from twopipes.server.resources import ResourceEntry, TemplateEntry
+    from twopipes.server.telemetry import Spans
+    from twopipes.server.workers import Workers
 
 __all__ = ["Server"]
 
@@ -122,10 +121,8 @@ class Server:
         self._extensions = dict(extensions) if extensions else None
         self._limits = limits or Limits()
         self._questions = questions or QuestionPolicy()
-        self._workers = Workers(self.settings.max_threads)
-        self._spans = find_spans()
+        self._page_size = page_size
         self._connections: set[Connection] = set()
-        self._methods = Methods(self, self._workers, page_size=page_size, ttls=self._ttls, report=self._report)
         self.tools: Registry[ToolEntry] = Registry("tool", lambda: self._changed("tools"))
         self.resources: Registry[ResourceEntry] = Registry("resource", lambda: self._changed("resources"))
         self.templates: Registry[TemplateEntry] = Registry("resource template", lambda: self._changed("resources"))
@@ -176,6 +173,8 @@ class Server:
 
     def add_resource(self, uri: str, function: Callable[..., Any], **options: Any) -> None:
         """Registers a resource at any time."""
+        from twopipes.server.resources import TemplateEntry, make_resource  # noqa: PLC0415 - see _methods
+
         entry = make_resource(uri, function, **options)
         if isinstance(entry, TemplateEntry):
             self.templates.add(uri, entry)
@@ -213,6 +212,8 @@ class Server:
 
     def add_prompt(self, function: Callable[..., Any], **options: Any) -> None:
         """Registers a prompt at any time."""
+        from twopipes.server.prompts import make_prompt  # noqa: PLC0415 - see _methods
+
         entry = make_prompt(function, **options)
         self.prompts.add(entry.prompt.name, entry)
 
@@ -229,6 +230,8 @@ class Server:
         """
 
         def register(function: F) -> F:
+            from twopipes.server.completion import CompletionEntry  # noqa: PLC0415 - see _methods
+
             self.completions.add(f"{ref} {argument}", CompletionEntry(function))
             return function
 
@@ -284,7 +287,27 @@ class Server:
     @property
     def threads_at_work(self) -> int:
         """How many functions run in threads now, or wait for one. After the end: those that could not be stopped."""
-        return self._workers.busy
+        return self._workers.busy if "_workers" in self.__dict__ else 0
+
+    # What only a request needs, made when the first one comes: the opening of a host is answered before (see first_words.py).
+
+    @functools.cached_property
+    def _workers(self) -> Workers:
+        from twopipes.server.workers import Workers  # noqa: PLC0415 - see above
+
+        return Workers(self.settings.max_threads)
+
+    @functools.cached_property
+    def _spans(self) -> Spans | None:
+        from twopipes.server.telemetry import find_spans  # noqa: PLC0415 - see above
+
+        return find_spans()
+
+    @functools.cached_property
+    def _methods(self) -> Methods:
+        from twopipes.server.methods import Methods  # noqa: PLC0415 - see above
+
+        return Methods(self, self._workers, page_size=self._page_size, ttls=self._ttls, report=self._report)
 
     # How a request finds its handler
 
@@ -308,6 +331,8 @@ class Server:
         return result
 
     def _report(self, call: Call, error: BaseException) -> None:
+        import traceback  # noqa: PLC0415 - not before something has gone wrong
+
         what = f"Error: {call.method} {getattr(call.params, 'name', getattr(call.params, 'uri', ''))} failed"
         sys.stderr.write(f"{what}\n{''.join(traceback.format_exception(error))}")
 
@@ -322,27 +347,38 @@ class Server:
         async with self._lifespan(self) as value:
             yield value
 
-    def connect(self, channel: Channel, lifespan: Any = None) -> Connection:
-        """A connection of this server over a channel, not yet running."""
+    @property
+    def answers_alone(self) -> bool:
+        """Whether an opening needs nothing of the author's: neither a lifespan nor a middleware comes before it."""
+        return self._lifespan is None and self._middleware is None
+
+    def new_session(self) -> ServerSession:
+        """The protocol of a connection to be, by what the server is now."""
         if self._sealer is None:
             self._sealer = default_sealer(self.info.name)
-        middleware = self._middleware
-        session = ServerSession(
+        return ServerSession(
             self.profile,
             sealer=self._sealer,
             limits=self._limits,
             questions=self._questions,
-            unix_offset=unix_offset(),
-            delegates=middleware is not None,
+            unix_offset=time.time() - time.monotonic(),  # the clock of every event loop
+            delegates=self._middleware is not None,
         )
+
+    def connect(self, channel: Channel, lifespan: Any = None, *, begun: FirstWords | None = None) -> Connection:
+        """A connection of this server over a channel, not yet running; ``begun`` if it goes on with what was said before."""
+        from twopipes.server.connection import Connection  # noqa: PLC0415 - this file is read before there is a loop
+
+        middleware = self._middleware
         return Connection(
-            session,
+            self.new_session() if begun is None else begun.session,
             channel,
             # Where nothing stands between, nothing is passed through: two coroutines less for each call.
             self._methods.serve if middleware is None and self._spans is None else self.handle,
             lifespan=lifespan,
             max_running=self.settings.max_running,
             report=self._report,
+            begun=begun,
             around_own=None if middleware is None else functools.partial(self._through_middleware, middleware),
         )
 
@@ -353,6 +389,7 @@ class Server:
         *,
         ending: Ending | None = None,
         last_resort: LastResort | None = None,
+        begun: FirstWords | None = None,
     ) -> None:
         """Serves one channel until its peer leaves or the end begins, and lets what is in flight finish.
 
@@ -361,8 +398,13 @@ class Server:
             lifespan: What handlers find in ``ctx.lifespan``.
             ending: The wish to end, if somebody may have it.
             last_resort: Armed once the end has begun, where the process ends with the channel.
+            begun: What was said before there was an event loop.
         """
-        connection = self.connect(channel, lifespan)
+        import asyncio  # noqa: PLC0415 - this file is read before there is a loop
+
+        from twopipes.server.ending import GRACE, finished_in_time  # noqa: PLC0415 - likewise
+
+        connection = self.connect(channel, lifespan, begun=begun)
         self._connections.add(connection)
         reading = asyncio.create_task(connection.run())
         waiting = {reading} if ending is None else {reading, asyncio.create_task(ending.wait())}
@@ -394,7 +436,7 @@ class Server:
             return
         if unix is None and tcp is None:
             raise LocalProtocolError("serve() needs unix=, tcp= or channel=; for standard input and output, use run()")
-        from twopipes.server.run import serve_sockets  # noqa: PLC0415 - run imports this module
+        from twopipes.server.serving import serve_sockets  # noqa: PLC0415 - this file is read before there is a loop
 
         await serve_sockets(self, unix=unix, tcp=tcp)
 
@@ -420,8 +462,3 @@ class Server:
         from twopipes.server.run import run  # noqa: PLC0415 - a server under test never runs
 
         run(self, unix=unix, tcp=tcp, trace=trace)
-
-
-def unix_offset() -> float:
-    """What turns the clock of the event loop into Unix time."""
-    return time.time() - asyncio.get_running_loop().time()

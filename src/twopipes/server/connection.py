@@ -17,7 +17,8 @@ from typing import Any
 from twopipes.channels.base import READ_SIZE, Channel
 from twopipes.errors import ChannelBroken, ChannelClosed, InternalError, McpError
 from twopipes.mcp.types import InputRequest, LoggingLevel, Result
-from twopipes.server.context import Context
+from twopipes.server.context import Context, Next
+from twopipes.server.first_words import FirstWords
 from twopipes.session.events import CallAbandoned, CallCancelled, CallReceived, Event, InputsAnswered, OwnCallReceived
 from twopipes.session.ledger import Call
 from twopipes.session.server_side import ServerSession
@@ -25,7 +26,6 @@ from twopipes.session.subscriptions import Change
 
 __all__ = ["Connection", "Next"]
 
-Next = Callable[[Context], Awaitable[Result]]
 # Seconds for a peer to read how its subscriptions have ended.
 _LAST_WORDS = 0.5
 
@@ -40,6 +40,7 @@ class Connection:
         lifespan: What the server's lifespan gave, for the handlers.
         max_running: How many handlers may work at once; further calls wait their turn. Those that wait for the client do not count.
         report: Told of what went wrong in a handler, with the call.
+        begun: What was said before there was a loop.
         around_own: Stands around what the session can do by itself, if the session delegates that. Such calls wait for nobody.
     """
 
@@ -52,17 +53,19 @@ class Connection:
         lifespan: Any = None,
         max_running: int = 100,
         report: Callable[[Call, BaseException], None] | None = None,
+        begun: FirstWords | None = None,
         around_own: Callable[[Context, Next], Awaitable[Result]] | None = None,
     ) -> None:
         self.session = session
         self.channel = channel
         self.thread_id = threading.get_ident()
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._handler = handler
         self._lifespan = lifespan
         self._max_running = max_running
         self._report = report
         self._around_own = around_own
+        self._begun = begun
         self._contexts: dict[Call, tuple[Context, asyncio.Task[None]]] = {}
         self._queue: deque[Call] = deque()
         self._parked = 0
@@ -80,9 +83,13 @@ class Connection:
 
     async def run(self) -> None:
         """Reads until the peer leaves or the channel breaks. What is in flight then goes on; see :meth:`finish`."""
-        loop = self._loop
+        loop = self.loop
         session, channel = self.session, self.channel
         try:
+            if self._begun is not None:
+                channel.write(self._begun.unsent)
+                self._handle(self._begun.events)
+                self._begun = None
             while chunk := await channel.read():
                 self._handle(session.receive(chunk, now=loop.time()))
                 self._flush()
@@ -183,7 +190,7 @@ class Connection:
             self._idle.set()
 
     def _start(self, context: Context, handler: Next) -> None:
-        self._contexts[context.call] = (context, self._loop.create_task(self._work(context, handler)))
+        self._contexts[context.call] = (context, self.loop.create_task(self._work(context, handler)))
 
     def _start_own(self, call: Call) -> None:
         """Starts what the session can do by itself: at once, and in the order in which it came, however busy the handlers are."""
@@ -199,7 +206,7 @@ class Connection:
         if call.method != "subscriptions/listen":
             return self.session.perform(call)
         self.session.listen(call)
-        over: asyncio.Future[Result] = self._loop.create_future()
+        over: asyncio.Future[Result] = self.loop.create_future()
         self._listens[call] = over
         self._flush_soon()
         self._rest_if_idle()
@@ -273,9 +280,9 @@ class Connection:
     def report_progress(self, context: Context, done: float, total: float | None, message: str | None) -> bool:
         """Reports progress of a call; see :meth:`ServerSession.report_progress`. What comes too fast waits, and the newest wins."""
         is_last = total is not None and done >= total
-        if not is_last and not context.pace.allows(self._loop.time()):
+        if not is_last and not context.pace.allows(self.loop.time()):
             if context.postponed is None:
-                self._loop.call_later(context.pace.pause, self._report_postponed, context)
+                self.loop.call_later(context.pace.pause, self._report_postponed, context)
             context.postponed = (done, total, message)
             return False
         context.postponed = None
@@ -315,7 +322,7 @@ class Connection:
             function(*arguments)
         else:
             with suppress(RuntimeError):  # the loop is closed, and the connection with it
-                self._loop.call_soon_threadsafe(function, *arguments)
+                self.loop.call_soon_threadsafe(function, *arguments)
 
     @contextmanager
     def parked(self, context: Context) -> Generator[None, None, None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
@@ -24,6 +23,7 @@ from twopipes.mcp.types import (
     ListRootsRequest,
     LoggingLevel,
     ModelPreferences,
+    Result,
     Root,
     SamplingMessage,
     TextContent,
@@ -34,9 +34,11 @@ from twopipes.server.checks import check_conversation
 from twopipes.session.ledger import Call
 
 if TYPE_CHECKING:
+    import asyncio
+
     from twopipes.server.connection import Connection
 
-__all__ = ["CancelToken", "ClientView", "Context", "Elicited"]
+__all__ = ["CancelToken", "ClientView", "Context", "Elicited", "Next"]
 
 T = TypeVar("T")
 # Progress reports of one call: so many at once, and so many in a second after that. Nobody can look faster.
@@ -169,7 +171,7 @@ class Context:
         self.cancelled = CancelToken()
         self.lifespan = lifespan
         self._connection = connection
-        self._loop = asyncio.get_running_loop()
+        self._loop = connection.loop
         self.postponed: tuple[float, float | None, str | None] | None = None
         self._keys: dict[str, int] = {}
         self._asked: dict[str, int] = {}
@@ -345,7 +347,9 @@ class Context:
         async def answer() -> T:
             return await question
 
-        return asyncio.run_coroutine_threadsafe(answer(), self._loop).result()
+        from asyncio import run_coroutine_threadsafe  # noqa: PLC0415 - this file is read before there is a loop
+
+        return run_coroutine_threadsafe(answer(), self._loop).result()
 
     def _next_key(self, kind: str) -> str:
         """A name that the same handler gives to the same question when it runs again from the top."""
@@ -414,3 +418,7 @@ class Context:
             future.set_exception(outcome)
         else:
             future.set_result(outcome)
+
+
+Next = Callable[[Context], Awaitable[Result]]
+"""Does what a call asks for: what a middleware is given to call."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -101,7 +100,7 @@ class Methods:
             raise NotFound("tool", context.call.params.name)  # TL-04
         try:
             return await entry.call(context, self._workers.run)
-        except (McpError, asyncio.CancelledError):
+        except McpError:
             raise
         except (Exception, SystemExit) as error:  # noqa: BLE001 - TL-05: the model is told, and the server lives on
             self._report(context.call, error)

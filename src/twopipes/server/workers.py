@@ -6,14 +6,16 @@ process for ever. These are daemon threads, started when needed and kept for the
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import asyncio
 
 __all__ = ["Workers"]
 
@@ -75,7 +77,9 @@ class Workers:
 
         Cancelling is safe: what has not started never will, and what runs goes on unwatched, since no thread can be stopped.
         """
-        loop = asyncio.get_running_loop()
+        from asyncio import get_running_loop  # noqa: PLC0415 - this file is read before there is a loop
+
+        loop = get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         outbox = self._outbox
         if outbox is None or outbox.loop is not loop:

@@ -1,0 +1,180 @@
+"""What ``run()`` does once there is an event loop: standard streams or sockets, signals, the death of the parent, the end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import sys
+from collections.abc import Callable, Generator
+from contextlib import AsyncExitStack, contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from twopipes.channels.base import Channel
+from twopipes.channels.guard import Guard
+from twopipes.channels.stdio import open_stdio
+from twopipes.errors import TwopipesError
+from twopipes.process.parent import watch_parent
+from twopipes.server.children import Children
+from twopipes.server.ending import GRACE, Ending, LastResort, ended_by_signals
+from twopipes.server.first_words import FirstWords
+from twopipes.server.tracing import traced
+from twopipes.server.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from twopipes.server.app import Server
+
+__all__ = ["run_sockets", "run_stdio", "serve_sockets", "serve_stdio"]
+
+
+def run_stdio(server: Server, guard: Guard, trace: str | None, *, parent: int, begun: FirstWords | None) -> None:
+    """Serves the standard streams until the end."""
+    channel = traced(open_stdio(guard.stdin_fd, guard.stdout_fd), trace, guard.log.write)
+    children = Children()
+    last_resort = LastResort(children.end, guard.log.flush)
+    try:
+        asyncio.run(
+            serve_stdio(server, channel, last_resort, parent=parent, stdin_fd=guard.stdin_fd, say=guard.log.write, begun=begun)
+        )
+    finally:
+        last_resort.call_off_until_exit(GRACE)
+        children.end()
+        guard.log.flush()
+
+
+async def serve_stdio(
+    server: Server,
+    channel: Channel,
+    last_resort: LastResort,
+    *,
+    parent: int,
+    stdin_fd: int,
+    say: Callable[[str], None],
+    begun: FirstWords | None = None,
+) -> None:
+    """Serves one channel for the life of the process."""
+    settings = server.settings
+    ending = Ending()
+    alone = False
+
+    def end_if_alone() -> None:
+        # A coroutine that blocks the loop keeps it from seeing that the host is gone. The process must end all the same.
+        nonlocal alone
+        if not alone and _is_gone(parent if settings.watch_parent else None, stdin_fd):
+            alone = True
+            last_resort.arm(settings.drain + GRACE)
+
+    watching = asyncio.create_task(_end_after(parent, ending)) if settings.watch_parent else None
+    try:
+        async with AsyncExitStack() as stack:
+            stack.enter_context(_watched(settings.blocked_after, say, end_if_alone))
+            stack.enter_context(ended_by_signals(ending, last_resort, settings.drain_on_signal + GRACE))
+            if begun is not None:
+                begun.take_signals()
+            lifespan = await stack.enter_async_context(server.running())
+            await server.serve_channel(channel, lifespan, ending=ending, last_resort=last_resort, begun=begun)
+    finally:
+        if watching is not None:
+            watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching
+
+
+def run_sockets(server: Server, *, unix: str | os.PathLike[str] | None, tcp: tuple[str, int] | None, trace: str | None) -> None:
+    """Listens and serves until the end."""
+    from twopipes.channels.stderr import LogStream, StderrLog, reroute  # noqa: PLC0415 - on stdio the guard has done this
+
+    log = StderrLog(2)
+    put_back = reroute("stderr", LogStream(log, 2, "<stderr>"))
+    children = Children()
+    last_resort = LastResort(children.end, log.flush)
+    try:
+        asyncio.run(serve_sockets(server, last_resort, unix=unix, tcp=tcp, trace=trace))
+    finally:
+        last_resort.call_off_until_exit(GRACE)
+        children.end()
+        log.flush()
+        put_back()
+
+
+async def serve_sockets(
+    server: Server,
+    last_resort: LastResort | None = None,
+    *,
+    unix: str | os.PathLike[str] | None,
+    tcp: tuple[str, int] | None,
+    trace: str | None = None,
+) -> None:
+    """Listens, and serves every connection as a session of its own, until it is cancelled.
+
+    Args:
+        server: Whom to serve.
+        last_resort: Given where the process is ours: then a signal ends it, too.
+        unix: Where the Unix socket appears.
+        tcp: Host and port.
+        trace: As for :func:`run`.
+    """
+    from twopipes.channels.sockets import listen_tcp, listen_unix  # noqa: PLC0415 - a server on stdio needs no sockets
+
+    ending = Ending()
+    async with AsyncExitStack() as stack:
+        if last_resort is not None:
+            stack.enter_context(_watched(server.settings.blocked_after, _say))
+            stack.enter_context(ended_by_signals(ending, last_resort, server.settings.drain_on_signal + GRACE))
+        lifespan = await stack.enter_async_context(server.running())
+
+        async def serve(channel: Channel) -> None:
+            await server.serve_channel(traced(channel, trace, _say), lifespan, ending=ending)
+
+        listeners = []
+        # Last in, first out: nobody is served any more when the lifespan ends.
+        if unix is not None:
+            listeners.append(await stack.enter_async_context(await listen_unix(unix, serve, on_error=_report)))
+        if tcp is not None:
+            listeners.append(await stack.enter_async_context(await listen_tcp(tcp[1], serve, host=tcp[0], on_error=_report)))
+        if last_resort is not None:
+            for listener in listeners:
+                _say(f"{server.info.name} listens on {listener.address}\n")
+        await ending.wait()
+        for listener in listeners:
+            await listener.close(cancel_connections=False)
+
+
+@contextmanager
+def _watched(
+    limit: float | None, say: Callable[[str], None], while_blocked: Callable[[], None] | None = None
+) -> Generator[None, None, None]:
+    if limit is None:
+        yield
+        return
+    watchdog = Watchdog(limit, say, while_blocked)
+    try:
+        yield
+    finally:
+        watchdog.stop()
+
+
+def _is_gone(parent: int | None, stdin_fd: int) -> bool:
+    """Whether the host is: asked without the event loop, from any thread."""
+    if parent is not None and parent > 1 and os.getppid() != parent:
+        return True
+    if sys.platform == "win32":
+        return False
+    poll = select.poll()
+    # A hang-up is reported though nobody asked; a socket that was shut down on the other side only where one asks.
+    poll.register(stdin_fd, getattr(select, "POLLRDHUP", 0))
+    return bool(poll.poll(0))
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()
+
+
+def _report(error: Exception) -> None:
+    _say(f"Error: {error}\n" if isinstance(error, TwopipesError | OSError) else f"Error: {error!r}\n")
+
+
+async def _end_after(parent: int, ending: Ending) -> None:
+    await watch_parent(parent)
+    ending.begin()
