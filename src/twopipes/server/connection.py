@@ -258,7 +258,10 @@ class Connection:
                 self._start_waiting()
             else:
                 self._rest_if_idle()
-            self._flush_soon()
+            if self._contexts:
+                self._flush_soon()
+            else:
+                self._flush()  # nobody else is about to say anything, so there is nothing to wait for
 
     def report(self, call: Call, error: BaseException) -> None:
         """Tells the author of something that went wrong in a handler."""

@@ -12,7 +12,8 @@ import signal
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 from twopipes.channels.base import READ_SIZE
 from twopipes.session.events import Event
@@ -23,11 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["FirstWords", "first_words"]
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
-
-class FirstWords(NamedTuple):
-    """A conversation that has begun.
+class FirstWords:
+    """A conversation that has begun, and the signals that came since.
 
     Attributes:
         session: What it is about.
@@ -35,14 +34,33 @@ class FirstWords(NamedTuple):
         unsent: What the host did not take at once.
     """
 
-    session: ServerSession
-    events: list[Event]
-    unsent: bytes
+    def __init__(self, session: ServerSession, events: list[Event]) -> None:
+        self.session = session
+        self.events = events
+        self.unsent = b""
+        self._noted: list[int] = []
+        self._before: dict[int, Any] = {}
+
+    def hold_signals(self) -> None:
+        """Notes signals from now on: whoever has an answer may end us, and the polite way to end is the loop's."""
+        if threading.current_thread() is threading.main_thread():
+            self._before = {number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self._noted.append(number)
 
     def take_signals(self) -> None:
-        """Lets the signals in that were held back while nobody was there to handle them. A second call changes nothing."""
-        if sys.platform != "win32" and threading.current_thread() is threading.main_thread():
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        """Somebody handles signals now: those that came before are told."""
+        noted, self._noted = self._noted, []
+        for number in noted:
+            signal.raise_signal(number)
+
+    def put_back_signals(self) -> None:
+        """Leaves the handlers as they were, unless somebody has set others meanwhile."""
+        for number, before in self._before.items():
+            if signal.getsignal(number) == self._note:
+                signal.signal(number, before)
+        self.take_signals()
 
 
 def first_words(server: Server, read_fd: int, write_fd: int, *, is_traced: bool) -> FirstWords | None:
@@ -60,11 +78,11 @@ def first_words(server: Server, read_fd: int, write_fd: int, *, is_traced: bool)
         return None  # the end is seen again by whoever looks again
     session = server.new_session()
     events = session.receive(data, now=time.monotonic())  # the clock of every event loop
+    begun = FirstWords(session, events)
+    begun.hold_signals()
     answer = session.data_to_send()
-    if sys.platform != "win32" and threading.current_thread() is threading.main_thread():
-        # Whoever has an answer may end us, and the way in which a server ends politely is the loop's.
-        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-    return FirstWords(session, events, answer[_written(write_fd, answer) :])
+    begun.unsent = answer[_written(write_fd, answer) :]
+    return begun
 
 
 def _has_something(fd: int) -> bool:

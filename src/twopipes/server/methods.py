@@ -17,17 +17,16 @@ from twopipes.mcp.types import (
     ReadResourceResult,
     Result,
 )
-from twopipes.server.completion import completed, suggestions
 from twopipes.server.context import Context
 from twopipes.server.paging import page_of
-from twopipes.server.prompts import PromptEntry
-from twopipes.server.resources import TemplateEntry
 from twopipes.server.tools import failed
 from twopipes.server.workers import Workers
 from twopipes.session.ledger import Call
 
 if TYPE_CHECKING:
     from twopipes.server.app import Server
+    from twopipes.server.prompts import PromptEntry
+    from twopipes.server.resources import TemplateEntry
 
 __all__ = ["Methods"]
 
@@ -129,6 +128,8 @@ class Methods:
         raise NotFound("resource", uri)
 
     async def _complete(self, context: Context) -> CompleteResult:
+        from twopipes.server.completion import completed, suggestions  # noqa: PLC0415 - few hosts ask for it
+
         params = context.call.params
         ref, argument = params.ref, params.argument
         name = ref.name if isinstance(ref, PromptReference) else ref.uri

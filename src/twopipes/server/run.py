@@ -79,7 +79,7 @@ def _run_stdio(server: Server, trace: str | None) -> None:
             run_stdio(server, guard, trace, parent=parent, begun=begun)
         finally:
             if begun is not None:
-                begun.take_signals()
+                begun.put_back_signals()
 
 
 @contextmanager

@@ -53,12 +53,14 @@ class Streams:
 def streams():
     streams = Streams()
     yield streams
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
     streams.close()
 
 
 def begin(server, streams, *, is_traced=False):
-    return first_words(server, streams.server_reads, streams.server_writes, is_traced=is_traced)
+    begun = first_words(server, streams.server_reads, streams.server_writes, is_traced=is_traced)
+    if begun is not None:
+        begun.put_back_signals()
+    return begun
 
 
 def test_a_handshake_is_answered_at_once(streams):
@@ -139,14 +141,26 @@ def test_what_comes_before_an_answer_is_not_passed_over(options, is_traced, stre
 def test_signals_wait_until_somebody_handles_them(streams):
     """Whoever has an answer may send one, and the server still ends as it should."""
     os.write(streams.host_writes, lines(INITIALIZE))
-    begun = begin(echoing(), streams)
     seen = []
     before = signal.signal(signal.SIGTERM, lambda number, frame: seen.append(number))
     try:
-        os.kill(os.getpid(), signal.SIGTERM)
+        begun = first_words(echoing(), streams.server_reads, streams.server_writes, is_traced=False)
+        signal.raise_signal(signal.SIGTERM)
         assert seen == []
-        begun.take_signals()
+        begun.put_back_signals()
         assert seen == [signal.SIGTERM]
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_handlers_that_were_set_meanwhile_stay(streams):
+    os.write(streams.host_writes, lines(INITIALIZE))
+    before = signal.getsignal(signal.SIGTERM)
+    begun = first_words(echoing(), streams.server_reads, streams.server_writes, is_traced=False)
+    try:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        begun.put_back_signals()
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_IGN
     finally:
         signal.signal(signal.SIGTERM, before)
 
