@@ -19,7 +19,6 @@ from twopipes.client.noise import Noise
 from twopipes.errors import ChannelBroken, ChannelClosed, ConnectionLost, RequestCancelled, TwopipesError
 from twopipes.mcp.types import InputRequiredResult, LoggingLevel, Params, ProgressParams, Result, SubscriptionFilter
 from twopipes.session.client_side import ClientSession
-from twopipes.session.eras import ClientPhase
 from twopipes.session.events import (
     Answered,
     CallCancelled,
@@ -395,11 +394,6 @@ class Connection:
             for asked in self.session.outgoing:
                 self.session.outgoing.heard(asked.id, now=now)
         self._handle(self.session.tick(now=now))
-
-    @property
-    def is_open(self) -> bool:
-        """Whether requests can be sent."""
-        return self.session.phase in {ClientPhase.MODERN, ClientPhase.LEGACY} and not self.ended.done()
 
 
 def call_back(loop: asyncio.AbstractEventLoop, function: Callable[..., Any], *arguments: Any) -> None:

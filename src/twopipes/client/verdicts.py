@@ -12,7 +12,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal
@@ -22,7 +22,7 @@ from msgspec import json as msgspec_json
 
 from twopipes.process.state_folder import state_folder
 
-__all__ = ["PROCESS_WIDE", "Verdict", "VerdictMemory", "default_path", "identity_of"]
+__all__ = ["PROCESS_WIDE", "Verdict", "VerdictMemory", "default_path"]
 
 _FORMAT: Final = 1
 _PRIVATE_FILE: Final = 0o600
@@ -57,21 +57,6 @@ class _Entry(Struct, frozen=True):
 class _File(Struct, frozen=True):
     format: int
     verdicts: dict[str, _Entry]
-
-
-def identity_of(parts: Iterable[str]) -> str:
-    """The name under which a command is remembered: a hash, from which nobody reads an argument or a key of the environment.
-
-    Args:
-        parts: Whatever makes the command another one: its program, arguments, folder, variables. Their order and borders count.
-    """
-    from hashlib import sha256  # noqa: PLC0415 - OpenSSL takes its time, and a client of a socket does without
-
-    digest = sha256()
-    for part in parts:
-        raw = part.encode("utf-8", "surrogatepass")
-        digest.update(len(raw).to_bytes(8, "big") + raw)
-    return digest.hexdigest()
 
 
 def default_path() -> Path | None:

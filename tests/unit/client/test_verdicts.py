@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from twopipes.client.verdicts import PROCESS_WIDE, Verdict, VerdictMemory, default_path, identity_of
+from twopipes import ServerCommand
+from twopipes.client.verdicts import PROCESS_WIDE, Verdict, VerdictMemory, default_path
 from twopipes.process.state_folder import state_folder
 
 MODERN = Verdict("modern", "2026-07-28", "answered")
@@ -157,7 +158,7 @@ def test_two_memories_of_one_file_keep_each_others_verdicts(path):
 
 
 def test_the_file_holds_hashes_and_verdicts_and_nothing_of_the_command(path, clock):
-    identity = identity_of(["server", "--token", "secret"])
+    identity = ServerCommand(["server", "--token", "secret"]).identity()
     VerdictMemory(path, clock=clock).remember(identity, LEGACY)
     assert json.loads(path.read_text()) == {
         "format": 1,
@@ -279,14 +280,6 @@ def test_an_identity_that_no_file_can_hold_is_remembered_in_memory(path):
 
 
 # Names and places
-
-
-def test_an_identity_is_a_hash_of_all_parts_in_their_order():
-    names = [["a", "b"], ["b", "a"], ["ab"], ["a", "b", ""], ["a\0b"], [], ["\ud800"], ["é"]]
-    identities = [identity_of(each) for each in names]
-    assert len(set(identities)) == len(names)
-    assert identity_of(iter(["a", "b"])) == identities[0]
-    assert all(len(each) == 64 and set(each) <= set("0123456789abcdef") for each in identities)
 
 
 @on_posix
