@@ -10,12 +10,40 @@ __all__ = ["main"]
 _USAGE = """\
 usage: twopipes COMMAND ...
 
-commands:
-  run FILE[:NAME] [--unix PATH | --tcp HOST:PORT] [--trace FILE] [-- ARGUMENT ...]
-                 serve the Server object found in a file or a module
+serve
+  run FILE[:NAME]        serve the Server object found in a file or a module
+  mock FILE              a server that answers from a recording
 
+talk to a server
+  list -- CMD...         what a server offers
+  call TOOL -- CMD...    call a tool
+  read URI -- CMD...     read a resource
+  prompt NAME -- CMD...  get a prompt
+
+see what happens
+  tap -- CMD...          in front of a server: record what it and its host say to each other
+  view FILE              a recording as a conversation, in the terminal or as an HTML page
+  replay FILE -- CMD...  say the recorded client's part to a server, and compare the answers
+  doctor -- CMD...       find out why a server does not connect
+
+  twopipes COMMAND --help
   twopipes --version
 """
+
+# Where each command lives: a module of this package and a function in it. Loaded when it is asked for and not before, because
+# a host waits for some of them.
+_COMMANDS = {
+    "run": ("run", "run"),
+    "mock": ("mock", "mock"),
+    "list": ("ask", "list_everything"),
+    "call": ("ask", "call"),
+    "read": ("ask", "read"),
+    "prompt": ("ask", "prompt"),
+    "tap": ("tap", "tap"),
+    "view": ("view", "view"),
+    "replay": ("replay", "replay"),
+    "doctor": ("doctor", "doctor"),
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -23,17 +51,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     match words:
         case ["--version" | "-V"]:
-            from importlib.metadata import version  # noqa: PLC0415 - as below
+            from twopipes.version import __version__  # noqa: PLC0415 - as below
 
-            sys.stdout.write(f"twopipes {version('twopipes')}\n")
+            sys.stdout.write(f"twopipes {__version__}\n")
             return 0
         case [] | ["--help" | "-h"]:
             sys.stdout.write(_USAGE)
             return 0
-        case ["run", *rest]:
-            from twopipes.cli.run import run  # noqa: PLC0415 - each command loads its own
+        case [name, *rest] if name in _COMMANDS:
+            from importlib import import_module  # noqa: PLC0415 - each command loads its own
 
-            return run(rest)
+            module, function = _COMMANDS[name]
+            return int(getattr(import_module(f"twopipes.cli.{module}"), function)(rest))
         case [unknown, *_]:
             sys.stderr.write(f"Error: there is no command {unknown!r}; see twopipes --help\n")
             return 2
