@@ -272,7 +272,8 @@ def _rejected(line: bytes | Raw, reason: Any, detail: str, max_excerpt: int) -> 
     return LineRejected(reason=reason, detail=detail, excerpt=bytes(view[:max_excerpt]), tail=bytes(view[-256:]), size=view.nbytes)
 
 
-_SURROGATE = re.compile(
+# Patterns for bad lines are kept as text: re compiles each once, for the first line that needs it, and not at every start.
+_SURROGATE = (
     rb"(?<!\\)(?:\\\\)*"  # an even number of backslashes before it: they escape each other, not the u
     rb"(?:\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a pair
     rb"|(\\u[dD][89a-fA-F][0-9a-fA-F]{2}))"  # or one alone
@@ -285,7 +286,7 @@ def _without_lone_surrogates(line: bytes) -> bytes | None:
     JavaScript and Python both write such escapes for broken strings, and one of them must not cost the whole message.
     """
     mended: bytearray | None = None
-    for surrogate in _SURROGATE.finditer(line):
+    for surrogate in re.finditer(_SURROGATE, line):
         if surrogate[1]:
             if mended is None:
                 mended = bytearray(line)
@@ -294,8 +295,8 @@ def _without_lone_surrogates(line: bytes) -> bytes | None:
 
 
 _SCALAR = rb'("[^"\\\x00-\x1f]*"|-?[0-9]+(?=\s*[,}]))'
-_MEMBER = re.compile(rb'\s*[{,]\s*"([a-z]+)"\s*:\s*' + _SCALAR + rb"?")
-_LAST_MEMBERS = re.compile(rb'[{,]\s*"id"\s*:\s*' + _SCALAR + rb'\s*(?:,\s*"(?:jsonrpc|method)"\s*:\s*' + _SCALAR + rb"\s*)*\}\s*$")
+_MEMBER = rb'\s*[{,]\s*"([a-z]+)"\s*:\s*' + _SCALAR + rb"?"
+_LAST_MEMBERS = rb'[{,]\s*"id"\s*:\s*' + _SCALAR + rb'\s*(?:,\s*"(?:jsonrpc|method)"\s*:\s*' + _SCALAR + rb"\s*)*\}\s*$"
 
 
 def salvage_id(rejected: LineRejected) -> LineRejected:
@@ -306,13 +307,14 @@ def salvage_id(rejected: LineRejected) -> LineRejected:
     """
     members: dict[bytes, bytes | None] = {}
     position = 0
-    while member := _MEMBER.match(rejected.excerpt, position):
+    member_at = re.compile(_MEMBER).match
+    while member := member_at(rejected.excerpt, position):
         members[member[1]] = member[2]
         position = member.end()
         if member[2] is None:
             break
     identifier = members.get(b"id")
-    if identifier is None and rejected.reason in {"too long", "too deep"} and (last := _LAST_MEMBERS.search(rejected.tail)):
+    if identifier is None and rejected.reason in {"too long", "too deep"} and (last := re.search(_LAST_MEMBERS, rejected.tail)):
         identifier = last[1]  # the end of a line says something only if the line is JSON
     method = members.get(b"method")
     answers = b"method" not in members and (b"result" in members or b"error" in members)

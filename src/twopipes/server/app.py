@@ -14,10 +14,9 @@ from twopipes.channels.base import Channel
 from twopipes.errors import LocalProtocolError
 from twopipes.mcp.revisions import LEGACY, MODERN
 from twopipes.mcp.types import CacheScope, Icon, Implementation, LoggingLevel, Result, ServerCapabilities
-from twopipes.server.context import Context, Next
-from twopipes.server.registry import Registry
+from twopipes.server.obvious import is_obvious
+from twopipes.server.registry import Postponed, Registry, place_of
 from twopipes.server.state_key import default_sealer
-from twopipes.server.tools import ToolEntry, make_tool
 from twopipes.session.ledger import Call
 from twopipes.session.profiles import ServerProfile
 from twopipes.session.server_side import ServerSession
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
     from twopipes.server.completion import CompletionEntry
     from twopipes.server.connection import Connection
+    from twopipes.server.context import Context, Next
     from twopipes.server.directory import Directory
     from twopipes.server.ending import Ending, LastResort
     from twopipes.server.first_words import FirstWords
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from twopipes.server.prompts import PromptEntry
     from twopipes.server.resources import ResourceEntry, TemplateEntry
     from twopipes.server.telemetry import Spans
+    from twopipes.server.tools import ToolEntry
     from twopipes.server.workers import Workers
 
 __all__ = ["Server"]
@@ -44,7 +45,7 @@ __all__ = ["Server"]
 # What clients may keep, and for how long is a setting of the server.
 _CACHED = ("tools", "prompts", "resources", "templates", "discover")
 F = TypeVar("F", bound=Callable[..., Any])
-Middleware = Callable[[Context, Next], Awaitable[Result]]
+Middleware = Callable[["Context", "Next"], Awaitable[Result]]
 Lifespan = Callable[["Server"], AbstractAsyncContextManager[Any]]
 
 
@@ -155,7 +156,10 @@ class Server:
 
     def add_tool(self, function: Callable[..., Any], **options: Any) -> None:
         """Registers a tool at any time; clients are told as their era allows."""
-        entry = make_tool(function, **options)
+        if not options and is_obvious(function):
+            self.tools.add(function.__name__, Postponed(functools.partial(_tool, function), place_of(function)))
+            return
+        entry = _tool(function, **options)
         self.tools.add(entry.tool.name, entry)
 
     def remove_tool(self, name: str) -> None:
@@ -462,3 +466,9 @@ class Server:
         from twopipes.server.run import run  # noqa: PLC0415 - a server under test never runs
 
         run(self, unix=unix, tcp=tcp, trace=trace)
+
+
+def _tool(function: Callable[..., Any], **options: Any) -> ToolEntry:
+    from twopipes.server.tools import make_tool  # noqa: PLC0415 - see obvious.py
+
+    return make_tool(function, **options)
