@@ -8,10 +8,12 @@ read from it, and nothing is turned into bytes that can wait.
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 from twopipes.channels.base import READ_SIZE, Channel
@@ -28,6 +30,19 @@ __all__ = ["Connection", "Next"]
 
 # Seconds for a peer to read how its subscriptions have ended.
 _LAST_WORDS = 0.5
+
+
+def task_maker(loop: asyncio.AbstractEventLoop) -> Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]:
+    """How a handler becomes a task, as cheaply as it can be had.
+
+    From 3.12 on a task may start at once: one that never waits is done when it is made, and costs no turn of the loop.
+    """
+    if loop.get_task_factory() is not None:
+        return loop.create_task  # whoever has set one wants to see every task
+    if sys.version_info >= (3, 12):
+        return partial(asyncio.Task, loop=loop, name="twopipes handler", eager_start=True)
+    # What create_task does without a factory; a name of its own would be written for each.
+    return partial(asyncio.Task, loop=loop, name="twopipes handler")
 
 
 class Connection:
@@ -60,13 +75,15 @@ class Connection:
         self.channel = channel
         self.thread_id = threading.get_ident()
         self.loop = asyncio.get_running_loop()
+        self._new_task = task_maker(self.loop)
         self._handler = handler
         self._lifespan = lifespan
         self._max_running = max_running
         self._report = report
         self._around_own = around_own
         self._begun = begun
-        self._contexts: dict[Call, tuple[Context, asyncio.Task[None]]] = {}
+        self._contexts: dict[Call, Context] = {}
+        self._starting = False
         self._queue: deque[Call] = deque()
         self._parked = 0
         # Of the contexts, those that take no place among the handlers; and of these, the subscriptions that are open.
@@ -120,7 +137,7 @@ class Connection:
         self.session.end_listens()
         self._flush()
         self._queue.clear()
-        tasks = [task for _, task in self._contexts.values()]
+        tasks = [context.task for context in self._contexts.values() if context.task is not None]
         for call in list(self._contexts):
             if call not in ended:
                 self._cancel(call)
@@ -167,7 +184,7 @@ class Connection:
                 case CallCancelled() | CallAbandoned():
                     self._cancel(event.call)
                 case InputsAnswered() if event.call in self._contexts:
-                    self._contexts[event.call][0].answered(event.answers)
+                    self._contexts[event.call].answered(event.answers)
                 case InputsAnswered():
                     # Its handler has not waited for the answers (a timeout of its own, perhaps): another one starts with them.
                     self._queue.append(event.call)
@@ -178,11 +195,17 @@ class Connection:
     def _start_waiting(self) -> None:
         if self._over:
             self._queue.clear()  # nobody will read what they would say
-        # While the peer does not read, no more answers are made: those that wait to be read are enough.
-        while self._queue and self._draining is None and len(self._contexts) - self._parked - self._beside < self._max_running:
-            call = self._queue.popleft()
-            if self.session.incoming.is_open(call):  # not cancelled while it waited
-                self._start(Context(call, self, self._lifespan), self._handler)
+        if self._starting:
+            return  # a handler was done as soon as it was started: whoever started it goes on
+        self._starting = True
+        try:
+            # While the peer does not read, no more answers are made: those that wait to be read are enough.
+            while self._queue and self._draining is None and len(self._contexts) - self._parked - self._beside < self._max_running:
+                call = self._queue.popleft()
+                if self.session.incoming.is_open(call):  # not cancelled while it waited
+                    self._start(Context(call, self, self._lifespan), self._handler)
+        finally:
+            self._starting = False
         self._rest_if_idle()
 
     def _rest_if_idle(self) -> None:
@@ -190,7 +213,8 @@ class Connection:
             self._idle.set()
 
     def _start(self, context: Context, handler: Next) -> None:
-        self._contexts[context.call] = (context, self.loop.create_task(self._work(context, handler)))
+        self._contexts[context.call] = context  # first: the handler may be done when its task is made
+        context.task = self._new_task(self._work(context, handler))
 
     def _start_own(self, call: Call) -> None:
         """Starts what the session can do by itself: at once, and in the order in which it came, however busy the handlers are."""
@@ -246,7 +270,7 @@ class Connection:
 
     def _retire(self, context: Context) -> None:
         """A handler is done: its place is free. Telling so twice changes nothing."""
-        if self._contexts.get(context.call, (None,))[0] is context:
+        if self._contexts.get(context.call) is context:
             context.close()
             del self._contexts[context.call]
             if context.is_beside:
@@ -258,7 +282,7 @@ class Connection:
                 self._start_waiting()
             else:
                 self._rest_if_idle()
-            if self._contexts:
+            if self._contexts or self._starting:
                 self._flush_soon()
             else:
                 self._flush()  # nobody else is about to say anything, so there is nothing to wait for
@@ -269,11 +293,11 @@ class Connection:
             self._report(call, error)
 
     def _cancel(self, call: Call) -> None:
-        entry = self._contexts.get(call)
-        if entry is not None:
-            context, task = entry
+        context = self._contexts.get(call)
+        if context is not None:
             context.cancelled.set()
-            task.cancel()
+            if context.task is not None:
+                context.task.cancel()
             context.close()
             if not context.is_begun:
                 self._retire(context)  # a task that is cancelled before its first turn never comes to its `finally`
@@ -386,7 +410,7 @@ class Connection:
             self._lose()
         finally:
             self._draining = None
-        for context, _ in list(self._contexts.values()):
+        for context in list(self._contexts.values()):
             context.tell_held()
         self._flush_soon()
         self._start_waiting()

@@ -159,11 +159,13 @@ class Context:
         lifespan: What the server's lifespan gave.
         waits: How many answers of the client its handler waits for now.
         is_begun: Whether its handler has had its first turn.
+        task: Where its handler runs, once it has been started.
         is_beside: Whether it takes no place among the handlers that work, because the protocol itself has the answer.
     """
 
     is_beside: bool = False
     is_begun: bool = False
+    task: asyncio.Task[None] | None = None
     _pace: Pace | None = None
 
     def __init__(self, call: Call, connection: Connection, lifespan: Any) -> None:

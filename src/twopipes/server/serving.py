@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import select
 import sys
@@ -72,6 +73,9 @@ async def serve_stdio(
             if begun is not None:
                 begun.take_signals()
             lifespan = await stack.enter_async_context(server.running())
+            # What start-up has left lives as long as the process: no collection needs to look through it again. 4 % of a call, and
+            # more where the author's imports are large.
+            gc.freeze()
             await server.serve_channel(channel, lifespan, ending=ending, last_resort=last_resort, begun=begun)
     finally:
         if watching is not None:
