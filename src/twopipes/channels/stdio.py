@@ -31,7 +31,6 @@ from functools import partial
 from twopipes.channels.base import HIGH_WATER, LOW_WATER
 from twopipes.channels.descriptor import DescriptorSink, DescriptorSource
 from twopipes.channels.halves import Sink, Source, TwoHalves
-from twopipes.channels.threads import ThreadSink, ThreadSource
 from twopipes.errors import ChannelClosed
 
 __all__ = ["StdioChannel", "open_stdio"]
@@ -107,6 +106,8 @@ def _open_source(fd: int, kind: str) -> Source:
         if kind == "pipe":
             private, release = _nonblocking_pipe(fd, os.O_RDONLY)
             return DescriptorSource(description, private, release=release)
+    from twopipes.channels.threads import ThreadSource  # noqa: PLC0415 - a host connects a pipe or a socket
+
     private = os.dup(fd)
     receive = partial(_read_terminal, private) if kind == "terminal" else partial(os.read, private)
     return ThreadSource(description, private, receive=receive, release=partial(os.close, private))
@@ -137,6 +138,8 @@ def _open_sink(fd: int, kind: str, *, high_water: int, low_water: int) -> Sink:
         if kind == "pipe":
             private, release = _nonblocking_pipe(fd, os.O_WRONLY)
             return DescriptorSink(description, private, release=release, high_water=high_water, low_water=low_water)
+    from twopipes.channels.threads import ThreadSink  # noqa: PLC0415 - as above
+
     private = os.dup(fd)
     return ThreadSink(
         description,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-import zlib
+from binascii import crc32
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
@@ -33,7 +33,7 @@ def page_of(items: Mapping[str, T], cursor: str | None, size: int | None, kind: 
 
 
 def _cursor(name: str, kind: str) -> str:
-    text = f"{zlib.crc32(f'{kind} {name}'.encode()):08x}{name}"
+    text = f"{crc32(f'{kind} {name}'.encode()):08x}{name}"
     return base64.urlsafe_b64encode(text.encode()).decode("ascii")
 
 
