@@ -61,7 +61,7 @@ TARGETS: tuple[Target, ...] = (
     *_row("cold start", "cold start/first answer", 1 / 9, 1 / 4, 1.4),
     Target("cold start, modern", "cold start/first answer", "official modern", 1 / 9, "twopipes modern"),
     Target("cold start, modern", "cold start/first answer", "typescript modern", 1 / 4, "twopipes modern"),
-    *_row("cold start to the first result", "cold start/first result of a tool", 1 / 9, 1 / 4, 1.4),
+    *_row("cold start to the first result", "cold start/first result of a tool", None, None, None),
     *_row("cold start, CPU", "cold start/first answer, CPU", None, None, None),
     Target("import of what a server needs, CPU", "import/CPU", OFFICIAL, None),
     Target("import of what a server needs, CPU", "import/CPU", BY_HAND, None),
