@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Self
 
@@ -49,6 +49,14 @@ class Channel(ABC):
             ChannelClosed: This end was closed, before the call or during it.
             ChannelBroken: The peer reset the connection. What arrived before was returned first, where the system kept it.
             LocalProtocolError: Another task is reading. There is one reader at a time.
+        """
+
+    def offer_to(self, take: Callable[[bytes], bool]) -> None:  # noqa: B027 - to do nothing is a way to do it
+        """Offer what arrives for a waiting :meth:`read` to ``take`` first, and go on waiting if that says that it has taken it.
+
+        A shortcut for one who reads all the time: it is called as soon as the bytes are there, where to wake a task would cost a
+        turn of the event loop. It must not block, and what it raises is raised by :meth:`read`. A channel may ignore the offer,
+        and one that wraps another does: then everything is read as ever.
         """
 
     @abstractmethod

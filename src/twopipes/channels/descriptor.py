@@ -42,6 +42,11 @@ class DescriptorSource(Source):
         self._release = release
         self._receive = receive or partial(os.read, fd)
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._take: Callable[[bytes], bool] | None = None
+
+    def offer_to(self, take: Callable[[bytes], bool]) -> None:
+        """Offer what arrives to a function first; see :meth:`Channel.offer_to`."""
+        self._take = take
 
     def _ask(self) -> bool:
         # The loop goes on watching from one read to the next. A conversation of question and answer then costs no epoll_ctl,
@@ -67,6 +72,14 @@ class DescriptorSource(Source):
             return
         if not chunk:
             self._unwatch()
+        elif self._take is not None:
+            try:
+                if self._take(chunk):
+                    return  # and the reader waits on
+            except Exception as error:  # noqa: BLE001 - it is the reader's, who would have met it itself
+                if not self._waiter.done():
+                    self._waiter.set_exception(error)
+                return
         self._deliver(chunk)
 
     def _unwatch(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn
 
 from twopipes.channels.base import HIGH_WATER, LOW_WATER, Channel
@@ -61,6 +61,9 @@ class Source(ABC):
                 await self._waiter
             finally:
                 self._waiter = None
+
+    def offer_to(self, take: Callable[[bytes], bool]) -> None:  # noqa: B027 - see Channel.offer_to
+        """Offer what arrives to a function first; see :meth:`Channel.offer_to`."""
 
     def close(self) -> None:
         """Wake the reader with ``ChannelClosed`` and free what is held. A second call changes nothing."""
@@ -233,6 +236,10 @@ class TwoHalves(Channel):
     def read(self) -> Coroutine[Any, Any, bytes]:
         """Return the next bytes, or ``b""`` at the end; see :meth:`Channel.read`."""
         return self._source.read()
+
+    def offer_to(self, take: Callable[[bytes], bool]) -> None:
+        """Offer what arrives to a function first; see :meth:`Channel.offer_to`."""
+        self._source.offer_to(take)
 
     def write(self, data: bytes) -> None:
         """Accept all of ``data``; see :meth:`Channel.write`."""

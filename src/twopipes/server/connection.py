@@ -107,7 +107,9 @@ class Connection:
                 channel.write(self._begun.unsent)
                 self._handle(self._begun.events)
                 self._begun = None
+            channel.offer_to(self._take)
             while chunk := await channel.read():
+                await self.drain()  # what came while the peer does not read waits here, and nothing is read after it
                 self._handle(session.receive(chunk, now=loop.time()))
                 self._flush()
                 await self.drain()
@@ -117,6 +119,14 @@ class Connection:
             self._over = True
         self._handle(session.receive_eof(now=loop.time()))
         self._flush()
+
+    def _take(self, chunk: bytes) -> bool:
+        """What :meth:`run` does with most of what comes, without a turn of the loop before it."""
+        if self._draining is not None or len(chunk) >= READ_SIZE:
+            return False  # there is something to wait for
+        self._handle(self.session.receive(chunk, now=self.loop.time()))
+        self._flush()
+        return True
 
     async def finish(self, seconds: float) -> bool:
         """Lets the handlers that still work finish, for so long at the most, and sends what they say. True if all did (SD-07)."""

@@ -352,6 +352,59 @@ def test_cancelling_reads_loses_no_byte(kind, seed):
 
 
 @every_kind
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_offered_and_what_is_read_are_together_what_was_sent(kind, seed):
+    """A function may take what arrives and may refuse it, as it likes: nothing is lost, doubled or out of order."""
+    chance = random.Random(seed)
+
+    async def body():
+        async with joined(kind) as (one, other):
+            arrived = []
+
+            def take(chunk):
+                taken = chance.random() < 0.5
+                if taken:
+                    arrived.append(chunk)
+                return taken
+
+            async def read():
+                while chunk := await one.read():
+                    arrived.append(chunk)
+
+            one.offer_to(take)
+            reading = asyncio.create_task(read())
+            sent = [LARGE[: chance.randrange(1, 3000)] for _ in range(200)]
+            for piece in sent:
+                other.write(piece)
+                await other.drain()
+                if chance.random() < 0.5:
+                    await asyncio.sleep(0)
+            await other.close_write()
+            await reading
+            assert b"".join(arrived) == b"".join(sent)
+
+    run(body())
+
+
+@every_kind
+def test_what_a_taker_raises_is_raised_by_the_read(kind):
+    async def body():
+        async with joined(kind) as (one, other):
+
+            def take(chunk):
+                raise KeyError(chunk)
+
+            one.offer_to(take)
+            other.write(b"x")
+            try:
+                assert await one.read() == b"x"  # a channel may ignore the offer
+            except KeyError as error:
+                assert error.args == (b"x",)  # noqa: PT017 - either is right
+
+    run(body())
+
+
+@every_kind
 def test_cancelling_those_who_wait_for_room_drops_nothing(kind):
     async def body():
         async with joined(kind) as (one, other):
