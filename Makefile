@@ -9,7 +9,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Compiled once: the tests start hundreds of children, and each would compile everything anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test lint types fuzz soak interop bench bench-quick bench-check rules format clean
+.PHONY: help demo test lint types fuzz soak interop bench bench-quick bench-check bench-publish rules format clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -72,7 +72,14 @@ $(PEERS)/npm/installed: tests/interop/peers/package.json | $(BIN)/python
 	@rm -rf $(@D) && mkdir -p $(@D) && cp $< $(@D)
 	npm install --prefix $(@D) --silent --no-audit --no-fund --no-package-lock --ignore-scripts && touch $@ || $(NOT_INSTALLED)
 
-interop: $(STAMPS)/dev $(PYTHON_PEERS:%=$(PEERS)/%/installed) $(PEERS)/npm/installed ## against other implementations
+# Chromium, for the HTML view: the one that is here, or else Debian's, which only root can install.
+CHROMIUM = command -v chromium || command -v chromium-browser || command -v google-chrome || { apt-get update -q && apt-get install -qy --no-install-recommends chromium; }
+
+$(PEERS)/chromium/installed: pyproject.toml | $(BIN)/python
+	@mkdir -p $(@D)
+	$(BIN)/python -m pip install -q --group browser && { $(CHROMIUM); } > $(@D)/log 2>&1 && touch $@ || $(NOT_INSTALLED)
+
+interop: $(STAMPS)/dev $(PYTHON_PEERS:%=$(PEERS)/%/installed) $(PEERS)/npm/installed $(PEERS)/chromium/installed ## against other implementations
 	$(BIN)/python -m pytest -n auto --dist loadfile -m interop tests/interop
 
 # What is measured stands in an environment that holds nothing else: what others install there would show in its start-up time.
@@ -97,6 +104,11 @@ bench-quick: $(STAMPS)/package $(BENCH)/ours/installed $(BENCH_PEERS) ## the sam
 
 bench-check: $(STAMPS)/package $(BENCH)/ours/installed $(BENCH_PEERS) ## a quick run against the committed ratios
 	$(BIN)/python benchmarks/bench.py --quick --check benchmarks/results.json
+
+bench-publish: $(STAMPS)/bench $(BENCH)/ours/installed $(BENCH_PEERS) ## two full runs, into the committed ratios, the page and the README
+	$(BIN)/python benchmarks/bench.py --json benchmarks/results/first.json
+	$(BIN)/python benchmarks/bench.py --json benchmarks/results/second.json
+	$(BIN)/python benchmarks/publish.py benchmarks/results/first.json benchmarks/results/second.json
 
 format: $(STAMPS)/dev
 	$(BIN)/ruff check --fix .

@@ -39,8 +39,6 @@ FIGURES: dict[str, Callable[[Bench], None]] = {
     "lines": lines.run,
 }
 LATEST = HERE / "results" / "latest.json"
-COMMITTED = HERE / "results.json"
-PUBLISHED_PLOTS = HERE.parent / "docs" / "explanation" / "performance"
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -50,15 +48,13 @@ def main(given: Sequence[str] | None = None) -> int:
     # Read first: a file that is not there shall not be noticed when everything has been measured.
     committed = json.loads(options.check.read_text()) if options.check else None
     results = measure(scale, options.figures)
-    for path in [options.json, *([COMMITTED] if options.publish else [])]:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(results, indent=1) + "\n")
-        print(f"\nwritten: {path}")
-    folder = PUBLISHED_PLOTS if options.publish else options.plots
-    if folder is not None:
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    options.json.write_text(json.dumps(results, indent=1) + "\n")
+    print(f"\nwritten: {options.json}")
+    if options.plots is not None:
         import plots  # noqa: PLC0415 - only who asks for plots needs what draws them
 
-        print("\n".join(f"written: {path}" for path in plots.draw(results["figures"], folder)))
+        print("\n".join(f"written: {path}" for path in plots.draw(results["figures"], options.plots)))
     return 0 if committed is None else _checked(committed, results)
 
 
@@ -122,7 +118,6 @@ def _options(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--repeat", type=_count, metavar="N", help="rounds of each figure")
     parser.add_argument("--json", type=Path, default=LATEST, metavar="FILE", help="where every value goes")
     parser.add_argument("--plots", type=Path, metavar="FOLDER", help="where SVG plots go")
-    parser.add_argument("--publish", action="store_true", help="write the committed results and the plots of the documentation")
     parser.add_argument("--check", type=Path, metavar="FILE", help="fail on a loss of more than 30 % against these results")
     return parser.parse_args(given)
 
