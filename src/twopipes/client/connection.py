@@ -159,12 +159,11 @@ class Connection:
         await self.channel.close()
 
     async def _read(self) -> None:
-        session, channel, loop = self.session, self.channel, self._loop
+        channel = self.channel
+        channel.offer_to(self._take)
         try:
             while chunk := await channel.read():
-                self.heard_anything = True
-                if not self.ended.done():
-                    self._handle(session.receive(chunk, now=loop.time()))
+                self._hear(chunk)
                 if len(chunk) >= READ_SIZE:
                     await asyncio.sleep(0)  # there is more, at once: the callers have their turn before it
         except (ChannelBroken, ChannelClosed):
@@ -172,6 +171,18 @@ class Connection:
         if not self.ended.done():
             # A moment, so that the error can say how the server ended; everybody waits for it a little longer.
             self.end(await self._post_mortem())
+
+    def _take(self, chunk: bytes) -> bool:
+        """What :meth:`_read` does with most of what comes, without a turn of the loop before it."""
+        if len(chunk) >= READ_SIZE:
+            return False
+        self._hear(chunk)
+        return True
+
+    def _hear(self, chunk: bytes) -> None:
+        self.heard_anything = True
+        if not self.ended.done():
+            self._handle(self.session.receive(chunk, now=self._loop.time()))
 
     # What callers say
 

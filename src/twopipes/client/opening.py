@@ -29,7 +29,7 @@ from twopipes.settings import Limits, Timeouts
 __all__ = ["Opener", "Reached"]
 
 # Seconds for a child to end by itself once its output has: the error can then say how. One that dies needs milliseconds.
-_FOR_THE_EXIT = 0.5
+_FOR_THE_EXIT = 1.0
 # Seconds for the output of a child that has ended. What it wrote is in the pipe; only the end of it may never come.
 _FOR_THE_OUTPUT = 0.5
 
