@@ -74,8 +74,9 @@ def _exec_will_work(executable: str) -> bool:
     """Whether the file is a program for this processor, or a script whose interpreter is there."""
     head = _head(executable)
     if head.startswith(b"#!"):
-        words = head[2:].split(b"\n", 1)[0].split()
-        return bool(words) and os.access(words[0], os.X_OK)
+        # As the kernel parts them: a carriage return, from an editor of another system, is part of the name, which nobody has.
+        words = head[2:].split(b"\n", 1)[0].replace(b"\t", b" ").strip(b" ").split(b" ")
+        return bool(words[0]) and os.access(words[0], os.X_OK)
     ours = _head(os.path.realpath(sys.executable))
     return head.startswith(b"\x7fELF") and (head[KIND], head[MACHINE]) == (ours[KIND], ours[MACHINE])
 

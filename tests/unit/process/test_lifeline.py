@@ -42,6 +42,8 @@ def test_a_thread_that_may_end_before_the_program_ties_nobody():
         (b"#!/bin/sh\n", True),
         (b"#! /bin/sh -e\n", True),
         (b"#!/no/such/interpreter\n", False),
+        (b"#!/bin/sh\r\n", False),  # saved by an editor of another system
+        (b"#! \t/bin/sh -e\n", True),
         (b"#!\n", False),
         (b"echo a script without a first line\n", False),
         (b"", False),
