@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import pytest
 
-from twopipes import Client, Timeouts, VerdictMemory, connect
+from twopipes import Client, Timeouts, VerdictMemory, connect, trace
 
 T = TypeVar("T")
 
@@ -147,9 +147,8 @@ def traces(wire: Path) -> list[list[Line]]:
     """What each process of a traced server wrote down, that of the longest conversation last."""
     found = []
     for file in wire.parent.glob(f"{wire.name}.*"):
-        # As bytes again: a line separator within a text is part of the text.
-        entries = [line.removeprefix(b"[TRACE] ").split(b" ", 1) for line in file.read_bytes().split(b"\n") if line]
-        found.append([Line(direction.decode(), json.loads(message)) for direction, message in entries])
+        entries = trace.read(file).whole_lines()
+        found.append([Line(entry.kind, json.loads(entry.data)) for entry in entries if isinstance(entry, trace.Line)])
     return sorted(found, key=len)
 
 

@@ -418,7 +418,7 @@ def test_a_server_outlives_no_inspector_that_is_interrupted(era, tmp_path):
             inspector(command, era, *request), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         ) as client:
             try:
-                wait_for(heard, b'"name":"slow","arguments"')
+                wait_for(heard, rb"\"name\":\"slow\",\"arguments\"")  # a line within a line
                 client.send_signal(signal.SIGINT)
                 return client.wait(NET)
             finally:

@@ -67,11 +67,12 @@ class Wire:
 
     def _read(self, reader: int) -> None:
         with open(reader, "rb") as told:
-            # As bytes: a line separator within a text is part of the text.
             for line in told:
-                direction, message = line.removeprefix(b"[TRACE] ").split(b" ", 1)
+                entry = json.loads(line)
+                if "line" not in entry:
+                    continue  # the header, or an event
                 with self._news:
-                    self.lines.append(Line(direction.decode(), json.loads(message)))
+                    self.lines.append(Line(entry["kind"], json.loads(entry["line"])))
                     self._news.notify_all()
 
     def wait_for(self, wanted: Callable[[Line], bool], *, since: int = 0) -> Line:

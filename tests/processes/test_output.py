@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from processes.launching import EXAMPLES, INITIALIZE, INITIALIZED, NET, PING, call, lines, modern, python, text_of
+from twopipes import trace
 
 # Writes to standard output whenever it can, in whatever way.
 NOISY = """
@@ -339,7 +340,8 @@ def test_a_function_that_blocks_delays_nobody_and_is_not_named(write, launch, tm
     fifo.write_text("go")
     assert text_of(child.hear_answer(1)) == "done"
     child.finish()
-    assert child.complaints() == ""
+    # A busy machine may block the loop for so long, which is told; but nobody says that it was the function.
+    assert "block_a_thread" not in child.complaints()
 
 
 # What crosses the wire
@@ -348,8 +350,12 @@ def test_a_function_that_blocks_delays_nobody_and_is_not_named(write, launch, tm
 TALK = [modern("a", "server/discover"), modern(2, "tools/call", name="greet", arguments={"name": "é"})]
 
 
-def traces(text):
+def shown(text):
     return [(line[8], json.loads(line[10:])) for line in text.splitlines() if line.startswith("[TRACE] ")]
+
+
+def recorded(file):
+    return [(entry.kind, json.loads(entry.data)) for entry in trace.read(file).whole_lines() if isinstance(entry, trace.Line)]
 
 
 @pytest.mark.parametrize("last_newline", [True, False])
@@ -358,7 +364,7 @@ def test_a_trace_on_stderr(last_newline, run):
     said = lines(*TALK)
     done = run(EXAMPLES / "hello.py", input=said if last_newline else said[:-1], env={"TWOPIPES_TRACE": "1"})
     answers = [json.loads(line) for line in done.stdout.splitlines()]
-    seen = traces(done.stderr.decode())
+    seen = shown(done.stderr.decode())
     assert [message for way, message in seen if way == ">"] == TALK
     assert [message for way, message in seen if way == "<"] == answers
     assert len(answers) == 2
@@ -388,9 +394,8 @@ def test_a_trace_in_a_file(asked_by, run, write, tmp_path):
     done = run(command, input=lines(*TALK), env=environment)
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert (done.returncode, done.stderr) == (0, b"")
-    text = file.read_text(encoding="utf-8")
-    assert text.startswith("what was there\n")
-    assert sorted(traces(text), key=lambda entry: entry[0] == "<") == [
+    assert (tmp_path / "wire-1.log").read_text() == "what was there\n"
+    assert sorted(recorded(file), key=lambda entry: entry[0] == "<") == [
         *((">", message) for message in TALK),
         *(("<", message) for message in answers),
     ]
@@ -400,7 +405,7 @@ def test_a_line_that_comes_in_many_pieces_is_traced_whole(run, tmp_path):
     asked = modern(1, "tools/call", name="greet", arguments={"name": "x" * 5_000_000})
     file = tmp_path / "wire.log"
     done = run(EXAMPLES / "hello.py", input=lines(asked), env={"TWOPIPES_TRACE": str(file)})
-    assert traces(file.read_text(encoding="utf-8")) == [(">", asked), ("<", json.loads(done.stdout))]
+    assert recorded(file) == [(">", asked), ("<", json.loads(done.stdout))]
 
 
 def test_no_trace_unless_it_is_wanted(run):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twopipes.blocking.callbacks import Herald, in_a_thread, roots_in_a_thread
 from twopipes.blocking.client import Client
@@ -23,7 +23,11 @@ from twopipes.mcp.types import Implementation, LogParams
 from twopipes.process.child import Child
 from twopipes.process.shutdown import ShutdownPlan
 from twopipes.process.stderr import StderrLine
+from twopipes.process.witness import Witness
 from twopipes.settings import Limits, RestartPolicy, Timeouts
+
+if TYPE_CHECKING:
+    from twopipes.trace.record import Recorder
 
 __all__ = ["connect"]
 
@@ -31,8 +35,8 @@ __all__ = ["connect"]
 class _LastingCommand(CommandTarget):
     """A command that is launched by a thread which ends after it, so that its life can be tied to ours (docs/decisions/0014)."""
 
-    async def open(self, on_stderr: OnStderr | None) -> Link:
-        child = await Child.start(self.command, on_stderr=on_stderr, lasting_thread=True)
+    async def open(self, on_stderr: OnStderr | None, *, witness: Witness | None = None) -> Link:
+        child = await Child.start(self.command, on_stderr=on_stderr, lasting_thread=True, witness=witness)
         return Link(child.channel, child)
 
 
@@ -63,6 +67,7 @@ def connect(
     client_info: Implementation | None = None,
     experimental: Mapping[str, Any] | None = None,
     extensions: Mapping[str, Any] | None = None,
+    trace: str | os.PathLike[str] | Recorder | None = None,
 ) -> Client:
     """Connects to a server, and returns when it can be used. A ``with`` block, or ``close()``, ends it.
 
@@ -96,6 +101,7 @@ def connect(
         client_info: Who this client is.
         experimental: Experimental capabilities to declare.
         extensions: Extensions to declare, by name.
+        trace: Record the conversation in this file; or with a ``Recorder`` of yours, which you close.
 
     Raises:
         LocalProtocolError: What was given makes no sense; nothing was started.
@@ -142,6 +148,7 @@ def connect(
                 client_info=client_info,
                 experimental=experimental,
                 extensions=extensions,
+                trace=trace,
             )
         except BaseException:
             herald.end()

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import structs
 
@@ -30,6 +30,9 @@ from twopipes.process.stderr import StderrLine
 from twopipes.session.profiles import ClientProfile
 from twopipes.settings import Limits, RestartPolicy, Timeouts
 from twopipes.version import __version__
+
+if TYPE_CHECKING:
+    from twopipes.trace.record import Recorder
 
 __all__ = ["Connecting", "connect"]
 
@@ -85,6 +88,7 @@ def connect(
     client_info: Implementation | None = None,
     experimental: Mapping[str, Any] | None = None,
     extensions: Mapping[str, Any] | None = None,
+    trace: str | os.PathLike[str] | Recorder | None = None,
 ) -> Connecting:
     """Connects to a server; nothing happens until the result is awaited or entered.
 
@@ -115,6 +119,7 @@ def connect(
         client_info: Who this client is.
         experimental: Experimental capabilities to declare.
         extensions: Extensions to declare, by name.
+        trace: Record the conversation in this file; or with a ``Recorder`` of yours, which you close.
 
     Raises:
         LocalProtocolError: What was given makes no sense; nothing was started.
@@ -146,10 +151,16 @@ def connect(
 
     async def open_client() -> Client:
         client: Client
+        reached = where
+        recorded = None
+        if trace is not None:
+            from twopipes.client.recording import RecordedTarget  # noqa: PLC0415 - only where it is wanted
+
+            reached = recorded = RecordedTarget(where, trace)
         noise = Noise(None if on_stray is None else partial(call_back, asyncio.get_running_loop(), on_stray))
         plan = shutdown or where.plan or ShutdownPlan.default(timeouts.shutdown)
         opener = Opener(
-            where,
+            reached,
             profile,
             questions,
             notified=lambda method, params: client.notified(method, params),  # noqa: PLW0108 - the client is made below
@@ -169,6 +180,7 @@ def connect(
             reopened=lambda connection: client.reopened(connection),  # noqa: PLW0108 - likewise
             lost=lambda: client.lost(),  # noqa: PLW0108 - likewise
             on_restart=on_restart,
+            recorded=recorded,
         )
         client = Client(
             keeper,

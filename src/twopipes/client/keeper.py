@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable
 from contextlib import suppress
 from copy import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twopipes.client.connection import Connection, call_back
 from twopipes.client.opening import Opener, Reached
@@ -20,6 +20,9 @@ from twopipes.process.child import Child
 from twopipes.process.shutdown import ShutdownPlan, ShutdownReport
 from twopipes.process.supervisor import Restarts
 from twopipes.settings import RestartPolicy
+
+if TYPE_CHECKING:
+    from twopipes.client.recording import RecordedTarget
 
 __all__ = ["Keeper"]
 
@@ -36,6 +39,7 @@ class Keeper:
         reopened: Called with each connection after the first one, before anybody else gets it.
         lost: Told when a connection is over.
         on_restart: Told why a server is started again.
+        recorded: What to release at the very end, where the conversation is recorded.
 
     Attributes:
         loop: The event loop that all this lives in.
@@ -55,6 +59,7 @@ class Keeper:
         reopened: Callable[[Connection], None],
         lost: Callable[[], None],
         on_restart: Callable[[TwopipesError], Any] | None = None,
+        recorded: RecordedTarget | None = None,
     ) -> None:
         self.description = description
         self.policy = policy
@@ -68,6 +73,7 @@ class Keeper:
         self._reopened = reopened
         self._lost = lost
         self._on_restart = on_restart
+        self._recorded = recorded
         self._crashes = Restarts(policy, random=random.random)
         self._connection: Connection | None = None
         self._usable = self._unsettled()
@@ -141,12 +147,17 @@ class Keeper:
     async def _own(self) -> None:
         """Keeps the server, and ends it when that is over, also where nobody closes the client before the loop ends."""
         try:
-            await self._keep()
-        except Exception as error:  # noqa: BLE001 - nobody may wait for ever because of a mistake, whosever it is
-            self._fail(error)
-        finally:
-            if self.reached is not None:
-                self.report = await self.reached.end(self._plan)
+            try:
+                await self._keep()
+            except Exception as error:  # noqa: BLE001 - nobody may wait for ever because of a mistake, whosever it is
+                self._fail(error)
+            finally:
+                if self.reached is not None:
+                    self.report = await self.reached.end(self._plan)
+        except asyncio.CancelledError:
+            if self._recorded is not None:
+                self._recorded.abandon()  # if the loop ends, nobody will close us
+            raise
 
     async def _keep(self) -> None:
         """Opens, waits for the end, opens again, until there is no sense in it."""
@@ -227,6 +238,8 @@ class Keeper:
             owner.cancel()
             with suppress(asyncio.CancelledError):
                 await owner  # who ends the server
+        if self._recorded is not None:
+            await self._recorded.release()
 
 
 def _given_up(error: TwopipesError, why: str) -> TwopipesError:

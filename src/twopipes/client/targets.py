@@ -16,6 +16,7 @@ from twopipes.process.child import Child
 from twopipes.process.command import ServerCommand
 from twopipes.process.shutdown import ShutdownPlan
 from twopipes.process.stderr import StderrLine
+from twopipes.process.witness import Witness
 
 __all__ = ["Link", "Target", "target_of"]
 
@@ -78,9 +79,9 @@ class CommandTarget(Target):
         self.identity = command.identity()
         self.plan = command.plan
 
-    async def open(self, on_stderr: OnStderr | None) -> Link:
+    async def open(self, on_stderr: OnStderr | None, *, witness: Witness | None = None) -> Link:
         """Launches it."""
-        child = await Child.start(self.command, on_stderr=on_stderr)
+        child = await Child.start(self.command, on_stderr=on_stderr, witness=witness)
         return Link(child.channel, child)
 
 

@@ -13,13 +13,15 @@ from collections.abc import Callable, Coroutine
 from contextlib import ExitStack, suppress
 from typing import Any
 
+from twopipes.channels.base import Channel
 from twopipes.channels.pipes import PipeChannel
 from twopipes.errors import ChannelBroken, ChannelClosed, LocalProtocolError, StartFailed
 from twopipes.process import living
 from twopipes.process.command import ServerCommand
-from twopipes.process.exit_status import ExitStatus
+from twopipes.process.exit_status import SIGKILL, ExitStatus
 from twopipes.process.shutdown import SETTLE, ShutdownPlan, ShutdownReport, carry_out
 from twopipes.process.stderr import Copier, Listeners, StderrLine, StderrReader, StderrTail, copier_of
+from twopipes.process.witness import TappedCopier, Witness
 
 if sys.platform == "win32":
     from twopipes.process.windows import ProcessGroup, spawn
@@ -63,6 +65,7 @@ class Child:
         stderr: int | None,
         listeners: list[Callable[[StderrLine], object]],
         copier: Copier | None,
+        witness: Witness | None = None,
     ) -> None:
         # Until everything is in place, whoever makes it owns the descriptors and the group.
         self._is_over = True
@@ -70,6 +73,7 @@ class Child:
         self._thread = threading.get_ident()
         self._command = command
         self._group = group
+        self._witness = witness
         self.argv = tuple(command.argv)
         self.started_at = self._loop.time()
         self.stirred = asyncio.Event()
@@ -87,12 +91,18 @@ class Child:
         group.watch(self._loop, self._note_exit)
         if stderr is not None:
             self._reader = StderrReader(stderr, self.stderr, loop=self._loop, copier=copier, on_first=self.stirred.set)
-        self.channel = PipeChannel(stdout, stdin, description=f"the pipes of {self.argv[0]} (process {group.pid})")
+        self._pipes = PipeChannel(stdout, stdin, description=f"the pipes of {self.argv[0]} (process {group.pid})")
+        self.channel: Channel = self._pipes if witness is None else witness.started(group.pid, self._pipes)
         self._is_over = False
 
     @classmethod
     async def start(
-        cls, command: ServerCommand, *, on_stderr: Callable[[StderrLine], Any] | None = None, lasting_thread: bool = False
+        cls,
+        command: ServerCommand,
+        *,
+        on_stderr: Callable[[StderrLine], Any] | None = None,
+        lasting_thread: bool = False,
+        witness: Witness | None = None,
     ) -> Child:
         """Start a process.
 
@@ -101,6 +111,7 @@ class Child:
             on_stderr: Called in the event loop with each line of its stderr, beside what the command itself asks for.
             lasting_thread: This thread lives as long as the program. Only then, or in the main thread, can the child be tied to our
                 life, because Linux means the thread that forked.
+            witness: Told of everything that happens to it.
 
         Raises:
             StartFailed: It could not be started. Nothing is left behind.
@@ -112,6 +123,8 @@ class Child:
         with ExitStack() as ours, ExitStack() as theirs:
             try:
                 copier = copier_of(command.stderr)
+                if witness is not None:
+                    copier = TappedCopier(copier, witness.stderr)
                 if copier is not None:
                     ours.callback(copier.close)
                 child_stdin, stdin = _pipe(theirs, ours)
@@ -136,7 +149,9 @@ class Child:
                 raise _why(command, executable, error) from error
             living.enlist(group)
             try:
-                child = cls(command, group, stdin=stdin, stdout=stdout, stderr=stderr, listeners=listeners, copier=copier)
+                child = cls(
+                    command, group, stdin=stdin, stdout=stdout, stderr=stderr, listeners=listeners, copier=copier, witness=witness
+                )
             except BaseException as error:
                 group.kill()
                 _see_it_die(group)
@@ -191,6 +206,8 @@ class Child:
 
     def signal(self, number: int) -> None:
         """Send a signal to the whole group; nothing happens if nothing of it is left. On Windows see :mod:`.windows`."""
+        if self._witness is not None:
+            self._witness.signalled(number)
         self._group.signal(number)
 
     # The end, as planned
@@ -238,7 +255,7 @@ class Child:
     async def _end_at_once(self) -> None:
         # Only an event loop that is itself about to end brings us here, and it waits for its tasks, but not for long.
         self._hurry()
-        self._group.kill()
+        self._kill()
         try:
             await self.wait_until_gone(SETTLE)
         finally:
@@ -296,6 +313,8 @@ class Child:
             self._reader.read_what_is_there()
         self._exit = self._group.status
         self._ended_at = self._loop.time()
+        if self._witness is not None:
+            self._witness.exited(self._exit)
         with suppress(RuntimeError):  # somebody waits in an event loop that is closed
             self._exited.set()
             self._news.set()
@@ -317,13 +336,18 @@ class Child:
 
         In a thread other than the event loop's, it only kills; the loop notices by itself.
         """
-        self._group.kill()
+        self._kill()
         if self._loop.is_running() and threading.get_ident() != self._thread:
             return
         if not self._loop.is_running():
             # No event loop will tell of its death any more, and a zombie would stay.
             _see_it_die(self._group)
         self._close_everything()
+
+    def _kill(self) -> None:
+        if self._witness is not None and self._exit is None:
+            self._witness.signalled(SIGKILL)
+        self._group.kill()
 
     def _close_everything(self) -> None:
         if not self._is_over:
@@ -333,7 +357,7 @@ class Child:
                 self._reader.close()
             # Whoever still waits there is told so, unless its event loop is closed.
             with suppress(RuntimeError):
-                self.channel.close_now()
+                self._pipes.close_now()
         if self.is_gone():
             self._let_go()
         if self._exit is not None or not self._loop.is_running():

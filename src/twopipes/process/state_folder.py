@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 
-__all__ = ["state_folder"]
+TYPE_CHECKING = False  # as in twopipes/__init__.py: a tap asks for this at its start, and needs no pathlib
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["state_folder", "state_path"]
 
 
 def state_folder() -> Path:
@@ -15,11 +18,29 @@ def state_folder() -> Path:
     Raises:
         RuntimeError: Nobody knows where this user is at home.
     """
+    from pathlib import Path  # noqa: PLC0415 - see above
+
+    return Path(state_path())
+
+
+def state_path() -> str:
+    """The same as a string.
+
+    Raises:
+        RuntimeError: Nobody knows where this user is at home.
+    """
     if sys.platform == "win32":
-        given = os.environ.get("LOCALAPPDATA")
-        folder = Path(given) if given else Path.home() / "AppData" / "Local"
+        folder = os.environ.get("LOCALAPPDATA") or os.path.join(_home(), "AppData", "Local")  # noqa: PTH118 - see above
     else:
-        given = os.environ.get("XDG_STATE_HOME")
+        folder = os.environ.get("XDG_STATE_HOME", "")
         # A relative one is to be ignored, says the standard that the variable comes from.
-        folder = Path(given) if given and Path(given).is_absolute() else Path.home() / ".local" / "state"
-    return folder / "twopipes"
+        if not os.path.isabs(folder):  # noqa: PTH117 - see above
+            folder = os.path.join(_home(), ".local", "state")  # noqa: PTH118 - see above
+    return os.path.join(folder, "twopipes")  # noqa: PTH118 - see above
+
+
+def _home() -> str:
+    home = os.path.expanduser("~")  # noqa: PTH111 - see above
+    if home == "~":
+        raise RuntimeError("nobody knows where this user is at home")
+    return home

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from twopipes.server.resources import ResourceEntry, TemplateEntry
     from twopipes.server.telemetry import Spans
     from twopipes.server.tools import ToolEntry
+    from twopipes.server.tracing import Trace
     from twopipes.server.workers import Workers
 
 __all__ = ["Server"]
@@ -449,7 +450,7 @@ class Server:
         *,
         unix: str | os.PathLike[str] | None = None,
         tcp: tuple[str, int] | None = None,
-        trace: str | None = None,
+        trace: Trace | None = None,
     ) -> None:
         """Serves standard input and output, as the last thing a program does; or sockets.
 
@@ -461,7 +462,8 @@ class Server:
         Args:
             unix: Listen on a Unix socket at this path instead.
             tcp: Listen on this host and port instead. There is no authentication: keep to 127.0.0.1.
-            trace: Write every message to this file, or to stderr for ``"1"``; as ``TWOPIPES_TRACE`` does.
+            trace: Record every message in this file, or show it on stderr for ``"1"``, as ``TWOPIPES_TRACE`` does; or record it
+                with a ``Recorder`` of yours, which you close.
         """
         from twopipes.server.run import run  # noqa: PLC0415 - a server under test never runs
 

@@ -18,6 +18,7 @@ from twopipes.server.first_words import first_words
 
 if TYPE_CHECKING:
     from twopipes.server.app import Server
+    from twopipes.server.tracing import Trace
 
 __all__ = ["Launch", "run"]
 
@@ -43,7 +44,7 @@ def run(
     *,
     unix: str | os.PathLike[str] | None = None,
     tcp: tuple[str, int] | None = None,
-    trace: str | None = None,
+    trace: Trace | None = None,
 ) -> None:
     """Serves until there is nobody left to serve; see :meth:`twopipes.server.app.Server.run`.
 
@@ -67,7 +68,7 @@ def run(
         _run_stdio(server, trace)
 
 
-def _run_stdio(server: Server, trace: str | None) -> None:
+def _run_stdio(server: Server, trace: Trace | None) -> None:
     parent = os.getppid()
     with _guarded(server) as guard:
         if os.isatty(guard.stdin_fd):

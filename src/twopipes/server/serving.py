@@ -19,18 +19,25 @@ from twopipes.process.parent import watch_parent
 from twopipes.server.children import Children
 from twopipes.server.ending import GRACE, Ending, LastResort, ended_by_signals
 from twopipes.server.first_words import FirstWords
-from twopipes.server.tracing import traced
 from twopipes.server.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from twopipes.server.app import Server
+    from twopipes.server.tracing import Trace, Tracing
 
 __all__ = ["run_sockets", "run_stdio", "serve_sockets", "serve_stdio"]
 
 
-def run_stdio(server: Server, guard: Guard, trace: str | None, *, parent: int, begun: FirstWords | None) -> None:
+# Seconds for the disk to take what was recorded last. A host that has closed our input does not wait long.
+_FOR_THE_TRACE = 1.0
+
+
+def run_stdio(server: Server, guard: Guard, trace: Trace | None, *, parent: int, begun: FirstWords | None) -> None:
     """Serves the standard streams until the end."""
-    channel = traced(open_stdio(guard.stdin_fd, guard.stdout_fd), trace, guard.log.write)
+    tracing = _tracing(trace, guard.log.write)
+    channel: Channel = open_stdio(guard.stdin_fd, guard.stdout_fd)
+    if tracing is not None:
+        channel = tracing.watch(channel)
     children = Children()
     last_resort = LastResort(children.end, guard.log.flush)
     try:
@@ -40,6 +47,8 @@ def run_stdio(server: Server, guard: Guard, trace: str | None, *, parent: int, b
     finally:
         last_resort.call_off_until_exit(GRACE)
         children.end()
+        if tracing is not None and tracing.recorder is not None:
+            tracing.recorder.close(_FOR_THE_TRACE)
         guard.log.flush()
 
 
@@ -84,7 +93,7 @@ async def serve_stdio(
                 await watching
 
 
-def run_sockets(server: Server, *, unix: str | os.PathLike[str] | None, tcp: tuple[str, int] | None, trace: str | None) -> None:
+def run_sockets(server: Server, *, unix: str | os.PathLike[str] | None, tcp: tuple[str, int] | None, trace: Trace | None) -> None:
     """Listens and serves until the end."""
     from twopipes.channels.stderr import LogStream, StderrLog, reroute  # noqa: PLC0415 - on stdio the guard has done this
 
@@ -107,7 +116,7 @@ async def serve_sockets(
     *,
     unix: str | os.PathLike[str] | None,
     tcp: tuple[str, int] | None,
-    trace: str | None = None,
+    trace: Trace | None = None,
 ) -> None:
     """Listens, and serves every connection as a session of its own, until it is cancelled.
 
@@ -121,14 +130,23 @@ async def serve_sockets(
     from twopipes.channels.sockets import listen_tcp, listen_unix  # noqa: PLC0415 - a server on stdio needs no sockets
 
     ending = Ending()
+    addresses = [] if unix is None else [f"unix:{os.fspath(unix)}"]
+    addresses += [] if tcp is None else [f"tcp://{tcp[0]}:{tcp[1]}"]
+    tracing = _tracing(trace, _say, target=", ".join(addresses))
     async with AsyncExitStack() as stack:
+        if tracing is not None and tracing.recorder is not None:
+            from twopipes.trace.channel import close_recorder  # noqa: PLC0415 - only where it is wanted
+
+            stack.push_async_callback(close_recorder, tracing.recorder, _FOR_THE_TRACE)
         if last_resort is not None:
             stack.enter_context(_watched(server.settings.blocked_after, _say))
             stack.enter_context(ended_by_signals(ending, last_resort, server.settings.drain_on_signal + GRACE))
         lifespan = await stack.enter_async_context(server.running())
 
         async def serve(channel: Channel) -> None:
-            await server.serve_channel(traced(channel, trace, _say), lifespan, ending=ending)
+            if tracing is not None:
+                channel = tracing.watch(channel)
+            await server.serve_channel(channel, lifespan, ending=ending)
 
         listeners = []
         # Last in, first out: nobody is served any more when the lifespan ends.
@@ -142,6 +160,14 @@ async def serve_sockets(
         await ending.wait()
         for listener in listeners:
             await listener.close(cancel_connections=False)
+
+
+def _tracing(wanted: Trace | None, say: Callable[[str], None], *, target: str = "") -> Tracing | None:
+    if not wanted and not os.environ.get("TWOPIPES_TRACE"):
+        return None
+    from twopipes.server.tracing import open_tracing  # noqa: PLC0415 - only where it is wanted
+
+    return open_tracing(wanted, say, target=target)
 
 
 @contextmanager

@@ -1,107 +1,93 @@
-"""Every message that crosses a channel, written down: ``TWOPIPES_TRACE=1`` on stderr, ``TWOPIPES_TRACE=file`` in a file."""
+"""Every message that crosses the channels of a server: on stderr for people (``TWOPIPES_TRACE=1``), or recorded in a file."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+import sys
+from collections.abc import Callable
 from typing import Any
 
 from twopipes.channels.base import Channel
 from twopipes.errors import LocalProtocolError
+from twopipes.trace.channel import Observer, RecordedChannel
+from twopipes.trace.cutting import Cutter
+from twopipes.trace.format import Kind
+from twopipes.trace.record import Recorder, header_for
 
-__all__ = ["TracedChannel", "traced"]
+__all__ = ["Trace", "Tracing", "open_tracing"]
 
-
-class TracedChannel(Channel):
-    """A channel around a channel that notes each line in both directions. Nothing beneath or above knows that it is watched."""
-
-    def __init__(self, inner: Channel, note: Callable[[str], None]) -> None:
-        self._inner = inner
-        self._note = note
-        # The pieces of a line that has no end yet.
-        self._begun: dict[str, list[bytes]] = {">": [], "<": []}
-
-    async def read(self) -> bytes:
-        """As the channel beneath; see :meth:`Channel.read`."""
-        chunk = await self._inner.read()
-        if chunk:
-            self._take(">", chunk)
-        else:
-            self._finish_line(">", b"")  # FR-15: the last line may lack its end
-        return chunk
-
-    def write(self, data: bytes) -> None:
-        """As the channel beneath; see :meth:`Channel.write`."""
-        self._take("<", data)
-        self._inner.write(data)
-
-    def drain(self) -> Coroutine[Any, Any, None]:
-        """As the channel beneath; see :meth:`Channel.drain`."""
-        return self._inner.drain()
-
-    def flush(self) -> Coroutine[Any, Any, None]:
-        """As the channel beneath; see :meth:`Channel.flush`."""
-        return self._inner.flush()
-
-    def close_write(self) -> Coroutine[Any, Any, None]:
-        """As the channel beneath; see :meth:`Channel.close_write`."""
-        return self._inner.close_write()
-
-    def close(self) -> Coroutine[Any, Any, None]:
-        """As the channel beneath; see :meth:`Channel.close`."""
-        return self._inner.close()
-
-    @property
-    def buffered(self) -> int:
-        """As the channel beneath."""
-        return self._inner.buffered
-
-    @property
-    def description(self) -> str:
-        """As the channel beneath."""
-        return self._inner.description
-
-    def _take(self, direction: str, data: bytes) -> None:
-        first, *lines = data.split(b"\n")
-        if lines:
-            self._finish_line(direction, first)
-            *lines, first = lines
-            for line in lines:
-                self._finish_line(direction, line)
-        self._begun[direction].append(first)
-
-    def _finish_line(self, direction: str, end: bytes) -> None:
-        line = b"".join([*self._begun[direction], end])
-        self._begun[direction].clear()
-        if line:
-            self._note(f"[TRACE] {direction} {line.decode(errors='backslashreplace')}\n")
+# What run() takes: a file, "1" for stderr, or a recorder of the caller's.
+Trace = str | os.PathLike[str] | Recorder
 
 
-def traced(channel: Channel, wanted: str | None, to_stderr: Callable[[str], None]) -> Channel:
-    """The channel, watched if that is wanted: ``1`` for stderr, else the name of a file that is appended to.
+class Tracing:
+    """Watches the channels of one server.
+
+    Args:
+        observer: Whom to tell.
+        recorder: The same, where it is ours to close.
+    """
+
+    def __init__(self, observer: Observer, recorder: Recorder | None = None) -> None:
+        self.recorder = recorder
+        self._observer = observer
+        self._connections = 0
+
+    def watch(self, channel: Channel) -> Channel:
+        """The channel, watched, as the next connection."""
+        number = self._connections
+        self._connections += 1
+        return RecordedChannel(channel, self._observer, reads=">", connection=number)
+
+
+def open_tracing(wanted: Trace | None, to_stderr: Callable[[str], None], *, target: str = "") -> Tracing | None:
+    """Begins to trace, if that is wanted by the program or by ``TWOPIPES_TRACE``.
+
+    Args:
+        wanted: By the program.
+        to_stderr: Writes lines there; from any thread.
+        target: What the server listens on, where it does.
 
     Raises:
         LocalProtocolError: The file was named by the program and cannot be written. If the environment names such a file, stderr
             says so, and the server serves on: whoever set it wants to see, not to break.
     """
-    asked = wanted or os.environ.get("TWOPIPES_TRACE")
-    if not asked or asked == "0":
-        return channel
+    if isinstance(wanted, Recorder):
+        return Tracing(wanted)
+    asked = os.fspath(wanted or os.environ.get("TWOPIPES_TRACE") or "0")
+    if asked == "0":
+        return None
     if asked == "1":
-        return TracedChannel(channel, to_stderr)
+        return Tracing(_Shown(to_stderr))
+    header = header_for("server", argv=sys.orig_argv, target=target)
     try:
-        # In whole lines at the end of the file, so that processes and connections may share it. Closed with the process.
-        file = open(asked, "a", encoding="utf-8", buffering=1)  # noqa: PTH123, SIM115 - pathlib costs every start; held by the channel
+        recorder = Recorder(asked, header, on_loss=lambda reason: to_stderr(f"Warning: {reason}\n"), must_open=True)
     except OSError as error:
         reason = f"the trace cannot be written to {asked}: {error.strerror or error}"
         if wanted:
             raise LocalProtocolError(reason) from error
         to_stderr(f"Error: {reason}\n")
-        return channel
+        return None
+    return Tracing(recorder, recorder)
 
-    def append(text: str) -> None:
-        with suppress(OSError, ValueError):  # a full disk is no reason to stop serving
-            file.write(text)
 
-    return TracedChannel(channel, append)
+class _Shown:
+    """Shows each line to whoever reads stderr."""
+
+    def __init__(self, show: Callable[[str], None]) -> None:
+        self._show = show
+        self._cutters: dict[tuple[int, Kind], Cutter] = {}
+
+    def chunk(self, kind: Kind, data: bytes, *, connection: int = 0) -> None:
+        cutter = self._cutters.setdefault((connection, kind), Cutter(sys.maxsize))
+        for cut in cutter.feed(data):
+            self._show_line(kind, cut.data)
+
+    def event(self, name: str, *, connection: int = 0, stream: Kind | None = None, **_: Any) -> None:
+        if name == "eof" and stream is not None and (cutter := self._cutters.pop((connection, stream), None)) is not None:
+            for cut in cutter.rest():  # FR-15: the last line may lack its end
+                self._show_line(stream, cut.data)
+
+    def _show_line(self, kind: Kind, line: bytes) -> None:
+        if line:
+            self._show(f"[TRACE] {kind} {line.decode(errors='backslashreplace')}\n")

@@ -1,6 +1,61 @@
-"""Conversations that were written down: the format, a reader, a recorder, and what can be told from a recording."""
+"""Conversations that were written down: the format, a reader, a recorder, and what can be told from a recording.
 
-from twopipes.trace.format import Damage, Entry, Event, Header, Line
-from twopipes.trace.reading import Trace, read
+The names are loaded when they are first used: a tap that only writes needs none of what reads.
+"""
 
-__all__ = ["Damage", "Entry", "Event", "Header", "Line", "Trace", "read"]
+TYPE_CHECKING = False  # as in twopipes/__init__.py
+if TYPE_CHECKING:
+    from twopipes.trace.channel import RecordedChannel
+    from twopipes.trace.format import Damage, Entry, Event, Header, Line
+    from twopipes.trace.reading import Trace, read
+    from twopipes.trace.record import Losses, Recorder, default_path, header_for
+
+__all__ = [
+    "Damage",
+    "Entry",
+    "Event",
+    "Header",
+    "Line",
+    "Losses",
+    "RecordedChannel",
+    "Recorder",
+    "Trace",
+    "default_path",
+    "header_for",
+    "read",
+]
+
+
+# Where each public name lives. The imports above say the same to type checkers; a test compares the two.
+_HOMES = {
+    "Damage": "twopipes.trace.format",
+    "Entry": "twopipes.trace.format",
+    "Event": "twopipes.trace.format",
+    "Header": "twopipes.trace.format",
+    "Line": "twopipes.trace.format",
+    "Losses": "twopipes.trace.record",
+    "RecordedChannel": "twopipes.trace.channel",
+    "Recorder": "twopipes.trace.record",
+    "Trace": "twopipes.trace.reading",
+    "default_path": "twopipes.trace.record",
+    "header_for": "twopipes.trace.record",
+    "read": "twopipes.trace.reading",
+}
+
+
+# A type checker that saw __getattr__ would take every misspelt name for a good one.
+if not TYPE_CHECKING:  # pragma: no branch
+
+    def __getattr__(name):  # noqa: ANN001, ANN202
+        home = _HOMES.get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module  # noqa: PLC0415
+
+        value = getattr(import_module(home), name)
+        globals()[name] = value  # found without this function from now on
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

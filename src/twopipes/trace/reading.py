@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from msgspec import structs
 
-from twopipes.trace.format import Damage, Entry, Header, Line, decode_entry, decode_header
+from twopipes.trace.format import Damage, Entry, Event, Header, Line, decode_entry, decode_header
 
 __all__ = ["Trace", "read"]
 
@@ -36,6 +36,9 @@ class Trace:
         begun: dict[tuple[int, str], list[Line]] = {}
         for entry in self:
             if not isinstance(entry, Line):
+                if isinstance(entry, Event) and entry.name == "lost" and entry.stream is not None:
+                    # What was begun in this direction has no end: the line lacks something, and what follows is another.
+                    yield from _unfinished(begun.pop((entry.connection, entry.stream), []))
                 yield entry
                 continue
             pieces = begun.setdefault((entry.connection, entry.kind), [])
@@ -48,8 +51,7 @@ class Trace:
             else:
                 yield entry
         for pieces in begun.values():
-            if pieces:
-                yield structs.replace(pieces[-1], data=b"".join(piece.data for piece in pieces))
+            yield from _unfinished(pieces)
 
 
 def read(path: str | os.PathLike[str], *, follow: Callable[[], bool] | None = None) -> Trace:
@@ -68,6 +70,11 @@ def read(path: str | os.PathLike[str], *, follow: Callable[[], bool] | None = No
     with path.open("rb") as file:
         first = next(_lines(file, follow), b"")
     return Trace(path, decode_header(first), follow)
+
+
+def _unfinished(pieces: list[Line]) -> Iterator[Line]:
+    if pieces:
+        yield structs.replace(pieces[-1], data=b"".join(piece.data for piece in pieces))
 
 
 def _entry(number: int, line: bytes) -> Entry:

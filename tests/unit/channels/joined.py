@@ -20,6 +20,7 @@ from twopipes.channels.socket_channel import SocketChannel
 from twopipes.channels.sockets import connect_tcp, connect_unix, listen_tcp, listen_unix
 from twopipes.channels.stdio import open_stdio
 from twopipes.errors import TwopipesError
+from twopipes.trace.channel import RecordedChannel
 
 MIB = 1024 * 1024
 # The longest line that the default limits allow, with bytes that show any loss, repetition or exchange.
@@ -149,6 +150,22 @@ async def _at_once(pair):
     yield pair
 
 
+class _Deaf:
+    """Is told of everything, and keeps nothing."""
+
+    def chunk(self, kind, data, *, connection=0):
+        assert data
+
+    def event(self, name, *, connection=0, stream=None, reason=None):
+        assert stream is not None
+
+
+@asynccontextmanager
+async def _recorded():
+    one, other = pipe_pair()
+    yield RecordedChannel(one, _Deaf(), reads="<"), RecordedChannel(other, _Deaf(), reads=">")
+
+
 KINDS = {
     "memory": lambda: _at_once(memory_pair()),
     "pipes": lambda: _at_once(pipe_pair()),
@@ -159,6 +176,8 @@ KINDS = {
     # What Windows gets, and files and terminals everywhere.
     "pipes by threads": lambda: _at_once(pipe_pair(by_threads=True)),
     "sockets by threads": _sockets_by_threads,
+    # A channel around a channel.
+    "recorded": _recorded,
 }
 CONNECTED_BY_SOCKETS = ["unix", "tcp", "stdio over a socketpair", "sockets by threads"]
 

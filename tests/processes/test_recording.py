@@ -1,0 +1,359 @@
+"""``connect(trace=...)`` and ``server.run(trace=...)`` with real servers: what is recorded, and what recording does not disturb."""
+
+import asyncio
+import errno
+import gc
+import json
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from processes.children import EXITS_AT_ONCE, no_thread_left, program
+from processes.client_stage import AT_ONCE, IMPATIENT, PATIENT
+from processes.launching import EXAMPLES, NET, lines, modern, python
+from twopipes import LocalProtocolError, Server, ServerCommand, ServerExited, StartFailed, VerdictMemory, blocking, connect
+from twopipes.trace import Event, Line, Recorder, header_for, read
+
+SERVER = """
+    import os
+    from twopipes import Server
+
+    server = Server("real")
+
+    @server.tool
+    def add(a: int, b: int) -> str:
+        os.write(2, b"adding \\xff\\n")
+        return str(a + b)
+
+    @server.tool
+    def login(password: str) -> str:
+        return "welcome"
+
+    @server.tool
+    def die() -> str:
+        os._exit(7)
+
+    server.run()
+"""
+# Speaks just enough of the protocol, and goes neither at the end of its input nor when it is asked to.
+STUBBORN = """
+    import json, signal, sys
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for line in sys.stdin:
+        message = json.loads(line)
+        result = {"supportedVersions": ["2026-07-28"], "capabilities": {}, "ttlMs": 0, "cacheScope": "public"}
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+    while True:
+        signal.pause()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_is_left():
+    yield
+    gc.collect()
+    no_thread_left()
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "x.jsonl"
+
+
+def to(text, *arguments, **options):
+    return connect(*program(text, *arguments), **{"timeouts": PATIENT, "remember": VerdictMemory(), **options})
+
+
+def messages(entries, kind, connection=0):
+    found = [entry for entry in entries if isinstance(entry, Line) and (entry.kind, entry.connection) == (kind, connection)]
+    return [json.loads(line.data) for line in found]
+
+
+def events(entries):
+    return [entry for entry in entries if isinstance(entry, Event)]
+
+
+def life_of(entries):
+    """Its events but for the end of its output, which may be seen before its exit, after it, or, by who closes, not at all."""
+    return [event for event in events(entries) if (event.name, event.stream) != ("eof", "<")]
+
+
+# The client
+
+
+def test_a_client_records_everything_between_the_launch_and_the_exit(file):
+    async def main():
+        async with to(SERVER, env={"TOKEN": "sesame"}, cwd=file.parent, trace=file) as client:
+            assert (await client.call_tool("add", {"a": 1, "b": 2})).text == "3"
+            return client
+
+    asyncio.run(main())
+    found = read(file)
+    assert found.header.recorder == "client"
+    assert found.header.argv == tuple(program(SERVER))
+    assert found.header.cwd == str(file.parent)
+    assert "TOKEN" in found.header.environment
+    assert "sesame" not in file.read_text()
+    entries = list(found)
+    assert [message["method"] for message in messages(entries, ">")] == ["server/discover", "tools/call"]
+    assert [message["id"] for message in messages(entries, "<")] == [message["id"] for message in messages(entries, ">")]
+    assert [entry.data for entry in entries if isinstance(entry, Line) and entry.kind == "!"] == [b"adding \xff"]
+    spawn, eof, exit_ = life_of(entries)
+    assert entries[0] == spawn
+    assert spawn.pid is not None
+    assert (eof.name, eof.stream) == ("eof", ">")
+    assert (exit_.name, exit_.code, exit_.signal) == ("exit", 0, None)
+    assert [entry.at for entry in entries] == sorted(entry.at for entry in entries)
+
+
+def test_signals_are_recorded_as_they_are_sent(file):
+    async def main():
+        async with to(STUBBORN, trace=str(file), shutdown=IMPATIENT):
+            pass
+
+    asyncio.run(main())
+    *_, term, kill, exit_ = [event for event in events(read(file)) if event.name != "eof"]
+    assert [term.signal, kill.signal] == ["SIGTERM", "SIGKILL"]
+    assert (exit_.code, exit_.signal) == (None, "SIGKILL")
+
+
+def test_a_server_that_is_started_again_is_the_next_connection_of_the_same_recording(file):
+    async def main():
+        async with to(SERVER, trace=file, restart=AT_ONCE) as client:
+            with pytest.raises(ServerExited):
+                await client.call_tool("die")
+            assert (await client.call_tool("add", {"a": 1, "b": 2})).text == "3"
+
+    asyncio.run(main())
+    entries = list(read(file))
+    pids = [(event.connection, event.pid) for event in events(entries) if event.name == "spawn"]
+    assert [number for number, _ in pids] == [0, 1]
+    assert [(event.connection, event.code) for event in events(entries) if event.name == "exit"] == [(0, 7), (1, 0)]
+    assert messages(entries, ">", 0)[-1]["params"]["name"] == "die"
+    assert messages(entries, ">", 1)[-1]["params"]["name"] == "add"
+
+
+def test_a_server_that_dies_at_once_leaves_its_last_words(file):
+    async def main():
+        with pytest.raises(ServerExited):
+            await to(EXITS_AT_ONCE, trace=file)
+
+    asyncio.run(main())
+    entries = list(read(file))
+    assert Line in {type(entry) for entry in entries}
+    assert {entry.data for entry in entries if isinstance(entry, Line) and entry.kind == "!"} == {b"nothing works here"}
+    assert {event.code for event in events(entries) if event.name == "exit"} == {3}
+
+
+def test_a_command_that_cannot_be_started_leaves_a_header(file):
+    async def main():
+        with pytest.raises(StartFailed):
+            await connect("there-is-no-such-command", trace=file)
+
+    asyncio.run(main())
+    assert read(file).header.argv == ("there-is-no-such-command",)
+    assert list(read(file)) == []
+
+
+def test_a_server_in_this_process_and_one_on_a_socket_are_recorded(tmp_path):
+    server = Server("here")
+
+    @server.tool
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    async def main():
+        async with connect(server, trace=tmp_path / "memory.jsonl") as client:
+            await client.call_tool("add", {"a": 1, "b": 2})
+        serving = asyncio.create_task(server.serve(unix=tmp_path / "s"))
+        while not (tmp_path / "s").exists():
+            assert not serving.done()
+            await asyncio.sleep(0)
+        async with connect(f"unix:{tmp_path / 's'}", trace=tmp_path / "socket.jsonl") as client:
+            await client.call_tool("add", {"a": 1, "b": 2})
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+
+    asyncio.run(main())
+    for name, target in [("memory", "in this process"), ("socket", f"unix:{tmp_path / 's'}")]:
+        found = read(tmp_path / f"{name}.jsonl")
+        assert found.header.argv == ()
+        assert target in found.header.target
+        assert [message["method"] for message in messages(found, ">")] == ["server/discover", "tools/call"]
+        assert len(messages(found, "<")) == 2
+
+
+def test_a_file_that_cannot_be_written_is_an_error_before_anything_is_started(tmp_path):
+    async def main():
+        with pytest.raises(LocalProtocolError, match="cannot be written"):
+            await to(SERVER, trace=tmp_path / "no" / "folder")
+
+    asyncio.run(main())
+
+
+def test_a_full_disk_is_reported_and_the_client_goes_on():
+    async def main():
+        reported = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["message"]))
+        async with to(SERVER, trace="/dev/full") as client:
+            assert (await client.call_tool("add", {"a": 1, "b": 2})).text == "3"
+        await asyncio.sleep(0)
+        assert reported == [f"the trace /dev/full is not complete: {os.strerror(errno.ENOSPC)}"]
+
+    asyncio.run(main())
+
+
+def test_a_disk_that_takes_nothing_delays_nobody(tmp_path):
+    """A FIFO whose reader sleeps. The trace lacks what did not fit, and the client has long gone on."""
+    os.mkfifo(tmp_path / "fifo")
+    reader = os.open(tmp_path / "fifo", os.O_RDONLY | os.O_NONBLOCK)
+    recorder = Recorder(tmp_path / "fifo", header_for("client"), max_queued=100_000)
+
+    async def main():
+        async with to(SERVER, trace=recorder) as client:
+            while not recorder.losses:
+                assert (await client.call_tool("login", {"password": "x" * 50_000})).text == "welcome"
+
+    try:
+        asyncio.run(main())
+        assert not recorder.close(0.05)
+        recorder._thread.join(NET)
+    finally:
+        os.close(reader)
+
+
+def test_a_recorder_of_the_caller_stays_open_and_blanks_what_it_is_told_to(file):
+    recorder = Recorder(file, header_for("client", redact=["password"]), redact=["password"])
+
+    async def main():
+        async with to(SERVER, trace=recorder) as client:
+            await client.call_tool("login", {"password": "sesame"})
+
+    asyncio.run(main())
+    recorder.event("note", reason="still there")
+    assert recorder.close(NET)
+    *entries, note = read(file)
+    assert note.reason == "still there"
+    assert messages(entries, ">")[-1]["params"]["arguments"] == {"password": "[redacted]"}
+    assert "sesame" not in file.read_text()
+
+
+def test_a_client_that_nobody_closes_leaves_a_whole_recording(file):
+    """The loop ends, and everything with it."""
+
+    async def main():
+        client = await to(SERVER, trace=file)
+        await client.call_tool("add", {"a": 1, "b": 2})
+
+    asyncio.run(main())
+    for thread in threading.enumerate():
+        if thread.name.startswith("twopipes trace"):
+            thread.join(NET)
+    first, *_, last = life_of(read(file))
+    assert (first.name, last.name) == ("spawn", "exit")
+
+
+def test_a_client_without_await_records_the_same(file):
+    with blocking.connect(*program(SERVER), timeouts=PATIENT, trace=file) as client:
+        assert client.call_tool("add", {"a": 1, "b": 2}).text == "3"
+    entries = list(read(file))
+    assert [message["method"] for message in messages(entries, ">")] == ["server/discover", "tools/call"]
+    assert [event.name for event in life_of(entries)] == ["spawn", "eof", "exit"]
+
+
+def test_stderr_goes_where_it_went_before(file, tmp_path):
+    async def main():
+        command = ServerCommand(program(SERVER), stderr=tmp_path / "stderr")
+        async with connect(command, timeouts=PATIENT, trace=file) as client:
+            await client.call_tool("add", {"a": 1, "b": 2})
+
+    asyncio.run(main())
+    assert (tmp_path / "stderr").read_bytes() == b"adding \xff\n"
+    assert [entry.data for entry in read(file) if isinstance(entry, Line) and entry.kind == "!"] == [b"adding \xff"]
+
+
+def test_nothing_of_it_is_imported_unless_it_is_wanted():
+    text = """
+        import asyncio, sys
+        from twopipes import Server, connect
+        async def main():
+            async with connect(Server("s")) as client:
+                await client.ping() if client.era == "legacy" else None
+        asyncio.run(main())
+        assert not [name for name in sys.modules if name.startswith("twopipes.trace") or name.endswith("recording")]
+    """
+    subprocess.run(program(text), check=True, timeout=NET)
+
+
+# The server
+
+
+TALK = [modern("a", "server/discover"), modern(2, "tools/call", name="greet", arguments={"name": "é"})]
+
+
+def test_a_server_records_its_own_side(run, file):
+    done = run(python("-m", "twopipes", "run", EXAMPLES / "hello.py", "--trace", file), input=lines(*TALK))
+    assert (done.returncode, done.stderr) == (0, b"")
+    found = read(file)
+    assert found.header.recorder == "server"
+    assert found.header.argv[1:3] == ("-m", "twopipes")
+    entries = list(found)
+    assert messages(entries, ">") == TALK
+    assert sorted(map(str, messages(entries, "<"))) == sorted(str(json.loads(line)) for line in done.stdout.splitlines())
+    assert Event(at=events(entries)[0].at, name="eof", stream=">") in entries
+
+
+def test_the_connections_of_a_socket_share_a_recording(listening, connect, tmp_path, file):
+    child, address = listening(python("-m", "twopipes", "run", EXAMPLES / "hello.py", "--unix", tmp_path / "s", "--trace", file))
+    for peer in (connect(address), connect(address)):
+        peer.ask(TALK[0])
+    child.signal()
+    child.ended()
+    found = read(file)
+    assert found.header.target == f"unix:{tmp_path / 's'}"
+    entries = list(found)
+    for connection in (0, 1):
+        assert messages(entries, ">", connection) == TALK[:1]
+        assert len(messages(entries, "<", connection)) == 1
+
+
+def test_a_server_with_a_full_disk_says_so_and_serves_on(run):
+    done = run(EXAMPLES / "hello.py", input=lines(*TALK), env={"TWOPIPES_TRACE": "/dev/full"})
+    assert done.returncode == 0
+    assert len(done.stdout.splitlines()) == 2
+    assert done.stderr.decode() == f"Warning: the trace /dev/full is not complete: {os.strerror(errno.ENOSPC)}\n"
+
+
+def test_a_server_whose_disk_takes_nothing_serves_on_and_ends(run, tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    reader = os.open(tmp_path / "fifo", os.O_RDONLY | os.O_NONBLOCK)
+    said = [modern(number, "tools/call", name="greet", arguments={"name": "x" * 10_000}) for number in range(50)]
+    try:
+        done = run(EXAMPLES / "hello.py", input=lines(*said), env={"TWOPIPES_TRACE": str(tmp_path / "fifo")})
+    finally:
+        os.close(reader)
+    assert done.returncode == 0
+    assert len(done.stdout.splitlines()) == 50
+    assert b"is not complete" in done.stderr
+
+
+def test_a_server_may_bring_its_own_recorder(run, write, file):
+    server = write(
+        f"""
+        from twopipes import Server
+        from twopipes.trace import Recorder, header_for
+        def greet(name: str) -> str:
+            return "hello"
+        recorder = Recorder({str(file)!r}, header_for("server"), redact=["name"])
+        Server("s", tools=[greet]).run(trace=recorder)
+        assert recorder.close(10)
+        """
+    )
+    done = run(server, input=lines(TALK[1]))
+    assert done.returncode == 0, done.stderr
+    (call,) = messages(read(file), ">")
+    assert call["params"]["arguments"] == {"name": "[redacted]"}
+    assert sys.executable not in read(file).header.argv
