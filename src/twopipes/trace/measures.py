@@ -1,0 +1,59 @@
+"""Times, sizes and widths in the form in which people compare them."""
+
+from __future__ import annotations
+
+import unicodedata
+
+__all__ = ["columns", "cut", "duration", "size_of"]
+
+
+def duration(seconds: float) -> str:
+    """A time that a person can compare: 340 µs, 12 ms, 1.25 s, 3 min 20 s."""
+    if seconds < 0.001:  # noqa: PLR2004 - the units
+        return f"{max(seconds, 0) * 1e6:.0f} µs"
+    if seconds < 0.1:  # noqa: PLR2004 - likewise
+        return f"{seconds * 1000:.3g} ms"
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:  # noqa: PLR2004 - likewise
+        return f"{seconds:.3g} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def size_of(count: int) -> str:
+    """A number of bytes: 512 bytes, 12.3 KiB, 64.0 MiB."""
+    if count < 1024:  # noqa: PLR2004 - the unit
+        return f"{count} bytes"
+    size = float(count)
+    for unit in ("KiB", "MiB", "GiB"):
+        size /= 1024
+        if size < 1024 or unit == "GiB":  # noqa: PLR2004 - likewise
+            return f"{size:.1f} {unit}"
+    raise AssertionError  # pragma: no cover - the last unit takes everything
+
+
+def columns(text: str) -> int:
+    """How wide a text is in a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(_columns_of(character) for character in text)
+
+
+def _columns_of(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def cut(text: str, room: int) -> str:
+    """The text in so many columns, with a mark where something is left out."""
+    if columns(text) <= room:
+        return text
+    taken = 0
+    for position, character in enumerate(text):
+        taken += _columns_of(character)
+        if taken > room - 1:
+            return text[:position] + "…" if room > 0 else ""
+    return text
