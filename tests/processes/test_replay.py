@@ -1,0 +1,256 @@
+"""`twopipes replay` as a process: recordings of a real server, said again to it, to a changed one, and to ones that misbehave."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import sys
+
+import pytest
+
+from processes.children import is_running
+from processes.launching import NET, call, request
+from processes.recordings import EVERYTHING, EXAMPLES, handshake, record, trace_of
+from twopipes.mcp.revisions import ALL
+
+REPLAY = [sys.executable, "-m", "twopipes", "replay"]
+
+
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory):
+    """A recording of examples/everything.py in each revision."""
+    folder = tmp_path_factory.mktemp("recordings")
+
+    async def make():
+        async with asyncio.timeout(NET):
+            await asyncio.gather(*(record(folder / f"{revision}.jsonl", EVERYTHING, revision) for revision in ALL))
+
+    asyncio.run(make())
+    return folder
+
+
+@pytest.fixture
+def replay(run, tmp_path):
+    def replay(recording, *arguments):
+        # A server keeps its key there: not the one with which it was recorded, nor the user's own.
+        state = [] if {"--unix", "--tcp"} & set(arguments) else ["--env", f"XDG_STATE_HOME={tmp_path / 'other state'}"]
+        done = run([*REPLAY, str(recording), *state, *map(str, arguments)])
+        return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+    return replay
+
+
+@pytest.fixture
+def found(replay):
+    """What a program gets: the exit code and the report."""
+
+    def found(*arguments):
+        code, out, err = replay(arguments[0], "--output", "json", *arguments[1:])
+        assert code in (0, 1), err
+        return code, json.loads(out)
+
+    return found
+
+
+@pytest.mark.parametrize("revision", ALL)
+def test_the_same_server_says_the_same(replay, recordings, revision):
+    """Also one with another key for its states: what it seals today is not what was recorded."""
+    code, out, err = replay(recordings / f"{revision}.jsonl", "--", *EVERYTHING)
+    assert (code, err) == (0, "")
+    assert re.fullmatch(r"No difference: (\d+) of \1 requests sent, (\d+) of \2 answers the same\.\n", out)
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+def test_a_changed_server_is_found_out(found, recordings, write, revision):
+    text = (EXAMPLES / "everything.py").read_text(encoding="utf-8")
+    changed = write(
+        text.replace("return a + b", "return a + b + 1")
+        .replace("Echo", "Echoes")
+        .replace("Who are you?", "Who goes there?")
+        .replace('f"step {step}"', 'f"stage {step}"')
+    )
+    code, report = found(recordings / f"{revision}.jsonl", "--", sys.executable, changed)
+    assert code == 1
+    assert not report["same"]
+    assert report["sent"] == report["requests"]
+    by_subject = {re.sub(r" \(id .*", "", each["subject"]): each for each in report["findings"]}
+    paths = {subject: [each["path"] for each in finding["differences"]] for subject, finding in by_subject.items()}
+    assert paths["tools/call add"] == ["result.content.0.text", "result.structuredContent.result"]
+    assert paths["tools/list"] == ["result.tools.0.title"]
+    assert paths["notifications/progress of tools/call slow"] == ["params"] * 6
+    question = by_subject["elicitation/create" if revision == "2025-11-25" else "tools/call ask"]
+    assert question["differences"][0]["recorded"] == "Who are you?"
+    assert question["differences"][0]["live"] == "Who goes there?"
+
+
+def test_what_differs_is_shown_to_people(replay, recordings, write):
+    text = (EXAMPLES / "everything.py").read_text(encoding="utf-8")
+    changed = write(text.replace("return a + b", "return a * b"))
+    code, out, _ = replay(recordings / "2025-11-25.jsonl", "--", sys.executable, changed)
+    assert code == 1
+    assert re.search(r"(?m)^tools/call add \(id \d+\): the answer differs$", out)
+    assert "  result.structuredContent.result\n    recorded  5\n    live      6\n" in out
+    assert out.rstrip().endswith("answers the same.")
+
+
+def test_members_can_be_left_out_of_the_comparison(replay, recordings, write):
+    text = (EXAMPLES / "everything.py").read_text(encoding="utf-8")
+    changed = write(text.replace("return a + b", "return a * b"))
+    ignored = ["--ignore", "structuredContent", "--ignore", "result.content.0.text"]
+    code, out, _ = replay(recordings / "2025-11-25.jsonl", *ignored, "--", sys.executable, changed)
+    assert (code, out[:13]) == (0, "No difference")
+
+
+@pytest.mark.parametrize("where", ["--unix", "--tcp"])
+def test_a_server_that_listens(replay, recordings, listening, tmp_path, where):
+    wanted = ("--unix", tmp_path / "s") if where == "--unix" else ("--tcp", "127.0.0.1:0")
+    _, address = listening([sys.executable, "-m", "twopipes", "run", str(EXAMPLES / "everything.py"), *map(str, wanted)])
+    place = address.removeprefix("unix:").removeprefix("tcp ")
+    code, out, err = replay(recordings / "2025-11-25.jsonl", where, place)
+    assert (code, err) == (0, "")
+    assert out.startswith("No difference")
+
+
+# Servers that misbehave
+
+TWO_CALLS = [
+    *handshake(),
+    (">", call(1, "first")),
+    ("<", {"jsonrpc": "2.0", "id": 1, "result": {"content": []}}),
+    (">", call(2, "second")),
+    ("<", {"jsonrpc": "2.0", "id": 2, "result": {"content": []}}),
+]
+# Answers like the one above, as far as it gets.
+SERVER = """
+    import json, sys, time
+    def say(**members):
+        print(json.dumps({{"jsonrpc": "2.0", **members}}), flush=True)
+    for line in sys.stdin:
+        message = json.loads(line)
+        if message.get("id") == 0:
+            info = {{"name": "s", "version": "1"}}
+            say(id=0, result={{"protocolVersion": "2025-11-25", "capabilities": {{}}, "serverInfo": info}})
+        elif "id" in message:
+            {}
+            say(id=message["id"], result={{"content": []}})
+"""
+
+
+@pytest.fixture
+def two_calls(tmp_path):
+    return trace_of(tmp_path / "two.jsonl", *TWO_CALLS)
+
+
+@pytest.fixture
+def server(write):
+    return lambda body: [sys.executable, str(write(SERVER.format(body)))]
+
+
+def test_the_server_of_these_tests_is_good_by_itself(found, two_calls, server):
+    assert found(two_calls, "--", *server("pass"))[0] == 0
+
+
+def test_a_server_that_dies_in_the_middle(replay, found, two_calls, server):
+    dying = server('if message["id"] == 1: print("out of memory", file=sys.stderr); sys.exit(3)')
+    code, report = found(two_calls, "--", *dying)
+    assert code == 1
+    assert (report["requests"], report["sent"]) == (3, 2)
+    assert report["ended"] == "it ended in the middle, by exit code 3"
+    assert report["stderr"] == ["out of memory"]
+    assert [(each["kind"], each["id"]) for each in report["findings"]] == [("no answer", 1)]
+    code, out, _ = replay(two_calls, "--", *dying)
+    assert code == 1
+    assert "it ended in the middle, by exit code 3" in out
+    assert "1 request of the recording could not be sent any more" in out
+    assert "    out of memory\n" in out
+
+
+def test_a_server_that_hangs(found, two_calls, server):
+    code, report = found(two_calls, "--timeout", "0.3", "--", *server("sys.stdin.read()"))
+    assert code == 1
+    assert [(each["kind"], each["id"]) for each in report["findings"]] == [("no answer", 1), ("no answer", 2)]
+    assert report["ended"] is None or report["ended"].startswith("it says nothing any more")
+
+
+def test_a_server_that_does_not_answer_once(found, two_calls, server):
+    code, report = found(two_calls, "--timeout", "0.3", "--", *server('if message["id"] == 1: continue'))
+    assert code == 1
+    assert [(each["kind"], each["id"]) for each in report["findings"]] == [("no answer", 1)]
+    assert report["answers_same"] == 2
+
+
+def test_notifications_that_do_not_come_are_waited_for_once(found, tmp_path, server):
+    """Not for the time of an answer, and not each time; the bound of this test is the one of all."""
+    log = ("<", {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "hello"}})
+    answers = [("<", {"jsonrpc": "2.0", "id": number, "result": {"content": []}}) for number in range(1, 101)]
+    calls = [each for number in range(1, 101) for each in ((">", call(number, "first")), log, answers[number - 1])]
+    trace = trace_of(tmp_path / "told.jsonl", *handshake(), *calls)
+    code, report = found(trace, "--", *server("pass"))
+    assert (code, report["answers_same"]) == (1, 101)
+    assert [each["subject"] for each in report["findings"]] == ["notifications/message"]
+
+
+def test_a_server_that_is_noisy(found, two_calls, server):
+    code, report = found(two_calls, "--", *server('print("Working \\x1b[31m...", flush=True)'))
+    assert code == 1
+    (noise,) = report["findings"]
+    assert (noise["kind"], noise["differences"][0]["live"]) == ("noise", "Working \x1b[31m...")
+    assert noise["reason"] == "2 of them, and none in the recording"
+    assert report["answers_same"] == 3
+
+
+def test_what_a_server_says_does_not_steer_the_terminal(replay, two_calls, server):
+    _, out, _ = replay(two_calls, "--", *server('print("Working \\x1b[31m...", flush=True)'))
+    assert "\x1b" not in out
+    assert "Working \\\\u001b[31m" in out or "Working \\u001b[31m" in out
+
+
+def test_a_server_that_answers_twice(found, two_calls, server):
+    code, report = found(two_calls, "--", *server('say(id=message["id"], result={"content": []})'))
+    assert code == 1
+    assert [(each["kind"], each["id"]) for each in report["findings"]] == [("additional answer", 1), ("additional answer", 2)]
+
+
+def test_a_server_that_says_something_when_its_input_ends_is_heard(found, tmp_path, write):
+    trace = trace_of(
+        tmp_path / "late.jsonl", (">", request(1, "tools/list")), ("=", ">"), ("<", {"jsonrpc": "2.0", "id": 1, "result": {}})
+    )
+    late = write('import sys\nsys.stdin.read()\nprint(\'{"jsonrpc":"2.0","id":1,"result":{}}\', flush=True)\n')
+    assert found(trace, "--", sys.executable, late)[0] == 0
+
+
+def test_ctrl_c_ends_the_server_too(launch, listening_for_pid, two_calls):
+    command, next_pid = listening_for_pid
+    child = launch([*REPLAY, str(two_calls), "--", *command])
+    pid = next_pid()
+    child.signal(signal.SIGINT)
+    assert child.wait() == 130
+    assert "Traceback" not in child.complaints()
+    assert not is_running(pid)
+
+
+@pytest.fixture
+def listening_for_pid(tmp_path, write):
+    """A server that says who it is into a pipe and never answers, and a function that waits for that."""
+    pipe = tmp_path / "pid"
+    os.mkfifo(pipe)
+    hanging = write(f"""
+        import os, sys
+        with open({str(pipe)!r}, "w") as file:
+            file.write(str(os.getpid()))
+        sys.stdin.read()
+    """)
+    return [sys.executable, str(hanging)], lambda: int(pipe.read_text())
+
+
+# Recordings
+
+
+def test_a_recording_with_blanks_and_one_with_several_connections_are_remarked_on(replay, tmp_path, server):
+    trace = trace_of(tmp_path / "several.jsonl", *TWO_CALLS, *TWO_CALLS, redacted=("token",), connections=2)
+    code, out, err = replay(trace, "--", *server("pass"))
+    assert (code, out[:13]) == (0, "No difference")
+    assert "the recording has 2 connections (0, 1); this replays the first; see --connection" in err
+    assert "values left out (token)" in err
+    assert replay(trace, "--connection", "1", "--", *server("pass"))[0] == 0

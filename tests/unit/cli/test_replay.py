@@ -1,0 +1,57 @@
+"""`twopipes replay`: what the user can mend is one line, and nothing is started."""
+
+import pytest
+
+from processes.launching import call
+from processes.recordings import handshake, trace_of
+from twopipes.cli import main
+
+
+@pytest.fixture
+def two_calls(tmp_path):
+    return trace_of(tmp_path / "two.jsonl", *handshake(), (">", call(1, "first")))
+
+
+@pytest.fixture
+def replay(capsys):
+    def replay(*arguments):
+        code = main(["replay", *arguments])
+        return code, *capsys.readouterr()
+
+    return replay
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "the following arguments are required: FILE"),
+        (["{two}"], "which server?"),
+        (["{two}", "--"], "there is no command behind --"),
+        (["{two}", "--timeout", "soon", "--", "true"], "'soon' is no number of seconds above 0"),
+        (["{two}", "--unix", "/a", "--tcp", "b:1"], "each name a server"),
+        (["{two}", "--connection", "5", "--", "true"], "has no connection 5; it has 0"),
+        (["nowhere.jsonl", "--", "true"], "nowhere.jsonl cannot be read as a recording: No such file or directory"),
+        (["{empty}", "--", "true"], "holds no request of a client"),
+        (["{no_trace}", "--", "true"], "cannot be read as a recording"),
+        (["{two}", "--", "no-such-command-anywhere"], "no-such-command-anywhere"),
+        (["{two}", "--unix", "/nowhere/socket"], "cannot connect to unix:/nowhere/socket"),
+    ],
+)
+def test_a_mistake_is_one_line(replay, two_calls, tmp_path, arguments, said):
+    (tmp_path / "no_trace").write_text("hello\n")
+    files = {"two": two_calls, "empty": trace_of(tmp_path / "empty.jsonl"), "no_trace": tmp_path / "no_trace"}
+    code, out, err = replay(*(argument.format(**files) for argument in arguments))
+    assert (code, out) == (2, "")
+    assert err.startswith("Error: ")
+    assert err.count("\n") == 1
+    assert said in err
+
+
+def test_the_help_says_how_and_what_the_exit_codes_mean(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["replay", "--help"])
+    assert ended.value.code == 0
+    out, _ = capsys.readouterr()
+    assert "usage: twopipes replay FILE" in out
+    assert "exit codes:" in out
+    assert "--ignore NAME" in out
