@@ -1,0 +1,435 @@
+"""`twopipes list`, `call`, `read` and `prompt` with real servers: for programs, and for a person at a terminal."""
+
+import io
+import json
+import sys
+from typing import NamedTuple
+
+import pytest
+
+from processes.children import is_running
+from processes.launching import EXAMPLES, python
+from processes.terminals import CTRL_C, CTRL_D, Person
+from twopipes import trace
+from twopipes.cli import main
+
+EVERYTHING = python(EXAMPLES / "everything.py")
+ASK = python(EXAMPLES / "ask.py")
+ERAS = pytest.mark.parametrize("era", ["legacy", "modern"])
+WITHOUT_RICH = "import sys; sys.modules['rich'] = None; from twopipes.cli import main; sys.exit(main())"
+
+# Speaks 2025-06-18, writes down what it is told, has a tool that never answers, and other members than anybody knows.
+SECRETARY = """
+    import json, signal, sys
+    notes = open(sys.argv[1], "a")
+    if "stubborn" in sys.argv:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    def answer(id, **result):
+        print(json.dumps({"jsonrpc": "2.0", "id": id, "result": result}), flush=True)
+    for line in sys.stdin:
+        print(line, end="", file=notes, flush=True)
+        message = json.loads(line)
+        id, method = message.get("id"), message["method"]
+        if method == "initialize":
+            offers = {"tools": {}, "resources": {}}
+            answer(id, protocolVersion="2025-06-18", capabilities=offers, serverInfo={"name": "s", "version": "1"})
+        elif method == "tools/list":
+            members = {"x": {"type": "integer", "description": "how long", "x-unit": "m"}, "y": {}}
+            schema = {"type": "object", "properties": members, "required": ["x"]}
+            answer(id, tools=[{"name": name, "inputSchema": schema, "vendor": {"a": [1.0]}} for name in ("wait", "die")])
+        elif method == "resources/list":
+            answer(id, resources=[])
+        elif method == "tools/call" and message["params"]["name"] == "die":
+            print("I cannot go on", file=sys.stderr, flush=True)
+            sys.exit(7)
+        elif method == "tools/call":
+            print("working", file=sys.stderr, flush=True)
+        elif id is not None:
+            print(json.dumps({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "no such method"}}), flush=True)
+    if "stubborn" in sys.argv:
+        while True:
+            signal.pause()
+"""
+
+
+@pytest.fixture
+def secretary(write, tmp_path):
+    path = write(SECRETARY, "secretary.py")
+    notes = tmp_path / "notes"
+    notes.touch()
+
+    def secretary(*arguments):
+        return python(path, notes, *arguments)
+
+    secretary.notes = lambda: [json.loads(line) for line in notes.read_text().splitlines()]
+    return secretary
+
+
+class Done(NamedTuple):
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def ask(tmp_path, environment, monkeypatch, capfd, _nothing_is_left_behind):
+    """Gives the command in this process, which saves the start of one; the words, and the server's command."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", environment["XDG_STATE_HOME"])
+
+    def ask(*words, server=EVERYTHING, code=0):
+        found = main([*words, *([] if server is None else ["--", *server])])
+        done = Done(*capfd.readouterr())
+        assert found == code, done
+        return done
+
+    return ask
+
+
+@pytest.fixture
+def person(tmp_path, environment, _nothing_is_left_behind):
+    """Somebody who types the command at a terminal."""
+    people = []
+
+    def person(*words, server=EVERYTHING, program=("-m", "twopipes")):
+        people.append(Person(python(*program, *words, "--", *server), env=environment, cwd=tmp_path))
+        return people[-1]
+
+    yield person
+    for each in people:
+        each.dispose()
+
+
+# For programs
+
+
+def test_list(ask):
+    out = ask("list").stdout
+    for part in (
+        "everything 1.0",
+        "For tests: call anything.",
+        "Tools (21)",
+        "add ",
+        "a: integer, [b: integer = 0]",
+        "note://{name}",
+    ):
+        assert part in out
+    assert "Tools" not in ask("list", "prompts").stdout
+    assert "the first summand" in ask("list", "tools", "add").stdout
+    assert "did you mean add?" in ask("list", "tools", "ad", code=2).stderr
+
+
+def test_list_as_json_has_every_page_and_exactly_what_was_on_the_wire(ask, secretary):
+    found = json.loads(ask("list", "--output", "json").stdout)
+    assert list(found) == ["tools", "resources", "resourceTemplates", "prompts"]
+    assert len(found["tools"]) == 21
+    found = json.loads(ask("list", "--output", "json", server=secretary()).stdout)
+    assert [tool["vendor"] for tool in found["tools"]] == [{"a": [1.0]}] * 2
+    assert found["tools"][0]["inputSchema"]["properties"]["x"]["x-unit"] == "m"
+    assert found["resourceTemplates"] == []  # which it has never heard of
+
+
+@pytest.mark.parametrize("revision", ["2024-11-05", "2026-07-28"])
+def test_call_in_each_revision(ask, revision):
+    done = ask("call", "add", "a=20", "--revision", revision, "b=22")
+    assert "42" in done.stdout
+    assert done.stderr == ""
+
+
+def test_call_as_json(ask):
+    done = ask("call", "structured", "city=Rome", "celsius=5", "--output", "json")
+    assert json.loads(done.stdout)["structuredContent"] == {"city": "Rome", "celsius": 5, "conditions": "sun"}
+    assert done.stderr == ""
+
+
+def test_arguments_as_json(ask, monkeypatch):
+    point = '{"start": {"x": 0, "y": 0}, "end": {"x": 3, "y": 4}}'
+    assert json.loads(ask("call", "distance", "--json", point).stdout) == {"length": 5.0}
+    monkeypatch.setattr("sys.stdin", io.StringIO(point))
+    assert json.loads(ask("call", "distance", "--json", "-").stdout) == {"length": 5.0}
+    assert json.loads(ask("call", "distance", 'start:={"x":0,"y":0}', 'end={"x":0,"y":2}', "unit=m").stdout) == {"length": 2.0}
+
+
+def test_a_text_is_written_exactly(run, tmp_path):
+    (tmp_path / "text").write_bytes("ä\x1b[1m\n\r\n".encode())
+    assert run(python("-m", "twopipes", "call", "echo", "text=@text", "--", *EVERYTHING)).stdout == "ä\x1b[1m\n\r\n".encode()
+
+
+def test_a_tool_that_fails_is_told_on_stderr(ask):
+    done = ask("call", "fail", code=1)
+    assert done.stdout == ""
+    assert done.stderr == "Error: the tool failed\nThis tool always fails.\n"
+    done = ask("call", "fail", "--output", "json", code=1)
+    assert json.loads(done.stdout)["isError"] is True
+
+
+def test_an_error_of_the_server(ask):
+    done = ask("read", "nope://x", "--era", "legacy", code=1)
+    assert done == ("", "Error: Unknown resource: nope://x (code -32002)\n")
+    done = ask("read", "nope://x", "--output", "json", code=1)
+    assert json.loads(done.stdout)["error"]["message"] == "Unknown resource: nope://x"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["call", "wate"], "the server has no tool 'wate'; did you mean wait?"),
+        (["call", "zzzzz"], "the server has no tool 'zzzzz'; it has wait, die"),
+        (["call", "wait", "c=1"], "wait has no argument 'c'; it takes x, y"),
+        (["call", "wait", "y=1"], "wait also needs x (integer); give x=VALUE"),
+        (["call", "wait", "x=one"], "argument x of wait: 'one' is no integer; it is integer (how long)"),
+        (["call", "wait", "x=1", "--log", "info"], "--log: the server declares no log messages"),
+        (["prompt", "wait"], "the server has no prompt 'wait'; it has none"),
+        (["list", "resources", "x"], "names are for tools and prompts"),
+        (["call", "wait", "--trace", "/nowhere/trace"], "/nowhere/trace"),
+    ],
+)
+def test_mistakes_are_told_and_nothing_is_called(ask, secretary, words, said):
+    done = ask(*words, "--era", "legacy", server=secretary(), code=2)
+    assert done.stdout == ""
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "tools/call" not in [note["method"] for note in secretary.notes()]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["reviw"], "the server has no prompt 'reviw'; did you mean review?"),
+        (["review"], "review also needs code; give code=VALUE"),
+        (["review", "cod=1"], "review has no argument 'cod'; did you mean code?"),
+        (["review", "code:=1"], "the arguments of a prompt are strings"),
+    ],
+)
+def test_mistakes_about_prompts(ask, words, said):
+    assert said in ask("prompt", *words, code=2).stderr
+
+
+def test_unchecked_sends_whatever_it_is(ask):
+    done = ask("call", "no_such_tool", "a=1", "--unchecked", code=1)
+    assert "no_such_tool" in done.stderr
+
+
+def test_a_server_that_cannot_be_started(ask):
+    assert "cannot start 'no-such-command': not found" in ask("list", server=["no-such-command"], code=3).stderr
+
+
+def test_a_server_that_dies_at_its_start_says_its_last_words_once(ask, write):
+    broken = python(write("import nothing_like_this\n"))
+    done = ask("list", "--era", "legacy", server=broken, code=3)
+    assert done.stderr.count("No module named 'nothing_like_this'") == 1
+    assert "[stderr] ModuleNotFoundError" in done.stderr
+    assert "Error: the server ended with exit code 1 while starting" in done.stderr
+    quiet = ask("list", "--era", "legacy", "--quiet", server=broken, code=3)
+    assert quiet.stderr.startswith("Error: the server ended")
+    assert quiet.stderr.count("No module named 'nothing_like_this'") == 1
+
+
+def test_a_server_that_dies_during_the_call(ask, secretary):
+    done = ask("call", "die", "x=1", server=secretary(), code=4)
+    assert "[stderr] I cannot go on\n" in done.stderr
+    assert "the server ended with exit code 7 while serving" in done.stderr
+
+
+def test_a_server_that_does_not_answer(ask, secretary, monkeypatch):
+    # Not by --timeout, which is the limit for its start as well.
+    monkeypatch.setattr("twopipes.cli.conversing._PATIENCE", 0.3)
+    done = ask("call", "wait", "x=1", "--era", "legacy", server=secretary(), code=4)
+    assert "nothing was heard of the server for 0.3 s" in done.stderr
+    assert secretary.notes()[-1]["method"] == "notifications/cancelled"  # CA-01
+
+
+def test_read(ask):
+    assert ask("read", "note://first").stdout == "The first note."
+    assert json.loads(ask("read", "notes://all", "--output", "json").stdout)["contents"][1]["text"] == "The second note."
+
+
+def test_the_bytes_of_a_resource_are_written_as_they_are(run):
+    assert run(python("-m", "twopipes", "read", "image://pixel", "--", *EVERYTHING)).stdout.startswith(b"\x89PNG\r\n")
+
+
+def test_save(ask, tmp_path):
+    assert "saved as pictures/blocks-1.png" in ask("call", "blocks", "--save", "pictures").stdout
+    assert sorted(path.name for path in (tmp_path / "pictures").iterdir()) == ["blocks-1.png", "blocks-1.wav"]
+
+
+def test_prompt(ask):
+    assert ask("prompt", "review", "code=x = 1").stdout == "user:\nPlease review this python code:\nx = 1\n"
+    assert json.loads(ask("prompt", "dialogue", "topic=1", "--output", "json").stdout)["messages"][1]["role"] == "assistant"
+
+
+@ERAS
+def test_questions_are_answered_beforehand_where_nobody_sits(ask, era):
+    done = ask("call", "ask", "--answer", "name=Anna", "--answer", "age=7", "--era", era)
+    assert done.stdout == "Anna is 7\n"
+    assert "Everything asks:" in done.stderr
+
+
+def test_what_nobody_can_answer_is_not_declared(ask):
+    assert "elicitation" in ask("call", "ask", "--era", "legacy", code=1).stderr  # CP-02
+    assert "--answer KEY=VALUE" in ask("call", "ask", code=1).stderr
+    assert "--sample TEXT" in ask("call", "sample", "prompt=x", code=1).stderr
+
+
+def test_a_model_and_roots(ask, tmp_path):
+    assert ask("call", "sample", "prompt=x", "--sample", "I am the model", "--era", "legacy").stdout == "I am the model\n"
+    assert tmp_path.as_uri() in ask("call", "roots_tool", "--root", ".").stdout
+
+
+@ERAS
+def test_log_messages(ask, era):
+    done = ask("call", "log", "--log", "error", "--era", era)
+    assert done.stdout == "logged\n"
+    assert [line.partition("]")[0] for line in done.stderr.splitlines()] == ["[error", "[critical", "[alert", "[emergency"]
+
+
+@pytest.mark.parametrize("listen", [["--unix", "socket"], ["--tcp", "127.0.0.1:0"]])
+def test_a_server_behind_a_socket(ask, listening, listen):
+    _, address = listening(python("-m", "twopipes", "run", EXAMPLES / "everything.py", *listen))
+    where = ["--unix", address.partition(":")[2]] if listen[0] == "--unix" else ["--tcp", address.partition(" ")[2]]
+    assert "42" in ask("call", "add", "a=42", *where, server=None).stdout
+    assert json.loads(ask("call", "add", "a=42", "--output", "json", *where, server=None).stdout)["content"]
+
+
+def test_nobody_listens(ask, tmp_path):
+    assert "Error: " in ask("list", "--unix", str(tmp_path / "nothing"), server=None, code=3).stderr
+
+
+def test_a_server_of_a_configuration_file(ask, tmp_path, monkeypatch):
+    entry = {"command": sys.executable, "args": ["${HERE}/everything.py"]}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"a": entry, "b": {"url": "http://localhost"}}}))
+    monkeypatch.setenv("HERE", str(EXAMPLES))
+    assert "42" in ask("call", "add", "a=42", "--config", "mcp.json", "--server", "a", server=None).stdout
+    assert "stdio alone" in ask("list", "--config", "mcp.json", "--server", "b", server=None, code=2).stderr
+
+
+def test_the_conversation_can_be_recorded(ask, tmp_path):
+    ask("call", "add", "a=1", "--trace", "trace.jsonl", "--output", "json")
+    found = trace.read(tmp_path / "trace.jsonl")
+    assert found.header.argv == tuple(EVERYTHING)
+    assert any(b'"tools/call"' in entry.data for entry in found.whole_lines() if isinstance(entry, trace.Line))
+
+
+def test_a_reader_who_has_had_enough(run, environment):
+    done = run(
+        ["bash", "-c", 'set -o pipefail; "$@" | head -c 1', "bash", *python("-m", "twopipes", "list", "--", *EVERYTHING)], text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# For a person
+
+
+@pytest.mark.parametrize(
+    ("era", "program"), [("legacy", ("-m", "twopipes")), ("modern", ("-c", WITHOUT_RICH))], ids=["rich", "plain"]
+)
+def test_a_form_is_filled_in(person, era, program):
+    anna = person("call", "book_trip", "--era", era, server=ASK, program=program)
+    anna.sees("travel agent")
+    anna.sees(":decline says no")
+    anna.answers("Rome")
+    anna.sees("2. summer")
+    anna.answers("sumer")
+    anna.sees("did you mean summer?")
+    anna.answers("2", "")
+    anna.sees("Book it now?")
+    anna.answers("y")
+    anna.sees("Booked: Rome in summer.")
+    assert anna.leaves() == 0
+
+
+@pytest.mark.parametrize(("era", "typed", "action"), [("legacy", ":decline\n", "decline"), ("modern", CTRL_D, "cancel")])
+def test_a_form_is_refused(person, era, typed, action):
+    anna = person("call", "ask", "--era", era)
+    anna.sees("  > ")
+    anna.presses(typed)
+    anna.sees(f"the user said {action}")
+    assert anna.leaves() == 0
+
+
+def test_a_url_needs_consent(person):
+    anna = person("call", "ask_url")
+    anna.sees("https://login.example/start")
+    anna.answers("y")
+    anna.sees("accept")
+    assert anna.leaves() == 0
+
+
+def test_two_questions_at_once_are_asked_one_after_the_other(person):
+    anna = person("call", "ask_at_once", "--root", ".")
+    anna.answers("Anna", "7", "")
+    anna.sees("Anna, 1 roots")
+    assert anna.leaves() == 0
+
+
+def test_a_line_in_the_place_of_the_model(person):
+    anna = person("call", "sample", "prompt=What now?", "--sample", "-")
+    anna.sees("user: What now?")
+    anna.answers("Tea")
+    anna.sees("Tea")
+    assert anna.leaves() == 0
+
+
+@pytest.mark.parametrize("program", [("-m", "twopipes"), ("-c", WITHOUT_RICH)], ids=["rich", "plain"])
+def test_progress_is_shown_until_the_result_comes(person, program):
+    anna = person("call", "slow", "steps=30", "seconds=0.02", program=program)
+    anna.sees("/30")
+    anna.sees("30 steps")
+    assert anna.leaves() == 0
+
+
+@ERAS
+def test_an_interruption_cancels_the_call_in_good_order(person, era):
+    anna = person("call", "slow", "steps=100000", "--era", era)
+    anna.sees("/100000")
+    anna.presses(CTRL_C)
+    anna.sees("Interrupted: the server is told, and ended.")
+    assert anna.leaves() == 130
+    assert "Traceback" not in anna.seen
+
+
+def test_an_interruption_is_told_to_the_server(person, secretary):
+    anna = person("call", "wait", "x=1", "--era", "legacy", server=secretary())
+    anna.sees("[stderr] working")
+    anna.presses(CTRL_C)
+    assert anna.leaves() == 130
+    *_, call, cancelled = secretary.notes()
+    assert (cancelled["method"], cancelled["params"]["requestId"]) == ("notifications/cancelled", call["id"])  # CA-01
+
+
+def test_a_second_interruption_ends_a_server_that_does_not_want_to_go(person, secretary):
+    anna = person(
+        "call", "wait", "x=1", "--era", "legacy", server=["sh", "-c", 'echo $$ >&2; exec "$@"', "sh", *secretary("stubborn")]
+    )
+    anna.sees("[stderr] ")
+    pid = int(anna.sees("\n").partition("\x1b")[0])
+    anna.sees("[stderr] working")
+    anna.presses(CTRL_C)
+    anna.sees("Interrupted")
+    anna.presses(CTRL_C)
+    anna.sees("Ending the server at once.")
+    assert anna.leaves() == 130
+    assert not is_running(pid)
+    assert "Traceback" not in anna.seen
+
+
+def test_an_interruption_at_a_question(person):
+    anna = person("call", "ask", "--era", "legacy")
+    anna.sees("  > ")
+    anna.presses(CTRL_C)
+    assert anna.leaves() == 130
+    assert "Traceback" not in anna.seen
+
+
+def test_an_interruption_before_the_server_has_said_anything(person):
+    anna = person("list", server=python("-c", "import sys; print('here', file=sys.stderr, flush=True); sys.stdin.read()"))
+    anna.sees("[stderr] here")
+    anna.presses(CTRL_C)
+    assert anna.leaves() == 130
+    assert "Traceback" not in anna.seen
+
+
+def test_what_a_server_says_cannot_steer_the_terminal(person):
+    anna = person("call", "echo", "text=\x1b]0;title\x07", "--quiet")
+    anna.sees("\\x1b]0;title\\x07")
+    assert anna.leaves() == 0
+    assert "\x1b]0;" not in anna.seen

@@ -1,0 +1,488 @@
+"""`twopipes list`, `call`, `read` and `prompt`: what is understood before a server is started, and how answers are shown."""
+
+import argparse
+import asyncio
+import base64
+import io
+import json
+import os
+import signal
+import sys
+
+import pytest
+
+from twopipes import (
+    CallResult,
+    CapabilityMissing,
+    ChannelBroken,
+    ClientClosed,
+    ConnectionLost,
+    McpError,
+    OpeningFailed,
+    RemoteProtocolError,
+    RequestTimedOut,
+    ServerExited,
+    StartFailed,
+    Stray,
+    TwopipesError,
+    Validation,
+)
+from twopipes.cli import main
+from twopipes.cli.conversing import Conversation, _code_of, _complain
+from twopipes.cli.interrupts import INTERRUPTED, run_interruptibly
+from twopipes.cli.overhearing import Overheard
+from twopipes.cli.reporting import Reporter
+from twopipes.cli.run import Mistake
+from twopipes.cli.showing import Saver, Shower, arguments_in_short, bytes_of, first_line
+from twopipes.cli.terminal import Terminal
+from twopipes.mcp.content import UnknownContent
+from twopipes.mcp.types import (
+    CallToolResult,
+    EmbeddedResource,
+    ImageContent,
+    LogParams,
+    ProgressParams,
+    Prompt,
+    PromptArgument,
+    PromptMessage,
+    ResourceContents,
+    ResourceLink,
+    TextContent,
+    Tool,
+    ToolAnnotations,
+)
+from twopipes.process.stderr import StderrLine
+
+COMMANDS = ("list", "call", "read", "prompt")
+
+
+class Tty(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture(params=["with rich", "without rich"])
+def rich(request, monkeypatch):
+    if request.param == "without rich":
+        for name in [name for name in sys.modules if name.partition(".")[0] == "rich"]:
+            monkeypatch.delitem(sys.modules, name)
+        monkeypatch.setitem(sys.modules, "rich", None)
+
+
+# The command line
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_has_examples_and_exit_codes(name, capsys):
+    assert main([name, "--help"]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith(f"usage: twopipes {name} ")
+    for part in ("-- python server.py", "exit codes:", "130  interrupted", "--config FILE", "--output", "--timeout SECONDS"):
+        assert part in out
+    assert err == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["list"], "which server?"),
+        (["list", "birds", "--", "server"], "invalid choice: 'birds'"),
+        (["call", "--", "server"], "the following arguments are required: TOOL"),
+        (
+            ["call", "add", "5", "--", "server"],
+            "'5' is no argument; write key=value, key:=JSON or key=@FILE (the server's command stands",
+        ),
+        (["call", "add", "a=@/nowhere/file", "--", "server"], "the file /nowhere/file cannot be read"),
+        (["call", "add", "--json", "{", "--", "server"], "--json: "),
+        (["call", "add", "--json", "[]", "--", "server"], "--json needs an object"),
+        (["call", "add", "--answer", "x", "--", "server"], "'x' is no answer"),
+        (["call", "add", "--sample", "-", "--", "server"], "--sample - asks at the terminal"),
+        (["call", "add", "--log", "loud", "--", "server"], "invalid choice: 'loud'"),
+        (["read", "--", "server"], "the following arguments are required: URI"),
+        (["read", "a://b", "c://d", "--", "server"], "c://d"),
+        (["prompt", "--", "server"], "the following arguments are required: NAME"),
+        (["prompt", "x", "--output", "xml", "--", "server"], "invalid choice: 'xml'"),
+    ],
+)
+def test_mistakes_are_told_on_one_line_before_a_server_is_started(words, said, capsys):
+    assert main(words) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("Error: ")
+    assert err.count("\n") == 1
+    assert said in err
+
+
+# Ctrl-C
+
+
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_the_first_interruption_cancels_and_lets_tidy_up():
+    told, tidied = [], []
+
+    async def work():
+        try:
+            interrupt()
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0)
+            tidied.append(True)
+        return 0
+
+    before = signal.getsignal(signal.SIGINT)
+    assert run_interruptibly(work, on_interrupt=told.append) == INTERRUPTED == 130
+    assert (told, tidied) == ([1], [True])
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_the_second_interruption_does_not_wait():
+    told = []
+
+    async def work():
+        try:
+            interrupt()
+            await asyncio.sleep(60)
+        finally:
+            interrupt()
+            await asyncio.sleep(60)
+        return 0
+
+    assert run_interruptibly(work, on_interrupt=told.append) == 130
+    assert told == [1, 2]
+
+
+def test_without_an_interruption_the_code_is_that_of_the_work():
+    async def work():
+        return 4
+
+    assert run_interruptibly(work, on_interrupt=pytest.fail) == 4
+
+
+def test_an_error_of_the_work_is_an_error():
+    async def work():
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        run_interruptibly(work, on_interrupt=pytest.fail)
+
+
+# Errors that say what to do
+
+
+def complained(error):
+    stream = io.StringIO()
+    talk = Conversation(argparse.Namespace(output="text", save=None, timeout=None), Reporter(Terminal(stream, width=200)), name="x")
+    _complain(error, talk)
+    return stream.getvalue()
+
+
+def test_pages_that_the_user_must_visit_first_are_shown():
+    asked = [{"mode": "url", "message": "Log in\x1b", "url": "https://login.example/", "elicitationId": "1"}, "nonsense", {}]
+    assert complained(McpError("Go there first", code=-32042, data={"elicitations": asked})).splitlines() == [
+        "Error: Go there first (code -32042)",
+        "  Log in\\x1b: https://login.example/",
+    ]
+
+
+@pytest.mark.parametrize(("name", "option"), [("elicitation", "--answer"), ("sampling", "--sample"), ("roots", "--root")])
+def test_what_a_server_needs_can_be_given(name, option):
+    assert option in complained(CapabilityMissing({name: {}}))
+
+
+def test_what_a_server_says_in_an_error_cannot_steer_the_terminal():
+    assert complained(McpError("a\x1b[2Jb\nc", data=[1])) == "Error: a\\x1b[2Jb\nc (code -32603)\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "reached", "code"),
+    [
+        (StartFailed(["x"], "not found"), False, 3),
+        (OpeningFailed("no"), False, 3),
+        (ServerExited(["x"], phase="starting"), False, 3),
+        (ServerExited(["x"], phase="serving"), True, 4),
+        (ConnectionLost("tools/call", 1), True, 4),
+        (ChannelBroken("gone"), False, 3),
+        (ChannelBroken("gone"), True, 4),
+        (RequestTimedOut("tools/call", 1, waited=1.0, limit="idle"), True, 4),
+        (RemoteProtocolError("nonsense"), True, 4),
+        (McpError("no"), True, 1),
+        (ClientClosed(), True, 4),
+    ],
+)
+def test_what_went_wrong_is_told_by_the_exit_code(error, reached, code):
+    assert _code_of(error, reached=reached) == code
+
+
+# Patience
+
+
+def conversation(seconds):
+    options = argparse.Namespace(output="text", save=None, timeout=seconds)
+    return Conversation(options, Reporter(Terminal(io.StringIO())), name="x")
+
+
+def test_the_clock_stands_still_while_the_user_is_asked_something():
+    talk = conversation(3600)
+
+    async def call(*, timeouts, on_progress):
+        assert (timeouts.request, timeouts.total) == (None, None)
+        began = talk._patience.when()
+        with talk.attention():
+            with talk.attention():
+                assert talk._patience.when() is None
+            assert talk._patience.when() is None
+        assert talk._patience.when() >= began
+        on_progress(ProgressParams(1, 1))
+        return talk._patience.when() >= began
+
+    assert asyncio.run(talk.ask(call)) is True
+
+
+def test_a_server_of_which_nothing_is_heard_is_given_up():
+    talk = conversation(0.01)
+
+    async def call(*, timeouts, on_progress):
+        await asyncio.sleep(60)
+
+    with pytest.raises(TwopipesError, match=r"nothing was heard of the server for 0.01 s.*--timeout SECONDS waits longer"):
+        asyncio.run(talk.ask(call))
+
+
+def test_a_timeout_of_somebody_else_is_not_ours():
+    talk = conversation(0)
+    assert talk.seconds is None
+
+    async def call(*, timeouts, on_progress):
+        raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(talk.ask(call))
+
+
+# What was on the wire
+
+
+def line(**message):
+    return json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"
+
+
+def test_answers_are_kept_as_they_stood_on_the_wire():
+    overheard = Overheard()
+    overheard.sent(line(id=1, method="tools/call", params={})[:10])
+    overheard.sent(line(id=1, method="tools/call", params={})[10:])
+    overheard.came(b"noise\n" + line(method="notifications/x") + line(id=9, result={"not": "asked for"}))
+    overheard.came(b'{"jsonrpc":"2.0","id":1,"result":{"vendor": 1.00, "content":\r\n'[:-2])
+    overheard.came(b" []}}\n")
+    assert bytes(overheard.last("tools/call")) == b'{"vendor": 1.00, "content": []}'
+    assert overheard.last("prompts/get") is None
+    overheard.sent(line(id=2, method="tools/call", params={}))
+    overheard.came(line(id=2, error={"code": -32602, "message": "no", "data": {"x": 1}}))
+    assert overheard.error == {"code": -32602, "message": "no", "data": {"x": 1}}
+
+
+def test_the_pages_of_a_list_are_joined_and_a_walk_may_begin_again():
+    overheard = Overheard()
+    for number, (cursor, names) in enumerate([(None, "ab"), ("x", "c"), (None, "ab"), ("y", "d")]):
+        overheard.sent(line(id=number, method="tools/list", params={} if cursor is None else {"cursor": cursor}))
+        overheard.came(line(id=number, result={"tools": [{"name": name, "new": None} for name in names]}))
+    assert [json.loads(bytes(item)) for item in overheard.items("tools/list", "tools")] == [
+        {"name": name, "new": None} for name in "abd"
+    ]
+    overheard.sent(line(id=9, method="prompts/list"))
+    overheard.came(b"[" + line(id=9, result={}) + b"]\n")
+    assert overheard.items("prompts/list", "prompts") == []
+
+
+# What is shown
+
+
+def shown(show, *, terminal=False, saver=None):
+    stream = Tty() if terminal else io.StringIO()
+    shower = Shower(Terminal(stream, colour=False, width=100), saver)
+    show(shower)
+    return stream.getvalue()
+
+
+def result_of(*content, **members):
+    return CallResult(CallToolResult(list(content), **members), Validation(None))
+
+
+def test_a_text_is_written_as_it_is_and_made_harmless_on_a_terminal(rich):
+    result = result_of(TextContent("a\x1b[31m\r\nb\t[bold]"))
+    assert shown(lambda shower: shower.result(result)) == "a\x1b[31m\r\nb\t[bold]\n"
+    on_terminal = shown(lambda shower: shower.result(result), terminal=True)
+    assert "\x1b[31m" not in on_terminal
+    assert on_terminal.startswith("a\\x1b[31m\nb")
+    assert "[bold]" in on_terminal
+
+
+@pytest.mark.parametrize(
+    ("text", "structured", "out"),
+    [
+        ('{"a":1}', {"a": 1}, '{\n  "a": 1\n}\n'),
+        ("three", {"result": "three"}, "three\n"),
+        ("3", {"result": 3}, "3\n"),
+        ("one thing", {"another": 1}, 'one thing\n{\n  "another": 1\n}\n'),
+        ("null", None, "null\n"),
+    ],
+)
+def test_a_value_and_the_text_that_repeats_it_are_shown_once(text, structured, out, rich):
+    result = result_of(TextContent(text), structured_content=structured)
+    assert shown(lambda shower: shower.result(result)) == out
+
+
+def test_json_on_a_terminal_is_harmless(rich):
+    out = shown(lambda shower: shower.json({"\x9b": ["\u202e"]}), terminal=True)
+    assert "\x9b" not in out
+    assert "\u202e" not in out
+
+
+def test_a_result_of_nothing(rich):
+    assert shown(lambda shower: shower.result(result_of())) == "(nothing)\n"
+
+
+def test_other_blocks_are_described(rich):
+    blob = base64.b64encode(bytes(5000)).decode()
+    blocks = [
+        ImageContent(blob, "image/png"),
+        ImageContent("§", "image/png"),
+        ResourceLink("a://b", "b", mime_type="text/plain"),
+        EmbeddedResource(ResourceContents("a://c", text="inside")),
+        EmbeddedResource(ResourceContents("a://d", blob="AA==")),
+        UnknownContent(type="hologram", depth=3),
+    ]
+    assert shown(lambda shower: shower.result(result_of(*blocks))).splitlines() == [
+        "[image] image/png, 4.9 KiB (--save FOLDER keeps it)",
+        "[image] image/png, 1 characters that are no base64",
+        "[link] a://b (b, text/plain)",
+        "[resource] a://c",
+        "inside",
+        "[resource] a://d",
+        "[blob] of no type, 1 byte (--save FOLDER keeps it)",
+        "{",
+        '  "type": "hologram",',
+        '  "depth": 3',
+        "}",
+    ]
+
+
+def test_bytes_are_saved_and_nothing_is_overwritten(tmp_path):
+    folder = tmp_path / "new" / "folder"
+    saver = Saver(str(folder), "../a tool")
+    block = ImageContent(base64.b64encode(b"data").decode(), "image/png; x=y")
+    out = shown(lambda shower: [shower.block(block), shower.block(block)], saver=saver)
+    assert sorted(path.name for path in folder.iterdir()) == ["a-tool-1.png", "a-tool-2.png"]
+    assert (folder / "a-tool-2.png").read_bytes() == b"data"
+    assert f"saved as {folder / 'a-tool-1.png'}" in out
+    (tmp_path / "file").touch()
+    with pytest.raises(Mistake, match="--save needs a folder"):
+        Saver(str(tmp_path / "file"), "x").save(b"", None)
+
+
+def test_contents_of_a_resource(rich):
+    contents = [ResourceContents("a://b", text="one"), ResourceContents("a://c", blob="/w==", mime_type="x/y")]
+    assert bytes_of(contents) == b"one\xff"
+    out = shown(lambda shower: shower.contents(contents), terminal=True)
+    assert out.splitlines() == ["a://b", "one", "a://c (x/y)", "[blob] x/y, 1 byte (--save FOLDER keeps it)"]
+
+
+def test_a_prompt_is_a_conversation(rich):
+    messages = [PromptMessage("user", TextContent("Hi")), PromptMessage("assistant", TextContent("Hello"))]
+    assert shown(lambda shower: shower.messages(messages)) == "user:\nHi\n\nassistant:\nHello\n"
+
+
+TOOL = Tool(
+    "add",
+    {
+        "type": "object",
+        "properties": {"a": {"type": "integer", "description": "the first"}, "b": {"default": 0}},
+        "required": ["a"],
+    },
+    description="Add\ntwo numbers.\n\nA long story.\x1b",
+    title="Addition",
+    output_schema={"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]},
+    annotations=ToolAnnotations(read_only_hint=True),
+)
+
+
+def words(text):
+    return " ".join(text.split())
+
+
+def test_a_table_of_tools(rich):
+    out = shown(lambda shower: shower.tools([TOOL]))
+    assert out.startswith("Tools (1)\n")
+    assert "add a: integer, [b: anything = 0] Add two numbers." in words(out)
+    assert "long story" not in out
+
+
+def test_all_about_one_tool(rich):
+    out = words(shown(lambda shower: shower.tool(TOOL)))
+    assert out.startswith("add Addition (only reads) Add two numbers. A long story.\\x1b argument type description")
+    assert "a integer required the first" in out
+    assert "b anything = 0" in out
+    assert out.endswith("gives {sum: integer}")
+
+
+def test_all_about_one_prompt(rich):
+    prompt = Prompt("review", "Ask for it.", [PromptArgument("code", "The code.", required=True), PromptArgument("how")])
+    assert "review Ask for it. argument description" in words(shown(lambda shower: shower.prompt(prompt)))
+    out = words(shown(lambda shower: shower.prompts([prompt])))
+    assert out.startswith("Prompts (1) prompt arguments description")
+    assert out.endswith("review code, [how] Ask for it.")
+
+
+def test_short_forms():
+    assert arguments_in_short({"properties": {"x": {}, "y": True}, "required": ["y"]}) == "[x: anything], y: anything"
+    assert arguments_in_short({}) == ""
+    assert first_line("\n one\n two\n\nthree") == "one two"
+
+
+# What is said beside
+
+
+def reported(report, *, terminal=False, quiet=False):
+    stream = Tty() if terminal else io.StringIO()
+    reporter = Reporter(Terminal(stream, width=100), quiet=quiet)
+    report(reporter)
+    reporter.done()
+    return stream.getvalue()
+
+
+def speak(reporter):
+    reporter.log(LogParams("warning", {"a": "\x1b"}, "db"))
+    reporter.log(LogParams("info", "two\nlines"))
+    reporter.stderr(StderrLine(0.0, "on stderr \x07"))
+    reporter.stray(Stray("not JSON", "print"))
+
+
+def test_what_the_server_says_beside_its_answer(rich):
+    assert reported(speak).splitlines() == [
+        '[warning] db: {"a":"\\u001b"}',
+        "[info] two",
+        "[info] lines",
+        "[stderr] on stderr \\x07",
+        "[stdout, no message] print",
+    ]
+    assert reported(speak, quiet=True) == ""
+
+
+def test_progress_is_shown_to_people_alone(rich, monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+
+    def go_on(reporter):
+        reporter.progress(ProgressParams(1, 1, 4, "starting \x1b"))
+        reporter.say("a line")
+        reporter.progress(ProgressParams(1, 2))
+
+    out = reported(go_on, terminal=True)
+    assert "1/4 25%" in out
+    assert "starting \\x1b" in out
+    assert "a line" in out
+    assert reported(go_on) == "a line\n"
+    assert reported(go_on, terminal=True, quiet=True) == "a line\n"
+    monkeypatch.setenv("TERM", "dumb")
+    assert reported(go_on, terminal=True) == "a line\n"
