@@ -1,0 +1,122 @@
+"""The diagnoses that there are: each has a code, which programs compare, and words, which people read."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from msgspec import Struct
+
+__all__ = ["CODES", "Code", "Diagnosis", "Severity", "diagnosis"]
+
+Severity = Literal["error", "warning", "note"]
+"""``error``: hosts cannot use it. ``warning``: some cannot, or it does harm. ``note``: worth knowing, and no problem."""
+
+
+class Code(Struct, frozen=True):
+    """One kind of diagnosis: how grave it is, what it means in a few words, and the rules of the protocol that it is about."""
+
+    severity: Severity
+    means: str
+    rules: tuple[str, ...] = ()
+
+
+CODES: Final[dict[str, Code]] = {
+    # Before anything runs
+    "command-not-found": Code("error", "no file of that name is on the server's PATH"),
+    "not-executable": Code("error", "the file is there and may not be executed"),
+    "not-a-program": Code("error", "the system cannot execute the file: no shebang line, or made for another machine"),
+    "interpreter-not-found": Code("error", "the program named by the script's first line is not there"),
+    "folder-not-found": Code("error", "the folder to start in is not there"),
+    "script-not-found": Code("error", "the script that the command names is not there"),
+    "start-refused": Code("error", "the system refused to start it"),
+    "word-not-expanded": Code("warning", "a word holds ~ or $NAME, which only a shell replaces"),
+    "docker-without-stdin": Code("error", "docker run without -i: the container's input is not connected"),
+    "docker-with-terminal": Code("error", "docker run with -t: a terminal between host and server changes what passes"),
+    "path-of-your-shell": Code("note", "found in a folder that programs started from a desktop do not search"),
+    # It ends too early
+    "environment-variable-missing": Code("error", "it needs an environment variable that it was not given"),
+    "module-not-found": Code("error", "a module that it imports is not installed where it runs"),
+    "package-not-found": Code("error", "the package or image that is to be fetched does not exist"),
+    "no-network": Code("error", "what is to be fetched cannot be reached"),
+    "runtime-too-old": Code("error", "it needs a newer Python or Node"),
+    "syntax-error": Code("error", "its source cannot be read"),
+    "address-in-use": Code("error", "a port that it wants is taken, often by an older copy of itself"),
+    "permission-denied": Code("error", "it may not do what it tries to do"),
+    "wrong-arguments": Code("error", "it does not understand its arguments"),
+    "docker-not-running": Code("error", "there is no Docker daemon to talk to"),
+    "crashes-at-start": Code("error", "it ends before it has answered, for another reason"),
+    "exits-at-once": Code("error", "it ends before it has answered, as if its work were done"),
+    "exits-after-opening": Code("error", "it answers the first request and ends", ("SD-03",)),
+    "closes-stdout": Code("error", "it closes its output and lives on", ("SD-03",)),
+    # It does not answer
+    "never-answers": Code("error", "no answer in time"),
+    "stdout-not-flushed": Code("error", "its answers stay in a buffer until it ends"),
+    "reads-until-eof": Code("error", "it answers when its input has ended and not before"),
+    "newline-missing": Code("error", "its messages do not end with a newline", ("FR-01",)),
+    "content-length-framing": Code("error", "it frames messages with headers, as language servers do", ("FR-01", "FR-04")),
+    "slow-start": Code("warning", "the first answer comes late"),
+    # What it says
+    "noise-on-stdout": Code("error", "lines on stdout that are no messages", ("FR-04",)),
+    "pretty-printed-json": Code("error", "messages spread over several lines", ("FR-01", "FR-02")),
+    "not-utf-8": Code("error", "bytes on stdout that are not UTF-8", ("FR-03",)),
+    "byte-order-mark": Code("warning", "a byte order mark before the first message", ("FR-03",)),
+    "carriage-returns": Code("warning", "lines that end with CR LF", ("FR-15",)),
+    "malformed-message": Code("error", "JSON that is no JSON-RPC message", ("JR-01", "JR-07")),
+    "echoes-input": Code("error", "what is sent to it comes back", ("FR-04",)),
+    "wrong-id": Code("error", "answers that carry another id than the request", ("JR-06",)),
+    "bad-answer": Code("error", "an answer that does not fit its request", ("LC-03", "VN-06")),
+    # What it speaks
+    "strange-revision": Code("error", "it chose a revision that does not exist", ("LC-08", "LC-09")),
+    "no-common-revision": Code("error", "it refuses every revision", ("LC-09",)),
+    "revision-refused": Code("warning", "it refuses an older revision with an error instead of naming another", ("LC-09",)),
+    "modern-only": Code("warning", "it speaks no revision with a handshake, and most hosts nothing else", ("DE-09",)),
+    "dies-on-probe": Code(
+        "warning", "server/discover ends it; hosts that ask that first have to start it twice", ("LC-14", "DE-06")
+    ),
+    "probe-unanswered": Code(
+        "warning", "server/discover gets no answer; hosts that ask that first wait for seconds", ("ER-03", "DE-04")
+    ),
+    "incomplete-result": Code("warning", "members that strict clients want are missing", ("VN-09", "CH-01")),
+    # What it offers
+    "list-failed": Code("error", "a list that it declares cannot be had", ("ER-03",)),
+    "bad-tool": Code("warning", "a tool that hosts refuse or cannot call", ("TL-01", "TL-15")),
+    # How it ends
+    "ignores-eof": Code("warning", "it stays when its input has ended", ("SD-02",)),
+    "ignores-sigterm": Code("warning", "it stays when it is asked to end by SIGTERM", ("SD-01",)),
+    "fails-at-eof": Code("note", "it ends at the end of its input, but with a failure", ("SD-02",)),
+    "leaves-processes-behind": Code("warning", "processes that it started outlive it"),
+    # The examination
+    "out-of-time": Code("note", "not everything could be looked at"),
+}
+
+
+class Diagnosis(Struct, frozen=True, kw_only=True):
+    """One thing that is wrong, or worth knowing.
+
+    Attributes:
+        code: What it is; one of :data:`CODES`.
+        severity: How grave it is.
+        what: What was seen.
+        cause: Where it probably comes from.
+        fix: What to do.
+        evidence: Lines that show it. They are others' words: only printable where ``visible`` made them so.
+        rules: Of the protocol, by their ids.
+    """
+
+    code: str
+    severity: Severity
+    what: str
+    cause: str
+    fix: str
+    evidence: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+
+
+def diagnosis(
+    code: str, what: str, cause: str, fix: str, evidence: tuple[str, ...] = (), *, rules: tuple[str, ...] = ()
+) -> Diagnosis:
+    """One of the table, with the words for this case."""
+    found = CODES[code]
+    return Diagnosis(
+        code=code, severity=found.severity, what=what, cause=cause, fix=fix, evidence=evidence, rules=rules or found.rules
+    )

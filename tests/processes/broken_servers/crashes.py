@@ -1,0 +1,5 @@
+"""Fails for a reason of its own."""
+
+import sys
+
+sys.exit("the configuration of the flux capacitor makes no sense")

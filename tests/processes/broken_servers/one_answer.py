@@ -1,0 +1,5 @@
+"""Answers once and leaves."""
+
+from speaking import answer, requests
+
+answer(next(requests()))

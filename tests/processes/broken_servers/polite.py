@@ -1,0 +1,5 @@
+"""Nothing is wrong with it."""
+
+from speaking import serve
+
+serve()

@@ -1,0 +1,258 @@
+"""What the doctor makes of what it sees. Nothing is started here."""
+
+import pytest
+from msgspec import structs
+
+from twopipes import jsonrpc
+from twopipes.cli.diagnosis.clues import clue_in
+from twopipes.cli.diagnosis.codes import CODES
+from twopipes.cli.diagnosis.hearing import Hearing
+from twopipes.cli.diagnosis.judging import judge
+from twopipes.cli.diagnosis.observations import Answer, Attempt, Ending, Exit, Observations, Resolution, Stray
+from twopipes.cli.diagnosis.resolving import resolve
+from twopipes.cli.diagnosis.strays import kind_of, source_of
+from twopipes.cli.diagnosis.telling import steps_of_attempt, steps_of_resolution
+from twopipes.cli.diagnosis.wrappers import layers_of
+from twopipes.cli.doctor import doctor
+from twopipes.process.command import ServerCommand
+from twopipes.wire import LineRejected
+
+HEALTHY_END = Ending(asked_by="eof", took=0.1, exit=Exit(0, None, "exit code 0"), ended_by="eof")
+GOOD = Attempt(
+    purpose="handshake",
+    revision="2025-11-25",
+    outcome="agreed",
+    chosen=("2025-11-25",),
+    first_byte=0.1,
+    answered=0.1,
+    answers=(Answer(method="initialize", took=0.1, usable=True),),
+    ending=HEALTHY_END,
+)
+PROBE = structs.replace(GOOD, purpose="discover", revision="2026-07-28", chosen=("2026-07-28",))
+SILENT = structs.replace(GOOD, outcome="silent", chosen=(), first_byte=None, answered=None, answers=(Answer(method="initialize"),))
+
+
+def observed(*attempts, argv=("python", "server.py"), **options):
+    resolution = Resolution(argv=argv, folder="/", found=f"/usr/bin/{argv[0]}", layers=layers_of(argv))
+    return Observations(resolution=resolution, attempts=attempts, **options)
+
+
+def codes(*attempts, **options):
+    return [each.code for each in judge(observed(*attempts, **options))]
+
+
+# Commands
+
+
+@pytest.mark.parametrize(
+    ("line", "programs", "runtime", "script", "package"),
+    [
+        ("python server.py --x", ["python"], "python", "server.py", None),
+        ("/opt/py/bin/python3.12 -u -X utf8 server.py", ["python3.12"], "python", "server.py", None),
+        ("python -m weather", ["python"], "python", None, "weather"),
+        ("node --import tsx dist/index.js", ["node"], "node", "dist/index.js", None),
+        ("npx -y @scope/server@1.2 /tmp", ["npx"], "node", None, "@scope/server@1.2"),
+        ("npx -p package-of-it command", ["npx"], "node", None, "package-of-it"),
+        ("uvx --from git+x mcp-server-time", ["uvx"], "python", None, "git+x"),
+        ("uv run --directory /p server.py", ["uv"], "python", "server.py", None),
+        ("uv --directory /p run python -u main.py", ["uv", "python"], "python", "main.py", None),
+        ("uv tool run mcp-server-time", ["uv"], "python", None, "mcp-server-time"),
+        ("env A=1 B=2 nice -n 5 python3 s.py", ["env", "nice", "python3"], "python", "s.py", None),
+        ("timeout -k 1 5 node s.mjs", ["timeout", "node"], "node", "s.mjs", None),
+        ("npm run --silent start", ["npm"], "node", None, None),
+        ("docker run -i --rm -e KEY image:1 arg", ["docker"], None, None, "image:1"),
+        ("twopipes tap -o x.jsonl -- python s.py", ["twopipes", "python"], "python", "s.py", None),
+        ("cmd.exe /c npx.cmd -y thing", ["cmd", "npx"], "node", None, "thing"),
+        ("weather-server --stdio", ["weather-server"], None, None, None),
+    ],
+)
+def test_a_command_is_unwrapped(line, programs, runtime, script, package):
+    resolution = Resolution(argv=tuple(line.split()), folder="/", layers=layers_of(line.split()))
+    assert [layer.program for layer in resolution.layers] == programs
+    assert (resolution.runtime, resolution.script) == (runtime, script)
+    assert next((layer.package for layer in resolution.layers if layer.package), None) == package
+
+
+def test_the_line_of_a_shell_is_unwrapped():
+    layers = layers_of(["bash", "-lc", "cd /srv && A=1 exec python 'my server.py'"])
+    assert [layer.program for layer in layers] == ["bash", "python"]
+    assert layers[-1].script == "my server.py"
+    assert [layer.program for layer in layers_of(["sh", "-c", "echo 'unbalanced"])] == ["sh"]
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("docker run --rm image", "docker-without-stdin"),
+        ("docker run -it image", "docker-with-terminal"),
+        ("podman run --interactive --tty image", "docker-with-terminal"),
+        ("docker run -i --rm image", None),
+        ("docker exec -i container server", None),
+    ],
+)
+def test_a_container_gets_its_input_and_no_terminal(line, code):
+    assert codes(GOOD, PROBE, argv=tuple(line.split())) == ([code] if code else [])
+
+
+def test_words_that_a_shell_would_replace_are_told():
+    assert resolve(ServerCommand(["ls", "~/x", "$HOME_OF_IT/y", "a$b"])).not_expanded == ("~/x", "$HOME_OF_IT/y")
+    assert resolve(ServerCommand(["sh", "-c", "echo $HOME"])).not_expanded == ()
+
+
+# Last words
+
+
+@pytest.mark.parametrize(
+    ("lines", "code", "about"),
+    [
+        (["ModuleNotFoundError: No module named 'mcp'"], "module-not-found", "mcp"),
+        (["/usr/bin/python3: No module named weather"], "module-not-found", "weather"),
+        (["Error: Cannot find module 'express'"], "module-not-found", "express"),
+        (["Error: Cannot find module '/srv/dist/index.js'"], "script-not-found", "/srv/dist/index.js"),
+        (["python: can't open file '/x/y.py': [Errno 2] No such file or directory"], "script-not-found", "/x/y.py"),
+        (["Error: GITHUB_TOKEN environment variable is required"], "environment-variable-missing", "GITHUB_TOKEN"),
+        (["Please set the environment variable API_KEY"], "environment-variable-missing", "API_KEY"),
+        (["ValueError: OPENAI_API_KEY is not set"], "environment-variable-missing", "OPENAI_API_KEY"),
+        (["Missing required BRAVE_API_KEY"], "environment-variable-missing", "BRAVE_API_KEY"),
+        (['  X = os.environ["TOKEN"]', "KeyError: 'TOKEN'"], "environment-variable-missing", "TOKEN"),
+        (["Error: listen EADDRINUSE: address already in use :::3000"], "address-in-use", ": address already in use :::3000"),
+        (["npm error 404 Not Found - GET x"], "package-not-found", "404 Not Found - GET x"),
+        (["npm error code E404"], "package-not-found", "E404"),
+        (["getaddrinfo ENOTFOUND registry"], "no-network", ""),
+        (["  File x", "SyntaxError: invalid syntax"], "syntax-error", "SyntaxError: invalid syntax"),
+        (["PermissionError: [Errno 13]: '/x'"], "permission-denied", "PermissionError: [Errno 13]: '/x'"),
+        (["usage: server [-h] --allow A", "server: error: the following arguments are required: --allow"], "wrong-arguments",
+         "error: the following arguments are required: --allow"),
+    ],
+)  # fmt: skip
+def test_last_words_are_understood(lines, code, about):
+    found = clue_in(lines)
+    assert (found.code, found.about) == (code, about)
+    assert code in CODES
+
+
+@pytest.mark.parametrize("line", ["KeyError: 'TOKEN'", "it just broke", "HTTP_1_1 connection to SOME_HOST", ""])
+def test_other_last_words_are_no_clue(line):
+    assert clue_in([line]) is None
+
+
+# Lines on stdout
+
+
+def refused(line):
+    return jsonrpc.decode(line.encode())
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("Server is running", "text"),
+        ("2026-01-02 03:04:05,678 - INFO - ready", "log"),
+        ("INFO:root:ready", "log"),
+        ("[info] ready", "text"),
+        ('{"level":30,"time":1,"msg":"ready"}', "log"),
+        ('{"ready":true}', "other JSON"),
+        ("[1]", "other JSON"),
+        ("42", "text"),
+        ("added 12 packages in 3s", "installer"),
+        ("> weather@1.0.0 start", "installer"),
+        ("\x1b[32mready\x1b[0m", "terminal codes"),
+        ("Traceback (most recent call last):", "traceback"),
+        ("Content-Length: 12", "content-length"),
+        ('{"jsonrpc":"2.0","id":null,"result":{}}', "malformed message"),
+        ('{"id":1,"result":{}}', "malformed message"),
+    ],
+)
+def test_a_line_that_is_no_message_is_recognised(line, kind):
+    found = refused(line)
+    assert isinstance(found, LineRejected)
+    assert kind_of(found) == kind
+
+
+def test_the_line_that_prints_a_text_is_found():
+    source = 'import x\nname = "Weather"\nprint(f"Weather server {version} is up")\n'
+    assert source_of("Weather server 1.2 is up", "s.py", source) == 's.py:3: print(f"Weather server {version} is up")'
+    assert source_of("something else entirely", "s.py", source) is None
+    assert source_of("12", "s.py", source) is None
+
+
+def test_an_answer_over_several_lines_is_not_waited_for():
+    hearing = Hearing()
+    hearing.expect(1, "initialize")
+    hearing.feed(b'{\n  "jsonrpc": "2.0",\n  "id": 1,\n  "result": {}\n', 0.1)
+    assert hearing.heard is None
+    hearing.feed(b"}\n", 0.2)
+    assert hearing.heard.fault is not None
+
+
+def test_what_the_server_asks_is_answered():
+    hearing = Hearing()
+    hearing.feed(b'{"jsonrpc":"2.0","id":7,"method":"ping"}\n{"jsonrpc":"2.0","id":8,"method":"roots/list"}\n', 0.1)
+    assert [jsonrpc.decode(line).id for line in hearing.to_send] == [7, 8]
+    assert hearing.strays == []
+
+
+def test_a_carriage_return_at_the_seam_of_two_reads_is_seen():
+    hearing = Hearing()
+    hearing.feed(b'\xef\xbb\xbf{"jsonrpc":"2.0","method":"x"}\r', 0.1)
+    hearing.feed(b"\n", 0.2)
+    assert (hearing.byte_order_mark, hearing.carriage_returns, hearing.messages) == (True, True, 1)
+
+
+# Judgements
+
+
+def test_a_healthy_server_gets_none():
+    assert codes(GOOD, PROBE) == []
+
+
+def test_the_gravest_comes_first():
+    stray = Stray(at=0.0, kind="text", text="hello", before_messages=True)
+    noisy = structs.replace(
+        GOOD, strays=(stray,), stray_count=1, ending=structs.replace(HEALTHY_END, took=None, ended_by="SIGTERM")
+    )
+    assert codes(noisy, PROBE) == ["noise-on-stdout", "ignores-eof"]
+
+
+def test_silence_is_not_blamed_on_the_revision():
+    assert codes(SILENT, structs.replace(SILENT, purpose="discover", revision="2026-07-28")) == ["never-answers"]
+
+
+def test_an_answer_at_the_end_is_a_buffer_only_if_that_was_proven():
+    late = structs.replace(SILENT, outcome="at eof")
+    unbuffered = structs.replace(GOOD, purpose="unbuffered")
+    assert codes(late, unbuffered) == ["stdout-not-flushed"]
+    assert codes(late, structs.replace(late, purpose="unbuffered")) == ["reads-until-eof"]
+    assert codes(late, argv=("weather-server",)) == ["stdout-not-flushed"]
+
+
+def test_a_late_first_answer_is_late_in_every_process():
+    slow = structs.replace(GOOD, answered=9.0)
+    assert codes(slow, structs.replace(PROBE, answered=9.0), slow=5.0) == ["slow-start"]
+    assert codes(slow, PROBE, slow=5.0) == []
+
+
+def test_each_step_can_be_told():
+    assert [step.mark for step in steps_of_attempt(GOOD)] == ["good", "good", "good", "good"]
+    assert next(steps_of_resolution(observed().resolution)).mark == "good"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["--"],
+        ["--patience", "soon", "--", "x"],
+        ["--grace", "-1", "--", "x"],
+        ["--slow", "nan", "--", "x"],
+        ["--server", "x", "--", "y"],
+        ["--config", "/nowhere.json"],
+        ["--unix", "x"],
+    ],
+)
+def test_a_command_line_that_makes_no_sense_is_refused_in_one_line(words, capsys):
+    assert doctor(words) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("Error: ")
+    assert told.err.count("\n") == 1
