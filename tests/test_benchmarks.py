@@ -15,6 +15,7 @@ from checking import compare  # noqa: E402
 from contenders import Contender  # noqa: E402
 from driver import Call, Exchange, Failed, Served, check  # noqa: E402
 from measuring import ECHO, ECHO_DEF, QUICK, WEATHER, Bench, Metric, Sheet, checked  # noqa: E402
+from publish import BEGIN, COMMITTED, END, PAGE, README, filled, page_blocks, readme_table  # noqa: E402
 from table import targets_table  # noqa: E402
 from targets import TARGETS, Target, for_file, judged  # noqa: E402
 
@@ -199,3 +200,21 @@ def test_the_program_refuses_a_figure_that_there_is_not():
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2
     assert "there is no figure speed; there are cold-start" in done.stderr
+
+
+# What people read
+
+
+def test_the_page_and_the_readme_say_what_was_measured():
+    runs = [json.loads(path.read_text()) for path in COMMITTED]
+    assert filled(PAGE.read_text(), page_blocks(runs)) == PAGE.read_text(), "write it again: make bench-publish"
+    assert filled(README.read_text(), {"in short": readme_table(runs)}) == README.read_text()
+    assert {run["scale"] for run in runs} == {"full"}
+    assert len({run["environment"]["when"] for run in runs}) == len(runs), "two runs, not one twice"
+
+
+def test_a_block_is_put_between_its_marks_and_nowhere_else():
+    text = f"before\n{BEGIN.format('x')}\nold\n{END}\nafter\n{END}\n"
+    assert filled(text, {"x": "new"}) == text.replace("old", "new")
+    with pytest.raises(ValueError, match="there is no place"):
+        filled(text, {"y": "new"})

@@ -36,7 +36,8 @@ class Terminal:
     def __init__(self, stream: TextIO | None = None, *, colour: bool | None = None, width: int | None = None) -> None:
         self.stream = sys.stdout if stream is None else stream
         self.is_terminal = self.stream.isatty()
-        self._console = _console(self.stream, colour, width)
+        # Programs that read a pipe want lines, and no padding, rules or folded cells.
+        self._console = _console(self.stream, colour, width) if colour or self.is_terminal else None
         self.width = width or (self._console.width if self._console is not None else shutil.get_terminal_size().columns)
 
     def say(self, *pieces: Styled) -> None:
