@@ -22,7 +22,7 @@ sys.path.insert(0, str(HERE))
 
 import environment  # noqa: E402 - found beside this file, whoever runs it from where
 from checking import compare  # noqa: E402
-from figures import client, cold_start, concurrency, lines, many, memory, payload, pipelined, round_trip  # noqa: E402
+from figures import client, cold_start, concurrency, lines, many, memory, payload, pipelined, round_trip, tap  # noqa: E402
 from measuring import FULL, QUICK, Bench, Scale, Sheet  # noqa: E402
 from table import figures_tables, targets_table  # noqa: E402
 from targets import for_file, judged  # noqa: E402
@@ -37,6 +37,7 @@ FIGURES: dict[str, Callable[[Bench], None]] = {
     "many": many.run,
     "concurrency": concurrency.run,
     "lines": lines.run,
+    "tap": tap.run,
 }
 LATEST = HERE / "results" / "latest.json"
 
