@@ -89,6 +89,8 @@ TARGETS: tuple[Target, ...] = (
     Target("client calls/s, blocking, one at a time", "client/1 in flight/calls per second", TYPESCRIPT, None, "twopipes blocking"),
 )
 
+TARGETS += (Target("tap: start to the first answer", "tap/start to the first answer", "smallest copier", 1.5, "twopipes tap"),)
+
 LINE_TARGETS = {
     "first line of a process: 64 MiB over 16 MiB, wall clock": 4.5,
     "read: 64 MiB over 16 MiB": 4.5,
