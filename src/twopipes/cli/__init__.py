@@ -28,6 +28,7 @@ see what happens
   view FILE              a recording as a conversation, in the terminal or as an HTML page
   replay FILE -- CMD...  say the recorded client's part to a server, and compare the answers
   doctor -- CMD...       find out why a server does not connect
+  check -- CMD...        does a server, or a client, keep the rules of the protocol?
 
   twopipes COMMAND --help
   twopipes --version
@@ -46,6 +47,7 @@ _COMMANDS = {
     "view": ("view", "view"),
     "replay": ("replay", "replay"),
     "doctor": ("doctor", "doctor"),
+    "check": ("check", "check"),
 }
 
 

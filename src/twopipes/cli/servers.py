@@ -22,6 +22,7 @@ __all__ = [
     "servers_of",
     "split_command",
     "the_server",
+    "variables",
 ]
 
 # Seconds for the answer to server/discover, where the user wants to wait longer than that for an answer as such.
@@ -199,7 +200,7 @@ def _command(words: Sequence[str]) -> ServerCommand:
 def _started(command: ServerCommand, options: argparse.Namespace) -> ServerCommand:
     from msgspec.structs import replace  # noqa: PLC0415 - where there is something to replace
 
-    env = {**(command.env or {}), **_variables(options.env)}
+    env = {**(command.env or {}), **variables(options.env)}
     try:
         return replace(
             command,
@@ -211,7 +212,8 @@ def _started(command: ServerCommand, options: argparse.Namespace) -> ServerComma
         raise Mistake(str(error)) from error
 
 
-def _variables(given: Sequence[str]) -> dict[str, str]:
+def variables(given: Sequence[str]) -> dict[str, str]:
+    """What ``--env`` gives, by name; a name without a value means ours."""
     found = {}
     for each in given:
         name, equals, value = each.partition("=")

@@ -199,16 +199,19 @@ class Connection:
     ) -> Pending:
         """Sends a request; see :meth:`ClientSession.request`. Wait for it with :meth:`wait`."""
         pending = Pending(self._loop.create_future(), on_progress)
-        pending.asked = self.session.request(
-            method,
-            params,
-            now=self._loop.time(),
-            idle=idle,
-            total=total,
-            log_level=log_level,
-            extra_meta=extra_meta,
-            context=pending,
-        )
+        try:
+            pending.asked = self.session.request(
+                method,
+                params,
+                now=self._loop.time(),
+                idle=idle,
+                total=total,
+                log_level=log_level,
+                extra_meta=extra_meta,
+                context=pending,
+            )
+        except ConnectionLost as error:  # it ended between the moment somebody was told of it and this one
+            raise self._explain(error) from None
         self._sent()
         return pending
 
@@ -220,7 +223,10 @@ class Connection:
         """Sends a request again with the answers it asked for; see :meth:`ClientSession.retry`."""
         assert pending.asked is not None  # noqa: S101 - it was sent
         again = Pending(self._loop.create_future(), pending.on_progress)
-        again.asked = self.session.retry(pending.asked, asking, answers, now=self._loop.time(), context=again)
+        try:
+            again.asked = self.session.retry(pending.asked, asking, answers, now=self._loop.time(), context=again)
+        except ConnectionLost as error:
+            raise self._explain(error) from None
         self._sent()
         return again
 
@@ -240,7 +246,10 @@ class Connection:
 
     def listen(self, wanted: SubscriptionFilter, target: ListenTarget) -> Asked:
         """Opens a subscription on the stateless wire."""
-        asked = self.session.listen(wanted, now=self._loop.time(), context=target)
+        try:
+            asked = self.session.listen(wanted, now=self._loop.time(), context=target)
+        except ConnectionLost as error:
+            raise self._explain(error) from None
         self._sent()
         return asked
 

@@ -8,7 +8,8 @@ import asyncio
 import pytest
 
 from fake_server import FORM, SILENCE, FakeServer, asks, legacy, scene, text
-from twopipes import ClientClosed, ConnectionLost, RestartPolicy, connect
+from twopipes import ClientClosed, ConnectionLost, RestartPolicy, ServerExited, connect
+from twopipes.mcp.types import SubscriptionFilter
 
 AT_ONCE = RestartPolicy(first_delay=0.0)
 TOOLS = {"tools": [{"name": "look", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}]}
@@ -158,3 +159,15 @@ async def test_a_live_modern_connection_is_not_demoted_by_a_restart():
         await client.list_tools()
         assert client.era == "modern"
     assert "initialize" not in fake.methods
+
+
+@scene
+async def test_what_is_sent_by_a_connection_that_has_just_ended_is_told_how_it_ended():
+    """Its end may come between the moment somebody was handed the connection and the moment they use it."""
+    async with connect(FakeServer(), restart=RestartPolicy(when="never")) as client:
+        connection = client._keeper.connection
+        connection.end(lambda lost: ServerExited(["server"], phase="serving", method=lost.method))
+        for use in (lambda: connection.send("tools/list", None), lambda: connection.listen(SubscriptionFilter(), None)):
+            with pytest.raises(ServerExited) as caught:
+                use()
+            assert caught.value.argv == ("server",)

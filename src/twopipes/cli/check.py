@@ -1,0 +1,342 @@
+"""``twopipes check``: does a server, or a client, keep the rules of the protocol?"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from twopipes.cli.run import Mistake
+from twopipes.cli.terminal import visible
+from twopipes.errors import ChannelBroken, LocalProtocolError, StartFailed
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from twopipes.check.outcome import Outcome
+    from twopipes.trace.record import Recorder
+
+__all__ = ["check"]
+
+_USAGE = """\
+twopipes check [options] -- CMD...
+       twopipes check [options] --unix PATH | --tcp HOST:PORT
+       twopipes check --client [options] -- CMD... {server} ...
+       twopipes check --client --print SCENARIO [options]
+       twopipes check --trace-file FILE [--client]
+       twopipes check --list | --explain ID"""
+_DESCRIPTION = """\
+Checks a server, or a client, against the rules of the specification, in all the revisions that it speaks.
+
+A server is started again and again, and asked things, also wrong ones. Its tools are called only where they say that they
+change nothing (readOnlyHint, idempotentHint), or where you allow it. A client is run once for each scenario, with {server} in
+its command replaced by the command of a server that poses for it; it should list, call, read and prompt whatever it finds there."""
+_EPILOG = """\
+examples:
+  twopipes check -- python server.py
+  twopipes check --only FR,JR-06 --revision 2025-11-25 -- node build/index.js
+  twopipes check --call 'search:{"query": "cats"}' --format junit -- uvx some-server > report.xml
+  twopipes check --client -- python client.py {server}
+  twopipes check --explain FR-04
+
+exit codes:
+  0    every rule that binds was kept, as far as it could be tried
+  1    a MUST was broken; with --strict, or a SHOULD
+  2    a mistake on the command line
+  3    it could not be started or reached, or it speaks no revision that we know
+  130  interrupted by Ctrl-C"""
+
+BROKEN, MISTAKEN, UNREACHABLE = 1, 2, 3
+
+
+def check(arguments: Sequence[str]) -> int:
+    """Runs the command and returns its exit code."""
+    from twopipes.cli.servers import split_command  # noqa: PLC0415 - argparse, for those who read options with it
+
+    words, command = split_command(arguments)
+    try:
+        options = _parser().parse_args(words)
+        return _dispatched(options, command)
+    except (Mistake, LocalProtocolError) as mistake:
+        return _failed(mistake, MISTAKEN)
+    except (StartFailed, ChannelBroken) as error:
+        return _failed(error, UNREACHABLE)
+
+
+def _failed(error: Exception, code: int) -> int:
+    sys.stderr.write(f"Error: {visible(' '.join(str(error).split()))}\n")
+    return code
+
+
+def _dispatched(options: argparse.Namespace, command: list[str] | None) -> int:
+    if options.list:
+        return _list(options)
+    if options.explain:
+        return _explain(options.explain)
+    if options.trace_file:
+        return _told(options, _of_trace(options))
+    wanted = _wanted(options)
+    if options.client:
+        return _run(options, lambda recorder: _client(options, command, wanted, recorder))
+    if options.print:
+        raise Mistake("--print shows the command of a posing server for a client; give it with --client")
+    return _run(options, lambda recorder: _server(options, command, wanted, recorder), command=command)
+
+
+def _parser() -> argparse.ArgumentParser:
+    from twopipes.check.report import FORMATS  # noqa: PLC0415 - as below
+    from twopipes.cli.servers import CommandParser  # noqa: PLC0415 - as above
+    from twopipes.mcp.revisions import ALL  # noqa: PLC0415 - likewise
+
+    parser = CommandParser("twopipes check", usage=_USAGE, description=_DESCRIPTION, epilog=_EPILOG)
+    what = parser.add_argument_group("what is checked", "A server by its command behind --, or one of:")
+    what.add_argument("--unix", metavar="PATH", help="a server that listens on a Unix socket")
+    what.add_argument("--tcp", metavar="HOST:PORT", help="a server that listens on a TCP port")
+    what.add_argument("--client", action="store_true", help="a client: {server} in its command is where a server's command goes")
+    what.add_argument("--print", metavar="SCENARIO", help="with --client: show a command for a host that you configure yourself")
+    what.add_argument("--trace-file", metavar="FILE", help="a recording: what it shows by itself of the server (or --client)")
+    which = parser.add_argument_group("which rules")
+    which.add_argument("--revision", metavar="DATE", choices=ALL, help=f"in this revision alone: {', '.join(ALL)}")
+    which.add_argument("--only", metavar="ID|SECTION,...", action="append", default=[], help="these alone: FR-04, or all of FR")
+    which.add_argument("--skip", metavar="ID|SECTION,...", action="append", default=[], help="all but these")
+    which.add_argument("--list", action="store_true", help="show the table of rules and scenarios, and end")
+    which.add_argument("--explain", metavar="ID", help="show all about one rule, and end")
+    safe = parser.add_argument_group("which tools may be called, beside those that say that they change nothing")
+    safe.add_argument(
+        "--allow-tool", metavar="NAME", action="append", default=[], help="this one, with arguments that fit its schema"
+    )
+    safe.add_argument("--call", metavar="NAME:{JSON}", action="append", default=[], help="this one, with these arguments")
+    how = parser.add_argument_group("how it is started")
+    how.add_argument("--env", metavar="NAME[=VALUE]", action="append", default=[], help="a variable for it; without a value, ours")
+    how.add_argument("--inherit-env", action="store_true", help="give a server all of our environment")
+    how.add_argument("--cwd", metavar="FOLDER", help="the folder it starts in")
+    how.add_argument(
+        "--timeout", metavar="SECONDS", type=float, help="wait so long for an answer (default 10, and 20 for the first)"
+    )
+    told = parser.add_argument_group("how it is told")
+    told.add_argument("--format", choices=FORMATS, default="text", help="for people, for programs, for CI, for a page")
+    told.add_argument("--strict", action="store_true", help="a broken SHOULD counts for the exit code, too")
+    told.add_argument("--trace", metavar="FILE", help="record everything that is said there, for twopipes view")
+    return parser
+
+
+def _wanted(options: argparse.Namespace) -> set[str]:
+    from twopipes.check.rules import chosen  # noqa: PLC0415 - the whole table, once the options are good
+
+    return chosen(_names(options.only), _names(options.skip))
+
+
+def _names(given: Sequence[str]) -> list[str]:
+    return [name for each in given for name in each.split(",") if name.strip()]
+
+
+# The three ways
+
+
+async def _server(options: argparse.Namespace, command: list[str] | None, wanted: set[str], recorder: Recorder | None) -> Outcome:
+    from twopipes.check.running import check_server  # noqa: PLC0415 - asyncio, once everything else is good
+    from twopipes.check.subject import subject_of  # noqa: PLC0415 - likewise
+    from twopipes.cli.servers import the_server  # noqa: PLC0415 - as above
+
+    options.config = options.server = None
+    permissions = _permissions(options)
+    subject = subject_of(the_server(options, command).target, waits=_waits(options.timeout), observer=recorder)
+    return await check_server(
+        subject, revisions=_revisions(options), wanted=wanted, permissions=permissions, on_progress=_progress(options)
+    )
+
+
+async def _client(options: argparse.Namespace, command: list[str] | None, wanted: set[str], recorder: Recorder | None) -> Outcome:
+    from twopipes.check.client_running import CommandDriver, check_client  # noqa: PLC0415 - asyncio, as above
+    from twopipes.cli.servers import variables  # noqa: PLC0415 - as above
+
+    if options.unix or options.tcp:
+        raise Mistake("a client cannot be reached at a socket; put its command behind --")
+    if options.print:
+        if command is not None:
+            raise Mistake("--print is for a host that you start yourself; leave out the command behind --")
+        return await _with_a_person(options, wanted, recorder)
+    if not command:
+        raise Mistake(
+            "which client? Put its command behind --, with {server} where the server's goes: -- python client.py {server}"
+        )
+    return await check_client(
+        CommandDriver(command, env=variables(options.env), cwd=options.cwd),
+        revisions=_revisions(options),
+        wanted=wanted,
+        patience=_patience(options.timeout),
+        on_progress=_progress(options),
+        on_pose=None if recorder is None else _recording(recorder),
+    )
+
+
+async def _with_a_person(options: argparse.Namespace, wanted: set[str], recorder: Recorder | None) -> Outcome:
+    import shlex  # noqa: PLC0415 - for the one command that is shown
+
+    from twopipes.check.client_running import PersonDriver, check_one  # noqa: PLC0415 - as above
+
+    def show(words: list[str]) -> None:
+        sys.stderr.write(f"Configure this server in the host, and start the host:\n\n  {shlex.join(words)}\n\n")
+        sys.stderr.write("The report comes when the host has disconnected; Ctrl-C to give up.\n")
+        sys.stderr.flush()
+
+    return await check_one(
+        options.print,
+        PersonDriver(show),
+        revisions=_revisions(options),
+        wanted=wanted,
+        on_pose=None if recorder is None else _recording(recorder),
+    )
+
+
+def _of_trace(options: argparse.Namespace) -> Outcome:
+    from twopipes.check.judging import check_conversation  # noqa: PLC0415 - as above
+    from twopipes.trace.conversation import read_conversation  # noqa: PLC0415 - likewise
+    from twopipes.trace.reading import read  # noqa: PLC0415 - likewise
+
+    try:
+        trace = read(options.trace_file)
+        conversation = read_conversation(trace, trace.header)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise Mistake(f"{options.trace_file} cannot be read as a recording: {reason}") from error
+    side: Any = "client" if options.client else "server"
+    return check_conversation(conversation, name=options.trace_file, side=side, wanted=_wanted(options))
+
+
+# What they need
+
+
+def _run(options: argparse.Namespace, work: Callable[[Recorder | None], Any], *, command: Sequence[str] | None = None) -> int:
+    from twopipes.cli.interrupts import run_interruptibly  # noqa: PLC0415 - asyncio, once the options are good
+
+    async def run() -> int:
+        with _recorder(options, command) as recorder:
+            outcome = await work(recorder)
+        return _told(options, outcome)
+
+    return run_interruptibly(run, on_interrupt=lambda number: _remark("interrupted") if number == 1 else None)
+
+
+def _told(options: argparse.Namespace, outcome: Outcome) -> int:
+    from twopipes.check.report import exit_code, rendered  # noqa: PLC0415 - as above
+
+    sys.stdout.write(rendered(outcome, options.format, strict=options.strict))
+    sys.stdout.flush()
+    if not outcome.revisions and not options.trace_file:
+        return UNREACHABLE
+    return exit_code(outcome, strict=options.strict)
+
+
+@contextmanager
+def _recorder(options: argparse.Namespace, command: Sequence[str] | None) -> Iterator[Recorder | None]:
+    if not options.trace:
+        yield None
+        return
+    from twopipes.trace.record import Recorder, header_for  # noqa: PLC0415 - for those who want it
+
+    target = f"unix:{options.unix}" if options.unix else f"tcp://{options.tcp}" if options.tcp else ""
+    try:
+        recorder = Recorder(options.trace, header_for("check", argv=command or (), target=target), on_loss=_remark, must_open=True)
+    except OSError as error:
+        raise Mistake(f"{options.trace} cannot be written: {error.strerror or error}") from error
+    try:
+        yield recorder
+    finally:
+        recorder.close()
+
+
+def _recording(recorder: Recorder) -> Callable[[Any], None]:
+    count = 0
+
+    def record(pose: Any) -> None:
+        nonlocal count
+        from twopipes.trace.format import Line  # noqa: PLC0415 - as above
+
+        for connection in pose.connections:
+            for entry in connection.entries:
+                if isinstance(entry, Line):
+                    recorder.line(entry.kind, entry.data, is_whole=entry.is_whole, connection=count)
+            count += 1
+
+    return record
+
+
+def _permissions(options: argparse.Namespace) -> Any:
+    from msgspec import DecodeError  # noqa: PLC0415 - as above
+    from msgspec.json import decode  # noqa: PLC0415 - likewise
+
+    from twopipes.check.probe import Permissions  # noqa: PLC0415 - likewise
+
+    calls: dict[str, dict[str, Any]] = {}
+    for each in options.call:
+        name, colon, text = each.partition(":")
+        try:
+            arguments = decode(text or "{}")
+        except DecodeError as error:
+            raise Mistake(f"--call {each}: what is behind the colon is no JSON: {error}") from error
+        if not name or not colon or not isinstance(arguments, dict):
+            raise Mistake(f'--call {each}: write NAME:{{JSON}}, such as echo:{{"text": "hello"}}')
+        calls[name] = arguments
+    return Permissions(tools=frozenset(options.allow_tool), calls=calls)
+
+
+def _revisions(options: argparse.Namespace) -> Sequence[str]:
+    from twopipes.mcp.revisions import ALL  # noqa: PLC0415 - as above
+
+    return (options.revision,) if options.revision else ALL
+
+
+def _waits(seconds: float | None) -> Any:
+    from twopipes.check.talk import Waits  # noqa: PLC0415 - as above
+
+    return Waits() if seconds is None else Waits(start=max(seconds, Waits().start), answer=seconds)
+
+
+def _patience(seconds: float | None) -> Any:
+    from twopipes.check.posing import Patience  # noqa: PLC0415 - as above
+
+    return Patience() if seconds is None else Patience(client=seconds, stimulus=seconds)
+
+
+def _progress(options: argparse.Namespace) -> Callable[[str], None] | None:
+    if options.format != "text" or not sys.stderr.isatty():
+        return None
+
+    def show(text: str) -> None:
+        sys.stderr.write(f"\r\x1b[K{visible(text)}")
+        sys.stderr.flush()
+
+    return show
+
+
+def _remark(text: str) -> None:
+    sys.stderr.write(f"twopipes check: {visible(text)}\n")
+
+
+# The table
+
+
+def _list(options: argparse.Namespace) -> int:
+    from twopipes.check.rules import RULES  # noqa: PLC0415 - as above
+    from twopipes.check.scenario import all_scenarios  # noqa: PLC0415 - likewise
+
+    wanted = _wanted(options)
+    for rule in RULES.values():
+        if rule.id in wanted and (rule.binds("client") or not options.client):
+            sys.stdout.write(f"{rule.id}  {rule.level:<6}  {rule.side:<6}  {rule.title} ({rule.span})\n")
+    if options.client:
+        sys.stdout.write("\nscenarios:\n")
+        for scenario in all_scenarios():
+            if wanted & set(scenario.rules):
+                sys.stdout.write(f"  {scenario.name}  ({', '.join(scenario.rules)})\n")
+    return 0
+
+
+def _explain(name: str) -> int:
+    from twopipes.check.explaining import explained  # noqa: PLC0415 - as above
+
+    sys.stdout.write(explained(name))
+    return 0
