@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+# Nothing here but what is needed until the author's file begins: the host waits for it.
 import importlib
 import importlib.util
+import os
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 from importlib.machinery import SourceFileLoader
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
 from twopipes.channels.guard import Guard
 from twopipes.errors import TwopipesError
+from twopipes.server.launch import Launch
 
 if TYPE_CHECKING:
     from twopipes.server.app import Server
@@ -105,8 +106,6 @@ def split_target(target: str) -> tuple[str, str]:
 
 def serve(where: str, name: str, options: Options) -> None:
     """Serves what is in a file or a module; or imports it, where that serves already: a file may end with ``server.run()``."""
-    from twopipes.server.run import Launch  # noqa: PLC0415 - after the guard
-
     launch = Launch.current = Launch(unix=options.unix, tcp=options.tcp, trace=options.trace)
     try:
         module = _load(where)
@@ -142,7 +141,7 @@ def server_in(module: ModuleType, where: str, name: str) -> Server:
     servers = {key: value for key, value in vars(module).items() if isinstance(value, Server)}
     distinct = {id(value): value for value in servers.values()}
     if len(distinct) != 1:
-        wanted = f"create one: server = twopipes.Server({Path(where).stem!r})" if not servers else f"say which: {where}:NAME"
+        wanted = f"create one: server = twopipes.Server({_stem(where)!r})" if not servers else f"say which: {where}:NAME"
         raise Mistake(f"{where} has {_names(module, Server)}; {wanted}")
     return next(iter(distinct.values()))
 
@@ -153,20 +152,20 @@ def _names(module: ModuleType, kind: type) -> str:
 
 
 def _load(where: str) -> ModuleType:
-    path = Path(where)
-    if path.suffix != ".py" and not path.is_file():
-        if path.name != where:
+    is_file = os.path.isfile(where)  # noqa: PTH113 - pathlib costs every start, here and below
+    if not where.endswith(".py") and not is_file:
+        if os.path.basename(where) != where:  # noqa: PTH119
             raise Mistake(f"there is no file {where}")
-        sys.path.insert(0, str(Path.cwd()))
+        sys.path.insert(0, os.getcwd())  # noqa: PTH109
         return _import(lambda: importlib.import_module(where), where)
-    if not path.is_file():
+    if not is_file:
         raise Mistake(f"there is no file {where}")
     # As `python server.py` would: the folder of the file comes first, and the file is no package's.
-    sys.path.insert(0, str(path.resolve().parent))
+    sys.path.insert(0, os.path.dirname(os.path.realpath(where)))  # noqa: PTH120
     # A file called like a module that is in use already must not take its place.
-    name = path.stem if path.stem not in sys.modules else f"__{path.stem}__"
-    loader = SourceFileLoader(name, str(path))
-    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+    name = _stem(where) if _stem(where) not in sys.modules else f"__{_stem(where)}__"
+    loader = SourceFileLoader(name, where)
+    spec = importlib.util.spec_from_file_location(name, where, loader=loader)
     if spec is None:  # pragma: no cover - a loader was given
         raise Mistake(f"{where} is not a Python file")
     module = importlib.util.module_from_spec(spec)
@@ -177,6 +176,10 @@ def _load(where: str) -> ModuleType:
         return module
 
     return _import(load, where)
+
+
+def _stem(where: str) -> str:
+    return os.path.splitext(os.path.basename(where))[0]  # noqa: PTH119, PTH122
 
 
 def _import(load: Callable[[], ModuleType], where: str) -> ModuleType:
@@ -190,9 +193,11 @@ def _place_of(error: Exception) -> str:
     """Where it was raised, in brackets: the last line that is not of Python's import system or of this file."""
     if isinstance(error, SyntaxError):
         return ""  # says so itself
+    import traceback  # noqa: PLC0415 - not before something has gone wrong
+
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen ")]
-    places = [f" ({frame.filename}:{frame.lineno})" for frame in frames if Path(frame.filename) not in _MACHINERY]
+    places = [f" ({frame.filename}:{frame.lineno})" for frame in frames if frame.filename not in _MACHINERY]
     return places[-1] if places else ""
 
 
-_MACHINERY = {Path(__file__), Path(importlib.__file__)}
+_MACHINERY = {__file__, importlib.__file__}

@@ -10,33 +10,18 @@ import os
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from twopipes.channels.guard import Guard
 from twopipes.errors import LocalProtocolError
 from twopipes.server.first_words import first_words
+from twopipes.server.launch import Launch
 
 if TYPE_CHECKING:
     from twopipes.server.app import Server
     from twopipes.server.tracing import Trace
 
-__all__ = ["Launch", "run"]
-
-
-class Launch:
-    """What ``twopipes run`` was asked for. A module that runs its server while it is imported serves there, and as the user wants.
-
-    Attributes:
-        has_served: Whether a server was run.
-    """
-
-    current: ClassVar[Launch | None] = None
-
-    def __init__(self, *, unix: str | None = None, tcp: tuple[str, int] | None = None, trace: str | None = None) -> None:
-        self.unix = unix
-        self.tcp = tcp
-        self.trace = trace
-        self.has_served = False
+__all__ = ["run"]
 
 
 def run(

@@ -10,7 +10,7 @@ import pytest
 from twopipes import Server
 from twopipes.cli import main
 from twopipes.cli.run import Mistake, find_server, split_target
-from twopipes.server.run import Launch
+from twopipes.server.launch import Launch
 from twopipes.server.serving import run_sockets  # noqa: F401 - loads asyncio now: undone below, it cannot be loaded again
 
 ONE = """
