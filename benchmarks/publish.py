@@ -67,8 +67,8 @@ def targets(runs: Sequence[Results]) -> str:
     for key, ratio in runs[0]["ratios"].items():
         if ratio["target"] is not None and not ratio["figure"].startswith("line, "):
             rows.setdefault(ratio["figure"], {})[_column(ratio)] = _cell([run["ratios"].get(key) for run in runs])
-    head = ["", *(f"over {column}" for column in COLUMNS), "over itself"]
-    columns = [*COLUMNS, "itself"]
+    head = ["", *(f"over {column}" for column in COLUMNS), "otherwise"]
+    columns = [*COLUMNS, "otherwise"]
     return grid(head, [[figure, *(row.get(column, "") for column in columns)] for figure, row in rows.items()])
 
 
@@ -124,7 +124,7 @@ def filled(text: str, blocks: Mapping[str, str]) -> str:
 
 
 def _column(ratio: Mapping[str, Any]) -> str:
-    return next((title for title, name in COLUMNS.items() if (ratio["against"] or "").startswith(name)), "itself")
+    return next((title for title, name in COLUMNS.items() if (ratio["against"] or "").startswith(name)), "otherwise")
 
 
 def _cell(ratios: Sequence[Mapping[str, Any] | None]) -> str:

@@ -16,9 +16,9 @@ def targets_table(ratios: Iterable[Ratio]) -> str:
     rows: dict[str, dict[str, str]] = {}
     for ratio in ratios:
         row = rows.setdefault(ratio.target.figure, {})
-        column = next((title for title, name in COLUMNS.items() if (ratio.target.against or "").startswith(name)), "itself")
+        column = next((title for title, name in COLUMNS.items() if (ratio.target.against or "").startswith(name)), "otherwise")
         row[column] = cell(ratio)
-    head = ["twopipes over ...", *COLUMNS, "itself"]
+    head = ["twopipes over ...", *COLUMNS, "otherwise"]
     return grid(head, [[figure, *(row.get(column, "") for column in head[1:])] for figure, row in rows.items()])
 
 

@@ -89,7 +89,10 @@ TARGETS: tuple[Target, ...] = (
     Target("client calls/s, blocking, one at a time", "client/1 in flight/calls per second", TYPESCRIPT, None, "twopipes blocking"),
 )
 
-TARGETS += (Target("tap: start to the first answer", "tap/start to the first answer", "smallest copier", 1.5, "twopipes tap"),)
+TARGETS += tuple(
+    Target(f"{command}: start", "tap/start to the first answer", "smallest copier", 1.5, command)
+    for command in ("twopipes tap", "twopipes run", "twopipes mock")
+)
 
 LINE_TARGETS = {
     "first line of a process: 64 MiB over 16 MiB, wall clock": 4.5,

@@ -1,14 +1,18 @@
 """What ``twopipes tap`` costs: from its launch to the first answer, a round trip, and bytes a second.
 
-The server behind it is ``cat``, so that hardly anything but what stands between is measured.
+The server behind it is ``cat``, so that hardly anything but what stands between is measured. The two other commands that hosts
+launch start beside it: ``run`` until the author's file begins, ``mock`` until its first answer.
 """
 
+import json
 import shutil
+import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from contenders import HERE, Contender
-from driver import Call, Served
+from driver import Call, Served, clean_environment
 from measuring import ECHO, Bench, Metric, checked, percentile
 
 TAP, COPIER, NOTHING = "twopipes tap", "smallest copier", "nothing between"
@@ -55,6 +59,9 @@ def run(bench: Bench) -> None:
             seconds = served.open()
             if turn:
                 put(START_UP, way.name, turn, seconds)
+            if turn and way.name == COPIER:
+                for name, seconds in others(python, bench.noise).items():
+                    put(START_UP, name, turn, seconds)
     direct: dict[int, float] = {}
     size = 16 * MIB
     large = Call("echo", {"text": "x" * size}, None)
@@ -73,3 +80,32 @@ def run(bench: Bench) -> None:
                 put(ADDED, way.name, turn, middle - direct[turn])
             lines = served.prepare(large, 1)
             put(RATE, way.name, turn, size / served.one_large(lines[0], limit=bench.scale.patience).seconds / 1e6)
+
+
+def others(python: str, folder: Path) -> dict[str, float]:
+    """Seconds from the launch of ``run`` and of ``mock`` until they have done what a host waits for."""
+    recording = folder / "mocked.jsonl"
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
+    question = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
+    answer = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {**hello, "serverInfo": {"name": "s", "version": "1"}}})
+    entries = [{"twopipes_trace": 1}, {"at": 0.1, "kind": ">", "line": question}, {"at": 0.2, "kind": "<", "line": answer}]
+    recording.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    file = str(HERE / "servers" / "first_line.py")
+    command = str(Path(python).parent / "twopipes")
+    return {
+        "twopipes run": _first_byte([command, "run", file], b"", "stderr"),
+        "twopipes mock": _first_byte([command, "mock", str(recording)], question.encode() + b"\n", "stdout"),
+    }
+
+
+def _first_byte(command: list[str], said: bytes, stream: str) -> float:
+    began = time.perf_counter()
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment(), bufsize=0
+    ) as process:
+        process.stdin.write(said)
+        if not getattr(process, stream).read(1):
+            raise ValueError(f"{' '.join(command)} said nothing on {stream}")
+        seconds = time.perf_counter() - began
+        process.communicate()  # which closes its input
+    return seconds
