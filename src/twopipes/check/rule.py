@@ -1,0 +1,110 @@
+"""One rule of the protocol, as the check knows it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from twopipes.errors import LocalProtocolError
+from twopipes.mcp.revisions import ALL, LEGACY, MODERN
+
+__all__ = ["Basis", "Level", "Rule", "Severity", "Side"]
+
+Level = Literal["MUST", "SHOULD", "MAY"]
+Basis = Literal["prose", "schema", "json-rpc", "inference"]
+Side = Literal["server", "client", "both"]
+Severity = Literal["error", "warning", "note"]
+
+_SITE = "https://modelcontextprotocol.io/specification"
+
+
+class Rule(Struct, frozen=True, kw_only=True):
+    """A row of the table.
+
+    Attributes:
+        id: As on the page of requirements: ``FR-04``.
+        level: The word of the specification; MUST NOT is a MUST, SHOULD NOT a SHOULD.
+        basis: Where it stands: in the ``prose``, in the ``schema`` alone, in ``json-rpc``, which every revision makes binding; or
+            ``inference``: our reading of a place where the text is silent, so that a breach is never more than a warning.
+        side: Who has to keep it.
+        title: The rule in our words, as what a good implementation does.
+        page: The page of the specification, below the revision: ``basic/transports``.
+        modern_page: The same in the stateless revisions, where it stands elsewhere.
+        since: The first revision that has it.
+        until: The last one; ``None`` while it is still there.
+        except_in: Revisions between the two that do not have it.
+        untestable: Why nobody can see from outside whether it is kept; empty for all others.
+        untestable_server: The same, for servers alone.
+        untestable_client: The same, for clients alone.
+    """
+
+    id: str
+    level: Level
+    title: str
+    side: Side = "both"
+    basis: Basis = "prose"
+    page: str = "basic"
+    modern_page: str = ""
+    since: str = ALL[0]
+    until: str | None = None
+    except_in: tuple[str, ...] = ()
+    untestable: str = ""
+    untestable_server: str = ""
+    untestable_client: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.revisions:
+            raise LocalProtocolError(f"the rule {self.id} applies to no revision: {self.since} to {self.until}")
+
+    @property
+    def section(self) -> str:
+        """``FR`` of ``FR-04``."""
+        return self.id.partition("-")[0]
+
+    @property
+    def revisions(self) -> tuple[str, ...]:
+        """Those that have the rule, in order."""
+        last = self.until or ALL[-1]
+        return tuple(each for each in ALL if self.since <= each <= last and each not in self.except_in)
+
+    def applies_in(self, revision: str) -> bool:
+        """Tells whether a revision has the rule."""
+        return revision in self.revisions
+
+    def binds(self, side: Literal["server", "client"]) -> bool:
+        """Tells whether a server, or a client, has to keep it."""
+        return self.side in {side, "both"}
+
+    def why_untestable(self, side: Literal["server", "client"]) -> str:
+        """Why nobody can see whether this side keeps it; empty where one can."""
+        return self.untestable or (self.untestable_server if side == "server" else self.untestable_client)
+
+    @property
+    def severity(self) -> Severity:
+        """What a breach amounts to. Our own reading of the text accuses nobody of an error."""
+        if self.level == "MAY":
+            return "note"
+        return "error" if self.level == "MUST" and self.basis != "inference" else "warning"
+
+    @property
+    def link(self) -> str:
+        """The page of the newest revision that has the rule."""
+        return self.link_in(self.revisions[-1])
+
+    def link_in(self, revision: str) -> str:
+        """The page of one revision."""
+        page = self.modern_page if self.modern_page and revision in MODERN else self.page
+        return f"{_SITE}/{revision}/{page}"
+
+    @property
+    def span(self) -> str:
+        """The revisions, for people."""
+        mine = self.revisions
+        if mine == ALL:
+            return "all revisions"
+        if mine == LEGACY:
+            return "the revisions with a handshake"
+        if len(mine) > 1 and mine == ALL[ALL.index(mine[0]) :]:
+            return f"{mine[0]} and later"
+        return ", ".join(mine)

@@ -1,0 +1,105 @@
+"""Error codes."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from twopipes.check.rule import Rule
+
+_rule = partial(Rule, page="basic")
+_legacy = partial(_rule, until="2025-11-25")
+_modern = partial(_rule, since="2026-07-28")
+
+RULES = (
+    _rule(id="ER-01", level="MUST", basis="json-rpc", title="A line that is no JSON is answered with -32700"),
+    _rule(id="ER-02", level="MUST", basis="json-rpc", title="JSON that is no request is answered with -32600"),
+    _rule(
+        id="ER-03",
+        level="MUST",
+        basis="json-rpc",
+        title="A method that is not there, or belongs to a feature that was not declared, is answered with -32601",
+    ),
+    _rule(
+        id="ER-04",
+        level="SHOULD",
+        side="server",
+        title="Unknown names and wrong params are answered with -32602",
+        page="server/tools",
+    ),
+    _rule(
+        id="ER-05",
+        level="SHOULD",
+        title="A failure inside, other than that of a tool, is answered with -32603",
+        page="server/resources",
+    ),
+    _modern(
+        id="ER-06",
+        level="MUST",
+        title="Of the codes from -32099 to -32020, only those that the specification defines are used, each for its own purpose",
+    ),
+    _modern(id="ER-07", level="SHOULD", title="Codes of one's own lie outside of the reserved range"),
+    _modern(id="ER-08", level="MUST", side="server", title="-32002 and -32042 are not used any more"),
+    _modern(
+        id="ER-09",
+        level="MUST",
+        side="server",
+        title="-32022 says which versions are supported, and which was asked for",
+        modern_page="basic/versioning",
+    ),
+    _modern(
+        id="ER-10",
+        level="MUST",
+        side="server",
+        title="-32021 says which client capabilities are required, as an object of capabilities",
+    ),
+    _rule(
+        id="ER-11",
+        level="MAY",
+        side="server",
+        title="-32042 lists the addresses that the user must visit first, and is used for nothing else",
+        page="client/elicitation",
+        since="2025-11-25",
+        until="2025-11-25",
+    ),
+    _legacy(
+        id="ER-12",
+        level="SHOULD",
+        side="server",
+        title="A resource that is not there is answered with -32002",
+        page="server/resources",
+    ),
+    _modern(
+        id="ER-13",
+        level="MUST",
+        side="server",
+        title="A resource that is not there is answered with -32602",
+        page="server/resources",
+    ),
+    _modern(
+        id="ER-14",
+        level="SHOULD",
+        side="client",
+        title="-32002 of an older server is understood as not found",
+        page="server/resources",
+    ),
+    _legacy(
+        id="ER-15",
+        level="SHOULD",
+        side="client",
+        title="Refused sampling is -1, roots that are not supported -32601, a failure inside -32603",
+        page="client/sampling",
+    ),
+    _rule(
+        id="ER-16",
+        level="SHOULD",
+        basis="inference",
+        title="A timeout or a closed pipe is never shown as if the peer had answered with an error",
+    ),
+    _modern(
+        id="ER-17",
+        level="SHOULD",
+        basis="inference",
+        side="server",
+        title="Where two things are wrong, the outer one is told: shape, _meta, version, method, params, capability",
+    ),
+)

@@ -1,0 +1,63 @@
+"""JSON-RPC: messages, ids and batches."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from twopipes.check.rule import Rule
+
+_rule = partial(Rule, page="basic")
+_legacy = partial(_rule, until="2025-11-25")
+_modern = partial(_rule, since="2026-07-28")
+
+RULES = (
+    _rule(id="JR-01", level="MUST", title='Every message says "jsonrpc": "2.0", and one that does not is refused'),
+    _rule(id="JR-02", level="MUST", title="The id of a request is a string or a whole number"),
+    _rule(id="JR-03", level="MUST", title="The id of a request is never null"),
+    _legacy(id="JR-04", level="MUST", title="No side uses an id twice in a session"),
+    _modern(id="JR-05", level="MUST", side="client", title="An id is not used again while its request waits for an answer"),
+    _rule(id="JR-06", level="MUST", title="An answer has the id of its request, value and type unchanged"),
+    _rule(id="JR-07", level="MUST", title="An answer has a result, which is an object, or an error, and never both"),
+    _rule(id="JR-08", level="MUST", title="An error has a whole number for its code and a text for its message"),
+    _rule(id="JR-09", level="MUST", title="A notification has no id"),
+    _rule(
+        id="JR-10", level="MUST", title="A notification is never answered, not even an unknown or broken one", since="2025-03-26"
+    ),
+    _rule(id="JR-11", level="MUST", basis="schema", title="Params, where there are any, are an object"),
+    _rule(
+        id="JR-12",
+        level="MUST",
+        title="An array of requests and notifications on one line is served",
+        since="2025-03-26",
+        until="2025-03-26",
+    ),
+    _rule(
+        id="JR-13",
+        level="MUST",
+        basis="json-rpc",
+        title="The answers to a batch come as one array; notifications alone get nothing, and an empty array one error",
+        since="2025-03-26",
+        until="2025-03-26",
+    ),
+    _rule(
+        id="JR-14",
+        level="MUST",
+        side="client",
+        title="initialize is never part of a batch",
+        page="basic/lifecycle",
+        since="2025-03-26",
+        until="2025-03-26",
+    ),
+    _rule(
+        id="JR-15",
+        level="MUST",
+        basis="schema",
+        title="No arrays on the wire; one that comes is refused as a whole, and nothing in it is done",
+        except_in=("2025-03-26",),
+    ),
+    _legacy(id="JR-16", level="MUST", title="Every request is answered, an unknown one with -32601"),
+    _rule(id="JR-17", level="MUST", title="An error leaves out the id only where the id could not be read", since="2025-11-25"),
+    _rule(id="JR-18", level="SHOULD", basis="inference", title="Members that nobody knows are passed over"),
+    _rule(id="JR-19", level="SHOULD", basis="inference", title="An answer to nothing that was asked does no harm"),
+    _rule(id="JR-20", level="SHOULD", basis="inference", title="A broken line does not end the conversation"),
+)

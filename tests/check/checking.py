@@ -1,0 +1,102 @@
+"""Runs the check on healthy twins and on mutants, in an event loop of its own each time, and leaves nothing behind."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from check.healthy import IMPATIENT, PERMISSIONS, WAITS, new_server, served, tour
+from check.mutating import Mutant, MutatingChannel
+from twopipes.channels.base import Channel
+from twopipes.check.client_running import InProcessDriver, Launcher, check_client
+from twopipes.check.judging import passive_rules
+from twopipes.check.outcome import Outcome
+from twopipes.check.posing import Patience, all_scenarios
+from twopipes.check.probe import all_probes, revisions_for
+from twopipes.check.rules import RULES
+from twopipes.check.running import check_server
+from twopipes.check.subject import ChannelSubject, Subject
+from twopipes.check.talk import Waits
+from twopipes.mcp.revisions import ALL
+from twopipes.settings import Timeouts
+
+# Seconds. A net under tests that hang, not an assertion.
+NET = 60
+PATIENT = Patience(client=20, stimulus=10, grace=0.02, step=2)
+HASTY = Patience(client=3, stimulus=1, grace=0.02, step=0.5)
+
+
+def run(work: Any) -> Any:
+    """A coroutine in a loop of its own; nothing that it started is left when it ends."""
+
+    async def bounded() -> Any:
+        async with asyncio.timeout(NET):
+            found = await work
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        if left:
+            _, left = await asyncio.wait(left, timeout=2)
+        assert not left, f"left behind: {left}"
+        return found
+
+    return asyncio.run(bounded())
+
+
+async def of_server(
+    subject: Subject | None = None, *, revisions: Sequence[str] = ALL, wanted: Iterable[str] | None = None, waits: Waits = WAITS
+) -> Outcome:
+    """What the check says of a server; the healthy one in memory unless another is given."""
+    subject = subject or ChannelSubject(served(new_server()), waits=waits)
+    return await check_server(subject, revisions=revisions, wanted=wanted, permissions=PERMISSIONS)
+
+
+async def of_client(
+    driver: Any = None, *, revisions: Sequence[str] = ALL, wanted: Iterable[str] | None = None, patience: Patience = PATIENT
+) -> Outcome:
+    """What the check says of a client; the healthy one in memory unless another is given."""
+    return await check_client(driver or InProcessDriver(tour), revisions=revisions, wanted=wanted, patience=patience)
+
+
+def revision_of(mutant: Mutant) -> str:
+    """In which revision a mutant is tried: its own, or the newest in which its rule is judged."""
+    rule = RULES[mutant.rule]
+    if mutant.revision is not None:
+        assert rule.applies_in(mutant.revision), f"{mutant.rule} does not apply in {mutant.revision}"
+        return mutant.revision
+    table: Any = all_probes() if mutant.side == "server" else all_scenarios()
+    tried = {each for row in table if rule.id in row.rules for each in revisions_for([rule], row.revisions, ALL)}
+    return max(tried or rule.revisions)
+
+
+async def outcome_of(mutant: Mutant) -> Outcome:
+    """What the check says of a mutant about the rule that it breaks."""
+    revisions, wanted = [revision_of(mutant)], {mutant.rule}
+    if mutant.kind == "raw":
+        peer = mutant.function()
+        if mutant.side == "server":
+            return await of_server(peer, revisions=revisions, wanted=wanted)
+        return await of_client(peer, revisions=revisions, wanted=wanted, patience=HASTY)
+    if mutant.side == "server":
+
+        def wrap(channel: Channel) -> Channel:
+            return MutatingChannel(channel, mutant.function, reader_is_check=True)
+
+        subject = ChannelSubject(served(new_server(), wrap), waits=IMPATIENT)
+        return await of_server(subject, revisions=revisions, wanted=wanted)
+    return await of_client(InProcessDriver(_mutated(mutant)), revisions=revisions, wanted=wanted, patience=HASTY)
+
+
+def _mutated(mutant: Mutant) -> Any:
+    async def make_the_tour(launcher: Launcher) -> None:
+        class Mutated:
+            async def serve(self, *, channel: Channel) -> None:
+                # The client holds the other end of this channel; the mutant stands between the pose and that.
+                await launcher.serve(channel=MutatingChannel(channel, mutant.function, reader_is_check=True))
+
+        await tour(Mutated(), timeouts=Timeouts(connect=0.8, probe=0.5, request=0.5, total=1))
+
+    return make_the_tour
+
+
+def judged(side: str) -> set[str]:
+    """The rules that something judges, on one side."""
+    table: Any = all_probes() if side == "server" else all_scenarios()
+    return {rule for row in table for rule in row.rules} | passive_rules(side)

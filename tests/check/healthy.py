@@ -1,0 +1,96 @@
+"""The healthy twin: a server with every fixture that the probes look for, and a client that makes the tour; both keep all rules."""
+
+import asyncio
+import importlib.util
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from twopipes import Server, TwopipesError, connect
+from twopipes.channels.base import Channel
+from twopipes.channels.memory import memory_pair
+from twopipes.check.probe import Permissions
+from twopipes.check.talk import Waits
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "everything.py"
+
+# Seconds. In memory an answer comes within a few turns of the loop; what is waited for in vain costs this much each time.
+WAITS = Waits(start=5, answer=2, grace=0.02, exit=2, step=2)
+IMPATIENT = Waits(start=1, answer=0.3, grace=0.02, exit=0.5, step=0.5)
+
+# The fixtures of the example that change nothing but itself.
+PERMISSIONS = Permissions(
+    tools=frozenset({"fail", "boom", "log", "whoami", "ask", "ask_url", "roots_tool", "mutate", "touch", "blocks"}),
+    calls={
+        "echo": {"text": "hello"},
+        "slow": {"steps": 3, "seconds": 0.01},
+        "sample": {"prompt": "Hi"},
+        "structured": {"city": "Bern"},
+        "numbers": {"count": 3},
+    },
+)
+
+
+def new_server() -> Server:
+    """A server of its own for each test: the example has state."""
+    spec = importlib.util.spec_from_file_location("everything_under_check", EXAMPLE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    import sys  # noqa: PLC0415 - for the moment of the import
+
+    sys.modules[spec.name] = module  # its types are looked up by name
+    spec.loader.exec_module(module)
+    server: Server = module.server
+    return server
+
+
+Wrap = Callable[[Channel], Channel]
+
+
+def served(server: Server, wrap: Wrap | None = None) -> Callable[[], Any]:
+    """What a ``ChannelSubject`` connects with: each time a fresh connection to the server, changed on the way by ``wrap``."""
+
+    @asynccontextmanager
+    async def connect() -> AsyncIterator[Channel]:
+        ours, theirs = memory_pair()
+        serving = asyncio.create_task(server.serve_channel(theirs, None))
+        try:
+            yield ours if wrap is None else wrap(ours)
+        finally:
+            await ours.close()
+            serving.cancel()
+            with suppress(asyncio.CancelledError):
+                await serving
+
+    return connect
+
+
+async def tour(server: Any, **options: Any) -> None:
+    """A client that does all there is to do: lists everything, calls every tool, reads, prompts, listens, answers, and leaves."""
+    options = {
+        "on_elicit": lambda _question: {"name": "Anna"},
+        "on_sample": lambda _question: "Hi",
+        "roots": ["file:///home/anna"],
+        "on_log": lambda _params: None,
+        **options,
+    }
+    async with connect(server, **options) as client:
+        for tool in await client.list_tools():
+            with suppress(TwopipesError):
+                await client.call_tool(tool.name, on_progress=lambda _progress: None)
+        for resource in await client.list_resources():
+            with suppress(TwopipesError):
+                await client.read_resource(resource.uri)
+        await client.list_resource_templates()
+        for prompt in await client.list_prompts():
+            with suppress(TwopipesError):
+                await client.get_prompt(prompt.name)
+        with suppress(TwopipesError):
+            await client.complete("name", "a", resource="posing://notes/{name}")
+        with suppress(TwopipesError):
+            await client.set_log_level("info")
+        with suppress(TwopipesError):
+            async with client.subscribe(tools=True, resources=["posing://note"]):
+                await client.ping()

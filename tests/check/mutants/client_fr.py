@@ -1,0 +1,78 @@
+"""Clients that break the rules of framing, one each."""
+
+import json
+import sys
+from pathlib import Path
+
+from check.mutating import Wire, line_mutant, raw_mutant, wire_mutant
+from twopipes.check.client_running import CommandDriver
+
+RAW = Path(__file__).parents[1] / "raw_client.py"
+
+
+@line_mutant("FR-01")
+def writes_two_messages_on_a_line(line):
+    return line + b'{"jsonrpc":"2.0","method":"notifications/nothing"}\n'
+
+
+@line_mutant("FR-02")
+def writes_pretty_json(line):
+    return json.dumps(json.loads(line), indent=2).encode() + b"\n"
+
+
+@line_mutant("FR-03")
+def begins_with_a_byte_order_mark(line):
+    return b"\xef\xbb\xbf" + line + b"\n"
+
+
+@line_mutant("FR-05")
+def writes_what_is_no_message(line):
+    return b"please:\n" + line + b"\n"
+
+
+@raw_mutant("FR-07")
+def never_reads_stderr():
+    return CommandDriver([sys.executable, str(RAW), "never-reads-stderr", "{server}"])
+
+
+@raw_mutant("FR-08")
+def gives_up_at_the_word_error():
+    return CommandDriver([sys.executable, str(RAW), "gives-up-at-an-error", "{server}"])
+
+
+@wire_mutant("FR-10")
+def answers_requests_on_the_stateless_wire(wire: Wire):
+    def answer(line):
+        message = json.loads(line)
+        if "method" in message and "id" in message:
+            wire.say({"jsonrpc": "2.0", "id": message["id"], "result": {}})
+
+    wire.to_subject = answer
+
+
+@wire_mutant("FR-13")
+def takes_a_read_for_a_message(wire: Wire):
+    wire.chunk_to_subject = lambda data: data if data.startswith(b"{") and data.endswith(b"\n") else b""
+
+
+@wire_mutant("FR-14")
+def takes_the_next_answer_for_its_own(wire: Wire):
+    asked = []
+
+    def ask(line):
+        message = json.loads(line)
+        if "id" in message and "method" in message:
+            asked.append(message["id"])
+
+    def answer(line):
+        message = json.loads(line)
+        if "method" in message or not asked:
+            return None
+        return json.dumps({**message, "id": asked.pop(0)}).encode() + b"\n"
+
+    wire.from_subject, wire.to_subject = ask, answer
+
+
+@wire_mutant("FR-15")
+def does_not_understand_a_carriage_return(wire: Wire):
+    wire.to_subject = lambda line: b"" if line.endswith(b"\r") else None

@@ -1,0 +1,21 @@
+"""The check of clients: it catches each mutant, and has nothing against the healthy twin."""
+
+import pytest
+
+from check.checking import of_client, outcome_of, run
+from check.mutating import all_mutants
+from twopipes.mcp.revisions import ALL
+
+
+@pytest.mark.parametrize("mutant", all_mutants("client"), ids=str)
+def test_a_mutant_is_caught(mutant):
+    outcome = run(outcome_of(mutant))
+    found = outcome.of(mutant.rule)
+    assert any(verdict.outcome == "failed" for verdict in found), [(each.outcome, each.why) for each in found]
+
+
+@pytest.mark.parametrize("revision", ALL)
+def test_the_healthy_twin_is_left_in_peace(revision):
+    outcome = run(of_client(revisions=[revision]))
+    assert outcome.revisions == [revision]
+    assert [(each.rule.id, each.probe, each.why, each.received) for each in outcome.failures] == []

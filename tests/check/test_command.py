@@ -1,0 +1,118 @@
+"""The command line: ``twopipes check``."""
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from check.healthy import EXAMPLE
+from twopipes.check.client_running import CommandDriver, filled_in
+from twopipes.cli import main
+from twopipes.errors import LocalProtocolError
+
+TOURING = Path(__file__).parent / "touring.py"
+LEGACY_AND_LOUD = """
+import json, sys
+print("hello", flush=True)
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked.get("method") == "initialize":
+        info = {"name": "x", "version": "1"}
+        result = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": info}
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+    elif "id" in asked:
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32601, "message": "no"}}), flush=True)
+"""
+
+
+def check(capsys, *words):
+    code = main(["check", *words])
+    told = capsys.readouterr()
+    return code, told.out, told.err
+
+
+def test_a_good_server_is_found_good(capsys, tmp_path):
+    trace = tmp_path / "trace.jsonl"
+    code, out, _ = check(
+        capsys, "--only", "FR-02,FR-04", "--revision", "2026-07-28", "--trace", str(trace), "--", sys.executable, str(EXAMPLE)
+    )
+    assert code == 0
+    assert "2 rules: 2 passed, 0 failed" in out
+    assert trace.stat().st_size > 1000
+    code, out, _ = check(capsys, "--trace-file", str(trace), "--only", "FR-04", "--format", "json")
+    assert code == 0
+    assert json.loads(out)["counts"]["passed"] == 1
+
+
+def test_a_server_that_prints_is_found_out(capsys):
+    code, out, _ = check(capsys, "--only", "FR-04", "--", sys.executable, "-c", LEGACY_AND_LOUD)
+    assert code == 1
+    assert "FAIL  FR-04" in out
+    assert "received  hello" in out
+    assert "speaks: 2025-06-18" in out
+
+
+def test_a_client_is_run_with_a_posing_server_in_its_command(capsys):
+    code, out, err = check(
+        capsys, "--client", "--only", "FR-10,FR-05", "--revision", "2026-07-28", "--", sys.executable, str(TOURING), "{server}"
+    )
+    assert (code, err) == (0, "")
+    assert "2 rules: 2 passed" in out
+
+
+def test_the_place_of_the_server_is_filled_with_words_or_quoted_inside_of_one():
+    assert filled_in(["run", "{server}", "x"], ["a b", "c"]) == ["run", "a b", "c", "x"]
+    assert filled_in(["sh", "-c", "exec client {server}"], ["a b", "c"]) == ["sh", "-c", "exec client 'a b' c"]
+    with pytest.raises(LocalProtocolError, match="must say where the server"):
+        CommandDriver(["client"])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "which server"),
+        (("--only", "XX", "--", "a"), "no rule or section 'XX'"),
+        (("--explain", "nonsense"), "no rule 'nonsense'"),
+        (("--call", "echo:{", "--", "a"), "no JSON"),
+        (("--call", "echo", "--", "a"), "NAME:{JSON}"),
+        (("--client", "--", "client"), "put {server} there"),
+        (("--client",), "which client"),
+        (("--print", "x"), "--client"),
+        (("--client", "--print", "nonsense"), "no scenario 'nonsense'"),
+        (("--trace-file", "/nowhere"), "cannot be read"),
+        (("--revision", "2020-01-01", "--", "a"), "invalid choice"),
+    ],
+)
+def test_a_mistake_is_told_in_one_line(capsys, words, said):
+    code, out, err = check(capsys, *words)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_what_cannot_be_started_has_an_exit_code_of_its_own(capsys):
+    assert check(capsys, "--", "/nowhere/to/be/found")[0] == 3
+    assert check(capsys, "--unix", "/nowhere/to/be/found")[0] == 3
+    assert check(capsys, "--client", "--", "/nowhere/to/be/found", "{server}")[0] == 3
+
+
+def test_the_table_can_be_read(capsys):
+    code, out, _ = check(capsys, "--list", "--only", "FR")
+    assert code == 0
+    assert out.splitlines()[3].startswith("FR-04  MUST    server")
+    code, out, _ = check(capsys, "--explain", "fr-13")
+    assert code == 0
+    assert "cut_and_joined_messages_are_read" in out
+
+
+def test_a_host_that_a_person_starts_is_reported_on_when_it_has_left():
+    words = [sys.executable, "-m", "twopipes", "check", "--client", "--print", "asks-on-the-stateless-wire", "--only", "FR-10"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as checking:
+        shown = next(line for line in checking.stderr if "twopipes.check.pose" in line)
+        subprocess.run([sys.executable, str(TOURING), *shlex.split(shown)], timeout=60, check=True)
+        out, _ = checking.communicate(timeout=60)
+    assert checking.returncode == 0
+    assert "1 rule: 1 passed" in out

@@ -1,0 +1,69 @@
+"""Our own server and client, as programs: they keep every rule that can be tried, over stdio, a Unix socket and TCP."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from check.checking import PATIENT, of_client, of_server, run
+from check.healthy import EXAMPLE, new_server
+from twopipes.channels.sockets import listen_tcp, listen_unix
+from twopipes.check.client_running import CommandDriver
+from twopipes.check.subject import AddressSubject, CommandSubject
+from twopipes.check.talk import Waits
+from twopipes.mcp.revisions import ALL
+from twopipes.process.command import ServerCommand
+
+TOURING = Path(__file__).parent / "touring.py"
+# Seconds. Processes on a busy machine; nothing is waited for that long that comes.
+WAITS = Waits(start=30, answer=20, grace=0.05, exit=10, step=5)
+
+
+def told(outcome):
+    return [(each.rule.id, each.revision, each.probe, each.why, each.received) for each in outcome.failures]
+
+
+def test_our_server_over_stdio():
+    state = {name: os.environ[name] for name in ("XDG_STATE_HOME",) if name in os.environ}
+    subject = CommandSubject(ServerCommand([sys.executable, str(EXAMPLE)], env=state), waits=WAITS)
+    outcome = run(of_server(subject))
+    assert outcome.revisions == list(ALL)
+    assert told(outcome) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no Unix sockets in asyncio there")
+def test_our_server_over_a_unix_socket(tmp_path):
+    path = tmp_path / "s"
+
+    async def scene():
+        server = new_server()
+        listener = await listen_unix(path, lambda channel: server.serve_channel(channel, None))
+        try:
+            return await of_server(AddressSubject(f"unix:{path}", waits=WAITS))
+        finally:
+            await listener.close()
+
+    outcome = run(scene())
+    assert outcome.revisions == list(ALL)
+    assert told(outcome) == []
+
+
+def test_our_server_over_tcp():
+    async def scene():
+        server = new_server()
+        listener = await listen_tcp(0, lambda channel: server.serve_channel(channel, None))
+        try:
+            return await of_server(AddressSubject(f"tcp://127.0.0.1:{listener.port}", waits=WAITS))
+        finally:
+            await listener.close()
+
+    outcome = run(scene())
+    assert outcome.revisions == list(ALL)
+    assert told(outcome) == []
+
+
+def test_our_client_as_a_program():
+    outcome = run(of_client(CommandDriver([sys.executable, str(TOURING), "{server}"]), patience=PATIENT))
+    assert outcome.revisions == list(ALL)
+    assert told(outcome) == []

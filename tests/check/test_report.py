@@ -1,0 +1,91 @@
+"""What is told of a run: to people, to programs, to CI."""
+
+import json
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from twopipes.check.outcome import Outcome
+from twopipes.check.report import exit_code, judgements, rendered
+from twopipes.check.rule import Rule
+from twopipes.check.verdict import Verdict, worst
+
+BINDING = Rule(id="FR-04", level="MUST", title="Nothing but messages", page="basic/transports", side="server")
+ADVICE = Rule(id="FR-08", level="SHOULD", title="stderr is no failure")
+READING = Rule(id="FR-13", level="MUST", basis="inference", title="Pieces are joined")
+FREE = Rule(id="FR-06", level="MAY", title="stderr is free", untestable="it permits something")
+
+
+def outcome(*verdicts):
+    return Outcome(peer="python server.py", side="server", revisions=["2025-11-25"], verdicts=list(verdicts), took=1.25)
+
+
+def failed(rule, **more):
+    return Verdict(rule=rule, outcome="failed", revision="2025-11-25", why="it | printed \x1b[31m", probe="p", **more)
+
+
+FOUND = outcome(
+    failed(BINDING, sent=(b'{"id":1}',), received=(b"hello\xff",), mend="Print to stderr."),
+    failed(ADVICE),
+    Verdict(rule=READING, outcome="passed", revision="2025-11-25"),
+    Verdict(rule=FREE, outcome="skipped", why=FREE.untestable),
+)
+
+
+def test_a_broken_must_counts_and_a_broken_should_only_when_strict():
+    assert exit_code(outcome(failed(BINDING))) == 1
+    assert exit_code(outcome(failed(ADVICE))) == 0
+    assert exit_code(outcome(failed(ADVICE)), strict=True) == 1
+
+
+def test_our_own_reading_accuses_nobody_of_an_error():
+    assert READING.severity == "warning"
+    assert exit_code(outcome(failed(READING))) == 0
+
+
+def test_one_failure_is_a_failure_and_a_skip_is_never_a_pass():
+    passed = Verdict(rule=BINDING, outcome="passed")
+    skipped = Verdict(rule=BINDING, outcome="skipped", why="x")
+    assert worst([passed, failed(BINDING)]) == "failed"
+    assert worst([passed, skipped]) == "passed"
+    assert worst([skipped]) == "skipped"
+
+
+def test_a_finding_says_what_was_sent_what_came_why_and_how_to_mend_it():
+    text = rendered(FOUND, "text")
+    assert "FAIL  FR-04  Nothing but messages (MUST)" in text
+    assert '  sent      {"id":1}' in text
+    assert "  received  hello\\xff" in text
+    assert "  mend      Print to stderr." in text
+    assert "https://modelcontextprotocol.io/specification/2025-11-25/basic/transports" in text
+    assert "4 rules: 1 passed, 1 failed, 1 warning, 0 notes, 1 not tried" in text
+
+
+def test_nothing_from_the_wire_moves_the_cursor():
+    assert "\x1b" not in rendered(FOUND, "text")
+    assert "\\x1b[31m" in rendered(FOUND, "text")
+
+
+def test_json_has_all_of_it():
+    told = json.loads(rendered(FOUND, "json"))
+    assert told["counts"] == {"passed": 1, "error": 1, "warning": 1, "note": 0, "skipped": 1}
+    assert told["rules"][0]["verdicts"][0]["received"] == ["hello\\xff"]
+
+
+@pytest.mark.parametrize(("strict", "failures"), [(False, "1"), (True, "2")])
+def test_junit_is_xml_that_counts_as_the_exit_code_does(strict, failures):
+    suite = ET.fromstring(rendered(FOUND, "junit", strict=strict))
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("4", failures, "1")
+
+
+def test_markdown_is_a_table_that_no_pipe_breaks():
+    rows = [line for line in rendered(FOUND, "markdown").splitlines() if line.startswith("| [")]
+    assert len(rows) == 4
+    assert "it \\| printed" in rows[0]
+
+
+def test_a_rule_knows_its_revisions():
+    rule = Rule(id="JR-15", level="MUST", title="No arrays", except_in=("2025-03-26",))
+    assert not rule.applies_in("2025-03-26")
+    assert rule.span == "2024-11-05, 2025-06-18, 2025-11-25, 2026-07-28"
+    assert [judgement.kind for judgement in judgements(FOUND)] == ["error", "warning", "passed", "skipped"]

@@ -1,0 +1,180 @@
+"""The check does no harm, waits for nobody for ever, and passes nothing that it did not try."""
+
+import asyncio
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from check.checking import of_server, run
+from check.healthy import IMPATIENT, new_server, served
+from twopipes.channels.memory import memory_pair
+from twopipes.check.probe import Case, Features, Permissions, Probe, made_up_arguments, revisions_for
+from twopipes.check.rules import RULES
+from twopipes.check.running import check_server
+from twopipes.check.subject import ChannelSubject, CommandSubject
+from twopipes.check.talk import Waits
+from twopipes.errors import LocalProtocolError, StartFailed
+from twopipes.mcp.revisions import ALL
+from twopipes.process.command import ServerCommand
+
+
+def tool(name, **more):
+    return {"name": name, "inputSchema": {"type": "object"}, **more}
+
+
+def test_only_tools_that_change_nothing_or_were_allowed_are_called():
+    features = Features(
+        tools=[
+            tool("deletes"),
+            tool("reads", annotations={"readOnlyHint": True}),
+            tool("lies", annotations={"readOnlyHint": "yes"}),
+            tool("repeats", annotations={"idempotentHint": True}),
+        ]
+    )
+    assert [call.name for call in features.safe_calls(Permissions())] == ["reads", "repeats"]
+    allowed = features.safe_calls(Permissions(tools=frozenset({"deletes"}), calls={"lies": {"a": 1}}))
+    assert [(call.name, dict(call.arguments)) for call in allowed] == [
+        ("lies", {"a": 1}),
+        ("deletes", {}),
+        ("reads", {}),
+        ("repeats", {}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("schema", "made"),
+    [
+        ({"type": "object"}, {}),
+        ({"properties": {"a": {"type": "string"}, "b": {"type": "integer"}}, "required": ["a"]}, {"a": "text"}),
+        ({"properties": {"a": {"enum": ["x", "y"]}}, "required": ["a"]}, {"a": "x"}),
+        ({"properties": {"a": {"type": "number", "minimum": 5}}, "required": ["a"]}, {"a": 5}),
+        ({"properties": {"a": {"type": "string", "format": "uri"}}, "required": ["a"]}, None),
+        ({"oneOf": []}, None),
+    ],
+)
+def test_arguments_are_made_up_only_where_the_schema_is_plain(schema, made):
+    assert made_up_arguments(schema) == made
+
+
+def test_the_newest_revision_of_each_era_that_has_the_rule_is_tried():
+    assert revisions_for([RULES["FR-03"]], "eras", ALL) == ["2025-11-25", "2026-07-28"]
+    assert revisions_for([RULES["FR-03"]], "eras", ALL[:2]) == ["2025-03-26"]
+    assert revisions_for([RULES["FR-03"]], "each", ALL) == list(ALL[1:])
+    assert revisions_for([RULES["FR-09"]], "each", ALL[:4]) == []
+
+
+def one_probe(body, *rules, **more):
+    return Probe(name="p", section="FR", rules=rules, body=body, **more)
+
+
+def tried(body, *rules, **more):
+    subject = ChannelSubject(served(new_server()), waits=IMPATIENT)
+    work = check_server(subject, revisions=["2025-11-25"], wanted=set(rules), probes=[one_probe(body, *rules, **more)])
+    return {verdict.rule.id: (verdict.outcome, verdict.why) for verdict in run(work).verdicts if verdict.probe == "p"}
+
+
+def test_what_a_probe_leaves_without_a_verdict_is_skipped():
+    async def body(case: Case) -> None:
+        case.expect("FR-13", condition=True, why="")
+
+    assert tried(body, "FR-13", "FR-15") == {
+        "FR-13": ("passed", ""),
+        "FR-15": ("skipped", "the probe found nothing to judge it by"),
+    }
+
+
+def test_a_request_without_an_answer_skips_what_was_not_judged():
+    async def body(case: Case) -> None:
+        await case.talk.answer_to(999)
+
+    assert tried(body, "FR-13")["FR-13"] == ("skipped", "no answer within 0.3 s to the request")
+
+
+def test_a_probe_whose_needs_are_not_met_is_skipped():
+    async def body(case: Case) -> None:
+        raise AssertionError("must not run")
+
+    assert tried(body, "FR-13", needs=("tasks",))["FR-13"] == ("skipped", "the server does not declare tasks")
+    assert tried(body, "FR-13", needs=("process",))["FR-13"][0] == "skipped"
+
+
+def test_a_probe_cannot_judge_what_it_does_not_name():
+    async def body(case: Case) -> None:
+        case.expect("FR-15", condition=True, why="")
+
+    with pytest.raises(LocalProtocolError, match="does not name"):
+        tried(body, "FR-13")
+
+
+def test_a_defect_of_a_probe_is_not_taken_for_a_verdict():
+    async def body(case: Case) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        tried(body, "FR-13")
+
+
+def test_a_server_that_never_answers_is_not_waited_for_for_ever():
+    @asynccontextmanager
+    async def silent():
+        ours, theirs = memory_pair()
+        yield ours
+        await theirs.close()
+
+    outcome = run(of_server(ChannelSubject(silent, waits=IMPATIENT)))
+    assert outcome.revisions == []
+    assert set(outcome.not_spoken) == set(ALL)
+    assert {verdict.outcome for verdict in outcome.verdicts} == {"skipped"}
+
+
+def test_a_command_that_cannot_be_started_is_told_as_such():
+    with pytest.raises(StartFailed):
+        run(of_server(CommandSubject(ServerCommand(["/nowhere/to/be/found"]), waits=IMPATIENT)))
+
+
+STUBBORN = """
+import os, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+grandchild = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+with open(sys.argv[1], "a") as file:
+    print(os.getpid(), grandchild.pid, file=file)
+sys.stdin.readline()
+print("what?", flush=True)
+while True:
+    time.sleep(1)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks the system about processes by their number")
+def test_nothing_is_left_of_a_server_that_does_not_want_to_end(tmp_path):
+    pids = tmp_path / "pids"
+    waits = Waits(start=2, answer=2, grace=0.02, exit=0.5, step=0.5)
+    subject = CommandSubject(ServerCommand([sys.executable, "-c", STUBBORN, str(pids)]), waits=waits)
+    run(of_server(subject, revisions=["2025-11-25"]))
+    numbers = pids.read_text(encoding="utf-8").split()
+    assert numbers
+    assert [number for number in numbers if lives(number)] == []
+
+
+def lives(pid: str) -> bool:
+    """Whether a process runs; one that is dead and waits for its parent to notice does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in {"Z", "X"}
+
+
+def test_a_cancelled_check_closes_its_conversations():
+    async def scene():
+        subject = ChannelSubject(served(new_server()), waits=IMPATIENT)
+        checking = asyncio.create_task(check_server(subject))
+        while not subject.talks:  # noqa: ASYNC110 - nobody announces it
+            await asyncio.sleep(0)
+        checking.cancel()
+        await asyncio.gather(checking, return_exceptions=True)
+        return all(talk.is_over for talk in subject.talks)
+
+    assert run(scene())

@@ -1,0 +1,81 @@
+"""The table is whole: each row of the page is in it, each is judged or says why not, and each that is judged has a mutant."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from check.checking import judged
+from check.mutating import FOLDER, all_mutants
+from twopipes.check.posing import all_scenarios
+from twopipes.check.probe import all_probes
+from twopipes.check.rules import RULES, rules_for
+
+PAGE = Path(__file__).parents[3] / "shared" / "spec" / "requirements.md"
+SECTIONS = sorted({rule.section for rule in RULES.values()})
+SIDES = ["server", "client"]
+_ROW = re.compile(r"^\| ([A-Z]{2}-\d\d) \| (MUST|SHOULD|MAY)[^|]*\|", re.MULTILINE)
+
+
+def rows_of_the_page() -> dict[str, str]:
+    if not PAGE.is_file():
+        pytest.skip("the page of the specification does not lie beside the project")
+    return dict(_ROW.findall(PAGE.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_the_rows_of_a_section_are_those_of_the_page(section):
+    page = {rule: level for rule, level in rows_of_the_page().items() if rule.startswith(section)}
+    assert {rule.id: rule.level for rule in RULES.values() if rule.section == section} == page
+
+
+def test_every_section_of_the_page_has_a_file():
+    missing = sorted({rule[:2] for rule in rows_of_the_page()} - set(SECTIONS))
+    if missing:
+        pytest.skip(f"{len(SECTIONS)} sections are in the table; {len(missing)} are not: {', '.join(missing)}")
+
+
+def skip_if_nobody_has_begun(section):
+    """Sections come one by one, first their rows; whoever writes the first mutant of one has to write them all."""
+    if not list(FOLDER.glob(f"*_{section.lower()}*.py")):
+        pytest.skip(f"{section} has rows, and no mutants yet")
+
+
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("section", SECTIONS)
+def test_every_rule_is_judged_or_says_why_not(section, side):
+    skip_if_nobody_has_begun(section)
+    mine = [rule for rule in rules_for(side) if rule.section == section]
+    silent = [rule.id for rule in mine if rule.id not in judged(side) and not rule.why_untestable(side)]
+    assert silent == []
+    both = [rule.id for rule in mine if rule.id in judged(side) and rule.why_untestable(side)]
+    assert both == [], "judged, and said to be untestable"
+
+
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("section", SECTIONS)
+def test_every_judged_rule_has_a_mutant(section, side):
+    skip_if_nobody_has_begun(section)
+    mine = {rule.id for rule in rules_for(side) if rule.section == section}
+    assert sorted(mine & judged(side) - {mutant.rule for mutant in all_mutants(side)}) == []
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_probes_scenarios_and_mutants_name_rules_that_exist_on_their_side(side):
+    table = all_probes() if side == "server" else all_scenarios()
+    named = {rule for row in table for rule in row.rules} | {mutant.rule for mutant in all_mutants(side)}
+    known = {rule.id for rule in rules_for(side)}
+    # Sections come one by one: a probe may also judge a rule whose section has no file yet.
+    assert sorted(rule for rule in named - known if rule[:2] in SECTIONS) == []
+
+
+def test_the_count(capsys):
+    """Not a test of anything: what `pytest -s` shows to whoever wants to know how far it is."""
+    on = {side: len({mutant.rule for mutant in all_mutants(side)}) for side in SIDES}
+    mutants = sum(len(all_mutants(side)) for side in SIDES)
+    with capsys.disabled():
+        print(  # noqa: T201 - that is what it is for
+            f"\ncheck: {len(RULES)} rules in {len(SECTIONS)} sections, {len(all_probes())} probes, "
+            f"{len(all_scenarios())} scenarios, {mutants} mutants for {on['server']} rules of servers and {on['client']} of clients"
+        )
+    assert RULES
