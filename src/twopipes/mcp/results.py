@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from base64 import b64decode
 from typing import Any, Literal
 
 from msgspec import UNSET
@@ -104,6 +103,8 @@ class ReadResourceResult(CacheableResult, frozen=True):
         Raises:
             RemoteProtocolError: They are not base64, which is what the server should have sent (RS-02).
         """
+        from base64 import b64decode  # noqa: PLC0415 - every server loads this file, and few read a blob
+
         for each in self.contents:
             if each.blob is not None:
                 try:

@@ -380,6 +380,7 @@ class Server:
             channel,
             # Where nothing stands between, nothing is passed through: two coroutines less for each call.
             self._methods.serve if middleware is None and self._spans is None else self.handle,
+            is_instant=self._methods.is_instant if middleware is None else None,  # a middleware may wait
             lifespan=lifespan,
             max_running=self.settings.max_running,
             report=self._report,

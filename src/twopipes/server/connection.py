@@ -13,6 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from functools import partial
 from typing import Any
 
@@ -55,6 +56,7 @@ class Connection:
         lifespan: What the server's lifespan gave, for the handlers.
         max_running: How many handlers may work at once; further calls wait their turn. Those that wait for the client do not count.
         report: Told of what went wrong in a handler, with the call.
+        is_instant: Whether the handler of a call is sure to wait for nothing.
         begun: What was said before there was a loop.
         around_own: Stands around what the session can do by itself, if the session delegates that. Such calls wait for nobody.
     """
@@ -68,6 +70,7 @@ class Connection:
         lifespan: Any = None,
         max_running: int = 100,
         report: Callable[[Call, BaseException], None] | None = None,
+        is_instant: Callable[[Call], bool] | None = None,
         begun: FirstWords | None = None,
         around_own: Callable[[Context, Next], Awaitable[Result]] | None = None,
     ) -> None:
@@ -80,6 +83,7 @@ class Connection:
         self._lifespan = lifespan
         self._max_running = max_running
         self._report = report
+        self._is_instant = is_instant
         self._around_own = around_own
         self._begun = begun
         self._contexts: dict[Call, Context] = {}
@@ -213,7 +217,8 @@ class Connection:
             while self._queue and self._draining is None and len(self._contexts) - self._parked - self._beside < self._max_running:
                 call = self._queue.popleft()
                 if self.session.incoming.is_open(call):  # not cancelled while it waited
-                    self._start(Context(call, self, self._lifespan), self._handler)
+                    start = self._start if self._is_instant is None or not self._is_instant(call) else self._do
+                    start(Context(call, self, self._lifespan), self._handler)
         finally:
             self._starting = False
         self._rest_if_idle()
@@ -225,6 +230,15 @@ class Connection:
     def _start(self, context: Context, handler: Next) -> None:
         self._contexts[context.call] = context  # first: the handler may be done when its task is made
         context.task = self._new_task(self._work(context, handler))
+
+    def _do(self, context: Context, handler: Next) -> None:
+        """Does what waits for nothing: here and now, without a task, which would cost as much as all the rest of a small call."""
+        self._contexts[context.call] = context
+        work = self._work(context, handler)
+        # CancelledError comes from the author's code, if it comes; the peer has its answer then.
+        with suppress(StopIteration, asyncio.CancelledError):
+            copy_context().run(work.send, None)
+            raise AssertionError(f"{context.call.method} was sure to wait for nothing, and waits")
 
     def _start_own(self, call: Call) -> None:
         """Starts what the session can do by itself: at once, and in the order in which it came, however busy the handlers are."""

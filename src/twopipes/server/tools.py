@@ -11,6 +11,7 @@ from msgspec import UNSET, Raw
 
 from twopipes.errors import InvalidParams, LocalProtocolError, ToolError
 from twopipes.mcp.custom import encode
+from twopipes.mcp.functions import never_waits
 from twopipes.mcp.rejections import ArgumentsRejected, ReturnRejected
 from twopipes.mcp.schema import Signature, describe
 from twopipes.mcp.types import CallToolParams, CallToolResult, Icon, TextContent, Tool, ToolAnnotations
@@ -39,7 +40,7 @@ class ToolEntry:
         written_output: The schema of the structured content, likewise.
     """
 
-    __slots__ = ("_written_input", "_written_output", "function", "place", "signature", "tool")
+    __slots__ = ("_written_input", "_written_output", "function", "is_instant", "place", "signature", "tool")
 
     def __init__(
         self,
@@ -54,6 +55,8 @@ class ToolEntry:
         self.signature = signature
         self.function = function
         self.place = place_of(function)
+        # A call is done with its first step, and needs no task.
+        self.is_instant = never_waits(function)
         self._written_input = written_input
         self._written_output = written_output
 

@@ -7,7 +7,6 @@ encrypted: it holds the client's own answers, which the client knows.
 
 from __future__ import annotations
 
-from base64 import b64decode, urlsafe_b64encode
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -101,11 +100,15 @@ def _digest(key: bytes, message: bytes) -> bytes:
 
 
 def _to_text(data: bytes) -> str:
+    from base64 import urlsafe_b64encode  # noqa: PLC0415 - see binding_of
+
     return urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
 
 
 def _from_text(text: str) -> bytes:
     """The inverse of :func:`_to_text`, which takes nothing else: a state has one spelling only."""
+    from base64 import b64decode  # noqa: PLC0415 - see binding_of
+
     data = b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     if _to_text(data) != text:
         raise ValueError(text)

@@ -1,16 +1,20 @@
-"""Functions whose description may wait: which they are, and that nothing but the time of it changes."""
+"""What can be seen of a function from outside: that its description may wait, and that a call of it waits for nothing."""
 
+import asyncio
 import math
 import subprocess
 import sys
+from contextvars import ContextVar
 from functools import partial, wraps
 
 import pytest
 
-from twopipes import Context, LocalProtocolError, Server
+from twopipes import Context, LocalProtocolError, Server, ToolError
+from twopipes.mcp.functions import never_waits
 from twopipes.server.obvious import is_obvious
 from twopipes.server.registry import Postponed
 from twopipes.server.tools import make_tool
+from unit.server.inmemory import ERAS, play
 
 
 def nothing():
@@ -175,3 +179,88 @@ sys.exit(", ".join(heavy & sys.modules.keys()) or 0)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+# Handlers that wait for nothing
+
+
+async def computes(text: str) -> str:
+    return "".join(sorted(text for _ in range(3)))
+
+
+async def awaits(text: str) -> str:
+    return await plain(text)
+
+
+async def loops(things) -> list:
+    return [thing async for thing in things]
+
+
+async def enters(thing) -> None:
+    async with thing:
+        pass
+
+
+async def yields():
+    yield 1
+
+
+@wraps(computes)
+async def decorated(text: str) -> str:
+    return await computes(text)
+
+
+class Called:
+    async def __call__(self) -> None:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (computes, True),
+        (plain, True),
+        (awaits, False),
+        (loops, False),
+        (enters, False),
+        (yields, False),
+        (decorated, False),
+        (nothing, False),  # no coroutine: it may block, and runs in a thread
+        (partial(computes, "x"), False),
+        (Called(), False),
+        (Called().__call__, False),
+        (len, False),
+    ],
+)
+def test_whether_a_coroutine_can_wait_is_seen_in_its_code(function, expected):
+    assert never_waits(function) == expected
+
+
+@pytest.mark.parametrize("revision", ERAS)
+def test_a_call_that_waits_for_nothing_needs_no_task(revision):
+    server = Server("s")
+    variable = ContextVar("variable", default="clean")
+    seen = []
+
+    @server.tool
+    async def instant(text: str) -> str:
+        seen.append((asyncio.current_task().get_name() == "twopipes handler", variable.get()))
+        variable.set("dirty")  # seen by nobody else
+        if text == "cancelled":
+            raise asyncio.CancelledError
+        if text == "wrong":
+            raise ToolError("wrong")
+        return text
+
+    async def scenario(client):
+        for text in ("right", "wrong", "cancelled", "right"):
+            line = await client.line_of(client.start_tool("instant", text=text))
+            if text == "cancelled":
+                assert line["error"]["code"] == -32603
+            else:
+                assert line["result"].get("isError", False) == (text == "wrong")
+        assert seen == [(False, "clean")] * 4
+        (connection,) = server._connections
+        assert connection._contexts == {}
+
+    play(server, scenario, revision)
