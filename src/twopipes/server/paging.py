@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-from binascii import crc32
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
@@ -33,13 +31,18 @@ def page_of(items: Mapping[str, T], cursor: str | None, size: int | None, kind: 
 
 
 def _cursor(name: str, kind: str) -> str:
+    from base64 import urlsafe_b64encode  # noqa: PLC0415 - few servers have so much to list
+    from binascii import crc32  # noqa: PLC0415 - likewise
+
     text = f"{crc32(f'{kind} {name}'.encode()):08x}{name}"
-    return base64.urlsafe_b64encode(text.encode()).decode("ascii")
+    return urlsafe_b64encode(text.encode()).decode("ascii")
 
 
 def _position(names: list[str], cursor: str, kind: str) -> int:
+    from base64 import urlsafe_b64decode  # noqa: PLC0415 - as above
+
     try:
-        name = base64.urlsafe_b64decode(cursor.encode("ascii")).decode()[8:]
+        name = urlsafe_b64decode(cursor.encode("ascii")).decode()[8:]
         if _cursor(name, kind) == cursor:
             return names.index(name) + 1
     except ValueError:
