@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from check.healthy import IMPATIENT, PERMISSIONS, WAITS, new_server, served, tour
@@ -21,8 +22,10 @@ from twopipes.settings import Timeouts
 
 # Seconds. A net under tests that hang, not an assertion.
 NET = 60
-PATIENT = Patience(client=20, stimulus=10, grace=0.02, step=2)
-HASTY = Patience(client=3, stimulus=1, grace=0.02, step=0.5)
+PATIENT = Patience(client=20, stimulus=10, grace=0.02, step=2, limit=8)
+# Seconds. For the healthy client in memory: what never comes is not waited for as long as with processes.
+BRISK = Timeouts(connect=4, probe=2, request=4, total=5)
+HASTY = Patience(client=3, stimulus=1, grace=0.02, step=0.5, limit=1)
 
 
 def run(work: Any) -> Any:
@@ -52,7 +55,8 @@ async def of_client(
     driver: Any = None, *, revisions: Sequence[str] = ALL, wanted: Iterable[str] | None = None, patience: Patience = PATIENT
 ) -> Outcome:
     """What the check says of a client; the healthy one in memory unless another is given."""
-    return await check_client(driver or InProcessDriver(tour), revisions=revisions, wanted=wanted, patience=patience)
+    driver = driver or InProcessDriver(partial(tour, timeouts=BRISK))
+    return await check_client(driver, revisions=revisions, wanted=wanted, patience=patience)
 
 
 def revision_of(mutant: Mutant) -> str:
@@ -73,7 +77,7 @@ async def outcome_of(mutant: Mutant) -> Outcome:
         peer = mutant.function()
         if mutant.side == "server":
             return await of_server(peer, revisions=revisions, wanted=wanted)
-        return await of_client(peer, revisions=revisions, wanted=wanted, patience=HASTY)
+        return await of_client(peer, revisions=revisions, wanted=wanted, patience=PATIENT if mutant.is_slow else HASTY)
     if mutant.side == "server":
 
         def wrap(channel: Channel) -> Channel:

@@ -7,11 +7,13 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from check.asking_tools import add_asking_tools
 from twopipes import Server, TwopipesError, connect
 from twopipes.channels.base import Channel
 from twopipes.channels.memory import memory_pair
 from twopipes.check.probe import Permissions
 from twopipes.check.talk import Waits
+from twopipes.settings import Timeouts
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "everything.py"
 
@@ -21,7 +23,8 @@ IMPATIENT = Waits(start=1, answer=0.3, grace=0.02, exit=0.5, step=0.5)
 
 # The fixtures of the example that change nothing but itself.
 PERMISSIONS = Permissions(
-    tools=frozenset({"fail", "boom", "log", "whoami", "ask", "ask_url", "roots_tool", "mutate", "touch", "blocks"}),
+    tools=frozenset({"fail", "boom", "log", "whoami", "ask", "ask_url", "roots_tool", "mutate", "touch", "blocks"})
+    | {"mutate_resources", "mutate_prompts", "ask_twice", "ask_at_once", "agent", "redeem"},
     calls={
         "echo": {"text": "hello"},
         "slow": {"steps": 3, "seconds": 0.01},
@@ -43,7 +46,30 @@ def new_server() -> Server:
     sys.modules[spec.name] = module  # its types are looked up by name
     spec.loader.exec_module(module)
     server: Server = module.server
+    add_what_changes_lists(server)
+    add_asking_tools(server)
     return server
+
+
+def add_what_changes_lists(server: Server) -> None:
+    """What `mutate` of the example is for tools, for resources and prompts."""
+
+    async def mutate_resources() -> str:
+        if "extra://here" in server.resources:
+            server.remove_resource("extra://here")
+        else:
+            server.add_resource("extra://here", lambda: "extra", name="extra")
+        return "done"
+
+    async def mutate_prompts() -> str:
+        if "extra" in server.prompts:
+            server.remove_prompt("extra")
+        else:
+            server.add_prompt(lambda: "extra", name="extra")
+        return "done"
+
+    server.add_tool(mutate_resources)
+    server.add_tool(mutate_prompts)
 
 
 Wrap = Callable[[Channel], Channel]
@@ -74,12 +100,16 @@ async def tour(server: Any, **options: Any) -> None:
         "on_sample": lambda _question: "Hi",
         "roots": ["file:///home/anna"],
         "on_log": lambda _params: None,
+        # Within the limit of the patience in checking.py, so that a server that does not answer is seen to be given up.
+        "timeouts": Timeouts(request=4, total=5),
         **options,
     }
     async with connect(server, **options) as client:
         for tool in await client.list_tools():
             with suppress(TwopipesError):
-                await client.call_tool(tool.name, on_progress=lambda _progress: None)
+                # A tool of this name may never answer: it is given up soon, so that a cancellation is seen.
+                soon = Timeouts(request=0.2, total=0.2) if tool.name == "stuck" else None
+                await client.call_tool(tool.name, on_progress=lambda _progress: None, timeouts=soon)
         for resource in await client.list_resources():
             with suppress(TwopipesError):
                 await client.read_resource(resource.uri)

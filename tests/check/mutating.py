@@ -33,6 +33,7 @@ class Mutant(NamedTuple):
     kind: str  # wire or raw
     function: Callable[..., Any]
     revision: str | None  # in which it shows; the newest that is tried unless given
+    is_slow: bool = False  # it consists of processes that end by themselves: they may take the time that they need
 
     def __str__(self) -> str:
         return f"{self.rule}-{self.name}"
@@ -196,14 +197,14 @@ def wire_mutant(rule: str, *, revision: str | None = None) -> Callable[[Any], An
     return lambda function: _enter(rule, function, "wire", function, revision)
 
 
-def raw_mutant(rule: str, *, revision: str | None = None) -> Callable[[Any], Any]:
+def raw_mutant(rule: str, *, revision: str | None = None, is_slow: bool = False) -> Callable[[Any], Any]:
     """A function that returns a whole ``Subject`` (of a server) or ``Driver`` (of a client)."""
-    return lambda function: _enter(rule, function, "raw", function, revision)
+    return lambda function: _enter(rule, function, "raw", function, revision, is_slow=is_slow)
 
 
-def _enter(rule: str, function: Any, kind: str, apply: Any, revision: str | None) -> Any:
+def _enter(rule: str, function: Any, kind: str, apply: Any, revision: str | None, *, is_slow: bool = False) -> Any:
     side, _, section = function.__module__.rpartition(".")[2].partition("_")
-    MUTANTS.append(Mutant(rule, side, section.upper(), function.__name__.replace("_", "-"), kind, apply, revision))
+    MUTANTS.append(Mutant(rule, side, section.upper(), function.__name__.replace("_", "-"), kind, apply, revision, is_slow))
     return function
 
 

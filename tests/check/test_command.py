@@ -84,6 +84,7 @@ def test_the_place_of_the_server_is_filled_with_words_or_quoted_inside_of_one():
         (("--client", "--print", "nonsense"), "no scenario 'nonsense'"),
         (("--trace-file", "/nowhere"), "cannot be read"),
         (("--revision", "2020-01-01", "--", "a"), "invalid choice"),
+        (("--list", "--format", "junit"), "no form for JUnit"),
     ],
 )
 def test_a_mistake_is_told_in_one_line(capsys, words, said):
@@ -106,12 +107,16 @@ def test_the_table_can_be_read(capsys):
     code, out, _ = check(capsys, "--explain", "fr-13")
     assert code == 0
     assert "cut_and_joined_messages_are_read" in out
+    code, out, _ = check(capsys, "--list", "--only", "FR-04", "--format", "json")
+    assert (code, json.loads(out)[0]["id"]) == (0, "FR-04")
 
 
 def test_a_host_that_a_person_starts_is_reported_on_when_it_has_left():
     words = [sys.executable, "-m", "twopipes", "check", "--client", "--print", "asks-on-the-stateless-wire", "--only", "FR-10"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as checking:
         shown = next(line for line in checking.stderr if "twopipes.check.pose" in line)
+        entry = json.loads(next(line for line in checking.stderr if "mcpServers" in line))["mcpServers"]["twopipes-check"]
+        assert [entry["command"], *entry["args"]] == shlex.split(shown)
         subprocess.run([sys.executable, str(TOURING), *shlex.split(shown)], timeout=60, check=True)
         out, _ = checking.communicate(timeout=60)
     assert checking.returncode == 0

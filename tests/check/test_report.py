@@ -61,6 +61,13 @@ def test_a_finding_says_what_was_sent_what_came_why_and_how_to_mend_it():
     assert "4 rules: 1 passed, 1 failed, 1 warning, 0 notes, 1 not tried" in text
 
 
+def test_rules_that_were_not_tried_are_told_together_by_the_reason():
+    skipped = [Verdict(rule=rule, outcome="skipped", why="it does not speak") for rule in (BINDING, ADVICE)]
+    text = rendered(outcome(*skipped, Verdict(rule=FREE, outcome="skipped", why=FREE.untestable)), "text")
+    assert f"  {BINDING.id}, {ADVICE.id}: it does not speak\n" in text
+    assert "  1 rule that nobody can judge from outside" in text
+
+
 def test_nothing_from_the_wire_moves_the_cursor():
     assert "\x1b" not in rendered(FOUND, "text")
     assert "\\x1b[31m" in rendered(FOUND, "text")

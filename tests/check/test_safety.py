@@ -30,7 +30,8 @@ def test_only_tools_that_change_nothing_or_were_allowed_are_called():
             tool("deletes"),
             tool("reads", annotations={"readOnlyHint": True}),
             tool("lies", annotations={"readOnlyHint": "yes"}),
-            tool("repeats", annotations={"idempotentHint": True}),
+            tool("repeats", annotations={"idempotentHint": True, "destructiveHint": False}),
+            tool("overwrites", annotations={"idempotentHint": True}),
         ]
     )
     assert [call.name for call in features.safe_calls(Permissions())] == ["reads", "repeats"]

@@ -18,7 +18,7 @@ from twopipes.check.relaying import RelayedChannel, posing_at
 from twopipes.check.rules import RULES, rules_for
 from twopipes.check.verdict import Skip, Verdict
 from twopipes.errors import ChannelBroken, ChannelClosed, LocalProtocolError
-from twopipes.mcp.revisions import ALL
+from twopipes.mcp.revisions import ALL, LEGACY, MODERN
 from twopipes.process.child import Child
 from twopipes.process.command import ServerCommand
 from twopipes.process.shutdown import ShutdownPlan
@@ -113,6 +113,7 @@ class CommandDriver(Driver):
                         while await child.channel.read():
                             pass  # what a client prints is its own business
                         await child.wait()
+                        pose.left_at = pose.now()
                 status = child.exit
             finally:
                 await child.shut_down(ShutdownPlan.default(pose.patience.step))
@@ -161,9 +162,11 @@ class InProcessDriver(Driver):
     async def drive(self, pose: Pose) -> None:
         """Makes the tour. How it ends is its own business."""
         launcher = Launcher(pose)
-        with suppress(Exception):
+        with suppress(TimeoutError):
             async with asyncio.timeout(pose.patience.client):
-                await self._tour(launcher)
+                with suppress(Exception):
+                    await self._tour(launcher)
+                pose.left_at = pose.now()
         await launcher.finish()
         await pose.end()
 
@@ -185,6 +188,7 @@ class PersonDriver(Driver):
 
         async def serve(relayed: RelayedChannel) -> None:
             await serve_relayed(pose, relayed)
+            pose.left_at = pose.now()
             gone.set()
 
         async with posing_at(serve) as posing:
@@ -214,13 +218,15 @@ def plain(revision: str) -> Scenario:
     return Scenario(name=f"healthy-{revision}", section="", rules=(), body=_tour)
 
 
-async def run_scenario(scenario: Scenario, revision: str, driver: Driver, *, patience: Patience, baseline: Baseline | None) -> Pose:
+async def run_scenario(
+    scenario: Scenario, revision: str, driver: Driver, *, patience: Patience, baselines: Mapping[str, Baseline] | None = None
+) -> Pose:
     """Runs one scenario with one client, and returns the pose with all verdicts in it.
 
     Raises:
         StartFailed: The client cannot be started.
     """
-    pose = Pose(scenario, revision, patience=patience, baseline=baseline)
+    pose = Pose(scenario, revision, patience=patience, baselines=baselines)
     if scenario.needs_process and not driver.has_processes:
         pose.skip_the_rest("it needs a client that launches a process")
         return pose
@@ -281,23 +287,31 @@ async def check_client(
         async with room:
             if on_progress is not None:
                 on_progress(f"{scenario.name} in {revision}")
-            pose = await run_scenario(scenario, revision, driver, patience=patience, baseline=baselines.get(revision))
+            pose = await run_scenario(scenario, revision, driver, patience=patience, baselines=baselines)
         if on_pose is not None:
             on_pose(pose)
-        if scenario.judged:
+        if scenario.judged and revision in revisions:
             said.extend((each.entries, revision) for each in pose.connections)
         outcome.verdicts += [verdict for verdict in pose.verdicts if verdict.rule.id in ids]
         return pose
 
-    for revision, pose in zip(revisions, await _gathered([run(plain(each), each) for each in revisions]), strict=True):
+    table = [
+        (scenario, rules)
+        for scenario in (all_scenarios() if scenarios is None else scenarios)
+        if (rules := [RULES[rule] for rule in scenario.rules if rule in RULES and rule in ids])
+    ]
+    # Whether it is a client of both eras cannot be told from what it does in one.
+    beside = [LEGACY[-1], MODERN[-1]] if any(scenario.eras for scenario, _ in table) else []
+    tried = [*revisions, *(each for each in beside if not set(LEGACY if each in LEGACY else MODERN) & set(revisions))]
+    for revision, pose in zip(tried, await _gathered([run(plain(each), each) for each in tried]), strict=True):
         if spoken_in(pose.heard_lines, revision):
-            outcome.revisions.append(revision)
-            baselines[revision] = Baseline(asked=frozenset(asked_for(each) for each in pose.requests()), exit=pose.exit)
-        else:
+            asked = frozenset(asked_for(each) for each in pose.requests())
+            baselines[revision] = Baseline(asked=asked, exit=pose.exit, left=pose.left_at is not None)
+            outcome.revisions += [revision] if revision in revisions else []
+        elif revision in revisions:
             outcome.not_spoken[revision] = _why_not_spoken(pose)
     runs = []
-    for scenario in all_scenarios() if scenarios is None else scenarios:
-        rules = [RULES[rule] for rule in scenario.rules if rule in RULES and rule in ids]
+    for scenario, rules in table:
         runs += [run(scenario, each) for each in revisions_for(rules, scenario.revisions, outcome.revisions)]
     await _gathered(runs)
     outcome.verdicts += judged(said, side="client", wanted=ids)
@@ -338,7 +352,7 @@ async def check_one(
             raise LocalProtocolError(f"the scenario {name!r} is not for {', '.join(revisions)}")
         scenario, revision = found, tried[-1]
     patience = patience or Patience(client=_A_DAY, stimulus=_A_DAY)
-    pose = await run_scenario(scenario, revision, driver, patience=patience, baseline=None)
+    pose = await run_scenario(scenario, revision, driver, patience=patience)
     if on_pose is not None:
         on_pose(pose)
     outcome = Outcome(peer=driver.description, side="client")

@@ -24,15 +24,16 @@ _SIDES = {"server": "servers", "client": "clients", "both": "servers and clients
 
 
 def explained(name: str) -> str:
-    """What a rule says, where it stands, and how it is judged.
+    """What a rule says, where it stands, and how it is judged; the same of all rules of a section.
 
     Raises:
         LocalProtocolError: There is no such rule.
     """
-    rule = RULES.get(name.strip().upper())
-    if rule is None:
+    wanted = name.strip().upper()
+    found = [rule for rule in RULES.values() if wanted in {rule.id, rule.section}]
+    if not found:
         raise LocalProtocolError(f"there is no rule {name!r}; see twopipes check --list")
-    return "\n".join(_lines(rule)) + "\n"
+    return "\n".join("\n".join(_lines(rule)) + "\n" for rule in found)
 
 
 def _lines(rule: Rule) -> Iterable[str]:
@@ -51,7 +52,7 @@ def _lines(rule: Rule) -> Iterable[str]:
 
 def _judges(rule: Rule, side: Literal["server", "client"]) -> Iterable[str]:
     if reason := rule.why_untestable(side):
-        yield f"not at all. {reason}."
+        yield f"not at all. {reason.rstrip('.')}."
         return
     if side == "server":
         yield from (f"{each.name}: {each.description}" for each in all_probes() if rule.id in each.rules)

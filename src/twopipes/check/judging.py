@@ -25,6 +25,11 @@ Side = Literal["server", "client"]
 _NAME = "the conversation"
 # The sections that are about lines as such, whatever they are for.
 _ALL_LINES = ("FR", "JR")
+# Judges that look at every message of a shape for what few of them can break: what must stand in one for an occasion.
+_OCCASIONS = {
+    **dict.fromkeys(("MR-02", "MR-03", "MR-04"), b'"input_required"'),
+    **dict.fromkeys(("MR-05", "MR-06", "MR-08"), b'"inputResponses"'),
+}
 
 
 def passive_rules(side: Side) -> set[str]:
@@ -109,7 +114,9 @@ def _with_occasion(conversation: Conversation, side: Side) -> set[str]:
             found.update(
                 entry.rule
                 for entry in JUDGES.get(message.shape, ())
-                if entry.by in {None, side} and _looks_at(entry.methods, message)
+                if entry.by in {None, side}
+                and _looks_at(entry.methods, message)
+                and _OCCASIONS.get(entry.rule, b"") in message.data
             )
     if any(message.direction == mine for message in conversation.messages):
         # Whoever said anything at all could have said what is no message.

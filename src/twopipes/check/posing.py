@@ -116,10 +116,11 @@ class PosedConnection:
 
 
 class Baseline(Struct, frozen=True, kw_only=True):
-    """What a client does with a healthy server: what it asks, and how it ends."""
+    """What a client does with a healthy server: what it asks, how it ends, and whether it does so by itself."""
 
     asked: frozenset[str] = frozenset()
     exit: ExitStatus | None = None
+    left: bool = True
 
 
 class Pose(Sheet):
@@ -132,24 +133,30 @@ class Pose(Sheet):
         connections: All that there were; a client that starts its server again makes a new one.
         heard_lines: What the client said, over all of them.
         baseline: What this client does with a healthy server in this revision.
+        baselines: The same, by revision, for all that were tried and that it speaks.
         ends_with_input: Whether a connection ends when the client closes it, as it does with a healthy server.
         exit: How the client ended, once it has, if it is a process.
+        left_at: When it ended by itself, in seconds of the run; ``None`` where it had to be ended.
     """
 
-    def __init__(self, scenario: Scenario, revision: str, *, patience: Patience, baseline: Baseline | None = None) -> None:
+    def __init__(
+        self, scenario: Scenario, revision: str, *, patience: Patience, baselines: Mapping[str, Baseline] | None = None
+    ) -> None:
         super().__init__(scenario.name, [RULES[rule] for rule in scenario.rules if rule in RULES], revision)
         self._declared.update(scenario.rules)
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
         self.scenario = scenario
         self.patience = patience
-        self.baseline = baseline
+        self.baselines = baselines or {}
+        self.baseline = self.baselines.get(revision)
         self.posture = Posture(speaks=scenario.speaks or (revision,))
         self.on: dict[str, Handler] = {}
         self.connections: list[PosedConnection] = []
         self.heard_lines: list[Said] = []
         self.ends_with_input = True
         self.exit: ExitStatus | None = None
+        self.left_at: float | None = None
         self.is_over = False
         self._ids = 0
         self._news = asyncio.Event()
@@ -212,6 +219,10 @@ class Pose(Sheet):
         await self.until(lambda: None, self.patience.client if within is None else within)
         return self.is_over
 
+    def was_cut_short(self, at: float) -> bool:
+        """Tells whether the client had to be ended so soon after something that it may merely have been slow, and not stuck."""
+        return self.left_at is None and at > self.patience.client / 2
+
     async def ask(self, method: str, params: Mapping[str, Any] | None = None, *, within: float | None = None) -> Said | None:
         """Sends a request to the client and returns what it answers; ``None`` if it does not."""
         self._ids += 1
@@ -260,13 +271,21 @@ class Pose(Sheet):
         Raises:
             Skip: It is not known what it does with a healthy one.
         """
-        if self.baseline is None:
+        return self.differs_from(self.baseline)
+
+    def differs_from(self, baseline: Baseline | None) -> str:
+        """As :attr:`what_differs`, for a client that has ended up in another revision than that of the run.
+
+        Raises:
+            Skip: It is not known what it does there.
+        """
+        if baseline is None:
             raise Skip("it is not known what the client does with a healthy server")
-        missing = sorted(self.baseline.asked - {asked_for(said) for said in self.requests()})
+        missing = sorted(baseline.asked - {asked_for(said) for said in self.requests()})
         if missing:
             return f"it did not ask what it asks a healthy server: {', '.join(missing)}"
-        if self.exit is not None and self.baseline.exit is not None and self.exit != self.baseline.exit:
-            return f"it ended with {self.exit.describe()} instead of {self.baseline.exit.describe()}"
+        if self.exit is not None and baseline.exit is not None and self.exit != baseline.exit:
+            return f"it ended with {self.exit.describe()} instead of {baseline.exit.describe()}"
         return ""
 
     def add_tool(self, name: str, does: Any, **members: Any) -> None:

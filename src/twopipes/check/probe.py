@@ -207,7 +207,10 @@ def _why_safe(tool: Mapping[str, Any], name: str, permissions: Permissions) -> s
     if name in permissions.tools:
         return "--allow-tool"
     hints = _members(tool.get("annotations"))
-    return next((hint for hint in ("readOnlyHint", "idempotentHint") if hints.get(hint) is True), "")
+    if hints.get("readOnlyHint") is True:
+        return "readOnlyHint"
+    # To write the same file twice is idempotent, too: it must also say that it destroys nothing, since it may unless it does.
+    return "idempotentHint" if hints.get("idempotentHint") is True and hints.get("destructiveHint") is False else ""
 
 
 class Case(Sheet):
@@ -263,8 +266,11 @@ class Case(Sheet):
 
     @property
     def harmless(self) -> str:
-        """A method that every server of this revision answers with a result, and that changes nothing."""
-        return "server/discover" if self.is_modern else "ping"
+        """A method that this server answers with a result, and that changes nothing.
+
+        Every server should answer ``ping``; one that does not breaks that rule, and must not be blamed for it by all others.
+        """
+        return self.subject.harmless.get(self.revision) or ("server/discover" if self.is_modern else "ping")
 
     async def fresh_talk(self, *, can: Mapping[str, Any] | None = None, opened: bool = True, judged: bool = True) -> Talk:
         """One more conversation, closed after the probe at the latest.

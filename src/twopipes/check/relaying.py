@@ -26,6 +26,7 @@ class RelayedChannel(Channel):
 
     Attributes:
         pid: Of the posing process, once it has said so.
+        saw_end: Whether the process has seen the end of its input, and not merely been ended.
         on_event: Called with the kind and the data of every other frame: ``S`` a signal, ``G`` a grandchild.
     """
 
@@ -34,6 +35,7 @@ class RelayedChannel(Channel):
         self._rest = b""
         self._ended = False
         self.pid: int | None = None
+        self.saw_end = False
         self.word = ""
         self.on_event: Callable[[str, str], object] = lambda _kind, _data: None
 
@@ -54,6 +56,7 @@ class RelayedChannel(Channel):
             if kind == b"D":
                 return data
             if kind == b"E":
+                self.saw_end = True
                 break
             self._note(kind, data)
         self._ended = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from textwrap import wrap
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -19,6 +20,8 @@ FORMATS: tuple[Format, ...] = ("text", "json", "junit", "markdown")
 
 # Characters of a line of the wire that a person is shown.
 _SHOWN = 300
+# Columns for what is told in sentences; lines of the wire are as long as they are.
+_WIDTH = 120
 _HEADS = {"error": "FAIL", "warning": "WARN", "note": "NOTE"}
 
 
@@ -87,17 +90,31 @@ def _text(outcome: Outcome) -> Iterable[str]:
         if judgement.failures:
             yield from _finding(judgement)
             yield ""
-    skipped = [judgement for judgement in found if judgement.kind == "skipped"]
-    if skipped:
-        yield "not tried:"
-        for judgement in skipped:
-            yield f"  {judgement.rule.id}  {visible('; '.join(judgement.reasons))}"
-        yield ""
+    yield from _not_tried(found, outcome.side)
     yield f"{outcome.side}: {visible(outcome.peer)}"
     yield f"speaks: {', '.join(outcome.revisions) or 'nothing that we know'}"
     for revision, why in outcome.not_spoken.items():
         yield f"  not {revision}: {visible(why)}"
     yield summary(outcome)
+
+
+def _not_tried(found: Iterable[Judgement], side: str) -> Iterable[str]:
+    """The rules that were skipped, by the reason, since many have the same."""
+    by_reason: dict[str, list[str]] = {}
+    hidden = 0
+    for judgement in found:
+        if judgement.kind == "skipped":
+            if judgement.rule.why_untestable("client" if side == "client" else "server"):
+                hidden += 1
+            else:
+                by_reason.setdefault("; ".join(judgement.reasons), []).append(judgement.rule.id)
+    if by_reason or hidden:
+        yield "not tried:"
+        for reason, rules in by_reason.items():
+            yield from wrap(f"{', '.join(rules)}: {visible(reason)}", _WIDTH, initial_indent="  ", subsequent_indent="    ")
+        if hidden:
+            yield f"  {_plural(hidden, 'rule')} that nobody can judge from outside (--explain says why)"
+        yield ""
 
 
 def summary(outcome: Outcome) -> str:

@@ -16,7 +16,7 @@ Basis = Literal["prose", "schema", "json-rpc", "inference"]
 Side = Literal["server", "client", "both"]
 Severity = Literal["error", "warning", "note"]
 
-_SITE = "https://modelcontextprotocol.io/specification"
+_SITE = "https://modelcontextprotocol.io"
 
 
 class Rule(Struct, frozen=True, kw_only=True):
@@ -29,7 +29,8 @@ class Rule(Struct, frozen=True, kw_only=True):
             ``inference``: our reading of a place where the text is silent, so that a breach is never more than a warning.
         side: Who has to keep it.
         title: The rule in our words, as what a good implementation does.
-        page: The page of the specification, below the revision: ``basic/transports``.
+        page: The page of the specification, below the revision: ``basic/transports``; with a slash before it, a page of the site
+            that belongs to no revision, as those of extensions are.
         modern_page: The same in the stateless revisions, where it stands elsewhere.
         since: The first revision that has it.
         until: The last one; ``None`` while it is still there.
@@ -95,7 +96,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     def link_in(self, revision: str) -> str:
         """The page of one revision."""
         page = self.modern_page if self.modern_page and revision in MODERN else self.page
-        return f"{_SITE}/{revision}/{page}"
+        return _SITE + page if page.startswith("/") else f"{_SITE}/specification/{revision}/{page}"
 
     @property
     def span(self) -> str:

@@ -12,7 +12,43 @@ from twopipes.check import sections
 from twopipes.check.rule import Rule
 from twopipes.errors import LocalProtocolError
 
-__all__ = ["RULES", "chosen", "modules_of", "rules_for"]
+__all__ = ["RULES", "SECTIONS", "chosen", "modules_of", "rules_for"]
+
+
+SECTIONS = {
+    "FR": "Framing and streams",
+    "JR": "Messages, ids, batches",
+    "ER": "Error codes",
+    "LC": "The handshake",
+    "VN": "Requests without a handshake, versions, discovery",
+    "DE": "Two eras side by side",
+    "ST": "Statelessness",
+    "MT": "Keys of `_meta`, and traces",
+    "CP": "Capabilities",
+    "PI": "Ping",
+    "CA": "Cancellation",
+    "TO": "Timeouts",
+    "PR": "Progress",
+    "LG": "Logging",
+    "PG": "Pages of lists",
+    "CM": "Completion",
+    "TL": "Tools",
+    "CT": "Content blocks, annotations, icons",
+    "RS": "Resources",
+    "PM": "Prompts",
+    "RT": "Roots",
+    "SA": "Sampling",
+    "EL": "Elicitation",
+    "MR": "Questions on the stateless wire",
+    "SU": "Subscriptions",
+    "CH": "Caching",
+    "JS": "JSON Schema",
+    "TK": "Tasks of 2025-11-25",
+    "TX": "Tasks, the extension of 2026-07-28",
+    "AP": "Apps and other extensions",
+    "SD": "Ends and restarts",
+}
+"""What the sections are about, in the order in which one would read them."""
 
 
 def modules_of(package: ModuleType) -> Iterator[ModuleType]:
@@ -28,11 +64,12 @@ def _gathered() -> dict[str, Rule]:
             if rule.id in rules:
                 raise LocalProtocolError(f"the rule {rule.id} stands in the table twice")
             rules[rule.id] = rule
-    return rules
+    order = list(SECTIONS)
+    return {rule.id: rule for rule in sorted(rules.values(), key=lambda rule: order.index(rule.section))}
 
 
 RULES: Mapping[str, Rule] = _gathered()
-"""All rules by their ids, section by section."""
+"""All rules by their ids, section by section, as one would read them."""
 
 
 def rules_for(side: Literal["server", "client"]) -> list[Rule]:

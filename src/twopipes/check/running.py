@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 from twopipes.check.judging import judged, judged_in_any
@@ -16,7 +16,7 @@ from twopipes.check.subject import Subject
 from twopipes.check.talk import CannotOpen, Talk, Unanswered
 from twopipes.check.verdict import Skip, Verdict
 from twopipes.errors import ChannelBroken, StartFailed, TwopipesError
-from twopipes.mcp.revisions import ALL
+from twopipes.mcp.revisions import ALL, MODERN
 
 __all__ = ["Outcome", "check_server"]
 
@@ -126,12 +126,25 @@ class _Run:
             talk = await self.subject.open()
             try:
                 await talk.open(revision)
-                self.features[revision] = await _listed(talk)
+                features = await _listed(talk)
+                await self._find_something_harmless(talk, revision, features)
+                self.features[revision] = features
             except CannotOpen as error:
                 self.not_spoken[revision] = str(error)
                 self._unopened.append(talk)
             finally:
                 await talk.close()
+
+    async def _find_something_harmless(self, talk: Talk, revision: str, features: Features) -> None:
+        if revision in MODERN:
+            return  # it has answered server/discover
+        with suppress(Unanswered):
+            if (await talk.request("ping")).is_result:
+                return
+        for method, _, capability in _LISTS.values():
+            if features.has(capability) and method not in features.failed:
+                self.subject.harmless[revision] = method
+                return
 
     # The probes
 

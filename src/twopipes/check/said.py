@@ -92,8 +92,15 @@ def asked_for(said: Said) -> str:
     return f"{said.method} {name}" if isinstance(name, str) else said.method or ""
 
 
+_OPENING = {"initialize", "server/discover", "ping", "notifications/cancelled"}
+
+
 def spoken_in(heard: Iterable[Said], revision: str) -> bool:
     """Tells whether a client that was given a server of one revision has come to terms with it."""
     if revision in MODERN:
         return any(said.meta.get(META_VERSION) == revision for said in heard)
-    return any(said.method == "notifications/initialized" for said in heard)
+    methods = [said.method for said in heard if said.method is not None]
+    if "initialize" not in methods:
+        return False
+    # Whoever forgets notifications/initialized, and goes on as if there were a session, breaks a rule and speaks it all the same.
+    return any(method not in _OPENING for method in methods[methods.index("initialize") :])

@@ -26,6 +26,7 @@ class Patience(Struct, frozen=True, kw_only=True):
     stimulus: float = 15.0  # for something that the client may do or not
     grace: float = 0.3  # of silence, before it counts as silence
     step: float = 2.0  # for each step of the plan that ends it
+    limit: float | None = None  # the longest that the client is set to wait for an answer, where that is known
 
 
 class Scenario(Struct, frozen=True, kw_only=True):
@@ -40,6 +41,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
     relay: tuple[str, ...] = ()
     needs_process: bool = False
     judged: bool = True
+    eras: bool = False
     description: str = ""
 
 
@@ -55,6 +57,7 @@ def scenario(
     relay: Sequence[str] = (),
     needs_process: bool = False,
     judged: bool = True,
+    eras: bool = False,
 ) -> Callable[[Body], Body]:
     """Enters a coroutine function into the table of scenarios.
 
@@ -67,6 +70,8 @@ def scenario(
         relay: Options for the process that the client launches: see :mod:`twopipes.check.pose`.
         needs_process: It is about processes (stderr, signals, exits); without one it is skipped.
         judged: Whether what the conversation shows by itself counts. Not, where the scenario provokes it.
+        eras: It is about clients of both eras: what the client does with a healthy server of each is found out before, also where
+            only one revision is tried; see :attr:`.Pose.baselines`.
     """
 
     def enter(body: Body) -> Body:
@@ -81,6 +86,7 @@ def scenario(
                 relay=tuple(relay),
                 needs_process=needs_process or bool(relay),
                 judged=judged,
+                eras=eras,
                 description=(body.__doc__ or "").strip(),
             )
         )

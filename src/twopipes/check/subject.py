@@ -26,6 +26,7 @@ class Subject(ABC):
         waits: How long to wait for what.
         talks: Every conversation that there was, in order. What they show by themselves is judged at the end.
         observer: Told of every byte, if somebody wants to keep the wire.
+        harmless: By revision, what to ask instead of ``ping`` of a server that does not answer it.
     """
 
     is_process = False
@@ -35,6 +36,7 @@ class Subject(ABC):
         self.waits = waits if waits is not None else Waits()
         self.observer = observer
         self.talks: list[Talk] = []
+        self.harmless: dict[str, str] = {}
         self._count = 0
 
     async def open(self) -> Talk:
@@ -46,6 +48,7 @@ class Subject(ABC):
         """
         number, self._count = self._count, self._count + 1
         talk = await self._open(number)
+        talk.harmless_in = self.harmless
         self.talks.append(talk)
         return talk
 

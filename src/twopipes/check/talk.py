@@ -90,6 +90,7 @@ class Talk:
         self.entries: list[Line | Event] = []
         self.answers: dict[str, Any] = dict(_WILLING)
         self.judged = True
+        self.harmless_in: Mapping[str, str] = {}
         self.unanswered = 0
         self.is_over = False  # the server's output has ended
         self.report: ShutdownReport | None = None
@@ -248,6 +249,11 @@ class Talk:
         )
         return found
 
+    @property
+    def harmless(self) -> str:
+        """A method that this server answers with a result, and that changes nothing."""
+        return self.harmless_in.get(self.revision or "") or ("server/discover" if self.is_modern else "ping")
+
     async def quiet(self, grace: float | None = None, *, fence: bool = True, since: int | None = None) -> list[Heard]:
         """Returns what came, until it was silent for the grace: nothing, if the server was quiet.
 
@@ -260,7 +266,7 @@ class Talk:
         first = len(self.heard_lines) if since is None else since
         fence_id = None
         if fence and self.is_usable:
-            fence_id = self.start("server/discover" if self.is_modern else "ping")
+            fence_id = self.start(self.harmless)
             with suppress(Unanswered):
                 await self.answer_to(fence_id)
         await asyncio.sleep(self.waits.grace if grace is None else grace)

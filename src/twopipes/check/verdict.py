@@ -10,7 +10,7 @@ from msgspec import Struct
 from twopipes.check.rule import Rule, Severity
 from twopipes.errors import LocalProtocolError
 
-__all__ = ["Outcome", "Seen", "Sheet", "Skip", "Verdict", "worst"]
+__all__ = ["Outcome", "Quote", "Seen", "Sheet", "Skip", "Verdict", "worst"]
 
 Outcome = Literal["passed", "failed", "skipped"]
 
@@ -61,6 +61,13 @@ class Seen(Protocol):
     @property
     def received(self) -> Sequence[bytes]:
         """What came from it."""
+
+
+class Quote(Struct, frozen=True, kw_only=True):
+    """Lines to quote that are not simply what was said: a part of it, or with something blanked."""
+
+    sent: tuple[bytes, ...] = ()
+    received: tuple[bytes, ...] = ()
 
 
 class Sheet:

@@ -26,7 +26,7 @@ twopipes check [options] -- CMD...
        twopipes check --client [options] -- CMD... {server} ...
        twopipes check --client --print SCENARIO [options]
        twopipes check --trace-file FILE [--client]
-       twopipes check --list | --explain ID"""
+       twopipes check --list [--format json|markdown] | --explain ID"""
 _DESCRIPTION = """\
 Checks a server, or a client, against the rules of the specification, in all the revisions that it speaks.
 
@@ -101,8 +101,8 @@ def _parser() -> argparse.ArgumentParser:
     which.add_argument("--revision", metavar="DATE", choices=ALL, help=f"in this revision alone: {', '.join(ALL)}")
     which.add_argument("--only", metavar="ID|SECTION,...", action="append", default=[], help="these alone: FR-04, or all of FR")
     which.add_argument("--skip", metavar="ID|SECTION,...", action="append", default=[], help="all but these")
-    which.add_argument("--list", action="store_true", help="show the table of rules and scenarios, and end")
-    which.add_argument("--explain", metavar="ID", help="show all about one rule, and end")
+    which.add_argument("--list", action="store_true", help="show the table of rules (with --client, scenarios too), and end")
+    which.add_argument("--explain", metavar="ID|SECTION", help="show all about a rule, or those of a section, and end")
     safe = parser.add_argument_group("which tools may be called, beside those that say that they change nothing")
     safe.add_argument(
         "--allow-tool", metavar="NAME", action="append", default=[], help="this one, with arguments that fit its schema"
@@ -114,6 +114,12 @@ def _parser() -> argparse.ArgumentParser:
     how.add_argument("--cwd", metavar="FOLDER", help="the folder it starts in")
     how.add_argument(
         "--timeout", metavar="SECONDS", type=float, help="wait so long for an answer (default 10, and 20 for the first)"
+    )
+    how.add_argument(
+        "--gives-up-after",
+        metavar="SECONDS",
+        type=float,
+        help="a client is set to wait so long for an answer at most; without it, nobody can tell patience from a hang",
     )
     told = parser.add_argument_group("how it is told")
     told.add_argument("--format", choices=FORMATS, default="text", help="for people, for programs, for CI, for a page")
@@ -166,19 +172,22 @@ async def _client(options: argparse.Namespace, command: list[str] | None, wanted
         CommandDriver(command, env=variables(options.env), cwd=options.cwd),
         revisions=_revisions(options),
         wanted=wanted,
-        patience=_patience(options.timeout),
+        patience=_patience(options.timeout, options.gives_up_after),
         on_progress=_progress(options),
         on_pose=None if recorder is None else _recording(recorder),
     )
 
 
 async def _with_a_person(options: argparse.Namespace, wanted: set[str], recorder: Recorder | None) -> Outcome:
-    import shlex  # noqa: PLC0415 - for the one command that is shown
+    import json  # noqa: PLC0415 - for the one command that is shown
+    import shlex  # noqa: PLC0415 - likewise
 
     from twopipes.check.client_running import PersonDriver, check_one  # noqa: PLC0415 - as above
 
     def show(words: list[str]) -> None:
+        entry = {"twopipes-check": {"command": words[0], "args": words[1:]}}
         sys.stderr.write(f"Configure this server in the host, and start the host:\n\n  {shlex.join(words)}\n\n")
+        sys.stderr.write(f"or, where it reads a file of servers:\n\n  {json.dumps({'mcpServers': entry})}\n\n")
         sys.stderr.write("The report comes when the host has disconnected; Ctrl-C to give up.\n")
         sys.stderr.flush()
 
@@ -213,8 +222,12 @@ def _run(options: argparse.Namespace, work: Callable[[Recorder | None], Any], *,
     from twopipes.cli.interrupts import run_interruptibly  # noqa: PLC0415 - asyncio, once the options are good
 
     async def run() -> int:
-        with _recorder(options, command) as recorder:
-            outcome = await work(recorder)
+        try:
+            with _recorder(options, command) as recorder:
+                outcome = await work(recorder)
+        finally:
+            if _shows_progress(options):
+                sys.stderr.write("\r\x1b[K")  # what was done last is of no interest any more
         return _told(options, outcome)
 
     return run_interruptibly(run, on_interrupt=lambda number: _remark("interrupted") if number == 1 else None)
@@ -295,14 +308,21 @@ def _waits(seconds: float | None) -> Any:
     return Waits() if seconds is None else Waits(start=max(seconds, Waits().start), answer=seconds)
 
 
-def _patience(seconds: float | None) -> Any:
+def _patience(seconds: float | None, limit: float | None) -> Any:
     from twopipes.check.posing import Patience  # noqa: PLC0415 - as above
 
-    return Patience() if seconds is None else Patience(client=seconds, stimulus=seconds)
+    known = Patience()
+    client, stimulus = (known.client, known.stimulus) if seconds is None else (seconds, seconds)
+    # A client that hangs has to be seen to hang for longer than it may.
+    return Patience(client=client + (limit or 0.0), stimulus=stimulus, limit=limit)
+
+
+def _shows_progress(options: argparse.Namespace) -> bool:
+    return options.format == "text" and not options.print and sys.stderr.isatty()
 
 
 def _progress(options: argparse.Namespace) -> Callable[[str], None] | None:
-    if options.format != "text" or not sys.stderr.isatty():
+    if not _shows_progress(options):
         return None
 
     def show(text: str) -> None:
@@ -320,18 +340,11 @@ def _remark(text: str) -> None:
 
 
 def _list(options: argparse.Namespace) -> int:
-    from twopipes.check.rules import RULES  # noqa: PLC0415 - as above
-    from twopipes.check.scenario import all_scenarios  # noqa: PLC0415 - likewise
+    from twopipes.check.listing import listed  # noqa: PLC0415 - as above
 
-    wanted = _wanted(options)
-    for rule in RULES.values():
-        if rule.id in wanted and (rule.binds("client") or not options.client):
-            sys.stdout.write(f"{rule.id}  {rule.level:<6}  {rule.side:<6}  {rule.title} ({rule.span})\n")
-    if options.client:
-        sys.stdout.write("\nscenarios:\n")
-        for scenario in all_scenarios():
-            if wanted & set(scenario.rules):
-                sys.stdout.write(f"  {scenario.name}  ({', '.join(scenario.rules)})\n")
+    if options.format == "junit":
+        raise Mistake("--list has no form for JUnit; take text, json or markdown")
+    sys.stdout.write(listed(_wanted(options), options.format, side="client" if options.client else None))
     return 0
 
 

@@ -342,6 +342,10 @@ CASES = {
         answered("tools/list", {"tools": [{**TOOL, "name": "a b"}]}, revision="2025-06-18"),
     ),
     "CT-01": (
+        answered("tools/call", {"content": [{"type": "audio", "data": ""}]}),
+        answered("tools/call", {"content": [{"type": "audio", "data": "", "mimeType": "a/b"}, {"type": "own"}]}),
+    ),
+    "CT-02": (
         answered("tools/call", {"content": [{"type": "audio", "data": "", "mimeType": "a/b"}]}, revision="2024-11-05"),
         answered("tools/call", {"content": [{"type": "audio", "data": "", "mimeType": "a/b"}, {"type": "own"}]}),
     ),

@@ -11,7 +11,13 @@ _legacy = partial(_rule, until="2025-11-25")
 _modern = partial(_rule, since="2026-07-28")
 
 RULES = (
-    _rule(id="ER-01", level="MUST", basis="json-rpc", title="A line that is no JSON is answered with -32700"),
+    _rule(
+        id="ER-01",
+        level="MUST",
+        basis="json-rpc",
+        title="A line that is no JSON is answered with -32700",
+        untestable_client="A broken line of a server may have been meant as an answer, and nobody answers those",
+    ),
     _rule(id="ER-02", level="MUST", basis="json-rpc", title="JSON that is no request is answered with -32600"),
     _rule(
         id="ER-03",
@@ -31,13 +37,19 @@ RULES = (
         level="SHOULD",
         title="A failure inside, other than that of a tool, is answered with -32603",
         page="server/resources",
+        untestable_client="Nobody outside can make a client fail while it answers",
     ),
     _modern(
         id="ER-06",
         level="MUST",
         title="Of the codes from -32099 to -32020, only those that the specification defines are used, each for its own purpose",
+        untestable_client="A client sends no errors on the stateless wire",
     ),
-    _modern(id="ER-07", level="SHOULD", title="Codes of one's own lie outside of the reserved range"),
+    _modern(
+        id="ER-07",
+        level="SHOULD",
+        title="Codes of one's own lie outside of the reserved range, and nobody reads more than an error into those inside",
+    ),
     _modern(id="ER-08", level="MUST", side="server", title="-32002 and -32042 are not used any more"),
     _modern(
         id="ER-09",
@@ -81,6 +93,7 @@ RULES = (
         side="client",
         title="-32002 of an older server is understood as not found",
         page="server/resources",
+        untestable="What a client makes of a code, it tells its user and not the server",
     ),
     _legacy(
         id="ER-15",
@@ -94,6 +107,7 @@ RULES = (
         level="SHOULD",
         basis="inference",
         title="A timeout or a closed pipe is never shown as if the peer had answered with an error",
+        untestable="How a failure is shown to whoever made the call does not go over the wire",
     ),
     _modern(
         id="ER-17",

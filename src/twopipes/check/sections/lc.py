@@ -30,6 +30,7 @@ RULES = (
         id="LC-09",
         level="MUST",
         side="server",
+        # The page has an example with an error (CON-08): where that names the versions that are supported, nobody is accused.
         title="A version that the server does not support is answered with one that it does, not with an error",
     ),
     _rule(id="LC-10", level="SHOULD", side="client", title="A client that cannot use the version of the server leaves"),

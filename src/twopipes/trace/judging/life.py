@@ -339,7 +339,7 @@ def refused_ping(message: Message, seen: Seen) -> Iterator[str]:
 # Errors of the new era
 
 
-@rule("ER-06", "MUST NOT", "error")
+@rule("ER-06", "MUST NOT", "error", by="server")
 def reserved_codes(message: Message, seen: Seen) -> Iterator[str]:
     """The protocol's own range."""
     code = _modern_code(message, seen)
@@ -347,7 +347,7 @@ def reserved_codes(message: Message, seen: Seen) -> Iterator[str]:
         yield f"the code {code} is reserved, and has no meaning here"
 
 
-@rule("ER-07", "SHOULD NOT", "error")
+@rule("ER-07", "SHOULD NOT", "error", by="server")
 def codes_of_their_own(message: Message, seen: Seen) -> Iterator[str]:
     """There is room outside of the range of JSON-RPC."""
     code = _modern_code(message, seen)

@@ -224,19 +224,26 @@ def _blocks(message: Message, seen: Seen) -> Iterator[tuple[Any, str]]:
 
 @rule("CT-01", "MUST", "result", by="server", methods=("tools/call", "prompts/get"))
 def shape_of_content(message: Message, seen: Seen) -> Iterator[str]:
-    """Blocks that the revision has, with what belongs to them."""
-    for block, revision in _blocks(message, seen):
+    """Blocks with what belongs to them."""
+    for block, _ in _blocks(message, seen):
         if not isinstance(block, dict) or not isinstance(block.get("type"), str):
             if message.call is not None and message.call.method == "tools/call":
                 yield f"a block of content is an object with a type, not {shown(block)}"
             continue
         kind = block["type"]
-        if kind in CONTENT_TYPES and not CONTENT_TYPES[kind].has(revision):
-            yield f"content of type {kind}, which {revision} does not have"
         yield from _strings(block, f"content of type {kind}", *_BLOCK_MEMBERS.get(kind, ()))
         resource = block.get("resource")
         if kind == "resource" and not (isinstance(resource, dict) and isinstance(resource.get("uri"), str)):
             yield f"an embedded resource needs resource.uri, and has {shown(block.get('resource', UNSET))}"
+
+
+@rule("CT-02", "MUST", "result", by="server", methods=("tools/call", "prompts/get"))
+def content_of_the_revision(message: Message, seen: Seen) -> Iterator[str]:
+    """Blocks that the revision has."""
+    for block, revision in _blocks(message, seen):
+        kind = block.get("type") if isinstance(block, dict) else None
+        if isinstance(kind, str) and kind in CONTENT_TYPES and not CONTENT_TYPES[kind].has(revision):
+            yield f"content of type {kind}, which {revision} does not have"
 
 
 @rule("CT-03", "MUST", "result", by="server", methods=("tools/call", "prompts/get", "resources/read"))

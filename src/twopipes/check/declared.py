@@ -1,0 +1,46 @@
+"""What a posing server asks a client, in each revision: questions that it declared to answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["QUESTIONS", "elicitation_modes", "members", "question_for"]
+
+_FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+
+QUESTIONS: Mapping[str, tuple[str, dict[str, Any]]] = {
+    "roots": ("roots/list", {}),
+    "sampling": (
+        "sampling/createMessage",
+        {"messages": [{"role": "user", "content": {"type": "text", "text": "Say hello."}}], "maxTokens": 10},
+    ),
+    "elicitation": ("elicitation/create", {"message": "Who are you?", "requestedSchema": _FORM}),
+}
+"""By capability: the method and the params of a question that whoever declares it can answer."""
+
+_FIRST_WITH_ELICITATION = "2025-06-18"
+
+
+def elicitation_modes(can: Mapping[str, Any]) -> set[str]:
+    """The kinds of elicitation that a client declares: with nothing in it, the capability means forms (CP-04)."""
+    declared = can.get("elicitation")
+    if not isinstance(declared, dict):
+        return set()
+    return {mode for mode in ("form", "url") if mode in declared} or ({"form"} if not declared else set())
+
+
+def question_for(can: Mapping[str, Any], revision: str) -> tuple[str, dict[str, Any]] | None:
+    """A question that a client declares to answer; ``None`` where it declares none."""
+    for capability, question in QUESTIONS.items():
+        if not isinstance(can.get(capability), dict):
+            continue
+        if capability == "elicitation" and (revision < _FIRST_WITH_ELICITATION or "form" not in elicitation_modes(can)):
+            continue
+        return question
+    return None
+
+
+def members(value: Any) -> dict[str, Any]:
+    """An object as it is; anything else as an empty one."""
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,132 @@
+"""Shutdown and termination, from the side of a client."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+
+from twopipes.check.probe import Case, probe
+from twopipes.check.talk import Unanswered
+from twopipes.errors import ChannelBroken, ChannelClosed
+from twopipes.mcp.revisions import MODERN
+
+_SLOW_NAME = re.compile(r"slow|long|sleep|wait|delay", re.IGNORECASE)
+# Requests that are still to be answered when nobody reads any more.
+_CROWD = 20
+_TRACEBACK = re.compile(r"traceback|broken ?pipe|EPIPE|unhandled", re.IGNORECASE)
+
+
+@probe("SD-02", fresh=True, needs="process")
+async def the_end_of_input_ends_an_idle_server(case: Case) -> None:
+    """The input ends while the server has nothing to do."""
+    await _expect_the_end(case, "while nothing was to do")
+
+
+@probe("SD-02", fresh=True, needs=("process", "call"))
+async def the_end_of_input_ends_a_server_at_work(case: Case) -> None:
+    """The input ends in the middle of a call."""
+    calls = case.features.safe_calls(case.permissions)
+    call = min(calls, key=lambda each: not _SLOW_NAME.search(each.name))
+    case.talk.start("tools/call", call.params)
+    # What is under way may be finished first.
+    await _expect_the_end(case, f"during a call of {call.name}", times=2)
+
+
+@probe("SD-02", revisions=MODERN, fresh=True, needs="process")
+async def the_end_of_input_ends_subscriptions(case: Case) -> None:
+    """The input ends while a subscription is open."""
+    case.talk.start("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+    await case.talk.heard("notifications/subscriptions/acknowledged")
+    await _expect_the_end(case, "while a subscription was open")
+
+
+def _patience(case: Case) -> float:
+    """Seconds for an end. Whoever needs long to start, on a busy machine for one, may need as long to stop."""
+    opening = case.talk.opening
+    at_least: float = case.waits.exit
+    return at_least if opening is None else max(at_least, opening.took)
+
+
+async def _expect_the_end(case: Case, when: str, *, times: int = 1) -> None:
+    talk = case.talk
+    limit = _patience(case) * times
+    await talk.end_input()
+    status = await talk.exit(limit)
+    mend = "Read stdin all the time, and exit when it ends: whoever launched the server is gone or does not want it any more."
+    why = f"stdin was closed {when}, and {limit:.3g} s later the server was still there"
+    case.expect("SD-02", status is not None, why, mend=mend)
+    if status is None or talk.child is None:
+        return
+    await talk.child.wait_until_gone(limit)
+    case.expect(
+        "SD-02",
+        talk.child.is_gone(),
+        f"stdin was closed {when}, and the process ended, but something that it had started was still there {limit:.3g} s later",
+        mend="End your own children before you exit; a wrapper waits for the server behind it, or is replaced by it.",
+    )
+
+
+@probe("SD-07", fresh=True, needs="process")
+async def what_was_asked_is_answered_before_the_end(case: Case) -> None:
+    """A request, and the end of input right behind it."""
+    talk = case.talk
+    asked = talk.start(case.harmless)
+    await talk.end_input()
+    came = await talk.until(lambda: talk.answers_to(asked) or None, case.waits.answer)
+    case.expect(
+        "SD-07",
+        came,
+        "a request that was followed at once by the end of input got no answer",
+        mend="Answer what was read before the end of input, and flush stdout, before you exit.",
+    )
+    await talk.ended(_patience(case))
+    noise = next((heard for heard in talk.heard_lines if not heard.parts and heard.line.strip()), None)
+    case.expect("SD-07", noise is None, "after the end of input, something that is no message was written to stdout", about=noise)
+
+
+@probe("SD-07", fresh=True, needs="process")
+async def a_reader_that_is_gone_ends_the_server(case: Case) -> None:
+    """Requests are sent, and both pipes are closed without waiting for the answers."""
+    talk = case.talk
+    for _ in range(_CROWD):
+        talk.start(case.harmless)
+    with suppress(ChannelBroken, ChannelClosed):
+        await talk.channel.flush()
+    await talk.channel.close()
+    limit = _patience(case)
+    status = await talk.exit(limit)
+    case.expect(
+        "SD-07",
+        status is not None,
+        f"nobody reads the server's stdout any more, and {limit:.3g} s later it was still there",
+        mend="Take a broken pipe for what it is, the end: exit.",
+    )
+    told = next((line for line in talk.stderr if _TRACEBACK.search(line)), None)
+    case.expect(
+        "SD-07",
+        told is None,
+        f"when nobody read its stdout any more, the server complained on stderr: {(told or '')[:200]}",
+        mend="Exit without a traceback when a write fails because the client is gone; there is nobody to mend it.",
+    )
+
+
+@probe("SD-08", needs="socket")
+async def the_end_of_one_connection_is_not_that_of_another(case: Case) -> None:
+    """Of two connections one is dropped in the middle of its work."""
+    other = await case.fresh_talk()
+    calls = case.features.safe_calls(case.permissions)
+    if calls:
+        other.start("tools/call", min(calls, key=lambda each: not _SLOW_NAME.search(each.name)).params)
+    else:
+        other.start(case.harmless)
+    await other.close()
+    try:
+        kept = (await case.talk.request(case.harmless)).is_result
+    except Unanswered:
+        kept = False
+    case.expect(
+        "SD-08",
+        kept,
+        "when one connection was dropped in the middle of its work, another one was not served any more",
+        mend="Keep what belongs to a connection (requests, subscriptions, the session) with it, and end only that.",
+    )

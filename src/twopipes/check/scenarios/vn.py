@@ -1,0 +1,113 @@
+"""Requests that stand alone, and discovery, from the side of a server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twopipes.check.posing import Pose, Said, scenario
+from twopipes.check.posture import Fault
+from twopipes.check.verdict import Skip
+from twopipes.mcp.revisions import LEGACY, META_SERVER_INFO, META_VERSION, MODERN
+
+# Requests with one and the same fate. Whoever asks that often does not learn.
+_CIRCLES = 6
+_WEIRD = "weird"
+
+
+@scenario("VN-05", judged=False)
+async def refuses_every_version(pose: Pose) -> None:
+    """Whatever is asked gets -32022 with a list: the client tries the list, or gives up, but it does not go on for ever."""
+
+    def refuse(said: Said) -> Any:
+        if not said.is_modern:
+            return None
+        data = {"supported": list(MODERN), "requested": said.meta.get(META_VERSION)}
+        return Fault(-32022, "that version is not served here", data)
+
+    for method in ("server/discover", "tools/list", "resources/list", "prompts/list", "tools/call", "subscriptions/listen"):
+        pose.on[method] = refuse
+    await pose.heard(lambda said: said.is_request and said.is_modern)
+    await pose.until(lambda: _refused(pose) if len(_refused(pose)) > _CIRCLES else None, pose.patience.client)
+    if len(_refused(pose)) > _CIRCLES:
+        pose.end_server()
+    refused = _refused(pose)
+    mend = "Try a version of data.supported once, as a new request; if that is refused as well, tell the user."
+    pose.expect(
+        "VN-05",
+        len(refused) <= _CIRCLES,
+        f"the client has sent server/discover more than {_CIRCLES} times, and each time the version was refused",
+        mend=mend,
+    )
+    unlisted = next((said for said in refused[1:] if said.meta.get(META_VERSION) not in MODERN), None)
+    told = f"the client went on with version {unlisted.meta.get(META_VERSION)!r}, which is not on the list" if unlisted else ""
+    pose.expect("VN-05", unlisted is None, told, mend=mend, about=unlisted)
+    for connection in pose.connections:
+        ids = [repr(said.id) for said in refused if said.connection is connection]
+        pose.expect("VN-05", len(ids) == len(set(ids)), "the client sent a refused request again under the same id", mend=mend)
+
+
+def _refused(pose: Pose) -> list[Said]:
+    return [said for said in pose.requests("server/discover") if said.is_modern]
+
+
+@scenario("VN-10", eras=True, judged=False)
+async def is_too_old_to_say_the_type_of_its_lists(pose: Pose) -> None:
+    """A server of the old era, whose results have no resultType: a client that knows the new one takes them for complete ones."""
+    _need_calls(pose)
+    legacy = max((each for each in pose.baselines if each in LEGACY), default=None)
+    if legacy is None:
+        raise Skip("the client speaks no revision whose results have no resultType")
+    pose.posture.speaks = (legacy,)
+    await pose.heard("tools/list")
+    await pose.left()
+    pose.expect(
+        "VN-10",
+        pose.requests("tools/call"),
+        "the list of tools came without a resultType, and the client called none of them, as it does where there is one",
+        mend="Take a result without a resultType for one of the type complete: those of older servers have none.",
+    )
+
+
+@scenario("VN-11", judged=False)
+async def gives_a_list_of_a_type_that_nobody_knows(pose: Pose) -> None:
+    """The list of tools is of the type weird, and has a tool that is listed nowhere else."""
+    _need_calls(pose)
+    tools = [{**pose.posture.tools[0], "name": _WEIRD}]
+    pose.on["tools/list"] = lambda _said: {"resultType": _WEIRD, "tools": tools, "ttlMs": 0, "cacheScope": "private"}
+    await pose.heard("tools/list")
+    await pose.left()
+    used = next((said for said in pose.requests("tools/call") if said.params.get("name") == _WEIRD), None)
+    pose.expect(
+        "VN-11",
+        used is None,
+        f"the client used a list of tools with the resultType {_WEIRD!r}: it called a tool of it",
+        mend="Treat a result whose resultType you do not know as an error.",
+        about=used,
+    )
+
+
+def _need_calls(pose: Pose) -> None:
+    """Whether a list was used shows in the calls that follow, and in nothing else."""
+    if pose.baseline is None or not any(asked.startswith("tools/call") for asked in pose.baseline.asked):
+        raise Skip("the client calls no tools of its own accord, so that nobody can tell what it makes of a list")
+
+
+@scenario("VN-14")
+async def calls_itself_otherwise(pose: Pose) -> None:
+    """The server has another name and another version: the client does what it always does."""
+
+    def rename(said: Said) -> dict[str, Any] | None:
+        if not said.is_modern:
+            return None
+        healthy = pose.posture.answer("server/discover", said.params, is_modern=True)
+        return {**healthy, "_meta": {META_SERVER_INFO: {"name": "some-other-server", "version": "0.0.0-odd"}}}
+
+    pose.on["server/discover"] = rename
+    await pose.heard("server/discover")
+    await pose.left()
+    pose.expect(
+        "VN-14",
+        not pose.what_differs,
+        f"when the server called itself some-other-server, {pose.what_differs}",
+        mend="Show serverInfo to people; what a server can do stands in its capabilities.",
+    )

@@ -1,0 +1,102 @@
+"""Elicitation: questions to the user."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from twopipes.check.rule import Rule
+
+_rule = partial(Rule, page="client/elicitation", since="2025-06-18")
+
+RULES = (
+    _rule(id="EL-01", level="MUST", side="server", title="A form has a message and a flat schema of an object"),
+    _rule(
+        id="EL-02",
+        level="MUST",
+        side="server",
+        basis="schema",
+        title="Fields of a form are texts, numbers, yes-or-no and choices, with the limits that belong to them",
+    ),
+    _rule(
+        id="EL-03",
+        level="MUST",
+        side="server",
+        basis="schema",
+        title="In 2025-06-18 choices are enum and enumNames, and only yes-or-no fields have a default",
+        until="2025-06-18",
+    ),
+    _rule(
+        id="EL-04",
+        level="MAY",
+        basis="schema",
+        title="All ways to write choices and defaults are understood, and the answers fit them",
+        since="2025-11-25",
+        untestable_server="It permits something; whether the choices are well made is judged by EL-02",
+    ),
+    _rule(
+        id="EL-05", level="SHOULD", side="client", title="Forms are filled in with their defaults beforehand", since="2025-11-25"
+    ),
+    _rule(
+        id="EL-06",
+        level="MUST",
+        side="client",
+        basis="schema",
+        title="An answer says accept, decline or cancel, and has content only if a form was accepted",
+    ),
+    _rule(id="EL-07", level="MUST", side="client", title="A question without a mode is a form", since="2025-11-25"),
+    _rule(
+        id="EL-08",
+        level="MUST",
+        side="server",
+        title="Nobody is asked in a mode that the client did not declare",
+        since="2025-11-25",
+    ),
+    _rule(
+        id="EL-09",
+        level="MUST",
+        side="client",
+        title="A question in a mode that was not declared is answered with -32602",
+        since="2025-11-25",
+        until="2025-11-25",
+    ),
+    _rule(
+        id="EL-10",
+        level="MUST",
+        side="server",
+        basis="schema",
+        title="A question with an address has url and message, and in 2025-11-25, but not later, an elicitationId",
+        since="2025-11-25",
+    ),
+    _rule(
+        id="EL-11",
+        level="MUST",
+        side="client",
+        basis="schema",
+        title="Whoever accepts an address agrees to go there; no content comes with it",
+        since="2025-11-25",
+    ),
+    _rule(
+        id="EL-12",
+        level="MAY",
+        title="The end of a visit is told with the id of a question that this client was asked; unknown ids are ignored",
+        since="2025-11-25",
+        until="2025-11-25",
+    ),
+    _rule(
+        id="EL-13",
+        level="MUST",
+        side="server",
+        title="Secrets are not asked for by forms, and addresses do not carry any",
+    ),
+    _rule(
+        id="EL-14",
+        level="MUST",
+        side="client",
+        title="An address is not opened or looked up before the user agrees",
+        since="2025-11-25",
+    ),
+    _rule(
+        id="EL-15", level="SHOULD", side="server", title="A user who declines or cancels, and a client that fails, are dealt with"
+    ),
+    _rule(id="EL-16", level="SHOULD", title="What a form is filled in with fits its schema, and the server makes sure of it"),
+)

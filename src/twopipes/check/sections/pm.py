@@ -1,0 +1,59 @@
+"""Prompts."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from twopipes.check.rule import Rule
+
+_rule = partial(Rule, page="server/prompts")
+
+RULES = (
+    _rule(
+        id="PM-01",
+        level="MUST",
+        basis="schema",
+        side="server",
+        title="A listed prompt has a name, and so have its arguments; what else is said of those is of the right type",
+    ),
+    _rule(
+        id="PM-02",
+        level="MUST",
+        basis="schema",
+        side="client",
+        title="A prompt is asked for by its name, and its arguments are strings",
+    ),
+    _rule(
+        id="PM-03",
+        level="MUST",
+        basis="schema",
+        side="server",
+        title="A prompt is an array of messages, each with a role (user or assistant) and exactly one block of content",
+    ),
+    _rule(
+        id="PM-04",
+        level="SHOULD",
+        side="server",
+        title="A prompt that is not there, or a required argument that is missing, is refused with -32602",
+    ),
+    _rule(
+        id="PM-05",
+        level="SHOULD",
+        side="server",
+        title="A server that has declared listChanged tells when its prompts change; on the stateless wire only those who listen",
+    ),
+    _rule(
+        id="PM-06",
+        level="MUST",
+        side="server",
+        title="A resource in a prompt has its URI and a text or a blob (a missing MIME type is not counted: the schema lets it be)",
+    ),
+    _rule(
+        id="PM-07",
+        level="MAY",
+        side="server",
+        title="A prompt may be answered with a question",
+        since="2026-07-28",
+        untestable="It permits something; how such a question must look is said by the rules of section MR",
+    ),
+)

@@ -1,0 +1,62 @@
+"""Shutdown, termination, restart."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from twopipes.check.rule import Rule
+from twopipes.mcp.revisions import LEGACY, MODERN
+
+_rule = partial(Rule, page="basic/lifecycle", modern_page="basic/transports/stdio")
+
+RULES = (
+    _rule(
+        id="SD-01",
+        level="SHOULD",
+        side="client",
+        title="A client ends its server by closing its stdin and waiting, then by SIGTERM and waiting, then by SIGKILL",
+    ),
+    _rule(id="SD-02", level="SHOULD", side="server", title="A server exits soon after the end of its input, whatever it is doing"),
+    _rule(
+        id="SD-03",
+        level="MAY",
+        title="A server may end by itself; what its client waits for then fails at once",
+        untestable_server="It permits something; a server that stays until it is told to go is right, too",
+    ),
+    _rule(
+        id="SD-04",
+        level="SHOULD",
+        side="client",
+        title="A server that died is started again, though not without end",
+        since=MODERN[0],
+    ),
+    _rule(
+        id="SD-05",
+        level="MAY",
+        side="client",
+        title="A call that was lost with its server is sent again or fails, and is never waited for in vain",
+        since=MODERN[0],
+    ),
+    _rule(
+        id="SD-06",
+        level="MUST",
+        basis="inference",
+        side="client",
+        title="A server that was started again gets a handshake before anything else",
+        until=LEGACY[-1],
+    ),
+    _rule(
+        id="SD-07",
+        level="SHOULD",
+        basis="inference",
+        side="server",
+        title="What was asked before the end of input is still answered; a reader that is gone ends the server quietly",
+    ),
+    _rule(
+        id="SD-08",
+        level="SHOULD",
+        basis="inference",
+        title="On a socket, the end of a connection ends nothing but that connection",
+        untestable_client="A client cannot be told to use a socket in a way that all clients understand",
+    ),
+)

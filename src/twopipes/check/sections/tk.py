@@ -1,0 +1,56 @@
+"""Tasks as 2025-11-25 has them, on trial: of whoever declares them, be it a server that is called or a client that is asked."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from twopipes.check.rule import Rule
+
+_rule = partial(Rule, page="basic/utilities/tasks", since="2025-11-25", until="2025-11-25")
+
+RULES = (
+    _rule(
+        id="TK-01",
+        level="MUST",
+        title="The capability for tasks is made of objects: list, cancel, and the requests that can be tasks",
+    ),
+    _rule(id="TK-02", level="MUST", title="Whoever does not declare tasks for a request passes over a task member in it"),
+    _rule(
+        id="TK-03",
+        level="MUST",
+        side="server",
+        title="A tool that has to be a task refuses a plain call with -32601",
+    ),
+    _rule(
+        id="TK-04",
+        level="MUST",
+        side="client",
+        title="A client makes a task of a call where server and tool allow it, and always where the tool requires it",
+    ),
+    _rule(id="TK-05", level="MUST", title="A request that is to be a task is answered with the task, working and whole, at once"),
+    _rule(id="TK-06", level="MUST", title="A task that is completed, failed or cancelled stays so"),
+    _rule(id="TK-07", level="MUST", title="tasks/get gives the task itself, and -32602 for one that is not there"),
+    _rule(
+        id="TK-08",
+        level="MUST",
+        title="tasks/result waits for the end, and gives what the request would have got, with the task's id",
+    ),
+    _rule(id="TK-09", level="MUST", title="tasks/cancel gives the task back as cancelled, and -32602 for one that has ended"),
+    _rule(id="TK-10", level="MUST", title="tasks/list has every task that tasks/get knows, and answers a bad cursor with -32602"),
+    _rule(
+        id="TK-11",
+        level="MUST",
+        title="Messages of a task carry its id; in tasks/get, tasks/result and tasks/cancel the taskId counts",
+    ),
+    _rule(
+        id="TK-12", level="MAY", title="Whoever waits for a task polls, and not too often; notifications about it are whole tasks"
+    ),
+    _rule(id="TK-13", level="SHOULD", title="A task that needs input says so, and asks while tasks/result is open"),
+    _rule(
+        id="TK-14",
+        level="SHOULD",
+        title="A tool result with isError ends a task as failed, and tasks/result still gives it",
+        untestable_client="Only tools have results with isError, and clients have no tools",
+    ),
+    _rule(id="TK-15", level="MUST", title="The ids of tasks cannot be guessed"),
+)

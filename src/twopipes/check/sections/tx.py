@@ -1,0 +1,66 @@
+"""Tasks as an extension of the stateless wire."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from twopipes.check.rule import Rule
+
+_rule = partial(Rule, page="/extensions/tasks/overview", since="2026-07-28")
+
+RULES = (
+    _rule(
+        id="TX-01",
+        level="MUST",
+        title="The extension is declared as an object: by servers in server/discover, by clients in each request",
+    ),
+    _rule(id="TX-02", level="MUST", side="server", title="A request that does not declare the extension never becomes a task"),
+    _rule(id="TX-03", level="MUST", side="server", title="A task is a flat result of type task, and no other result has that type"),
+    _rule(id="TX-04", level="MUST", side="client", title="A client takes a task for an answer to tools/call, and to nothing else"),
+    _rule(id="TX-05", level="MUST", side="server", title="A task can be asked for as soon as its answer is there"),
+    _rule(
+        id="TX-06",
+        level="MUST",
+        side="server",
+        title="tasks/get gives the state and what belongs to it: open questions, the result, or the error",
+    ),
+    _rule(id="TX-07", level="MUST", side="server", title="tasks/update and tasks/cancel are acknowledged with an empty result"),
+    _rule(id="TX-08", level="SHOULD", side="server", title="Answers that nobody asked for, in tasks/update, are passed over"),
+    _rule(
+        id="TX-09",
+        level="MUST",
+        side="server",
+        title="A task that is not there is answered with -32602, and a caller that does not declare the extension with -32021",
+    ),
+    _rule(
+        id="TX-10", level="MUST", side="server", title="A tool result with isError completes a task; failed is for protocol errors"
+    ),
+    _rule(
+        id="TX-11",
+        level="MUST",
+        side="server",
+        title="Nothing is left of the older tasks: no tasks/result, no tasks/list, no capability, and no task member",
+    ),
+    _rule(
+        id="TX-12",
+        level="MAY",
+        side="server",
+        title="A listen for tasks is acknowledged with the ids that will be told of, and only if the extension is declared",
+    ),
+    _rule(id="TX-13", level="MUST", title="Tasks have no progress and no notifications/cancelled"),
+    _rule(
+        id="TX-14",
+        level="SHOULD",
+        side="client",
+        title="A client polls as seldom as it is asked to, and answers each question once",
+    ),
+    _rule(id="TX-15", level="MUST", side="server", title="The ids of tasks cannot be guessed"),
+    _rule(
+        id="TX-16",
+        level="MUST",
+        side="server",
+        since="2025-11-25",
+        until="2025-11-25",
+        title="The extension means nothing in a conversation with a handshake",
+    ),
+)

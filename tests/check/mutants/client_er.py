@@ -1,0 +1,42 @@
+"""Clients that use or read error codes as they should not, one each."""
+
+import json
+
+from check.mutating import Wire, message_mutant, wire_mutant
+
+LEGACY = "2025-11-25"
+
+
+@message_mutant("ER-02", revision=LEGACY)
+def takes_an_odd_request_for_a_failure(message):
+    if message.get("error", {}).get("code") == -32600:
+        message["error"]["code"] = -32603
+    return message
+
+
+@message_mutant("ER-03", revision=LEGACY)
+def takes_an_unknown_method_for_a_failure(message):
+    if message.get("error", {}).get("code") == -32601:
+        message["error"]["code"] = -32603
+    return message
+
+
+@wire_mutant("ER-07")
+def takes_a_code_for_a_timeout(wire: Wire):
+    def hear(line):
+        message = json.loads(line)
+        if message.get("error", {}).get("code") == -32001:
+            params = {"requestId": message["id"], "reason": "timeout"}
+            wire.say({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+
+    wire.to_subject = hear
+
+
+@message_mutant("ER-15")
+def has_no_roots_and_says_so_oddly(message):
+    if message.get("method") == "initialize":
+        message["params"]["capabilities"].pop("roots", None)
+    if "roots" in message.get("result", {}):
+        del message["result"]
+        message["error"] = {"code": -32603, "message": "no roots"}
+    return message

@@ -1,0 +1,11 @@
+"""Clients that break the rules of resources, one each."""
+
+from check.mutating import message_mutant
+
+
+@message_mutant("RS-05")
+def subscribes_as_before(message):
+    if message.get("method") == "subscriptions/listen":
+        message["method"] = "resources/subscribe"
+        message["params"] = {"uri": "posing://note", "_meta": message["params"]["_meta"]}
+    return message

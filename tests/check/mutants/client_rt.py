@@ -1,0 +1,44 @@
+"""Clients that break the rules of roots, one each."""
+
+from check.able import able
+from check.mutating import message_mutant, raw_mutant
+
+
+def _roots(message):
+    """The answers with roots, whichever way they travel."""
+    replies = [message.get("result"), *message.get("params", {}).get("inputResponses", {}).values()]
+    return [each for each in replies if isinstance(each, dict) and "roots" in each]
+
+
+@message_mutant("RT-01")
+def gives_paths(message):
+    for reply in _roots(message):
+        reply["roots"] = [{"uri": "/home/anna"}]
+    return message
+
+
+@message_mutant("RT-01", revision="2025-11-25")
+def gives_pages(message):
+    for reply in _roots(message):
+        reply["roots"] = [{"uri": "https://example.com/"}]
+    return message
+
+
+@message_mutant("RT-02")
+def gives_no_array(message):
+    for reply in _roots(message):
+        reply["roots"] = {"uri": "file:///home/anna"}
+    return message
+
+
+@raw_mutant("RT-03")
+def changes_its_roots_in_silence():
+    homes = iter(["file:///home/anna", "file:///home/bert", "file:///home/carl"])
+    return able(roots=lambda: [next(homes, "file:///home/dora")])
+
+
+@message_mutant("RT-05")
+def tells_of_its_roots_without_a_session(message):
+    if message.get("method") != "tools/list":
+        return message
+    return {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}, message

@@ -1,0 +1,93 @@
+"""Clients that end their servers badly, or do not cope with their end, one fault each."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+from check.healthy import tour
+from check.mutating import raw_mutant
+from check.raw_talking import META, Talking
+from twopipes import RestartPolicy, TwopipesError, connect
+from twopipes.check.client_running import CommandDriver, InProcessDriver
+
+LEAVING = Path(__file__).parents[1] / "raw_leaving.py"
+
+
+def leaving(how):
+    return CommandDriver([sys.executable, str(LEAVING), how, "{server}"])
+
+
+@raw_mutant("SD-01")
+def kills_at_once():
+    return leaving("kills-at-once")
+
+
+@raw_mutant("SD-01")
+def leaves_it_running():
+    return leaving("leaves-it-running")
+
+
+@raw_mutant("SD-01")
+def knows_no_signal_but_one():
+    return leaving("knows-no-signal-but-one")
+
+
+@raw_mutant("SD-01")
+def asks_and_goes():
+    return leaving("asks-and-goes")
+
+
+@raw_mutant("SD-01")
+def waits_for_ever():
+    return leaving("waits-for-ever")
+
+
+async def _waits_for_the_dead(launcher):
+    async with Talking(launcher) as talking:
+        await talking.ask("server/discover", {"_meta": META})
+        await talking.ask("tools/list", {"_meta": META})
+        if await talking.ask("tools/call", {"name": "greet", "arguments": {}, "_meta": META}) is None:
+            await asyncio.Event().wait()
+
+
+@raw_mutant("SD-03")
+def waits_for_an_answer_of_the_dead():
+    return InProcessDriver(_waits_for_the_dead)
+
+
+@raw_mutant("SD-05")
+def neither_repeats_a_call_nor_reports_it():
+    return InProcessDriver(_waits_for_the_dead)
+
+
+@raw_mutant("SD-04")
+def never_starts_a_server_again():
+    return InProcessDriver(lambda server: tour(server, restart=RestartPolicy(when="never")))
+
+
+@raw_mutant("SD-04")
+def starts_a_server_without_end():
+    async def try_again(server):
+        while True:
+            try:
+                async with connect(server, restart=RestartPolicy(when="never")) as client:
+                    await client.call_tool("greet")
+                    return
+            except TwopipesError:
+                pass
+
+    return InProcessDriver(try_again)
+
+
+@raw_mutant("SD-06", revision="2025-11-25")
+def goes_on_as_if_nothing_had_happened():
+    async def go_on(launcher):
+        async with Talking(launcher) as talking:
+            await talking.shake_hands()
+            await talking.ask("tools/list")
+            if await talking.ask("tools/call", {"name": "greet", "arguments": {}}) is not None:
+                return
+        async with Talking(launcher) as talking:
+            await talking.ask("tools/call", {"name": "greet", "arguments": {}})
+
+    return InProcessDriver(go_on)

@@ -1,0 +1,15 @@
+"""Clients that break the rules of statelessness, one each."""
+
+from check.mutating import raw_mutant
+from twopipes import connect
+from twopipes.check.client_running import InProcessDriver
+
+
+@raw_mutant("ST-04")
+def launches_a_server_for_each_request():
+    async def tour(server):
+        for _ in range(4):
+            async with connect(server) as client:
+                await client.list_tools()
+
+    return InProcessDriver(tour)

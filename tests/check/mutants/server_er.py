@@ -1,0 +1,168 @@
+"""Servers that use other error codes than they should, one each."""
+
+import json
+
+from check.mutating import Wire, message_mutant, wire_mutant
+
+LEGACY = "2025-11-25"
+
+
+def code_of(message):
+    return message.get("error", {}).get("code")
+
+
+def with_code(message, before, after):
+    if code_of(message) == before:
+        message["error"]["code"] = after
+    return message
+
+
+def instead(wire, wanted, answer):
+    """Requests for which ``wanted`` is true never reach the server; ``answer`` makes the error that they get."""
+
+    def hear(line):
+        message = json.loads(line) if line.startswith(b"{") and line.endswith(b"}") else {}
+        if "id" in message and wanted(message):
+            wire.say({"jsonrpc": "2.0", "id": message["id"], "error": answer(message)})
+            return b""
+        return None
+
+    wire.to_subject = hear
+
+
+@message_mutant("ER-01")
+def takes_a_broken_line_for_an_odd_request(message):
+    return with_code(message, -32700, -32600)
+
+
+@message_mutant("ER-01")
+def says_nothing_about_broken_lines(message):
+    return None if code_of(message) == -32700 else message
+
+
+@message_mutant("ER-02")
+def takes_an_odd_request_for_odd_params(message):
+    return with_code(message, -32600, -32602)
+
+
+@message_mutant("ER-02", revision=LEGACY)
+def says_nothing_about_odd_requests(message):
+    return None if code_of(message) == -32600 else message
+
+
+@message_mutant("ER-03")
+def takes_an_unknown_method_for_odd_params(message):
+    return with_code(message, -32601, -32602)
+
+
+@wire_mutant("ER-03")
+def takes_what_it_did_not_declare_for_a_failure(wire: Wire):
+    def undeclare(line):
+        message = json.loads(line)
+        if isinstance(message.get("result"), dict) and "supportedVersions" in message["result"]:
+            message["result"]["capabilities"].pop("prompts")
+            return json.dumps(message).encode() + b"\n"
+        return None
+
+    wire.from_subject = undeclare
+    instead(wire, lambda message: message.get("method") == "prompts/list", lambda _message: {"code": -32603, "message": "no"})
+
+
+@message_mutant("ER-04")
+def answers_odd_params_with_an_internal_error(message):
+    return with_code(message, -32602, -32603)
+
+
+@wire_mutant("ER-04", revision=LEGACY)
+def takes_any_log_level(wire: Wire):
+    def take(line):
+        message = json.loads(line)
+        if message.get("method") == "logging/setLevel":
+            wire.say({"jsonrpc": "2.0", "id": message["id"], "result": {}})
+            return b""
+        return None
+
+    wire.to_subject = take
+
+
+@message_mutant("ER-05")
+def answers_failures_with_nought(message):
+    return with_code(message, -32603, 0)
+
+
+@message_mutant("ER-06")
+def uses_a_reserved_code(message):
+    return with_code(message, -32601, -32050)
+
+
+@message_mutant("ER-07")
+def uses_a_code_of_json_rpc(message):
+    return with_code(message, -32602, -32000)
+
+
+@message_mutant("ER-08")
+def uses_the_old_code_for_missing_resources(message):
+    return with_code(message, -32602, -32002)
+
+
+@message_mutant("ER-08")
+def uses_the_old_code_for_addresses(message):
+    return with_code(message, -32021, -32042)
+
+
+@message_mutant("ER-09")
+def does_not_say_which_versions_there_are(message):
+    if code_of(message) == -32022:
+        message["error"]["data"].pop("supported")
+    return message
+
+
+@message_mutant("ER-09")
+def does_not_say_which_version_was_asked_for(message):
+    if code_of(message) == -32022:
+        message["error"]["data"]["requested"] = "2026-07-28"
+    return message
+
+
+@message_mutant("ER-10")
+def lists_capabilities_by_their_names(message):
+    if code_of(message) == -32021:
+        message["error"]["data"] = {"requiredCapabilities": ["elicitation"]}
+    return message
+
+
+@wire_mutant("ER-11")
+def sends_users_nowhere(wire: Wire):
+    instead(
+        wire,
+        lambda message: message.get("params", {}).get("name") == "ask_url",
+        lambda _message: {"code": -32042, "message": "visit", "data": {"elicitations": [{"mode": "url", "message": "a page"}]}},
+    )
+
+
+@message_mutant("ER-12")
+def takes_a_missing_resource_for_odd_params(message):
+    return with_code(message, -32002, -32602)
+
+
+@message_mutant("ER-13")
+def takes_a_missing_resource_for_a_failure(message):
+    return with_code(message, -32602, -32603)
+
+
+@wire_mutant("ER-17")
+def looks_at_the_method_first(wire: Wire):
+    instead(
+        wire,
+        lambda message: isinstance(message.get("method"), str) and "no-such-method" in message["method"],
+        lambda _message: {"code": -32601, "message": "no such method"},
+    )
+
+
+@wire_mutant("ER-17")
+def looks_at_the_version_before_the_shape(wire: Wire):
+    instead(
+        wire,
+        lambda message: message.get("method") == 5,
+        lambda _message: {"code": -32022, "message": "no", "data": {"supported": ["2026-07-28"], "requested": "1900-01-01"}},
+    )

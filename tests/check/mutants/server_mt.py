@@ -1,0 +1,98 @@
+"""Servers that break the rules of metadata, one each."""
+
+import json
+
+from check.mutating import Wire, message_mutant, wire_mutant
+
+
+def with_key(message, key, value=1):
+    if isinstance(message.get("result"), dict):
+        message["result"].setdefault("_meta", {})[key] = value
+    return message
+
+
+@message_mutant("MT-01")
+def writes_a_key_that_is_none(message):
+    return with_key(message, "-bad key-")
+
+
+@message_mutant("MT-01", revision="2025-06-18")
+def writes_a_prefix_that_is_none(message):
+    return with_key(message, "1.example/key")
+
+
+@message_mutant("MT-01", revision="2025-11-25")
+def writes_a_key_that_is_none_into_a_tool(message):
+    for tool in message.get("result", {}).get("tools", []):
+        tool["_meta"] = {"com.example/": 1, "/": 2}
+    return message
+
+
+@message_mutant("MT-02")
+def takes_a_key_of_the_protocol(message):
+    return with_key(message, "com.mcp.tools/key")
+
+
+@message_mutant("MT-02", revision="2025-11-25")
+def takes_a_key_of_the_protocol_in_a_session(message):
+    return with_key(message, "io.modelcontextprotocol/mine")
+
+
+@message_mutant("MT-03")
+def takes_a_key_of_the_older_protocol(message):
+    return with_key(message, "mcp.dev/key")
+
+
+@message_mutant("MT-05")
+def sends_a_trace_that_is_none(message):
+    return with_key(message, "traceparent", "junk")
+
+
+@message_mutant("MT-05")
+def sends_a_state_that_is_none(message):
+    return with_key(message, "tracestate", "UPPER CASE")
+
+
+@message_mutant("MT-05")
+def sends_baggage_that_is_none(message):
+    return with_key(message, "baggage", ["a=b"])
+
+
+@message_mutant("MT-07", revision="2025-11-25")
+def writes_metadata_as_text(message):
+    if isinstance(message.get("result"), dict):
+        message["result"]["_meta"] = "text"
+    return message
+
+
+@message_mutant("MT-07")
+def writes_metadata_of_tools_as_a_list(message):
+    for tool in message.get("result", {}).get("tools", []):
+        tool["_meta"] = []
+    return message
+
+
+def refuse_what_has(wire: Wire, word):
+    def refuse(line):
+        message = json.loads(line)
+        if word.encode() not in line or "id" not in message:
+            return None
+        wire.say({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32602, "message": f"what is {word}?"}})
+        return b""
+
+    wire.to_subject = refuse
+
+
+@wire_mutant("MT-04")
+def refuses_keys_of_the_future(wire: Wire):
+    refuse_what_has(wire, "io.modelcontextprotocol/future")
+
+
+@wire_mutant("MT-06")
+def refuses_a_trace_that_it_cannot_read(wire: Wire):
+    refuse_what_has(wire, "junk")
+
+
+@wire_mutant("MT-06", revision="2024-11-05")
+def says_nothing_to_a_trace_that_it_cannot_read(wire: Wire):
+    wire.to_subject = lambda line: b"" if b"junk" in line else None

@@ -1,0 +1,65 @@
+"""Servers that have trouble with pings, one each."""
+
+import json
+
+from check.mutating import Wire, message_mutant, wire_mutant
+
+PING = b'"method":"ping"'
+
+
+@wire_mutant("PI-01")
+def does_not_know_ping(wire: Wire):
+    def refuse(line):
+        if PING in line:
+            wire.say({"jsonrpc": "2.0", "id": json.loads(line)["id"], "error": {"code": -32601, "message": "what?"}})
+            return b""
+        return None
+
+    wire.to_subject = refuse
+
+
+@message_mutant("PI-01")
+def says_pong(message):
+    if message.get("result") == {}:
+        message["result"] = {"pong": True}
+    return message
+
+
+@wire_mutant("PI-01")
+def ignores_pings(wire: Wire):
+    wire.to_subject = lambda line: b"" if PING in line else None
+
+
+@wire_mutant("PI-02")
+def answers_pings_when_the_session_is_open(wire: Wire):
+    opened = []
+
+    def hear(line):
+        if b"notifications/initialized" in line:
+            opened.append(line)
+        return b"" if PING in line and not opened else None
+
+    wire.to_subject = hear
+
+
+@wire_mutant("PI-02")
+def ignores_pings_while_it_works(wire: Wire):
+    calls = []
+
+    def hear(line):
+        if b'"tools/call"' in line:
+            calls.append(line)
+        return b"" if PING in line and calls else None
+
+    wire.to_subject = hear
+
+
+@wire_mutant("PI-04")
+def still_answers_pings(wire: Wire):
+    def answer(line):
+        if PING in line:
+            wire.say({"jsonrpc": "2.0", "id": json.loads(line)["id"], "result": {"resultType": "complete"}})
+            return b""
+        return None
+
+    wire.to_subject = answer

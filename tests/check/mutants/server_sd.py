@@ -1,0 +1,50 @@
+"""Servers that do not end well, one fault each."""
+
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from check.healthy import IMPATIENT, new_server, served
+from check.mutating import raw_mutant
+from twopipes import ServerCommand
+from twopipes.check.subject import ChannelSubject, CommandSubject
+
+RAW = Path(__file__).parents[1] / "raw_server.py"
+
+
+def raw(fault):
+    return CommandSubject(ServerCommand([sys.executable, str(RAW), fault]), waits=IMPATIENT)
+
+
+@raw_mutant("SD-02")
+def stays_after_the_end():
+    return raw("stays-after-the-end")
+
+
+@raw_mutant("SD-02", revision="2025-11-25")
+def leaves_a_child():
+    return raw("leaves-a-child")
+
+
+@raw_mutant("SD-07")
+def forgets_what_it_was_asked():
+    return raw("forgets-what-it-was-asked")
+
+
+@raw_mutant("SD-08")
+def drops_everybody_when_one_leaves():
+    connect = served(new_server())
+    channels = set()
+
+    @asynccontextmanager
+    async def connecting():
+        async with connect() as channel:
+            channels.add(channel)
+            try:
+                yield channel
+            finally:
+                channels.discard(channel)
+                for other in channels:
+                    await other.close()
+
+    return ChannelSubject(connecting, waits=IMPATIENT)

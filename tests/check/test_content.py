@@ -1,0 +1,161 @@
+"""Tools, content, resources and prompts: what is right is not accused, and what cannot be seen is not judged."""
+
+import json
+
+import pytest
+
+from check.altering import become_result
+from check.checking import HASTY, of_client, of_server, run
+from check.healthy import WAITS, new_server, served
+from check.mutating import MutatingChannel, Wire
+from twopipes import Server, connect
+from twopipes.check.client_running import InProcessDriver
+from twopipes.check.content import faults_of_annotations, faults_of_block, faults_of_icon, is_mime_type
+from twopipes.check.subject import ChannelSubject
+
+PIXEL = "iVBORw0KGgo="
+
+
+@pytest.mark.parametrize(
+    ("block", "revision"),
+    [
+        ({"type": "text", "text": ""}, "2024-11-05"),
+        ({"type": "image", "data": PIXEL, "mimeType": "image/svg+xml"}, "2024-11-05"),
+        ({"type": "resource", "resource": {"uri": "a:b", "text": ""}}, "2024-11-05"),
+        ({"type": "resource", "resource": {"uri": "a:b", "blob": PIXEL, "mimeType": "a/b; c=d"}}, "2024-11-05"),
+        ({"type": "audio", "data": "", "mimeType": "audio/wav"}, "2025-03-26"),
+        ({"type": "resource_link", "uri": "a:b", "name": "c"}, "2025-06-18"),
+        ({"type": "text", "text": "a", "annotations": {"audience": [], "priority": 1}}, "2025-06-18"),
+        ({"type": "text", "text": "a", "annotations": {"lastModified": "2025-01-12T15:00:58Z"}}, "2025-06-18"),
+        ({"type": "text", "text": "a", "annotations": {"lastModified": "yesterday"}}, "2024-11-05"),
+        ({"type": "text", "text": "a", "_meta": {}, "more": 1}, "2026-07-28"),
+    ],
+)
+def test_a_good_block_has_no_faults(block, revision):
+    assert list(faults_of_block(block, revision)) == []
+
+
+@pytest.mark.parametrize(
+    ("block", "revision", "rule"),
+    [
+        ("text", "2025-11-25", "CT-01"),
+        ({"text": "a"}, "2025-11-25", "CT-01"),
+        ({"type": "audio", "data": "", "mimeType": "audio/wav"}, "2024-11-05", "CT-02"),
+        ({"type": "hologram"}, "2025-11-25", "CT-02"),
+        ({"type": "resource_link", "uri": "a:b"}, "2025-11-25", "CT-01"),
+        ({"type": "resource", "resource": {"uri": "a:b"}}, "2025-11-25", "CT-01"),
+        ({"type": "resource", "resource": "a:b"}, "2025-11-25", "CT-01"),
+        ({"type": "resource", "resource": {"uri": "a:b", "blob": "?"}}, "2025-11-25", "CT-03"),
+        ({"type": "image", "data": "a", "mimeType": "image/png"}, "2025-11-25", "CT-03"),
+        ({"type": "image", "data": PIXEL, "mimeType": ".png"}, "2025-11-25", "CT-03"),
+        ({"type": "text", "text": "a", "annotations": []}, "2025-11-25", "CT-04"),
+        ({"type": "text", "text": "a", "annotations": {"priority": True}}, "2025-11-25", "CT-04"),
+        ({"type": "text", "text": "a", "annotations": {"audience": "user"}}, "2025-11-25", "CT-04"),
+        ({"type": "text", "text": "a", "annotations": {"lastModified": 5}}, "2025-11-25", "CT-04"),
+    ],
+)
+def test_a_bad_block_says_which_rule_it_breaks(block, revision, rule):
+    assert [broken for broken, _ in faults_of_block(block, revision)] == [rule]
+
+
+def test_what_is_not_there_has_no_faults():
+    assert list(faults_of_annotations(None, "2025-11-25", "it")) == []
+    assert list(faults_of_icon({"src": "http://example.com/i.png"}, "it")) == []
+    assert [rule for rule, _ in faults_of_icon("https://example.com/i.png", "it")] == ["CT-06"]
+    assert [rule for rule, _ in faults_of_icon({"src": "data:,", "mimeType": 1}, "it")] == ["CT-06"]
+    assert not is_mime_type("text")
+
+
+def altered(method, change):
+    """The check of a healthy server whose answers to one method are changed."""
+
+    def mutate(wire: Wire) -> None:
+        asked = {}
+
+        def ask(line):
+            message = json.loads(line)
+            if message.get("method") == method:
+                asked[message["id"]] = message
+
+        def answer(line):
+            message = json.loads(line)
+            if "method" in message or message.get("id") not in asked:
+                return None
+            change(message)
+            return json.dumps(message).encode() + b"\n"
+
+        wire.to_subject, wire.from_subject = ask, answer
+
+    def wrap(channel):
+        return MutatingChannel(channel, mutate, reader_is_check=True)
+
+    return ChannelSubject(served(new_server(), wrap), waits=WAITS)
+
+
+def outcomes(outcome, rule):
+    return {verdict.outcome for verdict in outcome.of(rule)}
+
+
+def in_several_blocks(message):
+    result = message.get("result", {})
+    if isinstance(result.get("structuredContent"), list):
+        result["content"] = [{"type": "text", "text": str(each)} for each in result["structuredContent"]]
+
+
+def test_an_array_may_be_said_in_several_texts():
+    outcome = run(of_server(altered("tools/call", in_several_blocks), revisions=["2026-07-28"], wanted={"TL-13"}))
+    assert outcomes(outcome, "TL-13") == {"passed"}
+
+
+def without_mime_types(message):
+    for each in message.get("result", {}).get("messages", []):
+        each["content"].get("resource", {}).pop("mimeType", None)
+
+
+def test_a_resource_in_a_prompt_needs_no_mime_type():
+    outcome = run(of_server(altered("prompts/get", without_mime_types), revisions=["2025-11-25"], wanted={"PM-06"}))
+    assert outcomes(outcome, "PM-06") == {"passed"}
+
+
+def empty(message):
+    become_result(message, content=[])
+
+
+def test_a_server_with_nothing_to_show_is_not_judged_by_it():
+    wanted = {"TL-05", "TL-12", "TL-13", "TL-16", "CT-04", "CT-05", "CT-06", "RS-02", "RS-09", "PM-03"}
+    bare = Server("bare")
+
+    @bare.tool
+    def echo(text: str):
+        return text
+
+    outcome = run(of_server(ChannelSubject(served(bare), waits=WAITS), revisions=["2026-07-28"], wanted=wanted))
+    assert {rule for rule in wanted if outcomes(outcome, rule) != {"skipped"}} == set()
+    outcome = run(of_server(altered("tools/call", empty), revisions=["2025-11-25"], wanted={"TL-05"}))
+    assert outcomes(outcome, "TL-05") == {"skipped"}, "a tool that does not fail is not judged by its failure"
+
+
+def test_a_clock_need_not_tell_that_time_has_passed():
+    clock = Server("clock")
+    ticks = iter(range(1000))
+
+    @clock.resource("clock://now")
+    def now() -> str:
+        return str(next(ticks))
+
+    @clock.tool
+    def touch() -> str:
+        return "nothing has changed"
+
+    outcome = run(of_server(ChannelSubject(served(clock), waits=WAITS), revisions=["2025-11-25"], wanted={"RS-03", "RS-04"}))
+    assert [verdict.why for verdict in outcome.failures] == []
+
+
+def test_a_client_that_calls_nothing_is_not_judged_by_calls():
+    async def look(server):
+        async with connect(server) as client:
+            await client.list_tools()
+
+    wanted = {"TL-02", "TL-12", "TL-18", "CT-01", "CT-06", "CT-08", "RS-05", "PM-02"}
+    outcome = run(of_client(InProcessDriver(look), revisions=["2026-07-28"], wanted=wanted, patience=HASTY))
+    assert {rule for rule in wanted if outcomes(outcome, rule) != {"skipped"}} == set()

@@ -1,0 +1,61 @@
+"""The ends of processes: healthy ones pass, and do not merely escape judgement."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from check.checking import PATIENT, of_client, of_server, run
+from check.healthy import EXAMPLE, tour
+from twopipes import RestartPolicy, ServerCommand
+from twopipes.check.client_running import CommandDriver, InProcessDriver
+from twopipes.check.subject import CommandSubject
+
+LEAVING = Path(__file__).parent / "raw_leaving.py"
+# A client that gives its server less time than usual, so that nobody has to wait for it.
+HURRIED = """
+import asyncio, sys
+from twopipes import Timeouts, connect
+
+async def main():
+    async with connect(sys.argv[1:], timeouts=Timeouts(shutdown=0.3)) as client:
+        await client.list_tools()
+
+asyncio.run(main())
+"""
+DRIVERS = {
+    "by-hand": [sys.executable, str(LEAVING), "properly", "{server}"],
+    "ours": [sys.executable, "-c", HURRIED, "{server}"],
+}
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
+
+
+def outcomes(outcome, *rules):
+    return {rule: {verdict.outcome for verdict in outcome.of(rule)} for rule in rules}
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_a_client_that_ends_its_server_properly_is_left_in_peace(driver):
+    client = CommandDriver(DRIVERS[driver])
+    outcome = run(of_client(client, revisions=["2026-07-28"], wanted={"SD-01"}, patience=PATIENT))
+    assert outcomes(outcome, "SD-01") == {"SD-01": {"passed"}}, outcome.failures
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+def test_a_server_that_ends_with_its_input_is_left_in_peace(revision):
+    server = CommandSubject(ServerCommand([sys.executable, str(EXAMPLE)], env={"SERVICE_TOKEN": "not-for-your-eyes"}))
+    outcome = run(of_server(server, revisions=[revision], wanted={"SD-02", "SD-07", "LG-10"}))
+    assert outcome.failures == []
+    assert all("passed" in found for found in outcomes(outcome, "SD-02", "SD-07", "LG-10").values())
+
+
+def test_a_client_that_starts_a_server_again_begins_with_a_handshake():
+    client = InProcessDriver(lambda server: tour(server, restart=RestartPolicy(when="always")))
+    outcome = run(of_client(client, revisions=["2025-11-25"], wanted={"SD-03", "SD-06"}))
+    assert outcomes(outcome, "SD-03", "SD-06") == {"SD-03": {"passed"}, "SD-06": {"passed"}}
+
+
+def test_a_lost_call_is_sent_to_a_fresh_server():
+    outcome = run(of_client(revisions=["2026-07-28"], wanted={"SD-03", "SD-04", "SD-05"}))
+    assert outcomes(outcome, "SD-03", "SD-04", "SD-05") == {"SD-03": {"passed"}, "SD-04": {"passed"}, "SD-05": {"passed"}}

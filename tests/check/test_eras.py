@@ -1,0 +1,64 @@
+"""Servers and clients of one era keep the rules as well as those of both: none of them is accused of not knowing the other era."""
+
+from functools import partial
+
+import pytest
+
+from check.checking import BRISK, of_client, of_server, run
+from check.healthy import WAITS, new_server, served, tour
+from twopipes.check.client_running import InProcessDriver
+from twopipes.check.rules import chosen
+from twopipes.check.subject import ChannelSubject
+from twopipes.mcp.revisions import LEGACY, MODERN
+
+OPENING = chosen(["LC", "VN", "DE"])
+ERAS = {"legacy": LEGACY, "modern": MODERN}
+
+
+def told(outcome):
+    return [(each.rule.id, each.revision, each.probe, each.why) for each in outcome.failures]
+
+
+def passed(outcome):
+    return {each.rule.id for each in outcome.verdicts if each.outcome == "passed"}
+
+
+def server_of(era):
+    server = new_server()
+    server._revisions = ERAS[era]  # as Server(eras=...) sets it; the example speaks both
+    return ChannelSubject(served(server), waits=WAITS)
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_server_of_one_era_is_left_in_peace(era):
+    outcome = run(of_server(server_of(era), wanted=OPENING))
+    assert outcome.revisions == list(ERAS[era])
+    assert told(outcome) == []
+
+
+def test_a_server_without_a_handshake_is_seen_to_refuse_it():
+    assert "DE-09" in passed(run(of_server(server_of("modern"), wanted=OPENING)))
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_client_of_one_era_is_left_in_peace(era):
+    outcome = run(of_client(InProcessDriver(partial(tour, era=era, timeouts=BRISK)), wanted=OPENING))
+    assert outcome.revisions == list(ERAS[era])
+    assert told(outcome) == []
+
+
+def test_a_client_without_a_handshake_is_seen_to_leave_old_servers_in_peace():
+    driver = InProcessDriver(partial(tour, era="modern", timeouts=BRISK))
+    assert "DE-08" in passed(run(of_client(driver, wanted=["DE-08"])))
+
+
+def test_a_client_of_both_eras_is_seen_to_fall_back():
+    outcome = run(of_client(wanted=OPENING))
+    assert told(outcome) == []
+    assert {"DE-01", "DE-02", "DE-03", "DE-04", "DE-05", "DE-06", "DE-07", "DE-15", "DE-17"} <= passed(outcome)
+
+
+def test_a_server_of_both_eras_is_seen_to_keep_them_apart():
+    outcome = run(of_server(wanted=OPENING))
+    assert told(outcome) == []
+    assert {"DE-10", "DE-11", "DE-12", "DE-13", "DE-14", "DE-16"} <= passed(outcome)

@@ -1,0 +1,44 @@
+"""The table for people and for programs."""
+
+import json
+
+from twopipes.check.explaining import explained
+from twopipes.check.listing import judges_of, listed
+from twopipes.check.rules import RULES, SECTIONS
+
+
+def test_the_sections_stand_in_the_order_in_which_one_reads_them():
+    assert list(dict.fromkeys(rule.section for rule in RULES.values())) == list(SECTIONS)
+
+
+def test_programs_get_every_row():
+    told = json.loads(listed(set(RULES), "json"))
+    assert [row["id"] for row in told] == list(RULES)
+    row = next(row for row in told if row["id"] == "FR-04")
+    assert row["server"]["judged_by"]
+    assert "client" not in row
+
+
+def test_the_page_has_every_row_and_no_broken_table():
+    lines = listed(set(RULES), "markdown").splitlines()
+    rows = [line for line in lines if line.startswith("| [")]
+    assert len(rows) == len(RULES)
+    for row in rows:
+        assert row.replace("\\|", "").count("|") == 7, row
+
+
+def test_a_person_is_shown_what_was_asked_for():
+    assert listed({"FR-04"}).startswith("FR-04  MUST    server")
+    assert listed({"FR-04"}, side="client").startswith("\nscenarios")
+    assert "asks-on-the-stateless-wire  (FR-10)" in listed({"FR-10"}, side="client")
+
+
+def test_a_judge_is_named():
+    assert "the conversation" in judges_of(RULES["FR-04"], "server")
+    assert "cut_and_joined_messages_are_read" in judges_of(RULES["FR-13"], "server")
+
+
+def test_a_whole_section_is_explained_at_once():
+    told = explained("fr")
+    assert told.count("\nlevel  ") == sum(rule.section == "FR" for rule in RULES.values())
+    assert ".." not in told.replace("...", "")

@@ -1,0 +1,51 @@
+"""What is made of clients that wait, and of those that have nothing to be asked for."""
+
+from functools import partial
+
+from check.checking import PATIENT, of_client, run
+from check.healthy import tour
+from twopipes.check.client_running import InProcessDriver
+from twopipes.check.posing import Patience
+from twopipes.cli.check import _patience
+from twopipes.settings import Timeouts
+
+MODERN, LEGACY = "2026-07-28", "2025-11-25"
+WAITING = ("TO-01", "TO-02", "TO-03")
+
+
+def outcomes(outcome):
+    return {(each.rule.id, each.outcome) for each in outcome.verdicts}
+
+
+def waiting_client():
+    return InProcessDriver(partial(tour, timeouts=Timeouts(request=None, total=None)))
+
+
+def test_a_client_that_waits_longer_than_the_check_is_not_accused_of_waiting_for_ever():
+    patience = Patience(client=5, stimulus=0.4, grace=0.02, step=0.5)
+    outcome = run(of_client(waiting_client(), revisions=[MODERN], wanted=WAITING, patience=patience))
+    assert outcomes(outcome) == {(rule, "skipped") for rule in WAITING}
+    assert any("--gives-up-after" in each.why for each in outcome.verdicts)
+
+
+def test_a_client_that_is_said_to_wait_less_is():
+    patience = Patience(client=5, stimulus=0.4, grace=0.02, step=0.5, limit=0.1)
+    outcome = run(of_client(waiting_client(), revisions=[MODERN], wanted=WAITING, patience=patience))
+    assert outcomes(outcome) == {("TO-01", "failed"), ("TO-02", "skipped"), ("TO-03", "failed")}
+
+
+def test_a_client_that_gives_up_passes():
+    client = InProcessDriver(partial(tour, timeouts=Timeouts(request=0.2, total=0.4)))
+    outcome = run(of_client(client, revisions=[LEGACY], wanted=(*WAITING, "PI-03"), patience=PATIENT))
+    assert outcomes(outcome) == {(rule, "passed") for rule in (*WAITING, "PI-03")}
+
+
+def test_a_client_without_roots_refuses_to_list_them():
+    outcome = run(of_client(InProcessDriver(partial(tour, roots=None)), revisions=[LEGACY], wanted=["ER-15"]))
+    assert outcomes(outcome) == {("ER-15", "passed")}
+
+
+def test_the_check_is_more_patient_than_a_client_may_be():
+    assert _patience(None, None) == Patience()
+    assert _patience(None, 60.0).client > 60
+    assert _patience(5.0, 60.0).limit == 60

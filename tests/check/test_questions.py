@@ -1,0 +1,193 @@
+"""What servers ask and clients answer (RT, SA, EL, MR): the tour of a client that can answer everything, and what it takes."""
+
+import pytest
+
+from check.able import able, changing_roots, uses_a_tool
+from check.checking import of_client, of_server, run
+from check.healthy import new_server, served
+from twopipes import UserRefused
+from twopipes.check.probe import Permissions
+from twopipes.check.questions import (
+    content_faults,
+    declares,
+    filled_form,
+    form_faults,
+    kinds_of_fields,
+    old_form_faults,
+    secrets_in,
+    tool_sequence_faults,
+    url_faults,
+)
+from twopipes.check.rules import RULES
+from twopipes.check.running import check_server
+from twopipes.check.subject import ChannelSubject
+from twopipes.check.verdict import worst
+from twopipes.client.filled import misfits
+from twopipes.mcp.revisions import ALL
+
+SECTIONS = ("RT", "SA", "EL", "MR")
+MINE = {rule.id for rule in RULES.values() if rule.section in SECTIONS}
+
+
+def passed(outcome):
+    return {rule for rule in MINE if outcome.of(rule) and worst(outcome.of(rule)) == "passed"}
+
+
+def failures(outcome):
+    return [(each.rule.id, each.revision, each.probe, each.why) for each in outcome.failures]
+
+
+# The healthy ones
+
+
+def test_a_server_that_asks_everything_passes_everything():
+    outcome = run(of_server(wanted=MINE))
+    assert failures(outcome) == []
+    mine = {rule.id for rule in RULES.values() if rule.id in MINE and rule.binds("server") and not rule.why_untestable("server")}
+    # Nobody tells our server that a visit has ended.
+    assert mine - passed(outcome) == {"EL-12"}
+
+
+@pytest.mark.parametrize("revision", ALL)
+def test_a_client_that_can_answer_everything_is_left_in_peace(revision):
+    outcome = run(of_client(able(), revisions=[revision], wanted=MINE))
+    assert failures(outcome) == []
+
+
+def test_a_client_that_can_answer_everything_passes_what_it_has_occasion_for():
+    outcome = run(of_client(able(), revisions=ALL[-2:], wanted=MINE))
+    assert failures(outcome) == []
+    assert passed(outcome) >= {"RT-01", "RT-02", "SA-02", "SA-03", "SA-07", "SA-09"}
+    assert passed(outcome) >= {"EL-04", "EL-05", "EL-06", "EL-07", "EL-11", "EL-12", "EL-14", "EL-16"}
+    assert passed(outcome) >= {"MR-05", "MR-06", "MR-07", "MR-08", "MR-09", "MR-10", "MR-11", "MR-19"}
+
+
+def test_a_client_that_answers_forms_alone_refuses_the_rest_as_it_should():
+    outcome = run(of_client(able(on_elicit_url=None, sample_tools=False), revisions=["2025-11-25"], wanted={"EL-09", "SA-05"}))
+    assert passed(outcome) == {"EL-09", "SA-05"}
+
+
+def test_a_client_that_tells_of_changed_roots_passes():
+    outcome = run(of_client(changing_roots(), revisions=ALL[-2:], wanted={"RT-03", "RT-05"}))
+    assert failures(outcome) == []
+    assert passed(outcome) == {"RT-03", "RT-05"}
+
+
+def test_a_user_who_refuses_is_reported_with_a_code_of_its_own():
+    def refuse(_question):
+        raise UserRefused
+
+    outcome = run(of_client(able(on_sample=refuse), revisions=["2025-11-25"], wanted={"SA-10"}))
+    assert passed(outcome) == {"SA-10"}
+
+
+def test_a_client_that_counts_its_rounds_passes():
+    outcome = run(of_client(able(on_sample=uses_a_tool), revisions=["2026-07-28"], wanted={"SA-12"}))
+    assert passed(outcome) == {"SA-12"}
+
+
+def test_a_client_that_declines_everything_is_accused_of_nothing():
+    def decline(question):
+        return question.decline()
+
+    outcome = run(of_client(able(on_elicit=decline, on_elicit_url=decline), revisions=ALL[-2:], wanted=MINE))
+    assert failures(outcome) == []
+
+
+def test_a_client_that_can_answer_nothing_is_accused_of_nothing():
+    nothing = {"on_elicit": None, "on_elicit_url": None, "on_sample": None, "sample_tools": False, "roots": None}
+    outcome = run(of_client(able(**nothing), revisions=ALL[-2:], wanted=MINE))
+    assert failures(outcome) == []
+    assert passed(outcome) >= {"RT-02"}  # it says that it has none
+
+
+def test_a_server_whose_tools_may_not_be_called_is_accused_of_nothing():
+    subject = ChannelSubject(served(new_server()))
+    outcome = run(check_server(subject, revisions=ALL[-2:], wanted=MINE, permissions=Permissions()))
+    assert failures(outcome) == []
+
+
+# The shapes
+
+
+@pytest.mark.parametrize(
+    ("can", "method", "params", "may"),
+    [
+        ({}, "elicitation/create", {}, False),
+        ({"elicitation": {}}, "elicitation/create", {}, True),
+        ({"elicitation": {}}, "elicitation/create", {"mode": "url"}, False),
+        ({"elicitation": {"url": {}}}, "elicitation/create", {"mode": "form"}, False),
+        ({"elicitation": {"url": {}}}, "elicitation/create", {"mode": "url"}, True),
+        ({"sampling": {}}, "sampling/createMessage", {"tools": []}, False),
+        ({"sampling": {"tools": {}}}, "sampling/createMessage", {"tools": []}, True),
+        ({"roots": {"listChanged": True}}, "roots/list", None, True),
+    ],
+)
+def test_whether_a_client_may_be_asked(can, method, params, may):
+    assert declares(can, method, params) is may
+
+
+FORM = {
+    "message": "Tell me.",
+    "requestedSchema": {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "minLength": 6, "maxLength": 8},
+            "mail": {"type": "string", "format": "email"},
+            "age": {"type": "integer", "minimum": 0, "maximum": 50},
+            "yes": {"type": "boolean"},
+            "one": {"type": "string", "oneOf": [{"const": "a", "title": "A"}]},
+            "two": {"type": "array", "minItems": 2, "items": {"type": "string", "enum": ["a", "b", "c"]}},
+            "any": {"type": "array", "items": {"anyOf": [{"const": "a", "title": "A"}]}},
+        },
+        "required": ["name", "age"],
+    },
+}
+
+
+def test_a_form_of_all_kinds_has_no_faults_and_can_be_filled_in():
+    assert [*form_faults(FORM), *kinds_of_fields(FORM), *secrets_in(FORM)] == []
+    content = filled_form(FORM)
+    assert misfits(FORM["requestedSchema"], content) == []
+    assert content.keys() == FORM["requestedSchema"]["properties"].keys()
+    assert len(list(old_form_faults(FORM))) == 3  # one, two and any are of a later revision
+
+
+@pytest.mark.parametrize(
+    ("name", "is_secret"),
+    [("password", True), ("Api-Key", True), ("new_password", True), ("token", False), ("passport_name", False), ("key", False)],
+)
+def test_only_what_is_a_secret_by_its_name_is_called_one(name, is_secret):
+    form = {"requestedSchema": {"type": "object", "properties": {name: {"type": "string"}}}}
+    assert bool(list(secrets_in(form))) is is_secret
+
+
+def test_addresses_with_a_way_in_are_found():
+    assert list(secrets_in({"url": "https://anna:secret@example.com/"}))
+    assert list(secrets_in({"url": "https://example.com/?access_token=1"}))
+    assert not list(secrets_in({"url": "https://example.com/start?state=abc"}))
+    assert not list(secrets_in({"url": "http://[broken"}))
+
+
+def test_an_address_needs_an_id_in_one_revision_alone():
+    url = {"mode": "url", "message": "Go.", "url": "https://example.com/"}
+    assert not list(url_faults(url, "2026-07-28"))
+    assert list(url_faults(url, "2025-11-25"))
+    assert list(url_faults({**url, "elicitationId": "1"}, "2026-07-28"))
+
+
+def test_content_is_judged_by_the_revision():
+    block = {"type": "text", "text": ""}
+    assert not list(content_faults(block, "2024-11-05"))
+    assert list(content_faults([block], "2025-06-18"))
+    assert not list(content_faults([block], "2025-11-25"))
+    assert list(content_faults({"type": "audio"}, "2024-11-05"))
+
+
+def test_uses_of_tools_need_their_results_in_the_next_message():
+    use = {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "a", "input": {}}]}
+    result = {"role": "user", "content": {"type": "tool_result", "toolUseId": "1", "content": []}}
+    ask = {"role": "user", "content": {"type": "text", "text": "?"}}
+    assert not list(tool_sequence_faults([ask, use, result]))
+    assert list(tool_sequence_faults([ask, use, ask, result]))
+    assert list(tool_sequence_faults([ask, use]))

@@ -1,0 +1,160 @@
+"""The scores where people read them: the tables of the page and of the README, between their marks."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+PROJECT = Path(__file__).resolve().parents[2]
+PAGE = PROJECT / "docs" / "explanation" / "scoreboard.md"
+SCORES = PROJECT / "docs" / "explanation" / "scoreboard.json"
+RULES_PAGE = PROJECT / "docs" / "reference" / "rules.md"
+README = PROJECT / "README.md"
+NOTES = Path(__file__).parent / "notes.toml"
+BEGIN, END = "<!-- measured: {} -->", "<!-- end of what was measured -->"
+
+Score = Mapping[str, Any]
+HEAD = ("", "version", "speaks", "passed", "failed MUST", "failed SHOULD", "not tried")
+
+
+def read_notes(path: Path = NOTES) -> dict[tuple[str, str], str]:
+    """What was seen when somebody looked at a failure by hand, by the rule and the key of the contestant."""
+    found = {}
+    for rule, seen in tomllib.loads(path.read_text(encoding="utf-8")).items():
+        for keys, what in seen.items():
+            for key in keys.split():
+                found[rule, key] = what
+    return found
+
+
+def page_blocks(scores: Mapping[str, Any], notes: Mapping[tuple[str, str], str]) -> dict[str, str]:
+    """What the page shows, by the name of the place."""
+    return {
+        "run": counted(scores),
+        "servers": table(scores, "server"),
+        "clients": table(scores, "client"),
+        "failures": failures(scores, notes),
+    }
+
+
+def readme_block(scores: Mapping[str, Any]) -> str:
+    """The same for the README: the numbers, and one table."""
+    rows = [[f"{_name(score)} {score['version']}", score["side"], *_numbers(score)] for score in scores["contestants"].values()]
+    return f"{counted(scores)}\n\n{grid(('', 'side', *HEAD[3:]), rows)}"
+
+
+def counted(scores: Mapping[str, Any]) -> str:
+    """The numbers of rules, probes and mutants, and the day."""
+    count = scores["counts"]
+    return (
+        f"{count['rules']} rules; {count['judged_server']} of them are judged of servers by {count['probes']} probes, "
+        f"{count['judged_client']} of clients by {count['scenarios']} scenarios, and by what the conversation shows by itself. "
+        f"{count['mutants']} mutants show that the check can fail. Measured on {scores['date']}."
+    )
+
+
+def table(scores: Mapping[str, Any], side: str) -> str:
+    """A row for each contestant of one side."""
+    rows = [
+        [_name(score), score["version"], _span(score["revisions"]), *_numbers(score)]
+        for score in scores["contestants"].values()
+        if score["side"] == side
+    ]
+    return grid(HEAD, rows)
+
+
+def failures(scores: Mapping[str, Any], notes: Mapping[tuple[str, str], str]) -> str:
+    """For each contestant the rules that it breaks, and what was seen."""
+    parts = []
+    for key, score in scores["contestants"].items():
+        head = f"### {score['name']} {score['version']}, {score['side']}"
+        rows = [
+            [
+                f"`{failure['rule']}`",
+                {"error": failure["level"], "warning": _mild(failure), "note": "note"}[failure["severity"]],
+                failure["title"],
+                notes.get((failure["rule"], key), "**nobody has looked at this yet**: " + _short(failure["why"])),
+            ]
+            for failure in score["failures"]
+        ]
+        parts.append(
+            f"{head}\n\n" + (grid(("rule", "level", "what a good one does", "what this one does"), rows) if rows else "None.")
+        )
+    return "\n\n".join(parts)
+
+
+def printed(scores: Mapping[str, Any]) -> str:
+    """The same for a terminal."""
+    lines = [counted(scores), ""]
+    for side in ("server", "client"):
+        rows = [[*HEAD[:3], *HEAD[3:]]] + [
+            [score["name"].replace("`", ""), score["version"], _span(score["revisions"]), *_numbers(score, strong=False)]
+            for score in scores["contestants"].values()
+            if score["side"] == side
+        ]
+        rows[0][0] = f"{side}s"
+        widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
+        lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        lines.append("")
+    for key, score in scores["contestants"].items():
+        for severity, word in (("error", "MUST"), ("warning", "SHOULD"), ("note", "note")):
+            broken = [failure["rule"] for failure in score["failures"] if failure["severity"] == severity]
+            if broken:
+                lines.append(f"{key}: {word} {' '.join(broken)}")
+    return "\n".join(lines)
+
+
+def grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def filled(text: str, blocks: Mapping[str, str]) -> str:
+    """The text with each block between its marks.
+
+    Raises:
+        ValueError: A mark is not there.
+    """
+    for name, block in blocks.items():
+        begin = BEGIN.format(name)
+        before, found, rest = text.partition(begin)
+        _, closed, after = rest.partition(END)
+        if not found or not closed:
+            raise ValueError(f"there is no place {begin} ... {END}")
+        text = f"{before}{begin}\n{block}\n{END}{after}"
+    return text
+
+
+def write(scores: Mapping[str, Any]) -> None:
+    """Writes the page, and the README where it has a place."""
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), page_blocks(scores, read_notes())), encoding="utf-8")
+    text = README.read_text(encoding="utf-8")
+    if BEGIN.format("scoreboard") in text:
+        README.write_text(filled(text, {"scoreboard": readme_block(scores)}), encoding="utf-8")
+
+
+def _name(score: Score) -> str:
+    return str(score["name"])
+
+
+def _numbers(score: Score, *, strong: bool = True) -> list[str]:
+    broken = {severity: sum(each["severity"] == severity for each in score["failures"]) for severity in ("error", "warning")}
+    failed = [f"**{count}**" if count and strong else str(count) for count in broken.values()]
+    return [str(len(score["passed"].split())), *failed, str(len(score["skipped"].split()))]
+
+
+def _mild(failure: Mapping[str, Any]) -> str:
+    return "SHOULD" if failure["level"] == "SHOULD" else f"{failure['level']}, our reading"
+
+
+def _span(revisions: Sequence[str]) -> str:
+    if len(revisions) > 2:  # noqa: PLR2004 - a list of two is as short as its span
+        return f"{revisions[0]} to {revisions[-1]}"
+    return ", ".join(revisions) or "nothing"
+
+
+def _short(why: Sequence[str]) -> str:
+    return "; ".join(why)[:300]
