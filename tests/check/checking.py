@@ -17,6 +17,7 @@ from twopipes.check.rules import RULES
 from twopipes.check.running import check_server
 from twopipes.check.subject import ChannelSubject, Subject
 from twopipes.check.talk import Waits
+from twopipes.check.verdict import DEFECT
 from twopipes.mcp.revisions import ALL
 from twopipes.settings import Timeouts
 
@@ -48,7 +49,7 @@ async def of_server(
 ) -> Outcome:
     """What the check says of a server; the healthy one in memory unless another is given."""
     subject = subject or ChannelSubject(served(new_server()), waits=waits)
-    return await check_server(subject, revisions=revisions, wanted=wanted, permissions=PERMISSIONS)
+    return sound(await check_server(subject, revisions=revisions, wanted=wanted, permissions=PERMISSIONS))
 
 
 async def of_client(
@@ -56,7 +57,13 @@ async def of_client(
 ) -> Outcome:
     """What the check says of a client; the healthy one in memory unless another is given."""
     driver = driver or InProcessDriver(partial(tour, timeouts=BRISK))
-    return await check_client(driver, revisions=revisions, wanted=wanted, patience=patience)
+    return sound(await check_client(driver, revisions=revisions, wanted=wanted, patience=patience))
+
+
+def sound(outcome: Outcome) -> Outcome:
+    """The same, in which no probe and no scenario has broken."""
+    assert [verdict.why for verdict in outcome.verdicts if verdict.why.startswith(DEFECT)] == []
+    return outcome
 
 
 def revision_of(mutant: Mutant) -> str:

@@ -15,6 +15,7 @@ from twopipes.check.rules import RULES
 from twopipes.check.running import check_server
 from twopipes.check.subject import ChannelSubject, CommandSubject
 from twopipes.check.talk import Waits
+from twopipes.check.verdict import DEFECT
 from twopipes.errors import LocalProtocolError, StartFailed
 from twopipes.mcp.revisions import ALL
 from twopipes.process.command import ServerCommand
@@ -109,12 +110,14 @@ def test_a_probe_cannot_judge_what_it_does_not_name():
         tried(body, "FR-13")
 
 
-def test_a_defect_of_a_probe_is_not_taken_for_a_verdict():
+def test_a_defect_of_a_probe_is_not_taken_for_a_verdict_and_does_not_end_the_run():
     async def body(case: Case) -> None:
-        raise ZeroDivisionError
+        case.expect("FR-15", condition=True, why="")
+        raise ZeroDivisionError("by nothing")
 
-    with pytest.raises(ZeroDivisionError):
-        tried(body, "FR-13")
+    found = tried(body, "FR-13", "FR-15")
+    assert found["FR-15"] == ("passed", "")
+    assert found["FR-13"] == ("skipped", f"{DEFECT}: ZeroDivisionError: by nothing")
 
 
 def test_a_server_that_never_answers_is_not_waited_for_for_ever():

@@ -16,7 +16,7 @@ from twopipes.check.posing import Baseline, Patience, Pose, Scenario, all_scenar
 from twopipes.check.probe import revisions_for
 from twopipes.check.relaying import RelayedChannel, posing_at
 from twopipes.check.rules import RULES, rules_for
-from twopipes.check.verdict import Skip, Verdict
+from twopipes.check.verdict import Skip, Verdict, defect
 from twopipes.errors import ChannelBroken, ChannelClosed, LocalProtocolError
 from twopipes.mcp.revisions import ALL, LEGACY, MODERN
 from twopipes.process.child import Child
@@ -244,6 +244,10 @@ async def run_scenario(
                 await playing
             except Skip as skip:
                 reason = str(skip)
+            except LocalProtocolError:
+                raise
+            except Exception as error:  # noqa: BLE001 - one scenario that breaks must not cost what all others find
+                reason = defect(error)
     pose.skip_the_rest(reason)
     return pose
 

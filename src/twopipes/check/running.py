@@ -14,7 +14,7 @@ from twopipes.check.rule import Rule
 from twopipes.check.rules import RULES, rules_for
 from twopipes.check.subject import Subject
 from twopipes.check.talk import CannotOpen, Talk, Unanswered
-from twopipes.check.verdict import Skip, Verdict
+from twopipes.check.verdict import Skip, Verdict, defect
 from twopipes.errors import ChannelBroken, StartFailed, TwopipesError
 from twopipes.mcp.revisions import ALL, MODERN
 
@@ -217,6 +217,8 @@ class _Run:
             if not isinstance(error, ChannelBroken | StartFailed):
                 raise
             reason = f"the server could not be reached any more: {error}"
+        except Exception as error:  # noqa: BLE001 - one probe that breaks must not cost what all others find
+            reason = defect(error)
         finally:
             await case.close()
         case.skip_the_rest(reason)

@@ -10,7 +10,7 @@ from msgspec import Struct
 from twopipes.check.rule import Rule, Severity
 from twopipes.errors import LocalProtocolError
 
-__all__ = ["Outcome", "Quote", "Seen", "Sheet", "Skip", "Verdict", "worst"]
+__all__ = ["DEFECT", "Outcome", "Quote", "Seen", "Sheet", "Skip", "Verdict", "defect", "worst"]
 
 Outcome = Literal["passed", "failed", "skipped"]
 
@@ -45,6 +45,15 @@ class Verdict(Struct, frozen=True, kw_only=True):
     def severity(self) -> Severity | None:
         """How bad it is; ``None`` unless the rule was broken."""
         return self.rule.severity if self.outcome == "failed" else None
+
+
+DEFECT = "the check itself has failed here, which is worth a report"
+"""How the reason begins why a rule was skipped when what a peer said was stranger than a probe or a scenario could bear."""
+
+
+def defect(error: Exception) -> str:
+    """The reason for skipping what a probe or a scenario could not judge, because it broke."""
+    return f"{DEFECT}: {type(error).__name__}: {error}"
 
 
 class Skip(Exception):
