@@ -22,7 +22,7 @@ from twopipes.mcp.revisions import ALL
 from twopipes.settings import Timeouts
 
 # Seconds. A net under tests that hang, not an assertion.
-NET = 60
+NET = 100
 PATIENT = Patience(client=20, stimulus=10, grace=0.02, step=2, limit=8)
 # Seconds. For the healthy client in memory: what never comes is not waited for as long as with processes.
 BRISK = Timeouts(connect=4, probe=2, request=4, total=5)
