@@ -9,7 +9,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Compiled once: the tests start hundreds of children, and each would compile everything anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test lint types fuzz soak interop bench bench-quick bench-check bench-publish rules format clean
+.PHONY: help demo test lint types fuzz soak interop bench bench-quick bench-check bench-publish rules scoreboard format clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -81,6 +81,12 @@ $(PEERS)/chromium/installed: pyproject.toml | $(BIN)/python
 
 interop: $(STAMPS)/dev $(PYTHON_PEERS:%=$(PEERS)/%/installed) $(PEERS)/npm/installed $(PEERS)/chromium/installed ## against other implementations
 	$(BIN)/python -m pytest -n auto --dist loadfile -m interop tests/interop
+
+# Who is not installed keeps the score that it had.
+SCOREBOARD_PEERS := $(PYTHON_PEERS:%=$(PEERS)/%/installed) $(PEERS)/npm/installed
+
+scoreboard: $(STAMPS)/dev $(SCOREBOARD_PEERS) ## twopipes check on servers and clients of other makers, and on ours; 15 minutes
+	$(BIN)/python tools/scoreboard
 
 # What is measured stands in an environment that holds nothing else: what others install there would show in its start-up time.
 BENCH := $(VENV)/bench

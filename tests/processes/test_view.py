@@ -37,7 +37,9 @@ def in_a_terminal(run, *arguments, columns=80, **options):
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     try:
-        done = run(python(*arguments), stdout=theirs, stdin=theirs, env={"TERM": "xterm-256color", "COLUMNS": str(columns), **options})
+        done = run(
+            python(*arguments), stdout=theirs, stdin=theirs, env={"TERM": "xterm-256color", "COLUMNS": str(columns), **options}
+        )
         os.close(theirs)
         theirs = -1
         seen = b""

@@ -41,24 +41,37 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--show", action="store_true", help="run nothing; write the pages and show the table from the scores that are there"
     )
+    parser.add_argument("--rules", metavar="ID,...", default="", help="try these again, and leave the scores of all others alone")
     parser.add_argument("--raw", metavar="FOLDER", type=Path, help="keep the whole report of each check there, as JSON")
     options = parser.parse_args(given)
     wanted = {key for key in options.only.split(",") if key}
     if unknown := wanted - {each.key for each in CONTESTANTS}:
         parser.error(f"there is no {', '.join(sorted(unknown))}")
-    scores = json.loads(page.SCORES.read_text(encoding="utf-8")) if page.SCORES.exists() else {"contestants": {}}
     if not options.show:
-        measure([each for each in CONTESTANTS if not wanted or each.key in wanted], scores, raw=options.raw)
+        measure([each for each in CONTESTANTS if not wanted or each.key in wanted], rules=options.rules, raw=options.raw)
+    scores = kept()
     scores["counts"] = counts()
-    page.SCORES.write_text(json.dumps(scores, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    keep(scores)
     page.write(scores)
     print(page.printed(scores))
     return 0
 
 
-def measure(contestants: Sequence[Contestant], scores: dict[str, Any], *, raw: Path | None) -> None:
-    """Checks one after the other, and puts their scores beside those of the others."""
-    found = scores["contestants"]
+def kept() -> dict[str, Any]:
+    """The scores that there are."""
+    if not page.SCORES.exists():
+        return {"date": "", "counts": {}, "contestants": {}}
+    scores: dict[str, Any] = json.loads(page.SCORES.read_text(encoding="utf-8"))
+    return scores
+
+
+def keep(scores: dict[str, Any]) -> None:
+    """Writes them down."""
+    page.SCORES.write_text(json.dumps(scores, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def measure(contestants: Sequence[Contestant], *, rules: str, raw: Path | None) -> None:
+    """Checks one after the other, and puts the score of each beside those of the others as soon as it is there."""
     for contestant in contestants:
         if reason := contestant.missing():
             print(f"{contestant.key}: left out: {reason}", file=sys.stderr)
@@ -66,27 +79,53 @@ def measure(contestants: Sequence[Contestant], scores: dict[str, Any], *, raw: P
         began = time.monotonic()
         try:
             with tempfile.TemporaryDirectory(prefix="twopipes-scoreboard-") as folder:
-                told = checked(contestant, Path(folder))
+                told = json.loads(checked(contestant, Path(folder), rules).replace(str(PROJECT), ".").replace(folder, "/tmp"))
         except NotChecked as error:
             print(f"{contestant.key}: left out: {error}", file=sys.stderr)
             continue
         print(f"{contestant.key}: {time.monotonic() - began:.0f} s, {told['counts']}", file=sys.stderr)
-        if raw is not None:
+        if raw is not None and not rules:
             raw.mkdir(parents=True, exist_ok=True)
             (raw / f"{contestant.key}.json").write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        found[contestant.key] = score(contestant, told)
+        add(contestant, told)
+
+
+def add(contestant: Contestant, told: dict[str, Any]) -> None:
+    """Puts the score of one contestant among those of the others; of some rules, among those of all others."""
+    scores = kept()
+    found = dict(scores["contestants"])
+    fresh = score(contestant, told)
+    found[contestant.key] = (
+        merged(found[contestant.key], fresh, {rule["id"] for rule in told["rules"]}) if contestant.key in found else fresh
+    )
     scores["date"] = dt.datetime.now(tz=dt.UTC).date().isoformat()
     scores["contestants"] = {each.key: found[each.key] for each in CONTESTANTS if each.key in found}
+    keep(scores)
 
 
-def checked(contestant: Contestant, folder: Path) -> dict[str, Any]:
-    """What the command ``twopipes check`` tells of one contestant.
+def merged(old: dict[str, Any], fresh: dict[str, Any], tried: set[str]) -> dict[str, Any]:
+    """The fresh score, with the old one of the rules that were not tried again; in the order of the table."""
+    from twopipes.check.rules import RULES  # noqa: PLC0415 - the whole table, for this alone
+
+    order = list(RULES)
+    told = {**fresh}
+    for name in ("passed", "skipped"):
+        rules = [*fresh[name].split(), *(each for each in old[name].split() if each not in tried and each in order)]
+        told[name] = " ".join(sorted(rules, key=order.index))
+    failures = [*fresh["failures"], *(each for each in old["failures"] if each["rule"] not in tried and each["rule"] in order)]
+    told["failures"] = sorted(failures, key=lambda each: order.index(each["rule"]))
+    return told
+
+
+def checked(contestant: Contestant, folder: Path, rules: str = "") -> str:
+    """What the command ``twopipes check`` tells of one contestant, as JSON.
 
     Raises:
         NotChecked: It told nothing, or took too long.
     """
     way = ["--client"] if contestant.side == "client" else []
     words = [sys.executable, "-m", "twopipes", "check", *way, "--format", "json", "--timeout", PATIENCE[contestant.side]]
+    words += [f"--only={rules}"] if rules else []
     words += [*contestant.options(folder), "--", *contestant.command(folder)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, cwd=PROJECT, text=True) as checking:
         try:
@@ -101,8 +140,7 @@ def checked(contestant: Contestant, folder: Path) -> dict[str, Any]:
             raise NotChecked(f"the check of {contestant.key} took longer than {BOUND[contestant.side]:.0f} s") from None
     if checking.returncode not in {0, 1} or not out:
         raise NotChecked(f"the check of {contestant.key} ended with {checking.returncode}")
-    told: dict[str, Any] = json.loads(out)
-    return told
+    return out
 
 
 def score(contestant: Contestant, told: dict[str, Any]) -> dict[str, Any]:
@@ -117,7 +155,7 @@ def score(contestant: Contestant, told: dict[str, Any]) -> dict[str, Any]:
             "severity": rule["result"],
             "title": rule["title"],
             "revisions": sorted({each["revision"] for each in _broken(rule) if each["revision"]}),
-            "why": list(dict.fromkeys(each["why"][:300].replace(str(PROJECT), ".") for each in _broken(rule)))[:3],
+            "why": list(dict.fromkeys(each["why"][:300] for each in _broken(rule)))[:3],
         }
         for rule in told["rules"]
         if rule["result"] in {"error", "warning", "note"}

@@ -97,7 +97,7 @@ def uses_a_reserved_code(message):
 
 @message_mutant("ER-07")
 def uses_a_code_of_json_rpc(message):
-    return with_code(message, -32602, -32000)
+    return with_code(message, -32602, -32500)
 
 
 @message_mutant("ER-08")

@@ -206,7 +206,7 @@ CASES = {
         stateless(*pair(modern(1, "tools/list"), error(1, -32050))),
         session(*pair(call(1, "tools/list"), error(1, -32050))),
     ),
-    "ER-07": (stateless(*pair(modern(1, "tools/list"), error(1, -32001))), stateless(*pair(modern(1, "tools/list"), error(1, 1)))),
+    "ER-07": (stateless(*pair(modern(1, "tools/list"), error(1, -32500))), stateless(*pair(modern(1, "tools/list"), error(1, 1)))),
     "ER-08": (
         stateless(*pair(modern(1, "resources/read", uri="x:"), error(1, -32002))),
         session(*pair(call(1, "resources/read", uri="x:"), error(1, -32002)), server={"resources": {}}),

@@ -21,6 +21,8 @@ _LISTS = {"tools": "tools/list", "prompts": "prompts/list", "resources": "resour
 
 _STANDARD = {-32700, -32600, -32601, -32602, -32603}
 _OF_THE_PROTOCOL = range(-32099, -32019)
+# Only new implementations are to stay out of these, and nobody can tell from outside how old one is.
+_OF_OLD_IMPLEMENTATIONS = range(-32019, -31999)
 _DEFINED = {-32021, -32022}
 _OF_THE_OLD_ERA = {-32002, -32042}
 # What an exception becomes in the hands of somebody who did not think of it; all others may be meant as they are.
@@ -147,7 +149,11 @@ async def codes_are_those_of_the_revision(case: Case) -> None:
         )
         case.expect(
             "ER-07",
-            code not in RESERVED_CODES or is_known or code in _OF_THE_PROTOCOL or code in _OF_THE_OLD_ERA,
+            code not in RESERVED_CODES
+            or is_known
+            or code in _OF_THE_PROTOCOL
+            or code in _OF_THE_OLD_ERA
+            or code in _OF_OLD_IMPLEMENTATIONS,
             f"{what} got the code {code}, which lies in the range that is reserved for JSON-RPC",
             mend="Choose codes of your own outside of -32768 to -32000.",
             about=answer,

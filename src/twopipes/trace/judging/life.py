@@ -26,6 +26,7 @@ from twopipes.trace.message import Message
 
 _STANDARD_CODES = {-32700, -32600, -32601, -32602, -32603, -32021, -32022}
 _NEVER_MODERN = {-32002, -32042}
+_OF_OLD_IMPLEMENTATIONS = range(-32019, -31999)
 _OF_THE_PROTOCOL = range(-32099, -32019)
 
 
@@ -353,6 +354,8 @@ def codes_of_their_own(message: Message, seen: Seen) -> Iterator[str]:
     code = _modern_code(message, seen)
     if code is None or code not in RESERVED_CODES or code in _STANDARD_CODES | _NEVER_MODERN or code in _OF_THE_PROTOCOL:
         return
+    if code in _OF_OLD_IMPLEMENTATIONS:
+        return  # only new ones are to stay out of these, and nobody can tell how old one is
     yield f"the code {code} lies in the range that is reserved for JSON-RPC"
 
 

@@ -1,0 +1,78 @@
+"""Does all there is to do with a server, by the client of the official Python SDK 1.x: ``official_1_touring.py CMD...``."""
+
+import asyncio
+import sys
+from contextlib import suppress
+from datetime import timedelta
+
+from mcp import ClientSession, StdioServerParameters, stdio_client, types
+from pydantic import AnyUrl
+
+# Seconds for an answer, and pages of a list: what a host would set, too.
+PATIENCE, PAGES = timedelta(seconds=5), 20
+
+
+async def elicit(context, params):
+    if isinstance(params, types.ElicitRequestURLParams):
+        return types.ElicitResult(action="decline")
+    return types.ElicitResult(action="accept", content={"name": "Anna"})
+
+
+async def sample(context, params):
+    return types.CreateMessageResult(role="assistant", content=types.TextContent(type="text", text="Hi"), model="none")
+
+
+async def roots(context):
+    return types.ListRootsResult(roots=[types.Root(uri="file:///home/anna")])
+
+
+async def ignore(*report):
+    pass
+
+
+async def listed(list_page, items):
+    found, cursor = [], None
+    with suppress(Exception):
+        for _ in range(PAGES):
+            page = await list_page(params=types.PaginatedRequestParams(cursor=cursor))
+            found += getattr(page, items)
+            cursor = page.nextCursor
+            if cursor is None:
+                break
+    return found
+
+
+async def main(command, *arguments):
+    async with (
+        stdio_client(StdioServerParameters(command=command, args=arguments)) as streams,
+        ClientSession(
+            *streams,
+            read_timeout_seconds=PATIENCE,
+            elicitation_callback=elicit,
+            sampling_callback=sample,
+            list_roots_callback=roots,
+            logging_callback=ignore,
+        ) as session,
+    ):
+        await session.initialize()
+        for tool in await listed(session.list_tools, "tools"):
+            with suppress(Exception):
+                await session.call_tool(tool.name, {}, progress_callback=ignore)
+        for resource in await listed(session.list_resources, "resources"):
+            with suppress(Exception):
+                await session.read_resource(resource.uri)
+        await listed(session.list_resource_templates, "resourceTemplates")
+        for prompt in await listed(session.list_prompts, "prompts"):
+            with suppress(Exception):
+                await session.get_prompt(prompt.name)
+        with suppress(Exception):
+            note = types.ResourceTemplateReference(type="ref/resource", uri="posing://notes/{name}")
+            await session.complete(note, {"name": "name", "value": "a"})
+        with suppress(Exception):
+            await session.set_logging_level("info")
+            await session.subscribe_resource(AnyUrl("posing://note"))
+            await session.unsubscribe_resource(AnyUrl("posing://note"))
+            await session.send_ping()
+
+
+asyncio.run(main(*sys.argv[1:]))
