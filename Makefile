@@ -36,8 +36,13 @@ $(STAMPS)/fuzz: pyproject.toml $(STAMPS)/package
 demo: $(STAMPS)/package ## an example server and client, and what crosses the wire between them
 	@$(BIN)/python examples/two_eras.py
 
+# What covers ranks 0 to 2. To trace everything else as well would cost a minute or two, and decide nothing.
+CORE_TESTS := tests/unit/mcp tests/unit/session $(wildcard tests/unit/test_*.py) tests/properties tests/test_conversations.py tests/test_transcripts.py
+
 test: $(STAMPS)/dev ## all tests, with branch coverage of ranks 0 to 2
-	$(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=
+	$(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report= $(CORE_TESTS)
+	@# Twice as many as there are processors: these start programs and wait for them.
+	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal $(CORE_TESTS:%=--ignore=%)
 	$(BIN)/python -m coverage report --skip-covered --precision=1 --fail-under=97 \
 	  --include='src/twopipes/*.py,src/twopipes/mcp/*,src/twopipes/session/*'
 
