@@ -4,6 +4,7 @@ from contextlib import suppress
 
 from check.healthy import tour
 from check.mutating import MutatingChannel
+from check.pacing import waiting
 from twopipes import TwopipesError, connect
 from twopipes.check.client_running import InProcessDriver
 from twopipes.mcp.types import CreateMessageResult, ToolUseContent
@@ -16,14 +17,14 @@ CAN = {"sample_tools": True, "on_elicit_url": lambda question: question.accept()
 
 def able(mutate=None, **options):
     """The tour of a client that declares everything."""
-    return InProcessDriver(lambda launcher: tour(_mutated(launcher, mutate), **{**CAN, "timeouts": HASTY, **options}))
+    return InProcessDriver(lambda launcher: tour(_mutated(launcher, mutate), **{**CAN, "timeouts": waiting(HASTY), **options}))
 
 
 def changing_roots(**options):
     """A client that asks nothing but for its roots to be asked for, and changes them between the two times."""
 
     async def change(launcher):
-        async with connect(launcher, roots=["file:///home/anna"], timeouts=HASTY, **options) as client:
+        async with connect(launcher, roots=["file:///home/anna"], timeouts=waiting(HASTY), **options) as client:
             await client.list_tools()
             for name in ("roots", "roots-again"):
                 with suppress(TwopipesError):

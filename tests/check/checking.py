@@ -1,12 +1,13 @@
 """Runs the check on healthy twins and on mutants, in an event loop of its own each time, and leaves nothing behind."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
 from check.healthy import IMPATIENT, PERMISSIONS, WAITS, new_server, served, tour
 from check.mutating import Mutant, MutatingChannel
+from check.pacing import PACES, pace, paced, waiting
 from twopipes.channels.base import Channel
 from twopipes.check.client_running import InProcessDriver, Launcher, check_client
 from twopipes.check.judging import passive_rules
@@ -33,7 +34,7 @@ def run(work: Any) -> Any:
     """A coroutine in a loop of its own; nothing that it started is left when it ends."""
 
     async def bounded() -> Any:
-        async with asyncio.timeout(NET):
+        async with asyncio.timeout(NET * pace()):
             found = await work
         left = asyncio.all_tasks() - {asyncio.current_task()}
         if left:
@@ -45,19 +46,23 @@ def run(work: Any) -> Any:
 
 
 async def of_server(
-    subject: Subject | None = None, *, revisions: Sequence[str] = ALL, wanted: Iterable[str] | None = None, waits: Waits = WAITS
+    subject: Subject | None = None,
+    *,
+    revisions: Sequence[str] = ALL,
+    wanted: Iterable[str] | None = None,
+    waits: Waits | None = None,
 ) -> Outcome:
     """What the check says of a server; the healthy one in memory unless another is given."""
-    subject = subject or ChannelSubject(served(new_server()), waits=waits)
+    subject = subject or ChannelSubject(served(new_server()), waits=waits or waiting(WAITS))
     return sound(await check_server(subject, revisions=revisions, wanted=wanted, permissions=PERMISSIONS))
 
 
 async def of_client(
-    driver: Any = None, *, revisions: Sequence[str] = ALL, wanted: Iterable[str] | None = None, patience: Patience = PATIENT
+    driver: Any = None, *, revisions: Sequence[str] = ALL, wanted: Iterable[str] | None = None, patience: Patience | None = None
 ) -> Outcome:
     """What the check says of a client; the healthy one in memory unless another is given."""
-    driver = driver or InProcessDriver(partial(tour, timeouts=BRISK))
-    return sound(await check_client(driver, revisions=revisions, wanted=wanted, patience=patience))
+    driver = driver or InProcessDriver(partial(tour, timeouts=waiting(BRISK)))
+    return sound(await check_client(driver, revisions=revisions, wanted=wanted, patience=patience or waiting(PATIENT)))
 
 
 def sound(outcome: Outcome) -> Outcome:
@@ -77,6 +82,28 @@ def revision_of(mutant: Mutant) -> str:
     return max(tried or rule.revisions)
 
 
+def what_was_missed(mutant: Mutant) -> list[tuple[str, str]]:
+    """What the check said of a mutant's rule instead of finding the fault; nothing where it was found."""
+    said: list[tuple[str, str]] = []
+    for each in PACES:
+        with paced(each):
+            found = run(outcome_of(mutant)).of(mutant.rule)
+        if any(verdict.outcome == "failed" for verdict in found):
+            return []
+        said = [(verdict.outcome, verdict.why) for verdict in found]
+    return said or [("silent", "no verdict at all")]
+
+
+def patiently(work: Callable[[], Awaitable[Outcome]]) -> Outcome:
+    """The outcome of a check that nothing should fail in: where something does, what is said after longer waits counts."""
+    for each in PACES:
+        with paced(each):
+            outcome: Outcome = run(work())
+        if not outcome.failures:
+            break
+    return outcome
+
+
 async def outcome_of(mutant: Mutant) -> Outcome:
     """What the check says of a mutant about the rule that it breaks."""
     revisions, wanted = [revision_of(mutant)], {mutant.rule}
@@ -84,15 +111,15 @@ async def outcome_of(mutant: Mutant) -> Outcome:
         peer = mutant.function()
         if mutant.side == "server":
             return await of_server(peer, revisions=revisions, wanted=wanted)
-        return await of_client(peer, revisions=revisions, wanted=wanted, patience=PATIENT if mutant.is_slow else HASTY)
+        return await of_client(peer, revisions=revisions, wanted=wanted, patience=waiting(PATIENT if mutant.is_slow else HASTY))
     if mutant.side == "server":
 
         def wrap(channel: Channel) -> Channel:
             return MutatingChannel(channel, mutant.function, reader_is_check=True)
 
-        subject = ChannelSubject(served(new_server(), wrap), waits=IMPATIENT)
+        subject = ChannelSubject(served(new_server(), wrap), waits=waiting(IMPATIENT))
         return await of_server(subject, revisions=revisions, wanted=wanted)
-    return await of_client(InProcessDriver(_mutated(mutant)), revisions=revisions, wanted=wanted, patience=HASTY)
+    return await of_client(InProcessDriver(_mutated(mutant)), revisions=revisions, wanted=wanted, patience=waiting(HASTY))
 
 
 def _mutated(mutant: Mutant) -> Any:
@@ -102,7 +129,7 @@ def _mutated(mutant: Mutant) -> Any:
                 # The client holds the other end of this channel; the mutant stands between the pose and that.
                 await launcher.serve(channel=MutatingChannel(channel, mutant.function, reader_is_check=True))
 
-        await tour(Mutated(), timeouts=Timeouts(connect=0.8, probe=0.5, request=0.5, total=1))
+        await tour(Mutated(), timeouts=waiting(Timeouts(connect=0.8, probe=0.5, request=0.5, total=1)))
 
     return make_the_tour
 

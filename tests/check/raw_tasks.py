@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from check.pacing import waiting
 from twopipes import TwopipesError
 from twopipes.channels.base import Channel
 from twopipes.channels.memory import memory_pair
@@ -377,4 +378,4 @@ def task_server(*faults: str) -> ChannelSubject:
             await asyncio.gather(serving, return_exceptions=True)
             await theirs.close()
 
-    return ChannelSubject(connect, waits=WAITS)
+    return ChannelSubject(connect, waits=waiting(WAITS))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from check.checking import PATIENT, of_client, of_server, run
+from check.checking import of_client, of_server, patiently, run
 from check.healthy import EXAMPLE, new_server
 from twopipes.channels.sockets import listen_tcp, listen_unix
 from twopipes.check.client_running import CommandDriver
@@ -64,6 +64,6 @@ def test_our_server_over_tcp():
 
 
 def test_our_client_as_a_program():
-    outcome = run(of_client(CommandDriver([sys.executable, str(TOURING), "{server}"]), patience=PATIENT))
+    outcome = patiently(lambda: of_client(CommandDriver([sys.executable, str(TOURING), "{server}"])))
     assert outcome.revisions == list(ALL)
     assert told(outcome) == []

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from check.healthy import IMPATIENT
 from check.mutating import Wire, message_mutant, raw_mutant, wire_mutant
+from check.pacing import waiting
 from twopipes import ServerCommand
 from twopipes.check.subject import CommandSubject
 
@@ -158,4 +159,4 @@ def still_has_set_level(wire: Wire):
 @raw_mutant("LG-10")
 def logs_its_environment():
     command = ServerCommand([sys.executable, str(RAW), "logs-its-environment"], env={"SERVICE_TOKEN": "not-for-your-eyes"})
-    return CommandSubject(command, waits=IMPATIENT)
+    return CommandSubject(command, waits=waiting(IMPATIENT))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from check.healthy import IMPATIENT, new_server, served
 from check.mutating import raw_mutant
+from check.pacing import waiting
 from twopipes import ServerCommand
 from twopipes.check.subject import ChannelSubject, CommandSubject
 
@@ -13,7 +14,7 @@ RAW = Path(__file__).parents[1] / "raw_server.py"
 
 
 def raw(fault):
-    return CommandSubject(ServerCommand([sys.executable, str(RAW), fault]), waits=IMPATIENT)
+    return CommandSubject(ServerCommand([sys.executable, str(RAW), fault]), waits=waiting(IMPATIENT))
 
 
 @raw_mutant("SD-02")
@@ -47,4 +48,4 @@ def drops_everybody_when_one_leaves():
                 for other in channels:
                     await other.close()
 
-    return ChannelSubject(connecting, waits=IMPATIENT)
+    return ChannelSubject(connecting, waits=waiting(IMPATIENT))

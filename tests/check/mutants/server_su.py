@@ -6,6 +6,7 @@ from pathlib import Path
 
 from check.healthy import WAITS
 from check.mutating import Wire, message_mutant, raw_mutant, wire_mutant
+from check.pacing import waiting
 from twopipes.check.subject import CommandSubject
 from twopipes.process.command import ServerCommand
 
@@ -158,7 +159,7 @@ def answers_a_listen_at_once(message):
 
 
 def raw_server(*faults):
-    return CommandSubject(ServerCommand([sys.executable, str(RAW), *faults]), waits=WAITS)
+    return CommandSubject(ServerCommand([sys.executable, str(RAW), *faults]), waits=waiting(WAITS))
 
 
 @raw_mutant("SU-13")
