@@ -1,9 +1,14 @@
-"""Memory that a server holds: at rest, and after many calls. The peak of a long message is taken where those are sent."""
+"""Memory that a server holds: at rest, and after many calls. The peak of a long message is taken where those are sent.
+
+It is the server with one tool, as at the cold start, which imports nothing but its library. The one with all the tools of the
+benchmark imports asyncio for one of them; what it holds at rest is taken as well.
+"""
 
 from contenders import SERVERS
 from measuring import ECHO, Bench, Metric, checked
 
 IDLE = Metric("memory/idle", "B", "lower")
+IDLE_MORE = Metric("memory/idle, with more tools", "B", "lower")
 AFTER = Metric("memory/after many calls", "B", "lower")
 BATCH = 2_000
 
@@ -13,6 +18,10 @@ def run(bench: Bench) -> None:
     scale = bench.scale
     for turn, contender in bench.turns("memory", SERVERS, scale.repeat_long):
         with bench.attempt("memory", contender, turn), contender.start(bench.noise) as served:
+            served.open()
+            checked(served, ECHO, 1, in_flight=0)
+            bench.sheet.put(IDLE_MORE, contender.name, turn, served.memory()[0])
+        with bench.attempt("memory", contender, turn), contender.start(bench.noise, one_tool=True) as served:
             served.open()
             checked(served, ECHO, 1, in_flight=0)
             bench.sheet.put(IDLE, contender.name, turn, served.memory()[0])

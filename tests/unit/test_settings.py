@@ -49,6 +49,7 @@ def test_one_setting_can_be_replaced(group):
         (Limits, "max_watched"),
         (Limits, "max_pages"),
         (Limits, "max_listed"),
+        (Limits, "max_tool_turns"),
         (Timeouts, "connect"),
         (Timeouts, "probe"),
         (Timeouts, "request"),

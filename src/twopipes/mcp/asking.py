@@ -176,6 +176,11 @@ def conversation_fault(messages: Sequence[SamplingMessage]) -> str | None:
     return f"the tool uses {sorted(unanswered)} are not answered" if unanswered else None
 
 
+def tool_turns(messages: Sequence[SamplingMessage]) -> int:
+    """How often the model of this conversation has used tools so far."""
+    return sum(any(isinstance(block, ToolUseContent) for block in message.blocks) for message in messages)
+
+
 class ModelHint(Model, frozen=True):
     """A part of a model's name; the first hint that fits something is taken."""
 

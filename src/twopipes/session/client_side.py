@@ -6,7 +6,7 @@ comes out as events.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from msgspec import UNSET, Raw, structs
@@ -27,7 +27,7 @@ from twopipes.errors import (
     TwopipesError,
 )
 from twopipes.jsonrpc import ErrorResponse, Notification, Request, Response
-from twopipes.mcp.asking import conversation_fault
+from twopipes.mcp.asking import SamplingMessage, conversation_fault, tool_turns
 from twopipes.mcp.dialect import Dialect, dialect
 from twopipes.mcp.revisions import LATEST_MODERN, META_SUBSCRIPTION_ID, REQUESTS
 from twopipes.mcp.types import (
@@ -350,8 +350,8 @@ class ClientSession(ClientOpening):
             raise InvalidParams(f"this client does not take elicitations of mode {params.mode or 'form'}")
         if isinstance(params, CreateMessageParams) and params.tools is not None and not declared.allows("sampling", "tools"):
             raise InvalidParams("this client does not take sampling with tools")
-        if isinstance(params, CreateMessageParams) and (fault := conversation_fault(params.messages)):
-            raise InvalidParams(fault)  # SA-06
+        if isinstance(params, CreateMessageParams):
+            self._check_conversation(params.messages)
         return Call(
             request.id,
             method,
@@ -361,6 +361,13 @@ class ClientSession(ClientOpening):
             progress_token=progress_token(params.meta or {}),
             batch=batch,
         )
+
+    def _check_conversation(self, messages: Sequence[SamplingMessage]) -> None:
+        if fault := conversation_fault(messages):
+            raise InvalidParams(fault)  # SA-06
+        most, turns = self.limits.max_tool_turns, tool_turns(messages)
+        if most is not None and turns > most:  # SA-12; on the stateless wire the rounds of the call are counted
+            raise InvalidParams(f"the model of this conversation has used tools in {turns} turns; this client takes {most} of them")
 
     def _may_answer(self, rejected: LineRejected) -> bool:
         """Noise on stdout is not answered; a broken request with an id is, in a legacy session (JR-16, FR-10)."""

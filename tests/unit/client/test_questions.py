@@ -6,7 +6,17 @@ import json
 import pytest
 
 from fake_server import FORM, SAMPLE, SILENCE, URL, FakeServer, Fault, asks, legacy, scene, text
-from twopipes import InputRequired, McpError, QuestionFailed, RemoteProtocolError, RequestTimedOut, Timeouts, UserRefused, connect
+from twopipes import (
+    InputRequired,
+    Limits,
+    McpError,
+    QuestionFailed,
+    RemoteProtocolError,
+    RequestTimedOut,
+    Timeouts,
+    UserRefused,
+    connect,
+)
 from twopipes.mcp.revisions import LEGACY
 from twopipes.mcp.types import CreateMessageResult, ElicitResult, Root, TextContent, ToolUseContent
 
@@ -151,7 +161,7 @@ async def test_tools_for_a_model_that_takes_none_are_refused():
 @both_eras
 @scene
 async def test_tools_reach_a_model_that_takes_them(era):
-    """SA-07, SA-12: with the choice that the server left it; how many rounds there are is up to the callback."""
+    """SA-07: with the choice that the server left it."""
     seen = []
 
     def sample(question):
@@ -161,6 +171,21 @@ async def test_tools_reach_a_model_that_takes_them(era):
     params = {**TOOLS, "toolChoice": {"mode": "none"}}
     await answer_of(("sampling/createMessage", params), era=era, on_sample=sample, sample_tools=True)
     assert seen == [("t", "none")]
+
+
+@pytest.mark.parametrize(("most", "refused"), [(3, False), (2, True), (None, False)])
+@scene
+async def test_a_server_that_lets_the_model_use_tools_for_ever_is_stopped(most, refused):
+    """SA-12: in a session nobody counts the requests that belong together, but the conversation itself shows how long it is."""
+    turn = [
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "t", "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "toolUseId": "1", "content": []}]},
+    ]
+    question = ("sampling/createMessage", {**TOOLS, "messages": [*SAMPLE["messages"], *turn, *turn, *turn]})
+    limits = Limits(max_tool_turns=most)
+    answer = await answer_of(question, era="legacy", on_sample=lambda _: "x", sample_tools=True, limits=limits)
+    assert (answer.get("code") == -32602) is refused
+    assert ("3 turns" in answer.get("message", "")) is refused
 
 
 @pytest.mark.parametrize(

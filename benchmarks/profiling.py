@@ -1,0 +1,166 @@
+"""Where the time and the memory of our server go: ``make bench-profile``.
+
+Three tables, for ``docs/explanation/performance.md``: the CPU of a call with many in flight, by what is at work; what is imported
+before the first answer; and what memory is made of. They are shares and differences of one machine, measured in one run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from statistics import median
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+from contenders import OURS  # noqa: E402 - found beside this file, whoever runs it from where
+from driver import INITIALIZED, Served, clean_environment, opening_line  # noqa: E402
+from measuring import ECHO, ECHO_DEF, checked  # noqa: E402
+from publish import PAGE, filled  # noqa: E402
+from table import grid, short  # noqa: E402
+
+PYTHON = str(OURS / "bin" / "python")
+SERVER = str(HERE / "servers" / "ours.py")
+ONE_TOOL = str(HERE / "servers" / "one_tool" / "ours.py")
+CALLS = 60_000
+STARTS = 7
+
+# What a file belongs to: the first part of its path that fits.
+WORKERS = (
+    ("twopipes/wire.py", "lines and JSON-RPC"),
+    ("twopipes/jsonrpc.py", "lines and JSON-RPC"),
+    ("twopipes/session/", "the session: ids, eras, limits, what is open"),
+    ("twopipes/mcp/", "types, arguments, results, dialects"),
+    ("twopipes/server/", "the server: contexts, tasks, tools"),
+    ("twopipes/channels/", "the channel: reading and writing, with the kernel's part"),
+    ("asyncio/", "asyncio"),
+    ("selectors.py", "waiting for input: selectors, with the kernel's part"),
+    ("threading.py", "threads"),
+    ("queue.py", "threads"),
+)
+OTHER = "everything else"
+
+
+def main() -> int:
+    """Measures, prints, and fills in the page; returns the exit code."""
+    blocks = {"profile of a call": calls_table(), "profile of the start": start_table(), "profile of memory": memory_table()}
+    for name, block in blocks.items():
+        print(f"## {name}\n\n{block}\n")
+    PAGE.write_text(filled(PAGE.read_text(), blocks))
+    return 0
+
+
+def worker(file: str) -> str:
+    """What a file belongs to."""
+    return next((name for part, name in WORKERS if part in file), OTHER)
+
+
+def calls_table() -> str:
+    """Shares of the CPU of a call, for a coroutine and for a function in a thread."""
+    shares = {kind: _shares(_sampled(call)) for kind, call in (("async tool", ECHO), ("`def` tool", ECHO_DEF))}
+    names = sorted({name for share in shares.values() for name in share}, key=lambda name: -shares["async tool"].get(name, 0))
+    return grid(
+        ["64 in flight", *shares],
+        [[name, *(f"{share.get(name, 0):.0%}" for share in shares.values())] for name in names],
+    )
+
+
+def _shares(counts: Counter[str]) -> dict[str, float]:
+    total = sum(counts.values())
+    by_worker: Counter[str] = Counter()
+    for place, count in counts.items():
+        by_worker[worker(place.split("\n")[0])] += count
+    return {name: count / total for name, count in by_worker.items()}
+
+
+def _sampled(call) -> Counter[str]:  # noqa: ANN001 - a call of the benchmark
+    with tempfile.TemporaryDirectory(prefix="twopipes-profile-") as folder:
+        counts = Path(folder) / "counts.json"
+        command = [PYTHON, str(HERE / "servers" / "sampled.py"), str(counts), SERVER]
+        with Served(command, stderr=Path(folder) / "stderr") as served:
+            served.open()
+            checked(served, call, 2_000, in_flight=64)
+            os.kill(served.pid, signal.SIGUSR1)
+            checked(served, call, CALLS, in_flight=64)
+        return Counter(json.loads(counts.read_text()))
+
+
+def start_table() -> str:
+    """Milliseconds of imports before the first answer, by who wants them; the medians of several starts."""
+    taken: dict[str, list[float]] = {}
+    for _ in range(STARTS):
+        for name, seconds in _imports().items():
+            taken.setdefault(name, []).append(seconds)
+    rows = sorted(((name, median(values)) for name, values in taken.items()), key=lambda row: -row[1])
+    return grid(["imported before the first answer", "ms"], [[name, short(seconds * 1e3)] for name, seconds in rows])
+
+
+def _imports() -> dict[str, float]:
+    """What ``-X importtime`` says until the first answer, each module counted for the package that made it be imported."""
+    child = subprocess.run(
+        [PYTHON, "-X", "importtime", ONE_TOOL],
+        input=opening_line("legacy") + INITIALIZED,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,  # in one pipe, so that it can be seen what came before the answer
+        env=clean_environment(),
+        timeout=60,
+        check=True,
+    )
+    before, _, _ = child.stdout.decode().partition('{"jsonrpc"')
+    rows = re.findall(r"^import time: +(\d+) \| +\d+ \|( +)(\S+)$", before, re.MULTILINE)
+    # A module stands after what it imported, one level deeper: read from the end, everything stands under its importer.
+    found: Counter[str] = Counter()
+    above: list[str] = []
+    for own, indent, module in reversed(rows):
+        level = (len(indent) - 1) // 2
+        del above[level:]
+        above.append(module)
+        found[_owner(above)] += int(own)
+    return {name: own / 1e6 for name, own in found.items()}
+
+
+def _owner(above: list[str]) -> str:
+    for owner, name in (("msgspec", "msgspec, with what it imports"), ("asyncio", "asyncio, with what it imports")):
+        if any(module.split(".")[0] == owner for module in above):
+            return name
+    if above[-1].split(".")[0] == "twopipes":
+        return "twopipes itself"
+    if any(module.split(".")[0] == "twopipes" for module in above):
+        return "the standard library, for twopipes"
+    return "Python itself, before anything of ours"
+
+
+def memory_table() -> str:
+    """Megabytes held by processes that import more and more."""
+    steps = {
+        "an empty Python": "",
+        "with msgspec": "import msgspec, msgspec.json",
+        "with asyncio as well": "import msgspec, msgspec.json, asyncio",
+        "a loop that runs, as well": "import msgspec, msgspec.json, asyncio; asyncio.new_event_loop()",
+    }
+    rows = [[name, short(median(_held(code) for _ in range(STARTS)) / 1e6)] for name, code in steps.items()]
+    with tempfile.TemporaryDirectory(prefix="twopipes-profile-") as folder:
+        held = []
+        for _ in range(STARTS):
+            with Served([PYTHON, SERVER], stderr=Path(folder) / "stderr") as served:
+                served.open()
+                checked(served, ECHO, 1, in_flight=0)
+                held.append(served.memory()[0])
+    return grid(["held by", "MB"], [*rows, ["our server, after a call", short(median(held) / 1e6)]])
+
+
+def _held(code: str) -> int:
+    look = f"{code}\nimport os; print(int(open('/proc/self/statm').read().split()[1]) * os.sysconf('SC_PAGE_SIZE'))"
+    child = subprocess.run([PYTHON, "-c", look], capture_output=True, env=clean_environment(), timeout=60, check=True)
+    return int(child.stdout)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
