@@ -23,6 +23,8 @@ from twopipes.mcp.wording import problems_in
 _CONTENT = (Model, UnknownContent, bytes, bytearray, memoryview)
 _SAYS_NOTHING = (None, type(None), Any, object, typing.NoReturn, typing.Never)
 _AWAITABLES = {collections.abc.Awaitable, collections.abc.Coroutine}
+# What is of such a type is what was promised; there is nothing in it to look at. (A float may be NaN, which JSON does not have.)
+_SURE = {str, int, bool}
 _HOLDERS = {list, tuple, typing.Union, types.UnionType, collections.abc.Sequence, collections.abc.Iterable, typing.Annotated}
 
 
@@ -38,6 +40,7 @@ class Output:
         self.schema = schema
         self.is_wrapped = is_wrapped
         self._shape = shape
+        self._type: Any = None
         self._decoder: Decoder[Any] | None = None
 
     def written(self, value: Any, subject: str) -> Raw:
@@ -52,7 +55,10 @@ class Output:
             raise ReturnRejected(subject, [Problem("", str(error))]) from error
         if self._shape is not None:
             if self._decoder is None:
-                self._decoder = Decoder(self._shape.checking(), dec_hook=read_custom)
+                self._type = self._shape.checking()
+                self._decoder = Decoder(self._type, dec_hook=read_custom)
+            if type(value) is self._type and self._type in _SURE:
+                return self._wrapped(data)
             try:
                 self._decoder.decode(data)
             except ValidationError as error:
@@ -61,6 +67,9 @@ class Output:
                 raise ReturnRejected(subject, [Problem("", "The value is nested too deeply")]) from error
         elif self.schema.get("type") == "object" and data[:1] != b"{":
             raise ReturnRejected(subject, [Problem("", "The output schema asks for an object")])
+        return self._wrapped(data)
+
+    def _wrapped(self, data: bytes) -> Raw:
         return Raw(b'{"result":' + data + b"}" if self.is_wrapped else data)
 
 
