@@ -59,18 +59,20 @@ class Workers:
         self._lock = threading.Lock()
         self._threads = 0
         self._free = 0
+        # Functions under way or waiting, whichever threads they are with.
+        self._busy = 0
         self._outbox: _Outbox | None = None
 
     @property
     def threads(self) -> int:
-        """How many threads there are now, busy or not."""
+        """How many threads there are now for what comes, busy or not."""
         return self._threads
 
     @property
     def busy(self) -> int:
         """How many functions are under way or wait for a thread."""
         with self._lock:
-            return self._threads - self._free
+            return self._busy
 
     async def run(self, function: Callable[[], Any]) -> Any:
         """Runs a function in a thread, with the context variables of the caller.
@@ -84,8 +86,10 @@ class Workers:
         outbox = self._outbox
         if outbox is None or outbox.loop is not loop:
             outbox = self._outbox = _Outbox(loop)
-        self._jobs.put((outbox, future, contextvars.copy_context(), function))
         with self._lock:
+            jobs = self._jobs
+            jobs.put((outbox, future, contextvars.copy_context(), function))
+            self._busy += 1
             # Free threads less waiting jobs: below zero only when there are as many threads as there may be.
             start = self._free <= 0 and self._threads < self._limit
             if start:
@@ -93,16 +97,23 @@ class Workers:
             else:
                 self._free -= 1
         if start:
-            threading.Thread(target=self._work, name="twopipes worker", daemon=True).start()
+            threading.Thread(target=self._work, args=(jobs,), name="twopipes worker", daemon=True).start()
         return await future
 
     def rest(self) -> None:
-        """Lets every thread end after what it is doing now; the next function starts a new one."""
-        for _ in range(self._threads):
-            self._jobs.put(None)
+        """Lets every thread end after what it has to do; the next function starts a new one.
 
-    def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
+        From here on there is another queue: a function that comes now must neither be left to a thread that is about to end, nor wait
+        for one that never returns.
+        """
+        with self._lock:
+            for _ in range(self._threads):
+                self._jobs.put(None)
+            self._jobs = SimpleQueue()
+            self._threads = self._free = 0
+
+    def _work(self, jobs: SimpleQueue[Job | None]) -> None:
+        while (job := jobs.get()) is not None:
             outbox, future, context, function = job
             outcome: Callable[[asyncio.Future[Any], Any], None] | None = None
             value = None
@@ -114,13 +125,12 @@ class Workers:
                     outcome, value = _throw, error
             # Before anybody hears of it: whoever has the last answer finds nobody at work.
             with self._lock:
-                self._free += 1
+                self._busy -= 1
+                if jobs is self._jobs:
+                    self._free += 1
             if outcome is not None:
                 outbox.put(outcome, future, value)
             job = outbox = future = context = function = outcome = value = None  # type: ignore[assignment]
-        with self._lock:
-            self._threads -= 1
-            self._free -= 1  # it was free, or has left its job to one that was
 
 
 def _give(future: asyncio.Future[Any], value: Any) -> None:

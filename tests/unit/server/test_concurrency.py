@@ -13,7 +13,6 @@ import sessions
 from twopipes import Context, Server, ServerSettings
 from twopipes.channels.memory import memory_pair
 from twopipes.server import context as context_module
-from twopipes.server.workers import Workers
 from unit.server.inmemory import ALL, ERAS, LATEST_LEGACY, LATEST_MODERN, NET, Client, connected, play, turn_until
 
 PROGRESS = "notifications/progress"
@@ -453,7 +452,7 @@ def test_who_waits_for_the_client_takes_no_place_and_only_one_is_given_away(revi
 
     @server.tool
     async def ask(ctx: Context) -> str:
-        await asyncio.gather(*(ctx.roots() for _ in range(8)))
+        await asyncio.gather(*(ctx.list_roots() for _ in range(8)))
         return "asked"
 
     @server.tool
@@ -477,62 +476,6 @@ def test_who_waits_for_the_client_takes_no_place_and_only_one_is_given_away(revi
             await client.line_of(request_id)
 
     play(server, scenario, revision)
-
-
-def test_threads_are_started_when_needed_kept_and_bounded():
-    async def main():
-        workers = Workers(2)
-        go_on = threading.Event()
-        seen = set()
-
-        def work() -> str:
-            seen.add(threading.get_ident())
-            go_on.wait(NET)
-            return "done"
-
-        assert (workers.threads, workers.busy) == (0, 0)
-        jobs = [asyncio.create_task(workers.run(work)) for _ in range(6)]
-        await asyncio.sleep(0)
-        assert workers.busy == 6
-        jobs[5].cancel()
-        go_on.set()
-        done = await asyncio.gather(*jobs, return_exceptions=True)
-        assert done[:5] == ["done"] * 5
-        assert isinstance(done[5], asyncio.CancelledError)
-        assert workers.threads == len(seen) == 2
-        await turn_until(lambda: not workers.busy)  # a thread takes the cancelled one out, too
-        assert await workers.run(lambda: "again") == "again"
-        assert (workers.threads, workers.busy) == (2, 0)
-        workers.rest()
-        await turn_until(lambda: not workers.threads)
-        assert await workers.run(lambda: "after a rest") == "after a rest"
-        workers.rest()
-        await turn_until(lambda: not workers.threads)
-
-    asyncio.run(main())
-
-
-def test_a_thread_that_outlives_its_loop_does_no_harm():
-    started, go_on, ended = threading.Event(), threading.Event(), threading.Event()
-    workers = Workers(1)
-
-    def work() -> None:
-        started.set()
-        go_on.wait(NET)
-
-    async def main():
-        job = asyncio.create_task(workers.run(work))
-        await asyncio.to_thread(started.wait)
-        job.cancel()
-
-    asyncio.run(main())
-    go_on.set()
-
-    async def again():
-        await workers.run(ended.set)
-
-    asyncio.run(again())
-    assert ended.is_set()
 
 
 # Slow and broken readers
