@@ -58,8 +58,9 @@ def make_prompt(
         PromptArgument(argument, description=schema.get("description"), required=argument in required)
         for argument, schema in signature.input_schema.get("properties", {}).items()
     ]
+    signature.name = name or signature.name  # as clients know it, also in what they are told about its arguments
     prompt = Prompt(
-        name or signature.name,
+        signature.name,
         title=title,
         description=(description if description is not None else signature.description) or None,
         arguments=arguments or None,

@@ -449,6 +449,21 @@ def test_a_name_of_the_allowed_letters_is_taken(name):
     assert name in server.tools
 
 
+def test_a_model_is_told_about_its_arguments_under_the_name_that_it_knows():
+    """TL-06: a function may be called otherwise than its tool."""
+    server = Server("s")
+
+    @server.tool(name="lie")
+    def lie_down(hours: int) -> int:
+        return hours
+
+    async def scenario(client: Client) -> None:
+        result = await client.result("tools/call", name="lie", arguments={"hours": "two"})
+        assert result["content"][0]["text"].startswith("Invalid arguments for lie: hours:")
+
+    play(server, scenario)
+
+
 def test_a_second_tool_of_the_same_name_is_refused_with_both_places():
     """TL-15: the first one stays."""
     server = Server("s")
@@ -646,11 +661,6 @@ def test_a_server_with_options_of_no_sense_is_refused():
     with pytest.raises(LocalProtocolError, match="at least one item"):
         Server("s", page_size=0)
     assert repr(Server("s", version="2")) == "<Server s 2>"
-
-
-def test_serve_needs_to_know_where():
-    with pytest.raises(LocalProtocolError, match="unix="):
-        asyncio.run(Server("s").serve())
 
 
 def test_two_connections_see_the_same_lists_whatever_was_called_before():
