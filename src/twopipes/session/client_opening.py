@@ -101,7 +101,8 @@ class ClientOpening(Session):
     def _send_discover(self, version: str, now: float) -> None:
         spoken = self._dialect = dialect(version)
         # Whoever can fall back is impatient; whoever cannot gives the server all the time there is.
-        limit = self.timeouts.probe if self._eras == "both" else self.timeouts.connect
+        can_fall_back = self._eras == "both" and self.phase is not ClientPhase.RECONSIDERING
+        limit = self.timeouts.probe if can_fall_back else self.timeouts.connect
         # Given up without a word: a legacy server need not know what a cancelled discover is.
         asked = self._opening = self.outgoing.open("server/discover", now=now, total=limit, cancellable=False)
         meta = spoken.request_meta(client_info=self.profile.info, capabilities=self.profile.capabilities)
@@ -140,9 +141,14 @@ class ClientOpening(Session):
         elif isinstance(error, CapabilityMissing) and method == "server/discover":
             self._move(Reply.NEEDS_CAPABILITY, f"the server wants a client that can do more: {error}", now)
         else:
+            why = f"the server answered {method} with an error: {error}"
             if method == "initialize":
                 self._offered = _supported(error)  # DE-09
-            self._move(Reply.REFUSED, f"the server answered {method} with an error: {error}", now)
+                reply, version = versions_offered(self._offered, spoken=self._spoken_here())
+                if reply is Reply.OTHER_VERSION:
+                    self._move(reply, why, now, version)
+                    return
+            self._move(Reply.REFUSED, why, now)
 
     def _on_discovered(self, result: DiscoverResult, now: float) -> None:
         self._offered = result.supported_versions
@@ -197,7 +203,7 @@ class ClientOpening(Session):
             self._send_initialize(now)
             return
         self.phase = phase
-        if phase is ClientPhase.RETRYING:
+        if phase in {ClientPhase.RETRYING, ClientPhase.RECONSIDERING}:
             self._send_discover(cast("str", version), now)
         elif phase in {ClientPhase.FAILED, ClientPhase.RESPAWN}:
             self._opening = None

@@ -122,6 +122,7 @@ class ClientPhase(enum.Enum):
     PROBING = "server/discover sent"
     RETRYING = "server/discover sent again, with a version from the server's list"
     INITIALIZING = "initialize sent"
+    RECONSIDERING = "server/discover sent again, because the handshake was refused with a modern version"
     MODERN = "open, stateless"
     LEGACY = "open, a session"
     RESPAWN = "the server died of the probe; open again with a new process and no probe"
@@ -132,7 +133,7 @@ class Reply(enum.Enum):
     """What came back to the opening request."""
 
     DISCOVERED = "a discover result with a version we speak"
-    OTHER_VERSION = "error -32022 with a modern version we speak"
+    OTHER_VERSION = "an error with a modern version we speak"
     LEGACY_VERSIONS = "a version list with legacy dates only"
     NO_COMMON_VERSION = "a version list without a date we speak"
     INITIALIZED = "an initialize result with a version we speak"
@@ -165,10 +166,22 @@ CLIENT_MOVES: dict[tuple[ClientPhase, Reply], ClientPhase] = {
     (ClientPhase.RETRYING, Reply.GONE): ClientPhase.FAILED,
     (ClientPhase.INITIALIZING, Reply.INITIALIZED): ClientPhase.LEGACY,
     (ClientPhase.INITIALIZING, Reply.STRANGE_VERSION): ClientPhase.FAILED,  # LC-10
+    # DE-07, DE-09: the verdict was wrong. A modern server that starts slowly is silent for as long as the probe waits.
+    (ClientPhase.INITIALIZING, Reply.OTHER_VERSION): ClientPhase.RECONSIDERING,
     (ClientPhase.INITIALIZING, Reply.REFUSED): ClientPhase.FAILED,  # LC-13
     (ClientPhase.INITIALIZING, Reply.UNUSABLE): ClientPhase.FAILED,
     (ClientPhase.INITIALIZING, Reply.SILENCE): ClientPhase.FAILED,
     (ClientPhase.INITIALIZING, Reply.GONE): ClientPhase.FAILED,
+    (ClientPhase.RECONSIDERING, Reply.DISCOVERED): ClientPhase.MODERN,
+    # There is nothing left to try.
+    (ClientPhase.RECONSIDERING, Reply.OTHER_VERSION): ClientPhase.FAILED,
+    (ClientPhase.RECONSIDERING, Reply.LEGACY_VERSIONS): ClientPhase.FAILED,
+    (ClientPhase.RECONSIDERING, Reply.NO_COMMON_VERSION): ClientPhase.FAILED,
+    (ClientPhase.RECONSIDERING, Reply.NEEDS_CAPABILITY): ClientPhase.FAILED,
+    (ClientPhase.RECONSIDERING, Reply.REFUSED): ClientPhase.FAILED,
+    (ClientPhase.RECONSIDERING, Reply.UNUSABLE): ClientPhase.FAILED,
+    (ClientPhase.RECONSIDERING, Reply.SILENCE): ClientPhase.FAILED,
+    (ClientPhase.RECONSIDERING, Reply.GONE): ClientPhase.FAILED,
 }
 
 

@@ -52,9 +52,15 @@ def replies(reply, session, last):
 
 def reach(phase, **options):
     """A client in a phase of its opening, and the id of the request that it waits for."""
-    session = client_session(skip_probe=phase is ClientPhase.INITIALIZING, **options)
+    session = client_session(**options)
     session.open(now=0.0)
     (line,) = said(session)
+    if phase in {ClientPhase.INITIALIZING, ClientPhase.RECONSIDERING}:
+        tell(session, error(line["id"], -32601))
+        (line,) = said(session)
+    if phase is ClientPhase.RECONSIDERING:
+        tell(session, unsupported(line["id"], MODERN))
+        (line,) = said(session)
     if phase is ClientPhase.RETRYING:
         tell(session, unsupported(line["id"], ALL))
         (line,) = said(session)
@@ -79,7 +85,7 @@ def test_the_client_goes_where_the_table_says(row, to):
     elif to is ClientPhase.INITIALIZING:
         assert events == []
         assert [line["method"] for line in lines] == ["initialize"]
-    elif to is ClientPhase.RETRYING:
+    elif to in {ClientPhase.RETRYING, ClientPhase.RECONSIDERING}:
         assert events == []
         assert [line["method"] for line in lines] == ["server/discover"]
         assert lines[0]["id"] != last
@@ -91,6 +97,22 @@ def test_the_client_goes_where_the_table_says(row, to):
         assert lines == []
         with pytest.raises(LocalProtocolError):
             session.request("tools/list", now=0.0)
+
+
+def test_a_modern_server_that_starts_slowly_is_found_out_by_its_refusal():
+    """DE-07, DE-09: the probe ran into its limit, and so was taken for the silence of a legacy server."""
+    session = client_session(timeouts=Timeouts(probe=5.0, connect=30.0))
+    session.open(now=0.0)
+    (probe,) = said(session)
+    session.tick(now=5.0)
+    (handshake,) = said(session)
+    assert handshake["method"] == "initialize"
+    assert tell(session, discovered(probe["id"]), unsupported(handshake["id"], MODERN)) == []
+    (again,) = said(session)
+    assert again["method"] == "server/discover"
+    assert session.tick(now=20.0) == []  # no less patient than with a handshake
+    (opened,) = tell(session, discovered(again["id"]))
+    assert opened.era == "modern"
 
 
 def test_the_probe_is_a_complete_modern_request():
@@ -260,7 +282,7 @@ def test_a_version_that_is_not_spoken_here_ends_the_handshake(version):
 
 def test_a_refused_handshake_says_why():
     """LC-13, CON-08, DE-09."""
-    session, last = reach(ClientPhase.INITIALIZING)
+    session, last = reach(ClientPhase.RECONSIDERING)
     (event,) = tell(session, unsupported(last, MODERN))
     assert session.phase is ClientPhase.FAILED
     assert "no" in event.error.why

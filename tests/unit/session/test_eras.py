@@ -35,7 +35,9 @@ def test_every_situation_of_a_server_has_a_row_and_no_other_does():
 def test_every_reply_to_an_opening_request_has_a_row_and_no_other_does():
     probing = set(Reply) - {Reply.INITIALIZED, Reply.STRANGE_VERSION}
     shaking_hands = {Reply.INITIALIZED, Reply.STRANGE_VERSION, Reply.REFUSED, Reply.UNUSABLE, Reply.SILENCE, Reply.GONE}
-    rows = {(phase, reply) for phase in (ClientPhase.PROBING, ClientPhase.RETRYING) for reply in probing}
+    shaking_hands |= {Reply.OTHER_VERSION}
+    asking = (ClientPhase.PROBING, ClientPhase.RETRYING, ClientPhase.RECONSIDERING)
+    rows = {(phase, reply) for phase in asking for reply in probing}
     rows |= {(ClientPhase.INITIALIZING, reply) for reply in shaking_hands}
     assert set(CLIENT_MOVES) == rows
 
@@ -50,7 +52,7 @@ def test_a_modern_server_is_never_left_for_the_handshake_once_it_is_proved():
 
 def test_no_row_leads_back():
     """VN-05: no loops."""
-    order = [ClientPhase.PROBING, ClientPhase.RETRYING, ClientPhase.INITIALIZING]
+    order = [ClientPhase.PROBING, ClientPhase.RETRYING, ClientPhase.INITIALIZING, ClientPhase.RECONSIDERING]
     ends = {ClientPhase.MODERN, ClientPhase.LEGACY, ClientPhase.FAILED, ClientPhase.RESPAWN}
     for (phase, _), to in CLIENT_MOVES.items():
         assert to in ends or order.index(to) > order.index(phase)
