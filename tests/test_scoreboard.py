@@ -77,11 +77,13 @@ REPORT = {
     "seconds": 1.2,
     "counts": {},
     "rules": [
-        {"id": "FR-01", "level": "MUST", "title": "One line", "result": "passed", "verdicts": []},
-        {"id": "FR-07", "level": "MAY", "title": "Or not", "result": "skipped", "verdicts": []},
+        {"id": "FR-01", "level": "MUST", "basis": "prose", "title": "One line", "result": "passed", "verdicts": []},
+        {"id": "FR-07", "level": "MAY", "basis": "prose", "title": "Or not", "result": "skipped", "verdicts": []},
+        {"id": "JR-20", "level": "SHOULD", "basis": "inference", "title": "Goes on", "result": "warning", "verdicts": []},
         {
             "id": "FR-04",
             "level": "MUST",
+            "basis": "prose",
             "title": "Nothing else",
             "result": "error",
             "verdicts": [
@@ -102,7 +104,8 @@ def scored():
 def test_a_report_becomes_a_score():
     score = scored()["contestants"]["twopipes"]
     assert (score["passed"], score["skipped"]) == ("FR-01", "FR-07")
-    (failure,) = score["failures"]
+    ours, failure = score["failures"]
+    assert (ours["rule"], ours["basis"]) == ("JR-20", "inference")
     assert (failure["rule"], failure["revisions"], failure["why"]) == ("FR-04", ["2025-11-25"], ["it said | hello"])
 
 
@@ -115,8 +118,13 @@ def test_a_failure_that_nobody_has_looked_at_says_so():
 
 def test_the_table_counts():
     row = page.table(scored(), "server").splitlines()[-1]
-    assert row.endswith("| 2025-11-25 | 1 | **1** | 0 | 1 |")
+    assert row.endswith("| 2025-11-25 | 1 | **1** | 0 | 1 | 1 |")
     assert "MUST FR-04" in page.printed(scored())
+    assert "our reading JR-20" in page.printed(scored())
+
+
+def test_our_reading_is_no_word_of_the_specification():
+    assert "| SHOULD, our reading |" in page.failures(scored(), {("JR-20", "twopipes"): "it stops"})
 
 
 def test_a_text_without_a_place_is_refused():

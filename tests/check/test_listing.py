@@ -33,6 +33,21 @@ def test_a_person_is_shown_what_was_asked_for():
     assert "asks-on-the-stateless-wire  (FR-10)" in listed({"FR-10"}, side="client")
 
 
+def test_what_is_not_seen_is_told():
+    told = explained("TL-20")
+    assert "in part. Four kinds of arguments to one tool" in told
+    (row,) = json.loads(listed({"TL-20"}, "json"))
+    assert row["server"]["partly"].startswith("Four kinds of arguments")
+    assert "*In part:* Four kinds of arguments" in listed({"TL-20"}, "markdown")
+
+
+def test_what_is_let_pass_is_told():
+    assert "\nnote   No revision says what becomes of a second initialize.\n" in explained("LC-15")
+    (row,) = json.loads(listed({"LC-15"}, "json"))
+    assert row["lenient"] == "No revision says what becomes of a second initialize"
+    assert "<br>*No revision says what becomes of a second initialize.*" in listed({"LC-15"}, "markdown")
+
+
 def test_a_judge_is_named():
     assert "the conversation" in judges_of(RULES["FR-04"], "server")
     assert "cut_and_joined_messages_are_read" in judges_of(RULES["FR-13"], "server")

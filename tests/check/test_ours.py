@@ -2,14 +2,16 @@
 
 import os
 import sys
+from itertools import count
 from pathlib import Path
 
 import pytest
 
-from check.checking import of_client, of_server, patiently, run
-from check.healthy import EXAMPLE, new_server
+from check.checking import BRISK, of_client, of_server, patiently, run
+from check.healthy import EXAMPLE, new_server, tour
+from check.pacing import waiting
 from twopipes.channels.sockets import listen_tcp, listen_unix
-from twopipes.check.client_running import CommandDriver
+from twopipes.check.client_running import CommandDriver, InProcessDriver
 from twopipes.check.subject import AddressSubject, CommandSubject
 from twopipes.check.talk import Waits
 from twopipes.mcp.revisions import ALL
@@ -59,6 +61,36 @@ def test_our_server_over_tcp():
             await listener.close()
 
     outcome = run(scene())
+    assert outcome.revisions == list(ALL)
+    assert told(outcome) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no Unix sockets in asyncio there")
+def test_our_client_over_a_unix_socket(tmp_path):
+    numbers = count()
+
+    async def make_the_tour(launcher):
+        path = tmp_path / f"c{next(numbers)}"  # several are under way at a time
+        listener = await listen_unix(path, lambda channel: launcher.serve(channel=channel))
+        try:
+            await tour(f"unix:{path}", timeouts=waiting(BRISK))
+        finally:
+            await listener.close()
+
+    outcome = patiently(lambda: of_client(InProcessDriver(make_the_tour)))
+    assert outcome.revisions == list(ALL)
+    assert told(outcome) == []
+
+
+def test_our_client_over_tcp():
+    async def make_the_tour(launcher):
+        listener = await listen_tcp(0, lambda channel: launcher.serve(channel=channel))
+        try:
+            await tour(f"tcp://127.0.0.1:{listener.port}", timeouts=waiting(BRISK))
+        finally:
+            await listener.close()
+
+    outcome = patiently(lambda: of_client(InProcessDriver(make_the_tour)))
     assert outcome.revisions == list(ALL)
     assert told(outcome) == []
 

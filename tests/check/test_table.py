@@ -69,6 +69,23 @@ def test_probes_scenarios_and_mutants_name_rules_that_exist_on_their_side(side):
     assert sorted(rule for rule in named - known if rule[:2] in SECTIONS) == []
 
 
+def test_every_rule_of_our_reading_says_what_the_text_says():
+    assert [rule.id for rule in RULES.values() if rule.basis == "inference" and not rule.lenient] == []
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_what_is_judged_in_part_is_judged(side):
+    other = {"server": "client", "client": "server"}[side]
+    for rule in RULES.values():
+        if getattr(rule, f"partly_{side}"):
+            assert rule.binds(side), rule.id
+            assert rule.id in judged(side), rule.id
+        if rule.partly:
+            assert not rule.untestable, rule.id
+            assert not getattr(rule, f"partly_{side}"), rule.id
+            assert rule.id in judged(side) | judged(other), rule.id
+
+
 def test_the_count(capsys):
     """Not a test of anything: what `pytest -s` shows to whoever wants to know how far it is."""
     on = {side: len({mutant.rule for mutant in all_mutants(side)}) for side in SIDES}

@@ -152,6 +152,7 @@ def score(contestant: Contestant, told: dict[str, Any]) -> dict[str, Any]:
         {
             "rule": rule["id"],
             "level": rule["level"],
+            "basis": rule["basis"],
             "severity": rule["result"],
             "title": rule["title"],
             "revisions": sorted({each["revision"] for each in _broken(rule) if each["revision"]}),

@@ -42,6 +42,8 @@ def _lines(rule: Rule) -> Iterable[str]:
     yield f"level  {rule.level}, from {_BASES[rule.basis]}"
     yield f"for    {_SIDES[rule.side]}, in {rule.span}"
     yield f"see    {rule.link}"
+    if rule.lenient:
+        yield f"note   {rule.lenient.rstrip('.')}."
     sides: tuple[Literal["server", "client"], ...] = ("server", "client")
     for side in sides:
         if rule.binds(side):
@@ -60,3 +62,5 @@ def _judges(rule: Rule, side: Literal["server", "client"]) -> Iterable[str]:
         yield from (f"{each.name}: {each.description}" for each in all_scenarios() if rule.id in each.rules)
     if rule.id in passive_rules(side):
         yield "by everything that they say, without being asked; also in a recording (--trace-file)"
+    if part := rule.why_partly(side):
+        yield f"in part. {part.rstrip('.')}."

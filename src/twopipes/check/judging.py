@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterable
 from typing import Literal
 
@@ -10,7 +11,7 @@ from msgspec.structs import replace
 from twopipes.check.outcome import Outcome
 from twopipes.check.rules import RULES, rules_for
 from twopipes.check.verdict import Verdict
-from twopipes.mcp.revisions import ALL
+from twopipes.mcp.revisions import ALL, META_SUBSCRIPTION_ID
 from twopipes.trace.conversation import Conversation, read_conversation
 from twopipes.trace.findings import Finding, judge
 from twopipes.trace.format import Entry, Event
@@ -25,11 +26,31 @@ Side = Literal["server", "client"]
 _NAME = "the conversation"
 # The sections that are about lines as such, whatever they are for.
 _ALL_LINES = ("FR", "JR")
-# Judges that look at every message of a shape for what few of them can break: what must stand in one for an occasion.
-_OCCASIONS = {
-    **dict.fromkeys(("MR-02", "MR-03", "MR-04"), b'"input_required"'),
-    **dict.fromkeys(("MR-05", "MR-06", "MR-08"), b'"inputResponses"'),
+# Judges that look at every message of a shape for what few of them can break: what must stand in one, of these, for an occasion.
+_OCCASIONS: dict[str, tuple[bytes, ...]] = {
+    **dict.fromkeys(("MR-02", "MR-03", "MR-04"), (b'"input_required"',)),
+    **dict.fromkeys(("MR-05", "MR-06", "MR-08"), (b'"inputResponses"',)),
+    **dict.fromkeys(("TL-10", "TL-11"), (b'"structuredContent"',)),
+    **dict.fromkeys(("RS-02", "RT-01"), (b'"uri"',)),
+    **dict.fromkeys(("CT-01", "CT-02"), (b'"type"',)),
+    "CT-03": (b'"data"', b'"blob"'),
+    "PM-03": (b'"role"',),
+    "PG-01": (b'"nextCursor"',),
+    "CP-03": (b'apabilities"',),
+    "CP-07": (b'"extensions"',),
+    "ER-09": (b"-32022",),
+    "ER-10": (b"-32021",),
+    "MT-01": (b'"_meta"',),
+    "PR-01": (b'"progressToken"',),
+    "SU-02": (META_SUBSCRIPTION_ID.encode(),),
 }
+# Judges of what is listed, and a list with nothing in it.
+_OF_ITEMS = {"TL-01", "TL-15", "RS-01", "PM-01"}
+_EMPTY_LIST = re.compile(rb'"(?:tools|resources|resourceTemplates|prompts)"\s*:\s*\[\s*\]')
+# What the other side must have said before there was an occasion.
+_STIMULI = {"CA-04": b'"notifications/cancelled"'}
+# Judges of answers to what nobody asks in a good conversation: they see a breach, and no occasion that was not used for one.
+_ONLY_BREACHES = {"VN-02", "ST-06"}
 
 
 def passive_rules(side: Side) -> set[str]:
@@ -109,15 +130,21 @@ def _with_occasion(conversation: Conversation, side: Side) -> set[str]:
     """The rules whose judges have had a message of this side to look at."""
     mine = "<" if side == "server" else ">"
     found: set[str] = set()
+    waiting = set(_STIMULI)
     for message in conversation.messages:
         if message.direction == mine:
             found.update(
                 entry.rule
                 for entry in JUDGES.get(message.shape, ())
                 if entry.by in {None, side}
+                and entry.rule not in waiting
                 and _looks_at(entry.methods, message)
-                and _OCCASIONS.get(entry.rule, b"") in message.data
+                and any(each in message.data for each in _OCCASIONS.get(entry.rule, (b"",)))
+                and not (entry.rule in _OF_ITEMS and _EMPTY_LIST.search(message.data))
             )
+        else:
+            waiting -= {rule for rule in waiting if _STIMULI[rule] in message.data}
+    found -= _ONLY_BREACHES
     if any(message.direction == mine for message in conversation.messages):
         # Whoever said anything at all could have said what is no message.
         found.update(

@@ -31,8 +31,9 @@ shows one row, with its link to the specification.
 
 A rule binds in the revisions of its row. MUST NOT counts as MUST, SHOULD NOT as SHOULD. *Schema*: it stands in the schema
 alone; *JSON-RPC*: in JSON-RPC 2.0, which the specification makes binding; *our reading*: where the text is silent or contradicts
-itself, so that a breach is a warning at most. *The conversation*: judged by all that is said during a check, and in a recording
-(`--trace-file`).
+itself, so that a breach is a warning at most; what the text says, and what is let pass, stands below the rule. *The conversation*:
+judged by all that is said during a check, and in a recording (`--trace-file`). *In part*: what of the rule nobody can see from
+outside, or is not tried; a pass says nothing about that.
 """
 _BASES = {"prose": "", "schema": ", schema", "json-rpc": ", JSON-RPC", "inference": ", our reading"}
 
@@ -72,10 +73,15 @@ def _for_programs(rule: Rule) -> dict[str, Any]:
         "revisions": rule.revisions,
         "title": rule.title,
         "link": rule.link,
+        "lenient": rule.lenient,
     }
     for side in SIDES:
         if rule.binds(side):
-            told[side] = {"judged_by": judges_of(rule, side), "untestable": rule.why_untestable(side)}
+            told[side] = {
+                "judged_by": judges_of(rule, side),
+                "untestable": rule.why_untestable(side),
+                "partly": rule.why_partly(side),
+            }
     return told
 
 
@@ -92,7 +98,8 @@ def _markdown(rules: list[Rule]) -> Iterable[str]:
         yield "|---|---|---|---|---|---|"
         for rule in rows:
             how = "<br>".join(_how(rule, side) for side in SIDES if rule.binds(side))
-            title = rule.title.replace("|", "\\|")
+            title = rule.title + (f"<br>*{rule.lenient.rstrip('.')}.*" if rule.lenient else "")
+            title = title.replace("|", "\\|")
             yield f"| [{rule.id}]({rule.link}) | {rule.level}{_BASES[rule.basis]} | {rule.side} | {rule.span} | {title} | {how} |"
         yield ""
 
@@ -102,4 +109,6 @@ def _how(rule: Rule, side: Side) -> str:
     if reason := rule.why_untestable(side):
         return f"{prefix}not. {reason.rstrip('.')}.".replace("|", "\\|")
     names = [each if each == _CONVERSATION else f"`{each}`" for each in judges_of(rule, side)]
-    return prefix + (", ".join(names) or "not yet")
+    part = rule.why_partly(side)
+    told = f". *In part:* {part.rstrip('.')}.".replace("|", "\\|") if part else ""
+    return prefix + (", ".join(names) or "not yet") + told

@@ -156,8 +156,6 @@ def old_form_faults(params: Mapping[str, Any]) -> Iterator[str]:
             yield f"the field {told(name)} is a multiple choice, which 2025-06-18 does not have"
         if "oneOf" in asked:
             yield f"the field {told(name)} has a oneOf; in 2025-06-18 choices are enum and enumNames"
-        if "default" in asked and asked.get("type") != "boolean":
-            yield f"the field {told(name)} has a default; in 2025-06-18 only yes-or-no fields have one"
 
 
 def _are_texts(value: Any) -> bool:

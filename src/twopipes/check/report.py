@@ -136,6 +136,8 @@ def _finding(judgement: Judgement) -> Iterable[str]:
         yield from (f"  received  {visible(line)}" for line in verdict.received)
         if verdict.mend:
             yield f"  mend      {verdict.mend}"
+    if rule.lenient:
+        yield f"  note      {rule.lenient.rstrip('.')}."
     yield f"  in        {where or 'no certain revision'}"
     yield f"  see       {rule.link_in(judgement.failures[-1].revision or rule.revisions[-1])}"
 

@@ -38,6 +38,10 @@ class Rule(Struct, frozen=True, kw_only=True):
         untestable: Why nobody can see from outside whether it is kept; empty for all others.
         untestable_server: The same, for servers alone.
         untestable_client: The same, for clients alone.
+        partly: What of it nobody can see from outside, or is not tried, though the rest is judged; empty where all of it is.
+        partly_server: The same, for servers alone.
+        partly_client: The same, for clients alone.
+        lenient: Where the text is silent, contradicts itself or can be read in two ways: what it says, and what is let pass.
     """
 
     id: str
@@ -53,6 +57,10 @@ class Rule(Struct, frozen=True, kw_only=True):
     untestable: str = ""
     untestable_server: str = ""
     untestable_client: str = ""
+    partly: str = ""
+    partly_server: str = ""
+    partly_client: str = ""
+    lenient: str = ""
 
     def __post_init__(self) -> None:
         if not self.revisions:
@@ -80,6 +88,10 @@ class Rule(Struct, frozen=True, kw_only=True):
     def why_untestable(self, side: Literal["server", "client"]) -> str:
         """Why nobody can see whether this side keeps it; empty where one can."""
         return self.untestable or (self.untestable_server if side == "server" else self.untestable_client)
+
+    def why_partly(self, side: Literal["server", "client"]) -> str:
+        """What of it is not seen on this side, though it is judged there; empty where all of it is seen."""
+        return self.partly or (self.partly_server if side == "server" else self.partly_client)
 
     @property
     def severity(self) -> Severity:

@@ -30,13 +30,13 @@ def breaks_at_null(wire: Wire):
 
 
 @wire_mutant("TL-18")
-def drops_tools_whose_headers_are_wrong(wire: Wire):
+def drops_all_tools_when_the_header_of_one_is_wrong(wire: Wire):
     def answer(line):
         message = json.loads(line)
         result = message.get("result", {})
-        if "tools" not in result:
+        if "tools" not in result or b"x-mcp-header" not in line:
             return None
-        result["tools"] = [tool for tool in result["tools"] if "x-mcp-header" not in json.dumps(tool)]
+        result["tools"] = []
         return json.dumps(message).encode() + b"\n"
 
     wire.to_subject = answer

@@ -1,7 +1,5 @@
 """Servers that mix the two eras up, each in its own way."""
 
-import json
-
 from check.mutants.server_vn import VERSION, meta_of, to_subject
 from check.mutating import Wire, message_mutant, wire_mutant
 
@@ -43,23 +41,15 @@ def wants_metadata_in_a_session(wire: Wire):
 
 
 @wire_mutant("DE-12")
-def answers_all_of_a_connection_in_the_era_of_its_handshake(wire: Wire):
+def leaves_requests_of_the_new_era_without_an_answer_in_a_session(wire: Wire):
     opened = []
 
-    def note(message):
+    def swallow(message):
         if message.get("method") == "initialize":
             opened.append(message)
-        return message
+        return None if opened and VERSION in meta_of(message) else message
 
-    def strip(line):
-        message = json.loads(line)
-        if not opened or "resultType" not in message.get("result", {}):
-            return None
-        del message["result"]["resultType"]
-        return json.dumps(message).encode() + b"\n"
-
-    to_subject(wire, note)
-    wire.from_subject = strip
+    to_subject(wire, swallow)
 
 
 @wire_mutant("DE-12")

@@ -51,9 +51,10 @@ def offers_choices_too_early(message):
 
 
 @message_mutant("EL-03")
-def proposes_a_text_too_early(message):
+def offers_several_choices_too_early(message):
     for params in _questions(message):
-        params["requestedSchema"]["properties"]["city"] = {"type": "string", "default": "Bern"}
+        colours = {"type": "array", "items": {"type": "string", "enum": ["red", "green"]}}
+        params["requestedSchema"]["properties"]["colours"] = colours
     return message
 
 

@@ -5,10 +5,11 @@ import base64
 from typing import Annotated, Literal
 
 from fastmcp import Context, FastMCP
-from fastmcp.exceptions import NotFoundError, ToolError
+from fastmcp.exceptions import ToolError
 from fastmcp.utilities.types import Audio, Image
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    INVALID_PARAMS,
     MISSING_REQUIRED_CLIENT_CAPABILITY,
     CreateMessageRequest,
     CreateMessageRequestParams,
@@ -111,21 +112,24 @@ def is_modern(ctx: Context) -> bool:
 
 
 def need(ctx: Context, capability: str, mode: str = "") -> None:
-    """Refuses a request whose client cannot answer; on the stateless wire that is left to the author."""
+    """Refuses a request whose client cannot answer; that is left to the author."""
     declared = getattr(ctx.session.client_capabilities, capability, None)
     # A client that declares neither mode takes forms.
     has_mode = not mode or getattr(declared, mode, None) is not None or (mode == "form" and getattr(declared, "url", None) is None)
-    if declared is None or not has_mode:
+    if declared is not None and has_mode:
+        return
+    if is_modern(ctx):
         needed = {"requiredCapabilities": {capability: {mode: {}} if mode else {}}}
         raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, f"this needs {capability}", needed)
+    raise ToolError(f"this needs a client with {capability}")
 
 
 @server.tool(output_schema=None)
 async def ask(ctx: Context):
+    need(ctx, "elicitation", "form")
     if not is_modern(ctx):
         answer = await ctx.elicit("Who are you?", Person)
         return f"{answer.data.name} is {answer.data.age}" if answer.action == "accept" else f"the user said {answer.action}"
-    need(ctx, "elicitation", "form")
     if not ctx.input_responses:
         form = ElicitRequestFormParams(message="Who are you?", requested_schema=Person.model_json_schema())
         return InputRequiredResult(input_requests={"who": ElicitRequest(params=form)})
@@ -138,9 +142,9 @@ async def ask(ctx: Context):
 
 @server.tool(output_schema=None)
 async def ask_url(ctx: Context):
+    need(ctx, "elicitation", "url")
     if not is_modern(ctx):
         return (await ctx.session.elicit_url("Please log in.", PAGE, "login-1")).action
-    need(ctx, "elicitation", "url")
     if not ctx.input_responses:
         visit = ElicitRequestURLParams(message="Please log in.", url=PAGE)
         return InputRequiredResult(input_requests={"visit": ElicitRequest(params=visit)})
@@ -149,10 +153,10 @@ async def ask_url(ctx: Context):
 
 @server.tool(output_schema=None)
 async def sample(prompt: str, ctx: Context):
+    need(ctx, "sampling")
     question = SamplingMessage(role="user", content=TextContent(type="text", text=prompt))
     if not is_modern(ctx):
         return (await ctx.session.create_message([question], max_tokens=100)).content.text
-    need(ctx, "sampling")
     if not ctx.input_responses:
         request = CreateMessageRequest(params=CreateMessageRequestParams(messages=[question], max_tokens=100))
         return InputRequiredResult(input_requests={"thought": request})
@@ -161,9 +165,10 @@ async def sample(prompt: str, ctx: Context):
 
 @server.tool(output_schema=None)
 async def roots_tool(ctx: Context):
+    need(ctx, "roots")
     if not is_modern(ctx):
         listed = await ctx.session.list_roots()
-    elif need(ctx, "roots") or not ctx.input_responses:
+    elif not ctx.input_responses:
         return InputRequiredResult(input_requests={"places": ListRootsRequest()})
     else:
         listed = ctx.input_responses["places"]
@@ -215,7 +220,8 @@ def broken() -> str:
 @server.resource("note://{name}", mime_type="text/plain")
 def note(name: str) -> str:
     if name not in notes:
-        raise NotFoundError(f"there is no note {name}")
+        # As it tells resources of its own that are not there. Its NotFoundError, raised here, would be a failure inside (-32603).
+        raise MCPError(INVALID_PARAMS, f"there is no note {name}")
     return notes[name]
 
 

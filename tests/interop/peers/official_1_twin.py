@@ -93,25 +93,39 @@ async def whoami(ctx: Context) -> str:
 # Tools that ask
 
 
+def need(ctx: Context, capability: str, mode: str = "") -> None:
+    """Refuses a call whose client cannot answer; that is left to the author."""
+    client = ctx.session.client_params
+    declared = getattr(client.capabilities, capability, None) if client else None
+    # A client that declares neither mode takes forms.
+    has_mode = not mode or getattr(declared, mode, None) is not None or (mode == "form" and getattr(declared, "url", None) is None)
+    if declared is None or not has_mode:
+        raise ToolError(f"this needs a client with {capability}")
+
+
 @server.tool()
 async def ask(ctx: Context) -> str:
+    need(ctx, "elicitation", "form")
     answer = await ctx.elicit("Who are you?", Person)
     return f"{answer.data.name} is {answer.data.age}" if answer.action == "accept" else f"the user said {answer.action}"
 
 
 @server.tool()
 async def ask_url(ctx: Context) -> str:
+    need(ctx, "elicitation", "url")
     return (await ctx.elicit_url("Please log in.", "https://login.example/start", "login-1")).action
 
 
 @server.tool()
 async def sample(prompt: str, ctx: Context) -> str:
+    need(ctx, "sampling")
     question = SamplingMessage(role="user", content=TextContent(type="text", text=prompt))
     return (await ctx.session.create_message([question], max_tokens=100)).content.text
 
 
 @server.tool()
 async def roots_tool(ctx: Context) -> list[str]:
+    need(ctx, "roots")
     return [str(root.uri) for root in (await ctx.session.list_roots()).roots]
 
 

@@ -146,11 +146,14 @@ async def roots_tool(listed: Annotated[ListRootsResult, Resolve(places)]) -> lis
 
 @server.tool(structured_output=False)
 async def ask_url(ctx: Context):
-    # There is no resolver for addresses: the two eras are written out.
-    if ctx.protocol_version < "2026":
-        return (await ctx.elicit_url("Please log in.", PAGE, "login-1")).action
+    # There is no resolver for addresses, which would look at the capabilities: so the two eras are written out.
     asking = ctx.client_capabilities and ctx.client_capabilities.elicitation
-    if not asking or asking.url is None:
+    can_visit = bool(asking) and asking.url is not None
+    if ctx.protocol_version < "2026":
+        if not can_visit:
+            raise ToolError("this needs somebody who visits an address")
+        return (await ctx.elicit_url("Please log in.", PAGE, "login-1")).action
+    if not can_visit:
         needed = {"requiredCapabilities": {"elicitation": {"url": {}}}}
         raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, "this needs somebody who visits an address", needed)
     if not ctx.input_responses:

@@ -128,10 +128,13 @@ async def what_is_no_request_is_refused(case: Case) -> None:
     array = {**talk.message(needy), "params": [1]}
     odd_method = {**talk.message(case.harmless), "method": 5}
     no_method = {key: value for key, value in talk.message(case.harmless).items() if key != "method"}
-    for message in (other_version, no_id, array, odd_method, no_method):
+    for message in (other_version, no_id, array, no_method):
         talk.send(message)
-    await talk.until(lambda: talk.answers_to(odd_method["id"]) or None, case.waits.answer)
     await talk.quiet()
+    # Alone, since JSON-RPC lets the error for it have the id null: then only its place tells what it is for.
+    since = talk.position
+    talk.send(odd_method)
+    await talk.until(lambda: talk.answers_to(odd_method["id"]) or _nameless_faults(talk, since) or None, case.waits.answer)
     if talk.is_over:
         case.give_up("the server ended at a message that is no request (see JR-20)")
     served = next((each for each in talk.answers_to(other_version["id"]) if each.is_result), None)
@@ -159,8 +162,17 @@ async def what_is_no_request_is_refused(case: Case) -> None:
             mend="Refuse params that are no object with -32600 or -32602.",
             about=taken,
         )
-    _judge_invalid_request(case, odd_method["id"], "whose method is a number", must_answer=True)
+    if _nameless_faults(talk, since):
+        case.expect("ER-02", True, "")  # noqa: FBT003 - told, though not by its id
+    else:
+        _judge_invalid_request(case, odd_method["id"], "whose method is a number", must_answer=True)
     _judge_invalid_request(case, no_method["id"], "without a method", must_answer=False)
+
+
+def _nameless_faults(talk: Talk, since: int) -> list[dict[str, Any]]:
+    """Errors -32600 without an id."""
+    errors = [part for heard in talk.heard_lines[since:] for part in _errors(heard) if part.get("id") is None]
+    return [part for part in errors if part["error"].get("code") == INVALID_REQUEST]
 
 
 def _judge_invalid_request(case: Case, request_id: Any, what: str, *, must_answer: bool) -> None:

@@ -13,7 +13,6 @@ from twopipes.mcp.revisions import MODERN
 _SLOW_NAME = re.compile(r"slow|long|sleep|wait|delay", re.IGNORECASE)
 # Requests that are still to be answered when nobody reads any more.
 _CROWD = 20
-_TRACEBACK = re.compile(r"traceback|broken ?pipe|EPIPE|unhandled", re.IGNORECASE)
 
 
 @probe("SD-02", fresh=True, needs="process")
@@ -87,13 +86,12 @@ async def what_was_asked_is_answered_before_the_end(case: Case) -> None:
 
 @probe("SD-07", fresh=True, needs="process")
 async def a_reader_that_is_gone_ends_the_server(case: Case) -> None:
-    """Requests are sent, and both pipes are closed without waiting for the answers."""
+    """Requests are sent, and both pipes are closed without waiting for the answers. What stderr says then is let be."""
     talk = case.talk
     for _ in range(_CROWD):
         talk.start(case.harmless)
     with suppress(ChannelBroken, ChannelClosed):
         await talk.channel.flush()
-    said_before = len(talk.stderr)
     await talk.channel.close()
     limit = _patience(case)
     status = await talk.exit(limit)
@@ -102,13 +100,6 @@ async def a_reader_that_is_gone_ends_the_server(case: Case) -> None:
         status is not None,
         f"nobody reads the server's stdout any more, and {limit:.3g} s later it was still there",
         mend="Take a broken pipe for what it is, the end: exit.",
-    )
-    told = next((line for line in talk.stderr[said_before:] if _TRACEBACK.search(line)), None)
-    case.expect(
-        "SD-07",
-        told is None,
-        f"when nobody read its stdout any more, the server complained on stderr: {(told or '')[:200]}",
-        mend="Exit without a traceback when a write fails because the client is gone; there is nobody to mend it.",
     )
 
 

@@ -37,10 +37,10 @@ async def gives_an_array_as_structured_content(pose: Pose) -> None:
 
 @scenario("TL-18")
 async def writes_nonsense_into_x_mcp_header(pose: Pose) -> None:
-    """The schemas of all tools have an x-mcp-header, which HTTP would refuse: over stdio it means nothing."""
-    for tool in pose.posture.tools:
-        described: dict[str, Any] = {"note": {"type": "string", "x-mcp-header": "not a header: at all\n"}}
-        tool["inputSchema"] = {"type": "object", "properties": described}
+    """The schema of one more tool has an x-mcp-header, which HTTP would refuse: the others are called as ever."""
+    described: dict[str, Any] = {"note": {"type": "string", "x-mcp-header": "not a header: at all\n"}}
+    pose.add_tool("labelled", text("Done."))
+    pose.posture.tools[-1]["inputSchema"] = {"type": "object", "properties": described}
     await pose.heard("tools/list")
     await pose.left()
     if pose.baseline is not None and not any(asked.startswith("tools/call") for asked in pose.baseline.asked):
@@ -48,7 +48,7 @@ async def writes_nonsense_into_x_mcp_header(pose: Pose) -> None:
     pose.expect(
         "TL-18",
         not pose.what_differs,
-        f"when schemas of tools had an x-mcp-header that is no header, {pose.what_differs}",
-        mend="Read x-mcp-header only where there are headers, over HTTP; elsewhere a client may overlook it, and keep the tool.",
+        f"when the schema of one tool had an x-mcp-header that is no header, {pose.what_differs}",
+        mend="Read x-mcp-header only where there are headers, over HTTP; elsewhere overlook it, or leave out that tool alone.",
         about=sent_with(pose, b"x-mcp-header"),
     )

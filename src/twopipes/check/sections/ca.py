@@ -13,20 +13,34 @@ RULES = (
         id="CA-01",
         level="MAY",
         title="A request that is given up is named in a notifications/cancelled, by its id as it was sent, perhaps with a reason",
+        partly_server="Only of servers that give up their own question when the call that it is for is cancelled",
+        partly_client="Only of clients that give up a call of their own accord while the check waits",
     ),
     _rule(
         id="CA-02",
         level="MUST",
         until="2025-11-25",
         title="Each side cancels only what it asked itself, and what it believes to be open",
+        partly="What a side believes to be open is not seen: a cancellation may cross the answer",
     ),
-    _rule(id="CA-03", level="SHOULD", title="A cancelled request is dropped: its work stops, and no answer is sent"),
+    _rule(
+        id="CA-03",
+        level="SHOULD",
+        title="A cancelled request is dropped: its work stops, and no answer is sent",
+        partly="Only that nothing is said any more; whether the work inside stops is not seen",
+    ),
     _rule(
         id="CA-04",
         level="MUST",
         side="server",
         since="2026-07-28",
         title="After a cancellation nothing more is said about that request: no answer, no progress (an answer may cross it)",
+        lenient=(
+            "The page of the transport says MUST NOT; that of cancellation says SHOULD, and lets a server ignore the"
+            " cancellation of what cannot be cancelled. So a breach is a warning, and an answer that crosses the"
+            " cancellation none"
+        ),
+        basis="inference",
     ),
     _rule(
         id="CA-05",
@@ -34,7 +48,12 @@ RULES = (
         title="Cancellations of what is unknown or over, and ones that make no sense, are ignored",
     ),
     _rule(id="CA-06", level="SHOULD", title="An answer that comes after its request was given up is ignored"),
-    _rule(id="CA-07", level="MUST", title="Cancellations and answers that cross do no harm: each request gets one answer or none"),
+    _rule(
+        id="CA-07",
+        level="MUST",
+        title="Cancellations and answers that cross do no harm: each request gets one answer or none",
+        partly="Some dozens of races; one that takes luck may stay unseen",
+    ),
     _rule(
         id="CA-08",
         level="MUST",
@@ -56,6 +75,7 @@ RULES = (
         side="client",
         since="2026-07-28",
         title="A cancellation by the server of anything but a subscription is ignored: the client keeps waiting",
+        lenient="Servers may not send it; what a client makes of one is not said",
     ),
     _rule(
         id="CA-11",
@@ -71,5 +91,11 @@ RULES = (
         except_in=("2025-11-25",),
         title="A cancellation says what it cancels: requestId is there, a string or an integer",
     ),
-    _rule(id="CA-13", level="MUST", basis="inference", title='What is cancelled is found by id and type: "5" does not cancel 5'),
+    _rule(
+        id="CA-13",
+        level="MUST",
+        basis="inference",
+        title='What is cancelled is found by id and type: "5" does not cancel 5',
+        lenient="It follows from ids that are strings or numbers; the page of cancellation does not say so",
+    ),
 )

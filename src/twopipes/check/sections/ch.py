@@ -47,6 +47,7 @@ RULES = (
         basis="inference",
         side="client",
         title="When a change is announced, what was kept of that is asked for again",
+        lenient="The page lets both ways of keeping up to date stand side by side",
     ),
     _rule(id="CH-08", level="MUST", side="server", title="All pages of a list have the same cacheScope"),
     _rule(

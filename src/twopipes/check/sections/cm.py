@@ -16,6 +16,7 @@ RULES = (
         basis="schema",
         side="client",
         title="A request for completion names a prompt or a resource template, and an argument with what is typed so far",
+        partly="Whether the prompt, the template and the argument are ones that the server listed is not judged",
     ),
     _rule(
         id="CM-02",
@@ -34,6 +35,7 @@ RULES = (
         level="SHOULD",
         title="Arguments that are settled already are taken along, and may change what is suggested",
         since="2025-06-18",
+        partly="Whether a suggestion should depend on another argument, only the author knows: no difference is no breach",
     ),
     _rule(id="CM-05", level="MUST", title="Completion never asks back", since=MODERN[0]),
 )

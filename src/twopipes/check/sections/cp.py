@@ -21,7 +21,14 @@ RULES = (
         side="client",
         title="A client declares what it answers: roots, sampling, elicitation; and answers nothing else",
     ),
-    _rule(id="CP-03", level="MUST", basis="schema", title="Capabilities are objects, and the flags in them are true or false"),
+    _rule(
+        id="CP-03",
+        level="MUST",
+        basis="schema",
+        title="Capabilities are objects, and the flags in them are true or false",
+        lenient="Objects of capabilities are open: flags that a revision does not know are let pass",
+        partly="Only the capabilities and flags that the protocol knows",
+    ),
     _rule(
         id="CP-04",
         level="MUST",
@@ -38,6 +45,8 @@ RULES = (
         page="client/sampling",
         modern_page="client/sampling",
         title="sampling.tools and sampling.context are objects; without the first, no tools are handed to the client's model",
+        partly_server="Only tools; context belongs to SA-08",
+        partly_client="Only the shape of what is declared; that tools are refused otherwise belongs to SA-05",
     ),
     _rule(
         id="CP-06",

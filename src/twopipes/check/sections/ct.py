@@ -22,6 +22,10 @@ RULES = (
         side="server",
         title="Blocks are of types that the revision has; for audio and links, older ones take text or an embedded resource",
         until="2025-11-25",
+        lenient=(
+            "The schema of each revision lists its blocks, and the agreed version is to be respected (LC-11); what to send"
+            " instead is not said"
+        ),
     ),
     _rule(id="CT-03", level="MUST", title="Binary data is base64, with a MIME type that says what it is"),
     _rule(
@@ -50,9 +54,13 @@ RULES = (
         id="CT-07",
         level="MUST",
         side="client",
-        title="Icons at other addresses than https: and data: are left alone (http: is not counted: the text contradicts itself)",
+        title="Icons at other addresses than https: and data: are left alone",
         page="basic",
         since="2025-11-25",
+        lenient="One sentence wants https: or data:, another lets src be an http: address: that is let pass",
+        partly=(
+            "Only ftp: and ws: can be watched; redirects, credentials, and what is done about file: and javascript: are not seen"
+        ),
     ),
     _rule(
         id="CT-08",
@@ -60,5 +68,6 @@ RULES = (
         basis="inference",
         side="client",
         title="A block of an unknown type does not spoil the blocks beside it",
+        lenient="No sentence says what becomes of a block of an unknown type",
     ),
 )

@@ -22,8 +22,9 @@ RULES = (
         level="MUST",
         side="server",
         basis="schema",
-        title="In 2025-06-18 choices are enum and enumNames, and only yes-or-no fields have a default",
+        title="In 2025-06-18 a form has texts, numbers, yes-or-no, and single choices as enum and enumNames; no lists of choices",
         until="2025-06-18",
+        lenient="Fields are open objects: a default that 2025-06-18 does not know does no harm, and is let pass",
     ),
     _rule(
         id="EL-04",
@@ -94,9 +95,16 @@ RULES = (
         side="client",
         title="An address is not opened or looked up before the user agrees",
         since="2025-11-25",
+        partly="What is shown is not seen; nor, where the user agrees, whether the page was opened before that",
     ),
     _rule(
         id="EL-15", level="SHOULD", side="server", title="A user who declines or cancels, and a client that fails, are dealt with"
     ),
-    _rule(id="EL-16", level="SHOULD", title="What a form is filled in with fits its schema, and the server makes sure of it"),
+    _rule(
+        id="EL-16",
+        level="SHOULD",
+        title="What a form is filled in with fits its schema, and the server makes sure of it",
+        partly_server="Only a word where a number belongs, and only where the result tells whether it was taken",
+        partly_client="Only what the user of this run fills in",
+    ),
 )

@@ -51,6 +51,7 @@ RULES = (
         level="MUST",
         basis="inference",
         title="Messages of any size arrive whole, however they are cut on the way, and never mixed with one another",
+        lenient="No page speaks of sizes or pieces; it follows from messages that are lines of a stream",
     ),
     _rule(
         id="FR-14",
@@ -58,12 +59,14 @@ RULES = (
         basis="inference",
         title="Answers belong to requests by their id, not by their order",
         untestable_server="Only a server that asks two things at once could mix them up, and no call makes every server do so",
+        lenient="It follows from the ids of JSON-RPC; no sentence forbids to go by the order",
     ),
     _rule(
         id="FR-15",
         level="MAY",
         basis="inference",
         title="A carriage return, blank lines and a last line without a newline are tolerated, and never sent",
+        lenient="The text names the newline alone, and leaves open what else is tolerated",
     ),
     _rule(
         id="FR-16",

@@ -11,8 +11,19 @@ _legacy = partial(_rule, until="2025-11-25")
 _modern = partial(_rule, since="2026-07-28")
 
 RULES = (
-    _rule(id="JR-01", level="MUST", title='Every message says "jsonrpc": "2.0", and one that does not is refused'),
-    _rule(id="JR-02", level="MUST", title="The id of a request is a string or a whole number"),
+    _rule(
+        id="JR-01",
+        level="MUST",
+        title='Every message says "jsonrpc": "2.0", and one that does not is refused',
+        partly_server='That another version is refused is tried with "1.0" alone',
+        partly_client="Only what the client sends; whether it refuses another version is not tried",
+    ),
+    _rule(
+        id="JR-02",
+        level="MUST",
+        title="The id of a request is a string or a whole number",
+        partly="Only ids that are sent; that one with a fraction is refused is not tried",
+    ),
     _rule(id="JR-03", level="MUST", title="The id of a request is never null"),
     _legacy(id="JR-04", level="MUST", title="No side uses an id twice in a session"),
     _modern(id="JR-05", level="MUST", side="client", title="An id is not used again while its request waits for an answer"),
@@ -23,7 +34,13 @@ RULES = (
     _rule(
         id="JR-10", level="MUST", title="A notification is never answered, not even an unknown or broken one", since="2025-03-26"
     ),
-    _rule(id="JR-11", level="MUST", basis="schema", title="Params, where there are any, are an object"),
+    _rule(
+        id="JR-11",
+        level="MUST",
+        basis="schema",
+        title="Params, where there are any, are an object",
+        partly_client="Only what the client sends; it is sent no params that are an array",
+    ),
     _rule(
         id="JR-12",
         level="MUST",
@@ -54,10 +71,32 @@ RULES = (
         basis="schema",
         title="No arrays on the wire; one that comes is refused as a whole, and nothing in it is done",
         except_in=("2025-03-26",),
+        lenient=(
+            "The text of 2024-11-05 follows JSON-RPC, which has batches, and its schema has none: there, an array is not sent"
+        ),
+        partly="That it is refused by an error is not asked for: it is enough that nothing in it is done and the next line is",
     ),
     _legacy(id="JR-16", level="MUST", title="Every request is answered, an unknown one with -32601"),
     _rule(id="JR-17", level="MUST", title="An error leaves out the id only where the id could not be read", since="2025-11-25"),
-    _rule(id="JR-18", level="SHOULD", basis="inference", title="Members that nobody knows are passed over"),
-    _rule(id="JR-19", level="SHOULD", basis="inference", title="An answer to nothing that was asked does no harm"),
-    _rule(id="JR-20", level="SHOULD", basis="inference", title="A broken line does not end the conversation"),
+    _rule(
+        id="JR-18",
+        level="SHOULD",
+        basis="inference",
+        title="Members that nobody knows are passed over",
+        lenient="The schemas are open, and no sentence says what becomes of a member that nobody knows",
+    ),
+    _rule(
+        id="JR-19",
+        level="SHOULD",
+        basis="inference",
+        title="An answer to nothing that was asked does no harm",
+        lenient="No sentence says what becomes of an answer that belongs to no request",
+    ),
+    _rule(
+        id="JR-20",
+        level="SHOULD",
+        basis="inference",
+        title="A broken line does not end the conversation",
+        lenient="Each side has to send valid messages alone; what becomes of others is not said",
+    ),
 )

@@ -30,13 +30,27 @@ RULES = (
         id="LC-09",
         level="MUST",
         side="server",
-        # The page has an example with an error (CON-08): where that names the versions that are supported, nobody is accused.
         title="A version that the server does not support is answered with one that it does, not with an error",
+        lenient="An example of the page has an error for it: one that names the supported versions is let pass",
+        partly="Whether the version in the answer is the newest that the server supports (a SHOULD) is not judged",
     ),
     _rule(id="LC-10", level="SHOULD", side="client", title="A client that cannot use the version of the server leaves"),
-    # From 2025-06-18 on it is a MUST; we take the milder word for all.
-    _rule(id="LC-11", level="SHOULD", title="Nothing is used that the version and the capabilities do not have"),
-    _rule(id="LC-12", level="MUST", side="client", title="initialize is never cancelled", page="basic/utilities/cancellation"),
+    _rule(
+        id="LC-11",
+        level="SHOULD",
+        title="Nothing is used that the version and the capabilities do not have",
+        lenient="A SHOULD in 2024-11-05 and 2025-03-26, a MUST later: the milder word counts for all",
+        partly_server="Only what tools that may be called bring about, for a client that declares nothing",
+        partly_client="Only the methods of its requests, compared with the version and with what the server declared",
+    ),
+    _rule(
+        id="LC-12",
+        level="MUST",
+        side="client",
+        title="initialize is never cancelled",
+        page="basic/utilities/cancellation",
+        partly="Only for as long as the check leaves a handshake without an answer",
+    ),
     _rule(id="LC-13", level="SHOULD", title="A handshake that fails is no reason to crash"),
     _rule(
         id="LC-14",
@@ -44,6 +58,7 @@ RULES = (
         basis="inference",
         side="server",
         title="A request before initialize gets an error; it is not carried out, and the server lives on",
+        lenient="The client has to begin with initialize; what a server does with one that does not, no revision says",
     ),
     _rule(
         id="LC-15",
@@ -51,6 +66,7 @@ RULES = (
         basis="inference",
         side="server",
         title="A second initialize is refused, and the session goes on",
+        lenient="No revision says what becomes of a second initialize",
     ),
     _rule(
         id="LC-16",
@@ -58,5 +74,6 @@ RULES = (
         basis="inference",
         side="server",
         title="initialize for a revision that has no handshake is answered with one that has",
+        lenient="It follows from the rule for versions that are not supported; the old revisions could not know of the new era",
     ),
 )

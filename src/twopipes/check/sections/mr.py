@@ -45,6 +45,7 @@ RULES = (
         level="MAY",
         side="client",
         title="A call that got nothing but a state is sent again, but with pauses and not for ever",
+        partly="Only that there are pauses; whether it gives up in the end is not waited for",
     ),
     _rule(
         id="MR-11",
@@ -52,25 +53,34 @@ RULES = (
         title="There may be several rounds; each brings back the latest state and the answers to the latest questions alone",
     ),
     _rule(id="MR-12", level="SHOULD", side="server", title="Answers that are missing are asked for again, and are no error"),
-    _rule(id="MR-13", level="SHOULD", side="server", title="Answers to what nobody asked are ignored"),
+    _rule(
+        id="MR-13",
+        level="SHOULD",
+        side="server",
+        title="Answers to what nobody asked are ignored",
+        partly="Only that the call goes on; whether such an answer was used is not seen",
+    ),
     _rule(id="MR-14", level="SHOULD", side="server", title="Answers that are none are refused with an error"),
     _rule(
         id="MR-15",
         level="MUST",
         side="server",
         title="A requestState that the server relies on is protected, and refused when it was changed",
+        partly="Only where a call does not go on without its state; another user's state is not tried, since there is one user",
     ),
     _rule(
         id="MR-16",
         level="SHOULD",
         side="server",
         title="A requestState is good for the call that it was made for, and for no other",
+        partly="Whether it is bound to a user and to a time is not tried",
     ),
     _rule(
         id="MR-17",
         level="MUST",
         side="server",
         title="What may happen only once happens once, though the same call comes again with the same state",
+        partly="Nobody can tell what may happen only once: it takes a tool by the name of redeem",
     ),
     _rule(
         id="MR-18",
@@ -84,5 +94,6 @@ RULES = (
         side="client",
         basis="inference",
         title="No is an answer to a form; where the model or the roots cannot be had, the call is not sent again",
+        lenient="Answers to questions have no form for an error",
     ),
 )

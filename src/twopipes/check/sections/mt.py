@@ -21,6 +21,7 @@ RULES = (
         basis="inference",
         since="2025-11-25",
         title="Own keys of _meta stay out of the protocol's prefixes: those whose second label is modelcontextprotocol or mcp",
+        lenient="The text reserves the prefixes, and forbids in so many words only to make assumptions about them",
     ),
     _rule(
         id="MT-03",
@@ -29,6 +30,7 @@ RULES = (
         since="2025-06-18",
         until="2025-06-18",
         title="Own keys of _meta stay out of the protocol's prefixes: those with another label after modelcontextprotocol or mcp",
+        lenient="The text reserves the prefixes, and forbids in so many words only to make assumptions about them",
     ),
     _rule(
         id="MT-04",
@@ -47,6 +49,13 @@ RULES = (
         level="SHOULD",
         basis="inference",
         title="Metadata that nobody knows or can read, trace context included, never makes a message fail",
+        lenient="No sentence says what becomes of metadata that cannot be read",
     ),
-    _rule(id="MT-07", level="MUST", basis="schema", title="Wherever a message has a _meta, it is an object"),
+    _rule(
+        id="MT-07",
+        level="MUST",
+        basis="schema",
+        title="Wherever a message has a _meta, it is an object",
+        partly="Only that it is an object; where the schemas define one is not judged, since objects are open",
+    ),
 )

@@ -30,6 +30,7 @@ RULES = (
         level="SHOULD",
         side="server",
         title="A cursor that is none of the server's is refused with -32602; its own lead to the same page each time",
+        partly="Only within one conversation; how long a cursor stays good is not tried",
     ),
     _rule(
         id="PG-06",
@@ -37,5 +38,6 @@ RULES = (
         basis="inference",
         side="client",
         title="A list that goes round in circles is not followed for ever",
+        lenient="No sentence bounds a list",
     ),
 )

@@ -15,6 +15,9 @@ RULES = (
         level="MUST",
         basis="inference",
         title="A ping is answered at any time: before the handshake is complete, and while something long goes on",
+        lenient=(
+            "The text permits pings before the handshake is complete, and wants a prompt answer; it does not speak of long calls"
+        ),
     ),
     _legacy(
         id="PI-03",

@@ -35,18 +35,23 @@ RULES = (
         level="SHOULD",
         side="server",
         title="A prompt that is not there, or a required argument that is missing, is refused with -32602",
+        partly="Failures inside (-32603) are not tried: nobody outside can make a prompt fail",
     ),
     _rule(
         id="PM-05",
         level="SHOULD",
         side="server",
         title="A server that has declared listChanged tells when its prompts change; on the stateless wire only those who listen",
+        partly=(
+            "Nobody outside can change the list of a server: it takes a tool by the name of mutate_prompts, as test servers have it"
+        ),
     ),
     _rule(
         id="PM-06",
         level="MUST",
         side="server",
         title="A resource in a prompt has its URI and a text or a blob (a missing MIME type is not counted: the schema lets it be)",
+        lenient="The page wants a MIME type, the schema does not: a missing one is let pass",
     ),
     _rule(
         id="PM-07",

@@ -14,7 +14,12 @@ RULES = (
         level="MUST",
         title="A progress token is a string or an integer, and no two open requests of one side have the same",
     ),
-    _rule(id="PR-02", level="MUST", title="Progress is told only under the token of a request that gave one and is not over"),
+    _rule(
+        id="PR-02",
+        level="MUST",
+        title="Progress is told only under the token of a request that gave one and is not over",
+        partly="How often progress is told (rate limits are a SHOULD) is not judged",
+    ),
     _rule(id="PR-03", level="MUST", title="Progress is a number that rises with every notification"),
     _rule(id="PR-04", level="MUST", title="No progress is told after the answer"),
     _rule(
@@ -37,5 +42,11 @@ RULES = (
         since="2026-07-28",
         title="Progress never belongs to a subscription",
     ),
-    _rule(id="PR-08", level="MUST", basis="inference", title='A progress token comes back as it was sent: 7 and "7" are two'),
+    _rule(
+        id="PR-08",
+        level="MUST",
+        basis="inference",
+        title='A progress token comes back as it was sent: 7 and "7" are two',
+        lenient="The token comes back; that its type is a part of it is not said",
+    ),
 )

@@ -38,6 +38,7 @@ RULES = (
         side="server",
         title="Nobody is told of changes of a resource that he has not subscribed to",
         until="2025-11-25",
+        partly="Only a client that has subscribed to nothing is tried, by the tool touch of test servers",
     ),
     _rule(
         id="RS-05",
@@ -58,12 +59,17 @@ RULES = (
         level="SHOULD",
         side="server",
         title="A server that has declared listChanged tells when its resources change; on the stateless wire only those who listen",
+        partly=(
+            "Nobody outside can change the list of a server: it takes a tool by the name of mutate_resources, as test"
+            " servers have it"
+        ),
     ),
     _rule(
         id="RS-08",
         level="MUST",
         side="server",
         title="URIs are checked: one that is none, or that climbs out of its folder, gives no content",
+        partly="Three ways to climb, to files that every system has; links, and other files, are not tried",
     ),
     _rule(id="RS-09", level="MUST", side="server", title="Listed URIs are written as RFC 3986 asks", since="2025-06-18"),
     _rule(
@@ -81,5 +87,6 @@ RULES = (
         side="server",
         title="A server that has not declared subscribe refuses it with -32601",
         until="2025-11-25",
+        lenient="The sub-capability permits the method; with which error it is refused otherwise is not said",
     ),
 )

@@ -45,6 +45,7 @@ RULES = (
         side="server",
         title="Every use of a tool gets its result in the very next message, which holds nothing but results",
         since="2025-11-25",
+        partly="Only servers with a tool that offers tools to the model; what a client says to a bad order is not tried",
     ),
     _rule(
         id="SA-07",
@@ -61,7 +62,11 @@ RULES = (
         since="2025-11-25",
     ),
     _rule(
-        id="SA-09", level="MUST", side="client", title="maxTokens is a limit for the model's answer; the other wishes are wishes"
+        id="SA-09",
+        level="MUST",
+        side="client",
+        title="maxTokens is a limit for the model's answer; the other wishes are wishes",
+        partly="Tokens cannot be counted from outside: far too many words for one token are a breach; wishes are not judged",
     ),
     _rule(
         id="SA-10",
@@ -69,6 +74,7 @@ RULES = (
         side="client",
         title="A user who does not want the model to be asked is reported with the code -1",
         until="2025-11-25",
+        partly="Only where the user of this run refuses, and the error says that he did",
     ),
     _rule(
         id="SA-11",
@@ -82,5 +88,6 @@ RULES = (
         level="SHOULD",
         title="A loop of tools and models comes to an end, whatever the other side does",
         since="2025-11-25",
+        partly_client="Tried on the stateless wire alone; in a session the server is the one who asks again",
     ),
 )

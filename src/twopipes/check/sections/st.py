@@ -32,6 +32,7 @@ RULES = (
         level="SHOULD",
         side="client",
         title="One process serves many requests of the client; it is not started for each of them",
+        partly="A run of the client is one conversation; whether a second one would share its process is not seen",
     ),
     _rule(
         id="ST-05",

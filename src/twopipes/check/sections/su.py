@@ -39,6 +39,7 @@ RULES = (
         level="MUST",
         side="server",
         title="Changes are told only to those who listen for them",
+        partly="Tools alone change, by the tool mutate of test servers",
     ),
     _rule(
         id="SU-06",
@@ -52,6 +53,7 @@ RULES = (
         level="SHOULD",
         side="client",
         title="A client goes on when a server acknowledges less than it was asked for",
+        partly="Only that the client goes on; whether it looks into the acknowledgement, and polls instead, is not seen",
     ),
     _rule(
         id="SU-08",
@@ -66,6 +68,7 @@ RULES = (
         basis="inference",
         side="server",
         title="Updates of resources are told for the URIs that were asked for, and what lies below them, and for no others",
+        lenient="The text has the filter; that the notifications keep to it is not spelled out",
     ),
     _rule(
         id="SU-10",
@@ -84,20 +87,24 @@ RULES = (
         basis="inference",
         side="server",
         title="A listen stays without an answer for as long as the subscription lives",
+        lenient="That the answer waits for the end of the subscription follows from its meaning",
     ),
     _rule(
         id="SU-13",
         level="SHOULD",
         side="server",
         title="A server that ends a subscription answers the listen with a complete result that carries the id",
+        lenient="Two pages disagree how a server ends a subscription, by the result or by notifications/cancelled",
+        partly="Only at SIGTERM, of servers that take it for a reason to end in order",
     ),
     _rule(
         id="SU-14",
         level="MUST",
         side="server",
         page="basic/patterns/cancellation",
-        title="A server that tells the end of a subscription by notifications/cancelled names the listen, before the result "
-        "(the pages disagree whether it has to; the result alone is accepted)",
+        title="A server that tells the end of a subscription by notifications/cancelled names the listen, before the result",
+        lenient="Two pages disagree how a server ends a subscription: the result alone is let pass",
+        partly="Only at SIGTERM, of servers that take it for a reason to end in order",
     ),
     _rule(
         id="SU-15",
@@ -105,18 +112,25 @@ RULES = (
         basis="inference",
         side="client",
         title="A subscription that the server ends by a result, by notifications/cancelled, or by both ends once",
+        lenient="Two pages disagree how a server ends a subscription, so that a client has to take either, or both",
+        partly="Only that the client goes on; how often the end is told inside of it is not seen",
     ),
     _rule(
         id="SU-16",
         level="MUST",
         title="After a restart a client sends its listens again, since a server keeps none beyond the connection",
+        partly_server=(
+            "Over stdio a new connection is a new process, which can hardly know of the one before; a socket shows more"
+        ),
+        partly_client="Only of clients that start the server again of their own accord",
     ),
     _rule(
         id="SU-17",
         level="SHOULD",
         basis="inference",
         side="server",
-        title="Listens are understood even where there is nothing to tell (a server without any changes may refuse the method)",
+        title="Listens are understood even where there is nothing to tell",
+        lenient="Whether a server with nothing to announce needs the method is left open: -32601 is let pass then",
     ),
     _rule(
         id="SU-18",
@@ -124,5 +138,6 @@ RULES = (
         basis="inference",
         side="server",
         title="Very many listens are each acknowledged or refused, and the server lives on",
+        lenient="No sentence has limits",
     ),
 )

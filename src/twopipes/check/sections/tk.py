@@ -20,12 +20,15 @@ RULES = (
         level="MUST",
         side="server",
         title="A tool that has to be a task refuses a plain call with -32601",
+        lenient="The page has -32601 in one place and -32600 in another: both are let pass",
+        partly="That a tool which cannot be a task refuses to be one (a SHOULD) is not tried",
     ),
     _rule(
         id="TK-04",
         level="MUST",
         side="client",
         title="A client makes a task of a call where server and tool allow it, and always where the tool requires it",
+        partly="A client that knows nothing of tasks is let pass",
     ),
     _rule(id="TK-05", level="MUST", title="A request that is to be a task is answered with the task, working and whole, at once"),
     _rule(id="TK-06", level="MUST", title="A task that is completed, failed or cancelled stays so"),
@@ -41,6 +44,7 @@ RULES = (
         id="TK-11",
         level="MUST",
         title="Messages of a task carry its id; in tasks/get, tasks/result and tasks/cancel the taskId counts",
+        partly="Results, questions and tasks/get are looked at; two ids in tasks/result and tasks/cancel are not tried",
     ),
     _rule(
         id="TK-12", level="MAY", title="Whoever waits for a task polls, and not too often; notifications about it are whole tasks"
@@ -52,5 +56,10 @@ RULES = (
         title="A tool result with isError ends a task as failed, and tasks/result still gives it",
         untestable_client="Only tools have results with isError, and clients have no tools",
     ),
-    _rule(id="TK-15", level="MUST", title="The ids of tasks cannot be guessed"),
+    _rule(
+        id="TK-15",
+        level="MUST",
+        title="The ids of tasks cannot be guessed",
+        partly="Ids that are short or count can be guessed; that others are random is not seen; nor who else may list them",
+    ),
 )

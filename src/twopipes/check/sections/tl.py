@@ -37,6 +37,7 @@ RULES = (
         level="SHOULD",
         side="server",
         title="A tool that fails answers with a result that has isError, and not an error",
+        partly="Only tools that are called as test servers call those that fail: fail, boom, test_error_handling",
     ),
     _rule(
         id="TL-06",
@@ -44,6 +45,7 @@ RULES = (
         side="server",
         title="Arguments that the tool cannot take are told by isError, so that a model can mend them",
         since="2025-11-25",
+        lenient="An example of the schema answers wrong arguments with -32602, against the page: it counts as a warning",
     ),
     _rule(
         id="TL-07",
@@ -76,6 +78,7 @@ RULES = (
         side="server",
         title="A tool with an outputSchema gives structuredContent that fits it, unless it fails",
         since="2025-06-18",
+        partly="One set of arguments for each tool that may be called; nobody outside can make a tool break its promise",
     ),
     _rule(
         id="TL-11",
@@ -92,6 +95,8 @@ RULES = (
         basis="schema",
         title="An outputSchema may describe anything, and structuredContent may be any JSON value, null included, as it is",
         since="2026-07-28",
+        partly_server="Only where a tool that may be called has such an output",
+        partly_client="Only that the client goes on; whether the value reaches whoever made the call is not seen",
     ),
     _rule(
         id="TL-13",
@@ -127,13 +132,15 @@ RULES = (
         level="SHOULD",
         side="server",
         title="A server that has declared listChanged tells when its tools change; on the stateless wire only those who listen",
+        partly="Nobody outside can change the list of a server: it takes a tool by the name of mutate, as test servers have it",
     ),
     _rule(
         id="TL-18",
         level="MAY",
         side="client",
-        title="x-mcp-header in a tool's schema, even a wrong one, does not matter over stdio",
+        title="A wrong x-mcp-header in one tool's schema is no reason, over stdio, to do without the other tools",
         since="2026-07-28",
+        lenient="Over stdio a client may overlook the annotation; whether it does, or leaves that tool out, is let pass",
     ),
     _rule(
         id="TL-19",
@@ -148,6 +155,7 @@ RULES = (
         level="MUST",
         side="server",
         title="Arguments are checked before they are used: hostile ones are refused, and the server goes on",
+        partly="Four kinds of arguments to one tool; rate limits, and what is done to outputs, are not judged",
     ),
     _rule(
         id="TL-21",
@@ -166,5 +174,6 @@ RULES = (
         title="Keywords of a schema that the client does not know reach whoever uses the tool",
         since="2025-11-25",
         untestable=_INSIDE,
+        lenient="No sentence says what a client does with keywords that it does not know",
     ),
 )

@@ -32,5 +32,6 @@ RULES = (
         title="A subscription may stay silent for as long as it likes; only its acknowledgement is waited for with an end",
         since="2026-07-28",
         untestable="A client that ends a subscription does not say whether it has heard enough or waited too long",
+        lenient="The text wants a timeout for all requests, and listens that stay open",
     ),
 )

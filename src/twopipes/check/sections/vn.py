@@ -20,6 +20,11 @@ RULES = (
         level="MUST",
         side="server",
         title="A request that lacks either is refused with -32602, whatever earlier requests said",
+        lenient=(
+            "A server of both eras may take a request that names no version for one of the old era: any error will do then,"
+            " and -32602 has to come where the version is named"
+        ),
+        partly="Tried with server/discover alone",
     ),
     _rule(id="VN-03", level="SHOULD", side="client", title="Every request says in its _meta who the client is"),
     _rule(
@@ -28,6 +33,7 @@ RULES = (
         side="server",
         title="A version that the server does not serve gets -32022, whatever the method",
         page="basic/versioning",
+        lenient="What is looked at first, the version or the method, is left open: -32601 for a listen is let pass",
     ),
     _rule(
         id="VN-05",
@@ -84,5 +90,6 @@ RULES = (
         basis="schema",
         side="server",
         title="Notifications of the client are taken without any _meta",
+        partly="Tried with notifications/cancelled alone, which is all that clients send",
     ),
 )

@@ -1,0 +1,75 @@
+"""What a conversation shows by itself: a rule is passed only where it could have been broken."""
+
+import json
+
+import pytest
+
+from twopipes.check.judging import judged
+from twopipes.mcp.revisions import META_CAPABILITIES, META_VERSION
+from twopipes.trace.format import Line
+
+MODERN = "2026-07-28"
+META = {META_VERSION: MODERN, META_CAPABILITIES: {}}
+TEXT = {"resultType": "complete", "content": [{"type": "text", "text": "Hello."}]}
+IMAGE = {"resultType": "complete", "content": [{"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"}]}
+
+
+def called(request_id, **more):
+    params = {"name": "greet", "arguments": {}, "_meta": META, **more}
+    return ">", {"jsonrpc": "2.0", "id": request_id, "method": "tools/call", "params": params}
+
+
+def answered(request_id, result):
+    return "<", {"jsonrpc": "2.0", "id": request_id, "result": result}
+
+
+def refused(request_id, code):
+    return "<", {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": "no"}}
+
+
+def cancelled(request_id):
+    return ">", {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": request_id}}
+
+
+def passed(rule, *said):
+    entries = [Line(number / 10, direction, json.dumps(message).encode()) for number, (direction, message) in enumerate(said)]
+    verdicts = judged([(entries, MODERN)], side="server", wanted={rule})
+    assert [verdict for verdict in verdicts if verdict.outcome == "failed"] == []
+    return bool(verdicts)
+
+
+@pytest.mark.parametrize(
+    ("rule", "without", "with_it"),
+    [
+        ("CT-03", answered(1, TEXT), answered(1, IMAGE)),
+        ("TL-10", answered(1, TEXT), answered(1, {**TEXT, "structuredContent": {"a": 1}})),
+        ("ER-10", refused(1, -32602), None),
+        ("MT-01", answered(1, TEXT), answered(1, {**TEXT, "_meta": {"com.example/mark": 1}})),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_what_nobody_could_break_is_not_passed(rule, without, with_it):
+    assert not passed(rule, called(1), without)
+    if with_it is not None:
+        assert passed(rule, called(1), with_it)
+
+
+def test_an_empty_list_does_not_show_what_is_in_lists():
+    def listed(*tools):
+        meta = {"io.modelcontextprotocol/serverInfo": {"name": "x", "version": "1"}}
+        asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": META}}
+        result = {"resultType": "complete", "tools": list(tools), "ttlMs": 0, "cacheScope": "public", "_meta": meta}
+        return (">", asked), answered(1, result)
+
+    assert not passed("TL-01", *listed())
+    assert passed("TL-01", *listed({"name": "greet", "inputSchema": {"type": "object"}}))
+
+
+def test_silence_after_a_cancellation_takes_a_cancellation():
+    later = called(2), answered(2, TEXT)
+    assert not passed("CA-04", called(1), answered(1, TEXT), *later)
+    assert passed("CA-04", called(1), cancelled(1), *later)
+
+
+def test_results_of_good_requests_do_not_show_that_bad_ones_are_refused():
+    assert not passed("VN-02", called(1), answered(1, TEXT))

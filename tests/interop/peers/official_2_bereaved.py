@@ -1,0 +1,23 @@
+"""What the client of the official Python SDK 2.x says when its server dies in a call: ``official_2_bereaved.py CMD...``."""
+
+import asyncio
+import json
+import sys
+
+from mcp import Client, StdioServerParameters
+
+
+async def told(call):
+    try:
+        return (await asyncio.wait_for(call, 10)).content[0].text
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is what a caller gets
+        return f"{type(error).__name__}: {error}"
+
+
+async def main():
+    command, *arguments = sys.argv[1:]
+    async with Client(StdioServerParameters(command=command, args=arguments)) as client:
+        return {"lost": await told(client.call_tool("die", {})), "next": await told(client.call_tool("live", {}))}
+
+
+print(json.dumps(asyncio.run(main())))
