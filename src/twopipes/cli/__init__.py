@@ -13,6 +13,10 @@ __all__ = ["main"]
 _USAGE = """\
 usage: twopipes COMMAND ...
 
+begin
+  new NAME               a project with a server, its tests and a README
+  install HOST -- CMD... put a server into the configuration of a host
+
 serve
   run FILE[:NAME]        serve the Server object found in a file or a module
   mock FILE              a server that answers from a recording
@@ -37,6 +41,8 @@ see what happens
 # Where each command lives: a module of this package and a function in it. Loaded when it is asked for and not before, because
 # a host waits for some of them.
 _COMMANDS = {
+    "new": ("new", "new"),
+    "install": ("install", "install"),
     "run": ("run", "run"),
     "mock": ("mock", "mock"),
     "list": ("ask", "list_everything"),

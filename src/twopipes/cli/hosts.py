@@ -5,23 +5,36 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from twopipes.cli.hosting.formats import Language, language_of, read
+from twopipes.cli.hosting.values import found_at
 from twopipes.cli.run import Mistake
 from twopipes.errors import LocalProtocolError
 from twopipes.process.command import ServerCommand
 
 __all__ = ["Entry", "command_of", "read_entries"]
 
-# Where hosts keep their servers: Claude Desktop, Claude Code, Cursor and many others; VS Code's mcp.json; VS Code's settings.json.
-_PLACES = (("mcpServers",), ("servers",), ("mcp", "servers"))
+# Where hosts keep their servers: Claude Desktop, Claude Code, Cursor and many others; VS Code's mcp.json; VS Code's settings.json
+# and opencode 2; Codex; Zed; goose; opencode. The hosts one by one: hosting/table.py.
+_PLACES = (
+    ("mcpServers",),
+    ("servers",),
+    ("mcp", "servers"),
+    ("mcp_servers",),
+    ("context_servers",),
+    ("extensions",),
+    ("mcp",),
+)
+# What goose calls the extensions that are a part of itself.
+_PARTS_OF_GOOSE = {"builtin", "platform", "frontend", "inline_python"}
+_BY_HTTP = {"http", "sse", "streamable-http", "streamable_http", "remote"}
 # The folders inside a project in which hosts keep their files; the project is one up.
-_FOLDERS_OF_HOSTS = {".vscode", ".cursor"}
-_VARIABLE = re.compile(r"\$\{([^{}]*)\}")
-# A string, or what is no JSON: a comment, or a comma that nothing follows.
-_TOLERATED = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/|,(?=(?:\s|//[^\n]*|/\*.*?\*/)*[\]}])', re.DOTALL)
+_FOLDERS_OF_HOSTS = {".vscode", ".cursor", ".gemini", ".qwen", ".codex", ".zed", ".factory"}
+# ${NAME} and ${env:NAME}; {env:NAME} of opencode.
+_VARIABLE = re.compile(r"\$\{([^{}]*)\}|\{(env:[^{}]*)\}")
 
 
 class Entry(NamedTuple):
@@ -38,7 +51,8 @@ def read_entries(file: str, name: str | None = None) -> list[Entry]:
     Raises:
         Mistake: The file cannot be read, no servers stand in it, or not this one.
     """
-    servers = _servers(_document(file), file)
+    language = language_of(file)
+    servers = _servers(_document(file, language), file, language)
     if name is None:
         return [Entry(each, content, file) for each, content in servers.items()]
     if name not in servers:
@@ -53,10 +67,11 @@ def command_of(entry: Entry) -> ServerCommand:
         Mistake: It is reached over HTTP, a variable has no value, or something is not what it must be.
     """
     where = f"{entry.file}: the server {entry.name!r}"
-    content = entry.content
+    content = _in_common_words(entry.content)
     kind = content.get("type", "stdio")
-    if "command" not in content and ("url" in content or "serverUrl" in content or kind in {"http", "sse", "streamable-http"}):
-        raise Mistake(f"{where} is reached by HTTP ({content.get('url', kind)}), and twopipes speaks stdio alone")
+    address = next((content[key] for key in ("url", "serverUrl", "httpUrl", "uri") if key in content), None)
+    if "command" not in content and (address is not None or kind in _BY_HTTP):
+        raise Mistake(f"{where} is reached by HTTP ({address or kind}), and twopipes speaks stdio alone")
     command, arguments = content.get("command"), content.get("args", [])
     if not isinstance(command, str) or not command:
         raise Mistake(f'{where} has no command; it needs "command": "..."')
@@ -69,9 +84,10 @@ def command_of(entry: Entry) -> ServerCommand:
         raise Mistake(f"{where}: its cwd must be a string")
 
     def expanded(text: str) -> str:
-        return _VARIABLE.sub(lambda found: _value(found.group(1), entry, where), text)
+        return _VARIABLE.sub(lambda found: _value(found.group(1) or found.group(2) or "", entry, where), text)
 
-    variables = _file_of_variables(content.get("envFile"), expanded, where)
+    variables = dict(_passed_on(content))
+    variables |= _file_of_variables(content.get("envFile"), expanded, where)
     variables |= {key: expanded(_text(value)) for key, value in env.items() if value is not None}
     try:
         return ServerCommand(
@@ -83,35 +99,70 @@ def command_of(entry: Entry) -> ServerCommand:
         raise Mistake(f"{where}: {error}") from error
 
 
-def _document(file: str) -> Any:
+def _in_common_words(content: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An entry as most hosts would write it, with command, args and env."""
+    found = dict(content)
+    for theirs, common in {"environment": "env", "envs": "env", "cmd": "command"}.items():
+        if theirs in found and common not in found:
+            found[common] = found.pop(theirs)
+    command = found.get("command")
+    if isinstance(command, list) and command and "args" not in found:  # opencode
+        found["command"], found["args"] = command[0], command[1:]
+    elif isinstance(command, dict) and "path" in command:  # Zed until 2025
+        found |= {"command": command["path"]} | {key: command[key] for key in ("args", "env") if command.get(key) is not None}
+    return found
+
+
+def _passed_on(content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The variables that Codex and goose hand over from their own environment, as far as they are set here."""
+    for key in ("env_vars", "env_keys"):
+        names = content.get(key)
+        for name in names if isinstance(names, list) else ():
+            if isinstance(name, str) and name in os.environ:
+                yield name, os.environ[name]
+
+
+def _document(file: str, language: Language) -> Any:
     try:
         text = Path(file).expanduser().read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise Mistake(f"{file} cannot be read: {why}") from error
     try:
-        return json.loads(
-            _TOLERATED.sub(lambda found: found.group() if found.group().startswith('"') else _blank(found.group()), text)
-        )
-    except (ValueError, RecursionError) as error:
-        raise Mistake(f"{file} is no JSON: {error}") from error
+        return read(text, language)
+    except ValueError as error:
+        raise Mistake(f"{file} is no {language}: {error}") from error
+    except Mistake as mistake:
+        raise Mistake(f"{file}: {mistake}") from mistake
 
 
-def _blank(text: str) -> str:
-    # As long as before and on as many lines, so that what the reader of JSON says of a place is true of the file.
-    return "".join("\n" if character == "\n" else " " for character in text)
-
-
-def _servers(document: Any, file: str) -> dict[str, Mapping[str, Any]]:
+def _servers(document: Any, file: str, language: Language) -> dict[str, Mapping[str, Any]]:
     for place in _PLACES:
-        found = document
-        for key in place:
-            found = found.get(key) if isinstance(found, dict) else None
+        found = found_at(document, place)
+        if place == ("extensions",):
+            found = _of_goose(found) if language == "YAML" else None
+        elif place == ("mcp",) and not _is_of_opencode(found):
+            continue
         if isinstance(found, dict) and found:
             if wrong := [name for name, content in found.items() if not isinstance(content, dict)]:
                 raise Mistake(f"{file}: the server {wrong[0]!r} must be an object, with a command in it")
             return found
     raise Mistake(f'{file} has no servers; it needs {{"mcpServers": {{"NAME": {{"command": "...", "args": [...]}}}}}}')
+
+
+def _of_goose(extensions: Any) -> Any:
+    if not isinstance(extensions, dict):
+        return None
+    return {
+        name: content
+        for name, content in extensions.items()
+        if not (isinstance(content, dict) and content.get("type") in _PARTS_OF_GOOSE)
+    }
+
+
+def _is_of_opencode(found: Any) -> bool:
+    # Other hosts keep settings about servers under the same key.
+    return isinstance(found, dict) and all(isinstance(each, dict) and each.keys() & {"type", "enabled"} for each in found.values())
 
 
 def _value(inside: str, entry: Entry, where: str) -> str:

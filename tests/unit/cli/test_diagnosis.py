@@ -61,6 +61,7 @@ def codes(*attempts, **options):
         ("timeout -k 1 5 node s.mjs", ["timeout", "node"], "node", "s.mjs", None),
         ("npm run --silent start", ["npm"], "node", None, None),
         ("docker run -i --rm -e KEY image:1 arg", ["docker"], None, None, "image:1"),
+        ("docker exec -i box python s.py", ["docker"], None, None, None),
         ("twopipes tap -o x.jsonl -- python s.py", ["twopipes", "python"], "python", "s.py", None),
         ("cmd.exe /c npx.cmd -y thing", ["cmd", "npx"], "node", None, "thing"),
         ("weather-server --stdio", ["weather-server"], None, None, None),
@@ -87,11 +88,44 @@ def test_the_line_of_a_shell_is_unwrapped():
         ("docker run -it image", "docker-with-terminal"),
         ("podman run --interactive --tty image", "docker-with-terminal"),
         ("docker run -i --rm image", None),
+        ("docker run -eTERM=xterm -i image -t", None),
+        ("docker run -uinit image", "docker-without-stdin"),
+        ("docker run --interactive=false image", "docker-without-stdin"),
+        ("docker --context there container run image", "docker-without-stdin"),
         ("docker exec -i container server", None),
+        ("docker exec container server -i", "docker-without-stdin"),
+        ("podman exec -u me -ti container server", "docker-with-terminal"),
+        ("kubectl exec -i -c app notes-0 -- server -t", None),
+        ("kubectl exec notes-0 --stdin -- server", None),
+        ("kubectl -n there exec notes-0 -- server -i", "docker-without-stdin"),
+        ("kubectl exec -it notes-0 -- server", "docker-with-terminal"),
+        ("kubectl get pods", None),
+        ("docker compose -f c.yaml exec -T notes server", None),
+        ("docker compose exec --no-tty notes server", None),
+        ("docker compose exec notes server -T", "compose-without-no-tty"),
+        ("docker-compose -p x run --rm notes", "compose-without-no-tty"),
+        ("docker compose up", None),
+        ("docker", None),
+        ("kubectl", None),
     ],
 )
 def test_a_container_gets_its_input_and_no_terminal(line, code):
     assert codes(GOOD, PROBE, argv=tuple(line.split())) == ([code] if code else [])
+
+
+@pytest.mark.parametrize(
+    ("line", "right"),
+    [
+        ("docker run image", "docker run -i --rm image"),
+        ("podman exec box server", "podman exec -i box COMMAND"),
+        ("kubectl exec notes-0 -- server", "kubectl exec -i notes-0 -- COMMAND"),
+        ("docker compose exec notes server", "docker compose exec -T notes COMMAND"),
+        ("docker-compose run notes", "docker-compose run -T notes"),
+    ],
+)
+def test_the_right_way_into_a_container_is_told(line, right):
+    (told,) = judge(observed(GOOD, PROBE, argv=tuple(line.split())))
+    assert told.fix == right
 
 
 def test_words_that_a_shell_would_replace_are_told():

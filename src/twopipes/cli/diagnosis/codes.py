@@ -30,8 +30,9 @@ CODES: Final[dict[str, Code]] = {
     "script-not-found": Code("error", "the script that the command names is not there"),
     "start-refused": Code("error", "the system refused to start it"),
     "word-not-expanded": Code("warning", "a word holds ~ or $NAME, which only a shell replaces"),
-    "docker-without-stdin": Code("error", "docker run without -i: the container's input is not connected"),
-    "docker-with-terminal": Code("error", "docker run with -t: a terminal between host and server changes what passes"),
+    "docker-without-stdin": Code("error", "docker or kubectl without -i: the server's input is not connected"),
+    "docker-with-terminal": Code("error", "docker or kubectl with -t: a terminal between host and server changes what passes"),
+    "compose-without-no-tty": Code("warning", "docker compose without -T: it may put a terminal between host and server"),
     "path-of-your-shell": Code("note", "found in a folder that programs started from a desktop do not search"),
     # It ends too early
     "environment-variable-missing": Code("error", "it needs an environment variable that it was not given"),

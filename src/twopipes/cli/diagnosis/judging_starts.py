@@ -8,6 +8,7 @@ from typing import Final
 
 from twopipes.cli.diagnosis.clues import Clue, clue_in, names_variable
 from twopipes.cli.diagnosis.codes import Diagnosis, diagnosis
+from twopipes.cli.diagnosis.judging_containers import judge_containers
 from twopipes.cli.diagnosis.observations import Attempt, Observations, Resolution
 
 __all__ = ["judge_command", "judge_opening"]
@@ -85,7 +86,7 @@ def judge_command(seen: Observations) -> Iterator[Diagnosis]:
             "~ and $NAME are replaced by shells, and hosts start servers without one",
             "write the path out, or put the variable into env",
         )
-    yield from _docker(resolution)
+    yield from judge_containers(resolution)
     if resolution.beyond_host_path:
         yield diagnosis(
             "path-of-your-shell",
@@ -163,27 +164,6 @@ def _not_started(resolution: Resolution, attempt: Attempt) -> Diagnosis:
         )
     reason = attempt.failure.reason if attempt.failure is not None else ""
     return diagnosis("start-refused", f"{found} was not started: {reason} {detail}".strip(), "the system refused", "see the reason")
-
-
-def _docker(resolution: Resolution) -> Iterator[Diagnosis]:
-    for layer in resolution.layers:
-        if layer.program not in {"docker", "podman", "nerdctl"} or not layer.does.startswith("runs the image"):
-            continue
-        letters = "".join(flag[1:] for flag in layer.flags if flag.startswith("-") and not flag.startswith("--"))
-        if "i" not in letters and not any(flag.startswith("--interactive") for flag in layer.flags):
-            yield diagnosis(
-                "docker-without-stdin",
-                f"{layer.program} run without -i",
-                "the container's standard input is not connected, so the server reads its end at once",
-                f"{layer.program} run -i --rm {layer.package or 'IMAGE'}",
-            )
-        if "t" in letters or any(flag.startswith("--tty") for flag in layer.flags):
-            yield diagnosis(
-                "docker-with-terminal",
-                f"{layer.program} run with -t",
-                "a terminal echoes what is sent and changes the ends of lines",
-                f"leave -t out: {layer.program} run -i --rm {layer.package or 'IMAGE'}",
-            )
 
 
 # It runs, and there is no first answer

@@ -67,6 +67,8 @@ class Layer(Struct, frozen=True, kw_only=True):
         script: The file that it is given.
         package: What it fetches and runs.
         flags: The options that were given to it.
+        verb: How a program for containers is told to start the server: ``run``, ``exec``, ``compose exec``.
+        inside: Where it starts the server: a container, a service or a pod that is there already.
     """
 
     program: str
@@ -75,6 +77,8 @@ class Layer(Struct, frozen=True, kw_only=True):
     script: str | None = None
     package: str | None = None
     flags: tuple[str, ...] = ()
+    verb: str | None = None
+    inside: str | None = None
 
 
 class Shebang(Struct, frozen=True, kw_only=True):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Sequence
 
+from msgspec import structs
+
 from twopipes.cli.diagnosis.observations import Layer
 
 __all__ = ["layers_of"]
@@ -22,7 +24,12 @@ _WITH_VALUE = {
     "uvx": {"--from", "--with", "--python", "-p", "--index-url", "--directory"},
     "npx": {"-p", "--package", "--prefix", "-c", "--call"},
     "docker": {"-e", "--env", "-v", "--volume", "--mount", "--name", "-w", "--workdir", "-u", "--user", "--network", "--env-file",
-               "-p", "--publish", "--entrypoint", "--platform", "--add-host", "-l", "--label", "-m", "--memory"},
+               "-p", "--publish", "--entrypoint", "--platform", "--add-host", "-l", "--label", "-m", "--memory", "-H", "--host",
+               "--context", "--config", "-c", "--detach-keys"},
+    "compose": {"-f", "--file", "-p", "--project-name", "--project-directory", "--profile", "--env-file", "--index", "-e", "--env",
+                "-u", "--user", "-w", "--workdir", "--name", "--entrypoint", "-v", "--volume", "-l", "--label", "--ansi", "--progress"},
+    "kubectl": {"-n", "--namespace", "-c", "--container", "--context", "--kubeconfig", "--cluster", "--user", "--as", "-f",
+                "--filename", "-s", "--server", "--token", "--request-timeout", "--pod-running-timeout", "-v"},
     "python": {"-W", "-X"},
     "node": {"-r", "--require", "--import", "--loader", "--env-file"},
     "timeout": {"-s", "--signal", "-k", "--kill-after"},
@@ -171,12 +178,44 @@ def _runner(name: str, words: list[str]) -> tuple[Layer, list[str]]:
 
 
 def _docker(name: str, words: list[str]) -> tuple[Layer, list[str]]:
-    before, rest = _split("docker", words)
+    _, rest = _split("docker", words)
+    if rest[:1] == ["compose"]:
+        layer, rest = _compose(name, rest[1:])
+        return structs.replace(layer, verb=f"compose {layer.verb}"), rest
+    if rest[:1] == ["container"]:
+        rest = rest[1:]
     verb = rest[0] if rest else ""
     options, rest = _split("docker", rest[1:])
-    image = rest[0] if rest else None
-    does = f"runs the image {image} in a container" if verb == "run" else f"{verb} {image or ''}".strip()
-    return Layer(program=name, does=does, package=image, flags=(*before, *options)), []
+    given = rest[0] if rest else None
+    if verb == "exec":
+        return Layer(program=name, does=f"starts a program in the container {given}", flags=(*options,), verb=verb, inside=given), []
+    does = f"runs the image {given} in a container" if verb == "run" else f"{verb} {given or ''}".strip()
+    return Layer(program=name, does=does, package=given, flags=(*options,), verb=verb or None), []
+
+
+def _compose(name: str, words: list[str]) -> tuple[Layer, list[str]]:
+    _, rest = _split("compose", words)
+    verb = rest[0] if rest else ""
+    options, rest = _split("compose", rest[1:])
+    service = rest[0] if rest else None
+    does = {"exec": f"starts a program in the service {service}", "run": f"runs the service {service} in a container of its own"}
+    told = does.get(verb, f"{verb} {service or ''}".strip())
+    return Layer(program=name, does=told, flags=(*options,), verb=verb, inside=service), []
+
+
+def _kubectl(name: str, words: list[str]) -> tuple[Layer, list[str]]:
+    # Its options may stand anywhere before the command, unlike docker's.
+    words = words[: words.index("--")] if "--" in words else words
+    options: list[str] = []
+    plain: list[str] = []
+    while words:
+        more, words = _split("kubectl", words)
+        options += more
+        plain += words[:1]
+        words = words[1:]
+    verb, pod = [*plain, None, None][:2]
+    does = f"starts a program in the pod {pod}" if verb == "exec" else " ".join(plain[:2])
+    return Layer(program=name, does=does, flags=(*options,), verb=verb, inside=pod), []
 
 
 def _twopipes(name: str, words: list[str]) -> tuple[Layer, list[str]]:
@@ -198,6 +237,9 @@ _READERS: dict[str, Callable[[str, list[str]], tuple[Layer, list[str]]]] = {
     "docker": _docker,
     "podman": _docker,
     "nerdctl": _docker,
+    "docker-compose": _compose,
+    "podman-compose": _compose,
+    "kubectl": _kubectl,
     "twopipes": _twopipes,
     "cmd": _cmd,
 }

@@ -1,0 +1,283 @@
+"""`twopipes install`: what it says, what it writes, and what it leaves alone."""
+
+import io
+import json
+import sys
+import tomllib
+
+import pytest
+
+from twopipes.cli import install, main
+from twopipes.cli.hosting.table import HOSTS
+from twopipes.cli.hosts import read_entries
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the paths are those of POSIX")
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A user with nothing, in the folder of a project."""
+    found = tmp_path / "ada"
+    project = found / "weather"
+    project.mkdir(parents=True)
+    (project / "server.py").write_text("")
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("HOME", str(found))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    for name in ("XDG_CONFIG_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR", "COPILOT_HOME", "KEY"):
+        monkeypatch.delenv(name, raising=False)
+    return found
+
+
+@pytest.fixture
+def say(home, capsys):
+    def say(*words, code=0):
+        assert main(["install", *words]) == code
+        return capsys.readouterr()
+
+    return say
+
+
+def files(home):
+    return sorted(str(path.relative_to(home)) for path in home.rglob("*") if path.is_file())
+
+
+def test_without_write_it_is_said_and_nothing_else(say, home):
+    out, err = say("cursor", "--", "sh", "server.py")
+    server = f"{home}/weather/server.py"
+    assert json.loads(out) == {"mcpServers": {"weather": {"type": "stdio", "command": "sh", "args": [server]}}}
+    assert f"server.py is written as {server}: hosts start servers from another folder" in err
+    assert f"For Cursor, this goes into {home}/.cursor/mcp.json, which is not there yet:" in err
+    assert "With --write it is put there" in err
+    assert "Then: Switch it on" in err
+    assert f"twopipes doctor --config {home}/.cursor/mcp.json --server weather" in err
+    assert files(home) == ["weather/server.py"]
+
+
+def test_with_write_it_is_done(say, home):
+    out, err = say("cursor", "--write", "--", "sh", "server.py")
+    assert f"Made: weather in {home}/.cursor/mcp.json" in out
+    assert err == ""
+    assert files(home) == [".cursor/mcp.json", "weather/server.py"]
+    (entry,) = read_entries(str(home / ".cursor" / "mcp.json"))
+    assert entry.name == "weather"
+
+
+def test_what_was_there_is_kept(say, home):
+    file = home / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    file.write_text('{"mcpServers": {"a": {}}} // mine\n')
+    out, _ = say("cursor", "--write", "--name", "b", "--", "sh")
+    (backup,) = file.parent.glob("*.backup-*")
+    assert f"Written: b in {file}" in out
+    assert f"What was there is in {backup}" in out
+    assert backup.read_text() == '{"mcpServers": {"a": {}}} // mine\n'
+    assert file.read_text() == '{"mcpServers": {"a": {}, "b": {"type": "stdio", "command": "sh", "args": []}}} // mine\n'
+
+
+@pytest.mark.parametrize("host", [name for name in HOSTS if name != "generic"])
+def test_a_second_time_nothing_happens(host, say, home):
+    say(host, "--write", "--env", "A=1", "--", "sh", "server.py")
+    before = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
+    assert len(before) == 2
+    out, _ = say(host, "--write", "--env", "A=1", "--", "sh", "server.py")
+    assert "Nothing to do: weather stands in" in out
+    assert {path: path.read_bytes() for path in home.rglob("*") if path.is_file()} == before
+    out, err = say(host, "--env", "A=1", "--", "sh", "server.py")
+    assert "Nothing to do: weather stands in" in err
+    assert "--write" not in err
+
+
+@pytest.mark.parametrize("host", [name for name in HOSTS if name != "generic"])
+def test_the_name_of_another_one_is_not_taken(host, say, home):
+    say(host, "--write", "--", "sh", "server.py")
+    before = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
+    _, err = say(host, "--write", "--", "sh", "server.py", "--fast", code=1)
+    assert "there is another server 'weather' already" in err
+    assert "Nothing was changed; --replace puts the new one in its place" in err
+    assert {path: path.read_bytes() for path in home.rglob("*") if path.is_file()} == before
+    _, err = say(host, "--", "sh", "server.py", "--fast")
+    assert "Note: --write would refuse." in err
+    say(host, "--write", "--replace", "--", "sh", "server.py", "--fast")
+    (file,) = [path for path in before if path.name != "server.py"]
+    assert b"--fast" in file.read_bytes()
+    (backup,) = file.parent.glob("*.backup-*")
+    assert backup.read_bytes() == before[file]
+
+
+@pytest.mark.parametrize(
+    ("host", "text", "said"),
+    [
+        ("cursor", '{"mcpServers": ', "is no JSON, so that nothing was changed: Expecting value: line 1"),
+        ("cursor", "[]", "it is a list. Nothing was changed"),
+        ("codex", "a = ", "is no TOML, so that nothing was changed"),
+        ("goose", "a: [", "is no YAML, so that nothing was changed"),
+        ("zed", '{"context_servers": 5}', "its context_servers is 5"),
+        ("opencode", "{", "is no JSON"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_left_alone(host, text, said, say, tmp_path):
+    file = tmp_path / f"config.{HOSTS[host].language.lower()}"
+    file.write_text(text)
+    _, err = say(host, "--write", "--config", str(file), "--", "sh", "server.py", code=1)
+    assert f"Error: {file}" in err
+    assert said in err
+    assert file.read_text() == text
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == [file.name]
+    out, err = say(host, "--config", str(file), "--", "sh", "server.py")
+    assert "weather" in out
+    assert "--write would refuse" in err
+
+
+def test_the_secrets_of_another_one_are_not_told(say, home):
+    say("cursor", "--write", "--env", "KEY=hunter2", "--", "sh", "server.py")
+    _, err = say("cursor", "--write", "--", "sh", "server.py", code=1)
+    assert '"env": {"KEY": "***"}' in err
+    assert "hunter2" not in err
+
+
+def test_notes_about_the_users_file_are_for_the_users_file(say):
+    assert "Note: This is the file of the default profile" in say("vscode", "--", "sh", "server.py").err
+    assert "Note: This is" not in say("vscode", "--scope", "project", "--", "sh", "server.py").err
+    assert "Note: This is" not in say("vscode", "--config", "x.json", "--", "sh", "server.py").err
+
+
+def test_the_file_of_a_project(say, home):
+    out, _ = say("vscode", "--scope", "project", "--write", "--", "sh", "server.py")
+    assert json.loads((home / "weather/.vscode/mcp.json").read_text()) == {
+        "servers": {"weather": {"type": "stdio", "command": "sh", "args": [f"{home}/weather/server.py"]}}
+    }
+    assert "These paths are those of this machine" in out
+    out, _ = say("vscode", "--scope", "project", "--as-is", "--write", "--replace", "--", "sh", "server.py")
+    assert json.loads((home / "weather/.vscode/mcp.json").read_text())["servers"]["weather"]["args"] == ["server.py"]
+    assert "These paths" not in out
+
+
+def test_variables_are_passed_on_where_the_host_can(say, home, monkeypatch):
+    out, err = say("codex", "--env", "KEY", "--env", "A=b=c", "--", "sh", "server.py")
+    assert tomllib.loads(out)["mcp_servers"]["weather"] == {
+        "command": "sh",
+        "args": [f"{home}/weather/server.py"],
+        "env": {"A": "b=c"},
+        "env_vars": ["KEY"],
+    }
+    assert "Note: KEY is not set here; Codex must have it" in err
+    monkeypatch.setenv("KEY", "secret")
+    out, err = say("cursor", "--env", "KEY", "--", "sh", "server.py")
+    assert json.loads(out)["mcpServers"]["weather"]["env"] == {"KEY": "${env:KEY}"}
+    assert "secret" not in out + err
+    out, err = say("claude-desktop", "--env", "KEY", "--", "sh", "server.py")
+    assert json.loads(out)["mcpServers"]["weather"]["env"] == {"KEY": "secret"}
+    assert "Claude Desktop cannot pass KEY on, so that its value gets into the file" in err
+
+
+def test_the_recorder_in_front(say, home):
+    out, _ = say("zed", "--tap", "--", "sh", "server.py")
+    assert json.loads(out)["context_servers"]["weather"] == {
+        "source": "custom",
+        "command": sys.executable,
+        "args": ["-m", "twopipes", "tap", "--", "sh", f"{home}/weather/server.py"],
+    }
+
+
+def test_opencode_has_two_names_for_its_file_and_two_shapes(say, home):
+    folder = home / ".config" / "opencode"
+    folder.mkdir(parents=True)
+    file = folder / "opencode.jsonc"
+    file.write_text("{\n  // mine\n}\n")
+    say("opencode", "--write", "--name", "a", "--", "sh")
+    assert file.read_text() == (
+        '{\n  // mine\n  "mcp": {\n    "a": {\n      "type": "local",\n      "command": [\n        "sh"\n      ],\n'
+        '      "enabled": true\n    }\n  }\n}\n'
+    )
+    file.write_text('{"mcp": {"servers": {}}}')
+    say("opencode", "--write", "--name", "a", "--", "sh")
+    assert json.loads(file.read_text()) == {"mcp": {"servers": {"a": {"type": "local", "command": ["sh"]}}}}
+    file.write_text('{"mcp": {"servers": {"type": "local", "command": ["x"], "enabled": true}}}')
+    say("opencode", "--write", "--name", "a", "--", "sh")
+    assert set(json.loads(file.read_text())["mcp"]) == {"servers", "a"}
+
+
+def test_a_new_file_of_opencode_names_its_schema(say, home):
+    say("opencode", "--write", "--name", "a", "--", "sh")
+    assert list(json.loads((home / ".config/opencode/opencode.json").read_text())) == ["$schema", "mcp"]
+
+
+def test_a_file_for_any_host(say, home):
+    say("generic", "--config", "mcp.json", "--write", "--", "sh", "server.py")
+    assert list(json.loads((home / "weather/mcp.json").read_text())["mcpServers"]) == ["weather"]
+
+
+def test_a_file_that_its_host_writes_into_is_noticed(say, home, monkeypatch):
+    def spoil(file, text, *, shared):
+        file.path.parent.mkdir()
+        file.path.write_text("{}")
+
+    monkeypatch.setattr(install, "write_file", spoil)
+    _, err = say("cursor", "--write", "--", "sh", "server.py", code=1)
+    assert "does not say what was written into it" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "which host? One of claude-code,"),
+        (["cursr", "--", "x"], "the host 'cursr' is not known; did you mean cursor?"),
+        (["gemini", "--", "x"], "did you mean gemini-cli?"),
+        (["emacs", "--", "x"], "For others: twopipes install generic --config FILE"),
+        (["cursor"], "Put its command behind --"),
+        (["cursor", "--"], "Put its command behind --"),
+        (["cursor", "--", ""], "at least one word"),
+        (["cursor", "--name", "a b", "--", "x"], "letters, digits, - and _"),
+        (["cursor", "--name", "a", "--", ""], "at least one word"),
+        (["cursor", "--", "sh"], "--name NAME"),
+        (["generic", "--", "x"], "--config FILE"),
+        (["windsurf", "--scope", "project", "--", "x"], "Windsurf has no file for a project"),
+        (["zed", "--env", "NOT_SET_ANYWHERE", "--", "x"], "--env NOT_SET_ANYWHERE=VALUE"),
+        (["zed", "--env", "=1", "--", "x"], "name of an environment variable"),
+        (["cursor", "--scope", "world", "--", "x"], "invalid choice"),
+        (["cursor", "x", "--", "y"], "unrecognized arguments: x; see twopipes install --help"),
+        (["cursor", "--name", "a", "--", "sh", "\udcff"], "is no text, and cannot be written"),
+    ],
+)
+def test_what_the_user_can_mend(words, said, say, home):
+    out, err = say(*words, code=2)
+    assert out == ""
+    assert err.startswith("Error: ")
+    assert err.count("\n") == 1
+    assert said in err
+    assert files(home) == ["weather/server.py"]
+
+
+def test_the_hosts_and_their_files(say, home):
+    (home / ".cursor").mkdir()
+    (home / ".cursor" / "mcp.json").write_text("{}")
+    out, err = say("--list")
+    assert err == ""
+    lines = [line.split() for line in out.splitlines()]
+    assert lines[0] == ["host", "scope", "there", "file"]
+    assert ["cursor", "user", "yes", f"{home}/.cursor/mcp.json"] in lines
+    assert ["cursor", "project", "no", ".cursor/mcp.json"] in lines
+    assert {line[0] for line in lines[2:]} == set(HOSTS)
+
+
+def test_help_names_every_host(say):
+    out, _ = say("--help")
+    assert all(name in out for name in HOSTS)
+    assert "exit codes" in out
+    assert max(map(len, out.splitlines())) <= 200
+
+
+def test_at_a_terminal_it_is_said_in_colours(home, monkeypatch):
+    pytest.importorskip("rich")
+
+    class Screen(io.StringIO):
+        def isatty(self):
+            return True
+
+    screen = Screen()
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert main(["install", "cursor", "--write", "--", "sh", "server.py"]) == 0
+    assert "\x1b[" in screen.getvalue()

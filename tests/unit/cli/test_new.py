@@ -1,0 +1,172 @@
+"""`twopipes new`: which names it takes, what it writes, and what it leaves alone."""
+
+import ast
+import re
+import sys
+import tomllib
+
+import pytest
+
+from twopipes.cli import main
+from twopipes.cli.new import package_of
+from twopipes.cli.servers import Mistake
+
+FILES = [
+    ".gitignore",
+    "README.md",
+    "pyproject.toml",
+    "src/sunny_days/__init__.py",
+    "src/sunny_days/__main__.py",
+    "src/sunny_days/server.py",
+    "tests/test_server.py",
+]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def make(folder, capsys):
+    def make(*words, code=0):
+        assert main(["new", *words]) == code
+        return capsys.readouterr()
+
+    return make
+
+
+def files(folder):
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+def test_a_project_in_a_folder_of_its_name(make, folder):
+    out, err = make("sunny-days")
+    assert files(folder / "sunny-days") == FILES
+    assert err == ""
+    assert out.startswith(f"Made sunny-days in {folder / 'sunny-days'}\n")
+    assert all(f"  {path}\n" in out for path in FILES)
+    assert "  cd sunny-days\n" in out
+
+
+def test_a_project_in_another_folder(make, folder):
+    out, _ = make("sunny-days", "code/here")
+    assert files(folder / "code" / "here") == FILES
+    assert "  cd code/here\n" in out
+
+
+def test_a_project_in_this_folder(make, folder):
+    (folder / "notes.txt").write_text("mine")
+    out, _ = make("sunny-days", "--here")
+    assert files(folder) == sorted([*FILES, "notes.txt"])
+    assert "cd " not in out
+
+
+def test_every_word_of_the_template_is_filled_in(make, folder):
+    make("sunny-days")
+    for path in FILES:
+        text = (folder / "sunny-days" / path).read_text(encoding="utf-8")
+        assert not re.search(r"@(project|package|twopipes)@", text)
+        assert text.endswith("\n")
+        if path.endswith(".py"):
+            ast.parse(text)
+    project = tomllib.loads((folder / "sunny-days" / "pyproject.toml").read_text())
+    assert project["project"]["name"] == "sunny-days"
+    assert project["project"]["scripts"] == {"sunny-days": "sunny_days.server:main"}
+    assert project["project"]["dependencies"] == ["twopipes>=0.1"]
+    assert "`" in (folder / "sunny-days" / "README.md").read_text()
+
+
+@pytest.mark.parametrize("taken", FILES)
+def test_nothing_is_overwritten(taken, make, folder):
+    (folder / taken).parent.mkdir(parents=True, exist_ok=True)
+    (folder / taken).write_text("mine")
+    out, err = make("sunny-days", "--here", code=2)
+    assert out == ""
+    assert f"has {taken} already; nothing was written" in err
+    assert files(folder) == [taken]
+    assert (folder / taken).read_text() == "mine"
+
+
+def test_a_folder_of_its_name_with_something_in_it_is_left_alone(make, folder):
+    (folder / "sunny-days").mkdir()
+    (folder / "sunny-days" / "x").write_text("")
+    _, err = make("sunny-days", code=2)
+    assert "sunny-days is there already; say where else: twopipes new sunny-days PATH" in err
+    assert files(folder) == ["sunny-days/x"]
+
+
+def test_an_empty_folder_is_taken(make, folder):
+    (folder / "sunny-days").mkdir()
+    make("sunny-days")
+    assert files(folder / "sunny-days") == FILES
+
+
+def test_a_file_in_the_place_of_a_folder(make, folder):
+    (folder / "x").write_text("")
+    _, err = make("sunny-days", "x", code=2)
+    assert "cannot be written: " in err
+
+
+@pytest.mark.parametrize(
+    ("name", "package"), [("weather", "weather"), ("Sunny-Days", "sunny_days"), ("a1_b2", "a1_b2"), ("mcp-weather", "mcp_weather")]
+)
+def test_what_the_package_is_called(name, package):
+    assert package_of(name) == package
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("", "letters, digits, - and _, and a letter first"),
+        ("1st", "a letter first"),
+        ("my server", "letters, digits"),
+        ("a.b", "letters, digits"),
+        ("../up", "letters, digits"),
+        ("-a", "letters, digits"),
+        ("a-", "letters, digits"),
+        ("a--b", "letters, digits"),
+        ("__init__", "letters, digits"),
+        ("Wetterström", "letters, digits"),
+        ("class", "a word of Python's own"),
+        ("Match", "a word of Python's own"),
+        ("json", "a module of Python's own"),
+        ("twopipes", "something that the project needs itself; try twopipes-server"),
+        ("pytest", "something that the project needs itself"),
+    ],
+)
+def test_names_that_no_package_can_have(name, said):
+    with pytest.raises(Mistake, match=said):
+        package_of(name)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "the following arguments are required: NAME; see twopipes new --help"),
+        (["a", "b", "--here"], "--here or a PATH, not both"),
+        (["a", "b", "c"], "unrecognized arguments: c"),
+        (["1st"], "cannot be the name of a project"),
+    ],
+)
+def test_what_the_user_can_mend(words, said, make, folder):
+    out, err = make(*words, code=2)
+    assert out == ""
+    assert err.startswith("Error: ")
+    assert err.count("\n") == 1
+    assert said in err
+    assert files(folder) == []
+
+
+def test_help(make):
+    out, _ = make("--help")
+    assert out.startswith("usage: twopipes new NAME [PATH | --here]")
+    assert "exit codes" in out
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a permission there")
+def test_a_link_to_nowhere_is_not_written_through(make, folder):
+    (folder / "README.md").symlink_to(folder / "elsewhere")
+    _, err = make("sunny-days", "--here", code=2)
+    assert "has README.md already" in err
