@@ -1,0 +1,79 @@
+"""What is expected of a JSON value, and in what it differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import UNSET, json
+
+from twopipes.trace.matching import Difference
+
+__all__ = ["ANYTHING", "ExpectationFailed", "misfits", "told"]
+
+ANYTHING = "..."
+"""Stands for any value where something is expected, and as the name of a member for any further members."""
+
+# Characters of a value that a message shows; who needs all of it looks at the value.
+_SHOWN = 200
+
+
+class ExpectationFailed(AssertionError):
+    """Something is not as a test expects it to be."""
+
+
+def misfits(expected: Any, found: Any, path: tuple[str, ...] = (), *, further_members: bool = False) -> Iterator[Difference]:
+    """In what a JSON value is not what is expected.
+
+    Args:
+        expected: What is; ``"..."`` fits anything, and a member ``"...": "..."`` any further members of its object.
+        found: What there is.
+        path: Where that stands.
+        further_members: Whether every object may have members that are not expected.
+    """
+    if _is(expected, ANYTHING) and found is not UNSET:
+        return
+    if isinstance(expected, Mapping) and isinstance(found, Mapping):
+        is_open = further_members or _is(expected.get(ANYTHING), ANYTHING)
+        for name in [*expected, *(name for name in found if name not in expected)]:
+            if name in expected and name != ANYTHING:
+                yield from misfits(expected[name], found.get(name, UNSET), (*path, name), further_members=further_members)
+            elif name in found and not is_open:
+                yield Difference(".".join((*path, name)), UNSET, found[name])
+    elif _is_list(expected) and _is_list(found):
+        for number in range(max(len(expected), len(found))):
+            wanted = expected[number] if number < len(expected) else UNSET
+            there = found[number] if number < len(found) else UNSET
+            yield from misfits(wanted, there, (*path, str(number)), further_members=further_members)
+    # To Python true is 1, and to JSON it is not.
+    elif isinstance(expected, bool) != isinstance(found, bool) or expected != found:
+        yield Difference(".".join(path), expected, found)
+
+
+def told(difference: Difference, expected: str, found: str) -> str:
+    """A difference on one line.
+
+    Args:
+        difference: Which.
+        expected: What the one side is called: ``expected``, ``stored``.
+        found: And the other.
+    """
+    return f"{difference.path or 'the whole'}: {expected} {_shown(difference.recorded)}, {found} {_shown(difference.live)}"
+
+
+def _is(value: Any, word: str) -> bool:
+    return isinstance(value, str) and value == word
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+
+
+def _shown(value: Any) -> str:
+    if value is UNSET:
+        return "nothing"
+    try:
+        text = json.encode(value).decode()
+    except TypeError:  # what a test expects need not be JSON
+        text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text):,} characters)"

@@ -1,0 +1,207 @@
+"""A channel around a channel on which things go wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any
+
+from twopipes.channels.base import Channel
+from twopipes.errors import ChannelBroken, ChannelClosed, LocalProtocolError
+from twopipes.testing.faults import FaultPlan, WireReader
+from twopipes.testing.wire_log import WireLog
+from twopipes.trace.cutting import Cutter
+from twopipes.trace.message import Direction
+
+__all__ = ["FaultyChannel"]
+
+
+class _Held:
+    """A line that a fault holds back."""
+
+    def __init__(self, data: bytes, timer: asyncio.TimerHandle) -> None:
+        self.data = data
+        self.timer = timer
+
+
+class FaultyChannel(Channel):
+    """The client's end of a wire, with faults between it and the server.
+
+    Args:
+        inner: The channel.
+        plan: What goes wrong.
+        log: Where it is noted, so that whoever reads the conversation sees it in its place.
+        connection: Which one this is.
+        kill: Ends the server, at once and without waiting.
+    """
+
+    def __init__(self, inner: Channel, plan: FaultPlan, log: WireLog, *, connection: int, kill: Callable[[], object]) -> None:
+        self._inner = inner
+        self._plan = plan
+        self._log = log
+        self._connection = connection
+        self._kill = kill
+        self._loop = asyncio.get_running_loop()
+        self._reader = WireReader()
+        self._cutters: dict[Direction, Cutter] = {">": Cutter(sys.maxsize), "<": Cutter(sys.maxsize)}
+        self._held: dict[Direction, list[_Held]] = {">": [], "<": []}
+        self._arrived = bytearray()
+        self._reading: asyncio.Task[bytes] | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._at_end = False
+        self._is_dead = False
+        self._is_closed = False
+
+    async def read(self) -> bytes:
+        """As the channel beneath, but for the faults; see :meth:`Channel.read`."""
+        if self._waiter is not None:
+            raise LocalProtocolError(
+                f"{self.description} is being read by another task already; a channel has one reader at a time"
+            )
+        while True:
+            if self._is_closed:
+                raise ChannelClosed(f"{self.description} was closed on this side")
+            if self._arrived:
+                arrived = bytes(self._arrived)
+                self._arrived.clear()
+                return arrived
+            if self._at_end:
+                return b""
+            await self._wait()
+
+    async def _wait(self) -> None:
+        """Until something arrived: from beneath, or because it was held for long enough."""
+        if self._reading is None:
+            # A task of its own, which is not cancelled with this one: what it has read is not lost.
+            self._reading = self._loop.create_task(self._inner.read())
+            self._reading.add_done_callback(_looked_at)
+        self._waiter = self._loop.create_future()
+        try:
+            both: list[asyncio.Future[Any]] = [self._reading, self._waiter]
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._waiter = None
+        if self._reading.done() and not self._at_end:
+            reading, self._reading = self._reading, None
+            self._take(reading.result())
+
+    def _take(self, chunk: bytes) -> None:
+        if chunk:
+            self._feed("<", chunk)
+        else:
+            self._finish("<")
+            self._at_end = True
+
+    def write(self, data: bytes) -> None:
+        """As the channel beneath, but for the faults; see :meth:`Channel.write`."""
+        if self._is_dead:
+            raise ChannelBroken(f"{self.description}: a fault has killed the server")
+        self._inner.write(b"")  # refused where everything would be, also if nothing of this gets through
+        self._feed(">", data)
+
+    def drain(self) -> Coroutine[Any, Any, None]:
+        """As the channel beneath; see :meth:`Channel.drain`."""
+        return self._inner.drain()
+
+    def flush(self) -> Coroutine[Any, Any, None]:
+        """As the channel beneath; see :meth:`Channel.flush`. What a fault holds counts as handed over."""
+        return self._inner.flush()
+
+    async def close_write(self) -> None:
+        """As the channel beneath; see :meth:`Channel.close_write`. What a fault holds is sent before."""
+        with suppress(ChannelBroken, ChannelClosed):
+            self._finish(">")
+        await self._inner.close_write()
+
+    async def close(self) -> None:
+        """As the channel beneath; see :meth:`Channel.close`."""
+        self._is_closed = True
+        self._forget_held()
+        self._wake()
+        await self._inner.close()
+        if self._reading is not None:
+            await asyncio.wait([self._reading])  # it has ended, or learns now that it has
+
+    @property
+    def buffered(self) -> int:
+        """As the channel beneath."""
+        return self._inner.buffered
+
+    @property
+    def description(self) -> str:
+        """As the channel beneath."""
+        return self._inner.description
+
+    # What becomes of a line
+
+    def _feed(self, direction: Direction, data: bytes) -> None:
+        for cut in self._cutters[direction].feed(data):
+            if self._is_dead:
+                return
+            self._cross(direction, cut.data)
+
+    def _cross(self, direction: Direction, line: bytes) -> None:
+        seen = self._reader.read(direction, line)
+        crossing, seconds = [line + b"\n"], 0.0
+        for fault in self._plan.strike(seen, connection=self._connection):
+            told = f" {seen.method}" if seen.method and not fault.method else ""
+            self._log.event("note", reason=f"{fault}{told}", connection=self._connection)
+            if fault.what == "kill":
+                self._die()
+                return
+            crossing = self._plan.crossing(fault, crossing)
+            seconds += fault.seconds
+        for each in crossing:
+            if seconds:
+                self._hold(direction, each, seconds)
+            else:
+                self._put(direction, each)
+
+    def _put(self, direction: Direction, data: bytes) -> None:
+        if direction == ">":
+            self._inner.write(data)
+        else:
+            self._arrived += data
+            self._wake()
+
+    def _hold(self, direction: Direction, data: bytes, seconds: float) -> None:
+        def release() -> None:
+            self._held[direction].remove(held)
+            with suppress(ChannelBroken, ChannelClosed):  # the server has gone meanwhile
+                self._put(direction, data)
+
+        held = _Held(data, self._loop.call_later(seconds, release))
+        self._held[direction].append(held)
+
+    def _finish(self, direction: Direction) -> None:
+        """The direction comes to its end: what is held goes before that, and a line that lacks its newline, too."""
+        released, self._held[direction] = self._held[direction], []
+        for held in released:
+            held.timer.cancel()
+            self._put(direction, held.data)
+        for cut in self._cutters[direction].rest():
+            self._put(direction, cut.data)
+
+    def _forget_held(self) -> None:
+        for lines in self._held.values():
+            for held in lines:
+                held.timer.cancel()
+            lines.clear()
+
+    def _die(self) -> None:
+        self._is_dead = self._at_end = True
+        self._forget_held()
+        self._wake()
+        self._kill()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+def _looked_at(task: asyncio.Task[bytes]) -> None:
+    """Keeps asyncio from reporting an error that nobody waits for any more."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,49 @@
+"""A recorder that keeps everything in memory, for as long as a test lives."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from twopipes.trace.cutting import Cut, Cutter
+from twopipes.trace.format import Event, EventName, Kind, Line
+
+__all__ = ["WireLog"]
+
+
+class WireLog:
+    """Told of what crosses a channel; see :class:`twopipes.trace.channel.Observer`. It may be read from any thread.
+
+    Attributes:
+        entries: Lines and events in the order in which they happened, as in a trace.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.entries: list[Line | Event] = []
+        self._clock = clock
+        self._began = clock()
+        self._cutters: dict[tuple[int, Kind], Cutter] = {}
+
+    def chunk(self, kind: Kind, data: bytes, *, connection: int = 0) -> None:
+        """Takes bytes of one direction as they came, cut anywhere."""
+        for cut in self._cutter(connection, kind).feed(data):
+            self._add(connection, kind, cut)
+
+    def event(self, name: EventName, *, connection: int = 0, stream: Kind | None = None, **more: Any) -> None:
+        """Takes something that happened beside the lines; see :class:`twopipes.trace.format.Event`."""
+        if stream is not None:
+            for cut in self._cutter(connection, stream).rest():
+                self._add(connection, stream, cut)
+        self.entries.append(Event(at=self._now(), name=name, connection=connection, stream=stream, **more))
+
+    def _cutter(self, connection: int, kind: Kind) -> Cutter:
+        # A line of any length is one entry: a test that makes a long one wants to see it.
+        return self._cutters.setdefault((connection, kind), Cutter(sys.maxsize))
+
+    def _add(self, connection: int, kind: Kind, cut: Cut) -> None:
+        self.entries.append(Line(self._now(), kind, cut.data, cut.is_whole, connection))
+
+    def _now(self) -> float:
+        return round(self._clock() - self._began, 6)
