@@ -205,7 +205,7 @@ async def ask_twice(ctx: Context) -> str:
 @server.tool
 async def ask_at_once(ctx: Context) -> str:
     """Ask two things side by side."""
-    person, roots = await asyncio.gather(ctx.elicit("Who are you?", Person), ctx.roots())
+    person, roots = await asyncio.gather(ctx.elicit("Who are you?", Person), ctx.list_roots())
     return f"{person.content['name'] if person.content else person.action}, {len(roots)} roots"
 
 
@@ -224,7 +224,7 @@ async def sample(prompt: str, ctx: Context) -> str:
 @server.tool
 async def roots_tool(ctx: Context) -> list[str]:
     """List the client's roots."""
-    return [root.uri for root in await ctx.roots()]
+    return [root.uri for root in await ctx.list_roots()]
 
 
 @server.tool

@@ -9,7 +9,7 @@ from twopipes import Server
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
 server = Server("files", version="1.0", page_size=100)
-server.directory(folder.as_uri() + "/", folder, description=f"The files below {folder.name}")
+server.add_directory(folder.as_uri() + "/", folder, description=f"The files below {folder.name}")
 
 
 @server.tool(annotations={"readOnlyHint": True})

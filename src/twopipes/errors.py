@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
 
-from twopipes.last_words import left_behind
+from twopipes.last_words import by_interpreter, left_behind, silence
 
 __all__ = [
     "CapabilityMissing",
@@ -295,14 +295,19 @@ class StartFailed(TwopipesError):
         detail = f" ({self.detail})" if self.detail else ""
         if self.reason == "no such folder":
             return f"cannot start {name!r}: its folder {self.cwd} does not exist or is no folder; create it, or give another cwd"
+        by_hand = by_interpreter(self.argv)
         if self.reason == "not executable":
-            return f"cannot start {name!r}: not executable{detail}; make it executable, or start it by its interpreter"
+            return f"cannot start {name!r}: not executable{detail}; make it executable, or start it by its interpreter{by_hand}"
         if self.reason == "refused":
             return f"cannot start {name!r}: the system refused{detail}"
         if len(words := name.split()) > 1:
             what_next = f"a command is a list of words, so perhaps {[*words, *self.argv[1:]]!r} is meant"
         elif self.path:
-            what_next = "install it, give its full path, or give the child another PATH in env"
+            what_next = (
+                f"start it by its interpreter{by_hand}"
+                if by_hand
+                else "install it, give its full path, or give the child another PATH in env"
+            )
         else:
             what_next = f"the path was seen from {self.cwd}, the folder of the child"
         where = "".join(f"\n  {folder}" for folder in self.path)
@@ -383,7 +388,8 @@ class ServerExited(TwopipesError):
             parts.append(f"{self.method}{request} was not answered")
         if self.given_up:
             parts.append(f"it is not started again: {self.given_up}")
-        return "; ".join(parts) + (left_behind(self.stderr, self.stray_stdout) or "; it left no word on stderr")
+        ended_well = self.phase == "starting" and self.exit_code == 0
+        return "; ".join(parts) + (left_behind(self.stderr, self.stray_stdout) or silence(ended_well=ended_well))
 
 
 class McpError(TwopipesError):

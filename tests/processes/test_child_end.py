@@ -83,7 +83,7 @@ def test_a_stubborn_child_is_killed():
 
 def test_the_plan_of_the_command_is_the_one_that_is_used():
     async def body():
-        async with started(command(STUBBORN, plan=ShutdownPlan.at_once())) as child:
+        async with started(command(STUBBORN, shutdown=ShutdownPlan.at_once())) as child:
             assert await line_of(child) == "ready"
             assert steps_of(await child.shut_down()) == [Signal(signal.SIGKILL)]
 

@@ -543,4 +543,4 @@ def test_run_inside_a_loop_says_what_to_use_instead(write, run):
     """
     done = run(write(program), input=b"")
     assert done.stdout == b""
-    assert b"use await server.serve(...)" in done.stderr
+    assert b"use await server.serve()" in done.stderr

@@ -92,7 +92,7 @@ class Bench:
 
         @server.tool
         async def places(ctx: Context) -> str:
-            return " ".join(root.uri for root in await ctx.roots())
+            return " ".join(root.uri for root in await ctx.list_roots())
 
         @server.resource("bench://wood/{kind}")
         async def wood(kind: str) -> str:

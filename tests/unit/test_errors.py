@@ -82,7 +82,7 @@ SPOKEN = [
         StartFailed(["server.py"], "not executable", detail="/srv/server.py: the permission is missing"),
         (
             "cannot start 'server.py': not executable (/srv/server.py: the permission is missing); make it executable, "
-            "or start it by its interpreter"
+            "or start it by its interpreter: python server.py, where in Python sys.executable is the better python"
         ),
     ),
     (StartFailed(["server"], "refused", detail="too many files"), "cannot start 'server': the system refused (too many files)"),

@@ -23,6 +23,7 @@ from twopipes.client.subscription import Subscription
 from twopipes.client.watching import Watching
 from twopipes.errors import ClientClosed, LocalProtocolError, McpError, RemoteProtocolError
 from twopipes.mcp.types import (
+    LOGGING_LEVELS,
     CacheableResult,
     CallToolParams,
     CallToolResult,
@@ -246,9 +247,13 @@ class Client(Facts):
             prompts: When the list of prompts changes.
             resource_list: When the list of resources changes.
             resources: When one of these resources changes.
+
+        Iterating raises ``LocalProtocolError`` where the server delivers none of this; ``ready()`` tells what it delivers.
         """
         if isinstance(resources, str):
             raise LocalProtocolError(f"resources= is a list of URIs; write resources=[{resources!r}]")
+        if not (tools or prompts or resource_list or resources):
+            raise LocalProtocolError("subscribe() to what? Give tools=True, prompts=True, resource_list=True or resources=[...]")
         wanted = SubscriptionFilter(
             tools_list_changed=tools or None,
             prompts_list_changed=prompts or None,
@@ -265,6 +270,8 @@ class Client(Facts):
 
     async def set_log_level(self, level: LoggingLevel, *, timeouts: Timeouts | None = None) -> None:
         """Which log messages ``on_log`` gets from now on: of the session, or, on the stateless wire, of each later call."""
+        if level not in LOGGING_LEVELS:
+            raise LocalProtocolError(f"the level of a log message is one of {', '.join(LOGGING_LEVELS)}, and not {level!r}")
         if self.era == "legacy":
             await self._call("logging/setLevel", SetLevelParams(level), timeouts=timeouts)
         self._log_level = level
@@ -450,6 +457,12 @@ class Client(Facts):
 
 def _written(value: Any, what: str) -> Raw:
     try:
-        return Raw(msgspec_json.encode(value))
+        data = msgspec_json.encode(value)
     except (TypeError, ValueError, OverflowError) as error:
         raise LocalProtocolError(f"{what} cannot be written as JSON: {error}") from error
+    if data[0] != _OBJECT:
+        raise LocalProtocolError(f"{what} are given by name, as a dict, and not as {value!r}")
+    return Raw(data)
+
+
+_OBJECT = ord("{")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
@@ -43,16 +43,36 @@ Given = str | os.PathLike[str] | Sequence[str] | ServerCommand | Servable | Chan
 class Connecting:
     """A client to be: ``async with connect(...) as client:``, or ``client = await connect(...)`` and ``await client.close()``."""
 
-    def __init__(self, open_client: Callable[[], Any]) -> None:
+    def __init__(self, open_client: Callable[[], Coroutine[Any, Any, Client]]) -> None:
         self._open = open_client
         self._client: Client | None = None
 
     def __await__(self) -> Generator[Any, None, Client]:
-        return self._open().__await__()  # type: ignore[no-any-return]
+        return self._open().__await__()
 
     async def __aenter__(self) -> Client:
         self._client = await self._open()
         return self._client
+
+    def __repr__(self) -> str:
+        return "<a client to be: await it, or enter it by async with>"
+
+    # For those who take it for a client. A type checker knows better.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(
+                f"there is no {name} yet: connect() gives a client once it is entered, "
+                "async with connect(...) as client, or awaited",
+                name=name,
+                obj=self,
+            )
+
+        def __enter__(self) -> Any:
+            raise TypeError("connect() is entered by async with; without await, use connect of twopipes.blocking")
+
+        def __exit__(self, *_: object) -> None:
+            """Never reached."""
 
     async def __aexit__(
         self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -89,6 +109,7 @@ def connect(
     experimental: Mapping[str, Any] | None = None,
     extensions: Mapping[str, Any] | None = None,
     trace: str | os.PathLike[str] | Recorder | None = None,
+    redact: Iterable[str] = (),
 ) -> Connecting:
     """Connects to a server; nothing happens until the result is awaited or entered.
 
@@ -120,6 +141,7 @@ def connect(
         experimental: Experimental capabilities to declare.
         extensions: Extensions to declare, by name.
         trace: Record the conversation in this file; or with a ``Recorder`` of yours, which you close.
+        redact: Names of members whose values are blanked before they are recorded, beside those of ``TWOPIPES_REDACT``.
 
     Raises:
         LocalProtocolError: What was given makes no sense; nothing was started.
@@ -133,6 +155,14 @@ def connect(
     where = target_of(target, *arguments)
     if env is not None or cwd is not None:
         where = _with(where, env, cwd)
+    if timeouts is not None and not isinstance(timeouts, Timeouts):
+        raise LocalProtocolError(f"timeouts= says what may take how long: Timeouts(request={timeouts!r}), and not {timeouts!r}")
+    if trace == "1":
+        raise LocalProtocolError('trace="1" shows a conversation on the stderr of a server; a client is given a file to record in')
+    if redact:
+        from twopipes.trace.record import check_redact  # noqa: PLC0415 - only where it is wanted
+
+        check_redact(trace, redact)
     if restart is None:
         restart = RestartPolicy()
     timeouts = timeouts or Timeouts()
@@ -156,7 +186,7 @@ def connect(
         if trace is not None:
             from twopipes.client.recording import RecordedTarget  # noqa: PLC0415 - only where it is wanted
 
-            reached = recorded = RecordedTarget(where, trace)
+            reached = recorded = RecordedTarget(where, trace, redact)
         noise = Noise(None if on_stray is None else partial(call_back, asyncio.get_running_loop(), on_stray))
         plan = shutdown or where.plan or ShutdownPlan.default(timeouts.shutdown)
         opener = Opener(

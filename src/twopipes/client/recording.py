@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 
 from twopipes.client.targets import CommandTarget, Link, OnStderr, Target
 from twopipes.errors import LocalProtocolError
 from twopipes.trace.channel import RecordedChannel, close_recorder
 from twopipes.trace.children import ChildRecording
-from twopipes.trace.record import Recorder, header_for
+from twopipes.trace.record import Recorder, header_for, names_to_redact
 
 __all__ = ["RecordedTarget"]
 
@@ -21,19 +22,20 @@ class RecordedTarget(Target):
     Args:
         inner: Whom to open.
         trace: The file; or a recorder of the caller's, who closes it.
+        redact: Names of members whose values are blanked in the file.
 
     Raises:
         LocalProtocolError: The file cannot be written.
     """
 
-    def __init__(self, inner: Target, trace: str | os.PathLike[str] | Recorder) -> None:
+    def __init__(self, inner: Target, trace: str | os.PathLike[str] | Recorder, redact: Iterable[str] = ()) -> None:
         self.description = inner.description
         self.identity = inner.identity
         self.reopens = inner.reopens
         self.plan = inner.plan
         self._inner = inner
         self._is_ours = not isinstance(trace, Recorder)
-        self._recorder = trace if isinstance(trace, Recorder) else _record(inner, trace)
+        self._recorder = trace if isinstance(trace, Recorder) else _record(inner, trace, names_to_redact(redact))
         self._opened = 0
 
     async def open(self, on_stderr: OnStderr | None) -> Link:
@@ -57,7 +59,7 @@ class RecordedTarget(Target):
             self._recorder.finish()
 
 
-def _record(target: Target, path: str | os.PathLike[str]) -> Recorder:
+def _record(target: Target, path: str | os.PathLike[str], redact: tuple[str, ...]) -> Recorder:
     loop = asyncio.get_running_loop()
 
     def complain(reason: str) -> None:
@@ -66,10 +68,12 @@ def _record(target: Target, path: str | os.PathLike[str]) -> Recorder:
 
     if isinstance(target, CommandTarget):
         command = target.command
-        header = header_for("client", argv=command.argv, cwd=command.folder(), environment=command.child_environment())
+        header = header_for(
+            "client", argv=command.argv, cwd=command.folder(), environment=command.child_environment(), redact=redact
+        )
     else:
-        header = header_for("client", target=target.description)
+        header = header_for("client", target=target.description, redact=redact)
     try:
-        return Recorder(path, header, on_loss=complain, must_open=True)
+        return Recorder(path, header, redact, on_loss=complain, must_open=True)
     except OSError as error:
         raise LocalProtocolError(f"the trace cannot be written to {os.fspath(path)}: {error.strerror or error}") from error

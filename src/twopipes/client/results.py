@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET, DecodeError, Raw, Struct
 from msgspec import json as msgspec_json
@@ -11,6 +11,15 @@ from twopipes.errors import RemoteProtocolError, ToolError
 from twopipes.mcp.types import CallToolResult, ContentBlock
 
 __all__ = ["CallResult", "Validation", "plain"]
+
+
+# What the same is called elsewhere.
+_ELSEWHERE: Final = {
+    "data": "structured",
+    "isError": "is_error",
+    "structuredContent": "structured",
+    "structured_content": "structured",
+}
 
 
 class Validation(Struct, frozen=True):
@@ -80,6 +89,14 @@ class CallResult:
     def meta(self) -> dict[str, Any] | None:
         """The server's ``_meta``."""
         return self.raw.meta
+
+    # A type checker that saw it would take every misspelt name for a good one.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            meant = _ELSEWHERE.get(name)
+            said = f"'CallResult' object has no attribute {name!r}"
+            raise AttributeError(said if meant is None else f"{said}; here it is .{meant}", name=name, obj=self)
 
     def raise_for_error(self) -> CallResult:
         """Returns itself if the tool worked.

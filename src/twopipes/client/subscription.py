@@ -79,7 +79,8 @@ class Subscription:
         """The next change. Ends when the subscription is closed or the server has ended it.
 
         Raises:
-            TwopipesError: The connection is gone for good.
+            LocalProtocolError: The server delivers nothing of what was asked for, so there is nothing to wait for.
+            TwopipesError: It refused, or the connection is gone for good.
         """
         self._start()
         while not self._changes:
@@ -87,6 +88,9 @@ class Subscription:
                 if self._error is not None:
                     raise self._error
                 raise StopAsyncIteration
+            if self.honoured is not None and not _everything(self.honoured):
+                # As a server of the stateless wire that knows no subscriptions refuses them, so that nobody waits for nothing.
+                raise LocalProtocolError(f"the server tells of no such change: {_said(self.wanted)}")
             self._stirred.clear()
             await self._stirred.wait()
         change = next(iter(self._changes))
@@ -163,6 +167,7 @@ class Subscription:
         """The server will deliver this much."""
         self.honoured = delivers
         self._acknowledged.set()
+        self._stirred.set()
         if self._is_resumed:
             self._is_resumed = False
             for change in _everything(delivers):
@@ -208,6 +213,10 @@ class Subscription:
         self._error = error
         self._stirred.set()
         self._acknowledged.set()
+
+
+def _said(wanted: SubscriptionFilter) -> str:
+    return ", ".join(f"of the list of {each.kind}" if not each.uri else f"of {each.uri}" for each in _everything(wanted))
 
 
 def _everything(delivers: SubscriptionFilter) -> Sequence[Change]:

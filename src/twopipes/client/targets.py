@@ -77,7 +77,7 @@ class CommandTarget(Target):
         self.command = command
         self.description = command.describe()
         self.identity = command.identity()
-        self.plan = command.plan
+        self.plan = command.shutdown
 
     async def open(self, on_stderr: OnStderr | None, *, witness: Witness | None = None) -> Link:
         """Launches it."""
@@ -133,8 +133,12 @@ class MemoryTarget(Target):
         from twopipes.channels.memory import memory_pair  # noqa: PLC0415 - as above
 
         here, there = memory_pair()
-        serving = asyncio.get_running_loop().create_task(self.server.serve(channel=there), name=f"serve {self.description}")
+        serving = asyncio.get_running_loop().create_task(self._serve(there), name=f"serve {self.description}")
         return Link(here, serving=serving)
+
+    async def _serve(self, channel: Channel) -> None:
+        async with channel:  # also when the server cannot start: a pipe would be closed by the death of its process
+            await self.server.serve(channel=channel)
 
 
 class ChannelTarget(Target):
@@ -151,12 +155,20 @@ class ChannelTarget(Target):
         return Link(self.channel)
 
 
+_OF_THE_WEB = ("http://", "https://", "ws://", "wss://")
+
+
 def target_of(given: Any, *arguments: str) -> Target:
     """Reads what ``connect`` was called with.
 
     Raises:
         LocalProtocolError: It is nothing that can be connected to.
     """
+    if isinstance(given, str) and given.startswith(_OF_THE_WEB):
+        raise LocalProtocolError(
+            f"{given} is reached by HTTP, which twopipes does not speak: it launches a command, or connects to unix:/path or "
+            "tcp://host:port"
+        )
     if isinstance(given, str | os.PathLike) and (arguments or not str(given).startswith(("unix:", "tcp://"))):
         return CommandTarget(ServerCommand([os.fspath(given), *arguments]))
     if arguments:
@@ -171,7 +183,7 @@ def target_of(given: Any, *arguments: str) -> Target:
         return given
     if isinstance(given, Channel):
         return ChannelTarget(given)
-    if isinstance(given, Servable):
+    if isinstance(given, Servable) and not isinstance(given, type):
         return MemoryTarget(given)
     if isinstance(given, Sequence) and not isinstance(given, bytes):
         return CommandTarget(ServerCommand(given))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import CoroutineType
 from typing import Any
 
 from msgspec import ValidationError, convert
@@ -71,8 +72,21 @@ def write_custom(value: Any) -> Any:
         return pydantic_bridge.write(value)
     base = plain_base(kind)
     if base is None:
-        raise TypeError(f"A value of type {kind.__qualname__} cannot be written as JSON")
+        raise TypeError(f"A value of type {kind.__qualname__} cannot be written as JSON{_advice(value)}")
     return base(value)
+
+
+def _advice(value: Any) -> str:
+    kind = type(value)
+    if isinstance(value, CoroutineType):
+        value.close()  # said here, and not once more by the interpreter
+    if hasattr(kind, "__await__"):
+        return "; an await is missing before it"
+    if isinstance(value, BaseException):
+        return "; an error is raised, not returned"
+    if hasattr(kind, "__next__") or hasattr(kind, "__anext__"):
+        return "; make a list of it"
+    return "; give text, numbers, lists, dicts, or a dataclass"
 
 
 encode: Callable[[Any], bytes] = Encoder(enc_hook=write_custom).encode

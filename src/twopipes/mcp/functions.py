@@ -38,6 +38,31 @@ def plain_function(function: Callable[..., Any]) -> Any:
     return _steps(function)[-1]
 
 
+def why_no_function(thing: object) -> str:
+    """Why something cannot be registered that is a class, or cannot be called."""
+    if isinstance(thing, type):
+        return "this is not a function but a class; make an object of it, and register that if it can be called, or its methods"
+    if isinstance(thing, classmethod):
+        return "this is not a function yet but a classmethod whose class is still being made; register it behind the class"
+    if isinstance(thing, str):
+        return f"this is not a function but a text; a name is given as name={thing!r}"
+    if inspect.iscoroutine(thing):
+        thing.close()
+        return "this is not a function but what a call of one gave; leave the parentheses out"
+    return "this is not a function, a method or a callable object"
+
+
+def yields(function: Callable[..., Any]) -> bool:
+    """Whether a call gives a generator. What a decorator makes of a generator is the decorator's business."""
+    calls = [function] if inspect.isroutine(function) or isinstance(function, partial) else [function, type(function).__call__]
+    return any(inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each) for each in calls)
+
+
+def lacks_its_object(function: Callable[..., Any], first: inspect.Parameter | None) -> bool:
+    """Whether a function is a method as it stands in its class, where there is nothing yet to call it on."""
+    return first is not None and first.name in {"self", "cls"} and first.annotation is first.empty and inspect.isfunction(function)
+
+
 def is_async(function: Callable[..., Any]) -> bool:
     """Whether a call gives something to await."""
     return any(inspect.iscoroutinefunction(each) for each in _steps(function))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from twopipes.errors import TwopipesError
+from twopipes.errors import LocalProtocolError, TwopipesError
 
 
 class Problem(Struct, frozen=True):
@@ -75,7 +75,7 @@ class ReturnRejected(ValueRejected):
     opening = "Invalid return value of"
 
 
-class SignatureRejected(TwopipesError, TypeError):
+class SignatureRejected(LocalProtocolError, TypeError):
     """A function, or a type for a form, cannot be offered as it is written. Raised when it is registered.
 
     Attributes:

@@ -5,6 +5,7 @@ The rules, in short:
 * A parameter is described by its annotation; one without an annotation takes anything. What stands in ``Annotated`` (a string,
   ``msgspec.Meta``, annotated-types, ``pydantic.Field``) goes before what the docstring says.
 * A parameter whose annotation is one of the ``injected`` types, alone or with ``None``, is not part of the schema.
+* A default that its annotation does not allow is refused, unless JSON cannot say it.
 * ``*args``, ``**kwargs`` and positional-only parameters are refused: a call has its arguments by name, and a list of names.
 * Arguments that the function does not know are refused, so that a model that misspells an optional one learns of it.
 * The return annotation gives the output schema. Objects are given as they are; all else is wrapped as ``{"result": ...}``. No
@@ -21,19 +22,32 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, ValidationError
+from msgspec.json import Decoder, decode
 
 from twopipes.mcp import pydantic_bridge
-from twopipes.mcp.annotations import NULL, UNIONS, ShapeBuilder
+from twopipes.mcp.annotations import LEAVES, NULL, UNIONS, ShapeBuilder
 from twopipes.mcp.binding import Binder
+from twopipes.mcp.custom import encode, read_custom
 from twopipes.mcp.docstrings import read_docstring
-from twopipes.mcp.functions import callable_name, docstring_of, enclosing_variables, is_async, plain_function, qualified_name
+from twopipes.mcp.functions import (
+    callable_name,
+    docstring_of,
+    enclosing_variables,
+    is_async,
+    lacks_its_object,
+    plain_function,
+    qualified_name,
+    why_no_function,
+    yields,
+)
 from twopipes.mcp.metadata import read_metadata
 from twopipes.mcp.records import NO_DEFAULT, Field
 from twopipes.mcp.rejections import ArgumentsRejected, ReturnRejected, SignatureRejected, Unsupported
 from twopipes.mcp.returns import Output, output_of
 from twopipes.mcp.shapes import Book, Schema, Shape
 from twopipes.mcp.unions import Choice, Foreign
+from twopipes.mcp.wording import problems_in
 
 __all__ = ["ArgumentsRejected", "Parameter", "ReturnRejected", "Signature", "SignatureRejected", "describe"]
 
@@ -158,13 +172,19 @@ def describe(
     """
     subject = qualified_name(function)
     if isinstance(function, type) or not callable(function):
-        raise SignatureRejected(subject, "", "this is not a function, a method or a callable object")
+        raise SignatureRejected(subject, "", why_no_function(function))
+    if yields(function):
+        raise SignatureRejected(subject, "", "it has a yield, and an answer is given once; return a list, or tell of progress")
     core = plain_function(function)
     builder = ShapeBuilder(getattr(core, "__globals__", {}), lambda: enclosing_variables(core))
     try:
         signature = inspect.signature(function)
     except (ValueError, TypeError) as error:
         raise SignatureRejected(subject, "", f"its parameters cannot be read: {error}") from error
+    first = next(iter(signature.parameters.values()), None)
+    if lacks_its_object(function, first):
+        why = "this is a method without its object; register it when there is one, as server.add_tool(thing.method)"
+        raise SignatureRejected(subject, "", why)
     about = read_docstring(docstring_of(function))
     fields: list[Field] = []
     names: list[str] = []
@@ -179,6 +199,7 @@ def describe(
                 takes_more = True
             else:
                 _check_kind(parameter)
+                _check_context(parameter, annotation, injected)
                 fields.append(_field(parameter, annotation, builder, about.parameters.get(parameter.name, "")))
         except Unsupported as error:
             raise SignatureRejected(subject, f"parameter {parameter.name}", str(error)) from error
@@ -220,6 +241,24 @@ def _check_kind(parameter: inspect.Parameter) -> None:
         raise Unsupported(_KINDS[parameter.kind])
 
 
+def _check_context(parameter: inspect.Parameter, annotation: Any, injected: tuple[type, ...]) -> None:
+    """Refuses a parameter that is meant for the server and would be asked of the client."""
+    for kind in injected:
+        if parameter.name == "ctx" and annotation is parameter.empty:
+            raise Unsupported(
+                f"annotate it, ctx: {kind.__name__}, to have it filled in; as it is, the client would have to send it"
+            )
+        stranger = typing.get_origin(annotation) or annotation
+        if getattr(stranger, "__name__", None) == kind.__name__ and stranger.__module__.partition(".")[0] in _OTHERS:
+            raise Unsupported(
+                f"this {kind.__name__} is the one of {stranger.__module__}; write from twopipes import {kind.__name__}"
+            )
+
+
+# Whose context is easily left behind when a server moves here.
+_OTHERS = {"fastmcp", "mcp"}
+
+
 def _field(parameter: inspect.Parameter, annotation: Any, builder: ShapeBuilder, said: str) -> Field:
     default = parameter.default if parameter.default is not parameter.empty else NO_DEFAULT
     shape = builder.build(Any if annotation is parameter.empty else annotation)
@@ -235,7 +274,23 @@ def _field(parameter: inspect.Parameter, annotation: Any, builder: ShapeBuilder,
         default = fill()
     if default is None and not _takes_null(shape):
         shape = Choice([shape, NULL])  # what `= None` has always meant
+    elif default is not NO_DEFAULT and default is not None and LEAVES.get(type(default)) is not shape:
+        _check_default(default, shape)
     return Field(parameter.name, wire_name, shape, is_required, default, said, fill)
+
+
+def _check_default(default: Any, shape: Shape) -> None:
+    try:
+        data = encode(default)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return  # no form in JSON: a mark for "not given", perhaps, and the function's own business
+    if data == b"null":
+        return  # not a number
+    try:
+        Decoder(shape.checking(), dec_hook=read_custom).decode(data)
+    except ValidationError as error:
+        wrong = "; ".join(map(str, problems_in(error, decode(data))))
+        raise Unsupported(f"its default {default!r} does not fit its type: {wrong}") from error
 
 
 def _takes_null(shape: Shape) -> bool:

@@ -225,7 +225,7 @@ class Child:
             plan: Instead of the command's own.
         """
         if self._ending is None or self._ending.cancelled():
-            chosen = plan or self._command.plan or ShutdownPlan.default()
+            chosen = plan or self._command.shutdown or ShutdownPlan.default()
             self._ending = self._loop.create_task(self._end(chosen), name=f"shut down process {self.pid}")
         ending = self._ending
         try:

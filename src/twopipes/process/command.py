@@ -44,7 +44,7 @@ class ServerCommand(_Words, frozen=True, kw_only=True):
         cwd: The child's folder; ours unless given.
         stderr: What is done with its stderr beside keeping the last lines for error messages; see
             :data:`twopipes.process.stderr.StderrPolicy`.
-        plan: How it is ended; close stdin, wait 2 s, SIGTERM, wait 2 s, SIGKILL unless given.
+        shutdown: How it is ended; close stdin, wait 2 s, SIGTERM, wait 2 s, SIGKILL unless given.
         die_with_us: On Linux, have the kernel end it when we are killed, where that is safe.
 
     Raises:
@@ -55,7 +55,7 @@ class ServerCommand(_Words, frozen=True, kw_only=True):
     environment: EnvironmentPolicy = "minimal"
     cwd: str | Path | None = None
     stderr: StderrPolicy = "tail"
-    plan: ShutdownPlan | None = None
+    shutdown: ShutdownPlan | None = None
     die_with_us: bool = True
 
     def __post_init__(self) -> None:
@@ -139,8 +139,8 @@ class ServerCommand(_Words, frozen=True, kw_only=True):
             yield "cwd", os.fspath(self.cwd)
         if self.stderr != "tail":
             yield "stderr", self.stderr
-        if self.plan is not None:
-            yield "plan", str(self.plan)
+        if self.shutdown is not None:
+            yield "shutdown", str(self.shutdown)
         if not self.die_with_us:
             yield "die_with_us", False
 

@@ -75,7 +75,8 @@ class ShutdownPlan(Struct, frozen=True):
         for step in self.steps:
             if not isinstance(step, CloseStdin | Wait | Signal):
                 raise LocalProtocolError(
-                    f"{step!r} is no step of a ShutdownPlan; there are CloseStdin(), Wait(seconds), Signal(number)"
+                    f"{step!r} is no step of a ShutdownPlan; "
+                    "twopipes.process.shutdown has CloseStdin(), Wait(seconds), Signal(number)"
                 )
             if isinstance(step, Wait) and not step.seconds >= 0:
                 raise LocalProtocolError(f"a ShutdownPlan cannot wait for {step.seconds!r} seconds")

@@ -8,14 +8,13 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal
 
 from twopipes.channels.base import Channel
 from twopipes.errors import LocalProtocolError
 from twopipes.mcp.revisions import LEGACY, MODERN
-from twopipes.mcp.types import CacheScope, Icon, Implementation, LoggingLevel, Result, ServerCapabilities
-from twopipes.server.obvious import is_obvious
-from twopipes.server.registry import Postponed, Registry, place_of
+from twopipes.mcp.types import LOGGING_LEVELS, CacheScope, Icon, Implementation, LoggingLevel, Result, ServerCapabilities
+from twopipes.server.registry import Offer
 from twopipes.server.state_key import default_sealer
 from twopipes.session.ledger import Call
 from twopipes.session.profiles import ServerProfile
@@ -25,19 +24,12 @@ from twopipes.session.subscriptions import Change, ListKind
 from twopipes.settings import Limits, QuestionPolicy, ServerSettings
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from twopipes.server.completion import CompletionEntry
     from twopipes.server.connection import Connection
     from twopipes.server.context import Context, Next
-    from twopipes.server.directory import Directory
     from twopipes.server.ending import Ending, LastResort
     from twopipes.server.first_words import FirstWords
     from twopipes.server.methods import Methods
-    from twopipes.server.prompts import PromptEntry
-    from twopipes.server.resources import ResourceEntry, TemplateEntry
     from twopipes.server.telemetry import Spans
-    from twopipes.server.tools import ToolEntry
     from twopipes.server.tracing import Trace
     from twopipes.server.workers import Workers
 
@@ -45,12 +37,13 @@ __all__ = ["Server"]
 
 # What clients may keep, and for how long is a setting of the server.
 _CACHED = ("tools", "prompts", "resources", "templates", "discover")
-F = TypeVar("F", bound=Callable[..., Any])
+_REVISIONS = {"both": LEGACY + MODERN, "legacy": LEGACY, "modern": MODERN}
+_YIELDS = 0x20 | 0x200  # CO_GENERATOR and CO_ASYNC_GENERATOR; where they have names is large
 Middleware = Callable[["Context", "Next"], Awaitable[Result]]
 Lifespan = Callable[["Server"], AbstractAsyncContextManager[Any]]
 
 
-class Server:
+class Server(Offer):
     """An MCP server: tools, resources and prompts, served to every host in every revision.
 
     Args:
@@ -106,12 +99,24 @@ class Server:
         questions: QuestionPolicy | None = None,
         settings: ServerSettings | None = None,
     ) -> None:
+        flags = getattr(getattr(lifespan, "__code__", None), "co_flags", 0)
+        texts: tuple[object, ...] = (name, version)  # whatever an author without a type checker gives
+        if (
+            not name
+            or not all(isinstance(text, str) for text in texts)
+            or eras not in _REVISIONS
+            or callable(tools)
+            or flags & _YIELDS
+        ):
+            from twopipes.server.mistakes import not_a_server  # noqa: PLC0415 - see there
+
+            raise not_a_server(name, version, eras, tools, lifespan)
         if page_size is not None and page_size < 1:
             raise LocalProtocolError(f"a page holds at least one item, not {page_size}")
         self.info = Implementation(name, version, title, description, website_url, None if icons is None else list(icons))
         self.instructions = instructions
         self.settings = settings or ServerSettings()
-        self._revisions = {"both": LEGACY + MODERN, "legacy": LEGACY, "modern": MODERN}[eras]
+        self._revisions = _REVISIONS[eras]
         self._lifespan = lifespan
         self._middleware = middleware
         self._ttls = dict(ttl_ms) if isinstance(ttl_ms, Mapping) else dict.fromkeys(_CACHED, ttl_ms)
@@ -125,122 +130,14 @@ class Server:
         self._questions = questions or QuestionPolicy()
         self._page_size = page_size
         self._connections: set[Connection] = set()
-        self.tools: Registry[ToolEntry] = Registry("tool", lambda: self._changed("tools"))
-        self.resources: Registry[ResourceEntry] = Registry("resource", lambda: self._changed("resources"))
-        self.templates: Registry[TemplateEntry] = Registry("resource template", lambda: self._changed("resources"))
-        self.directories: Registry[Directory] = Registry("directory", lambda: self._changed("resources"))
-        self.prompts: Registry[PromptEntry] = Registry("prompt", lambda: self._changed("prompts"))
-        self.completions: Registry[CompletionEntry] = Registry("completion", lambda: None)
+        super().__init__(self._changed)
         for function in tools:
             self.add_tool(function)
 
     def __repr__(self) -> str:
         return f"<Server {self.info.name} {self.info.version}>"
 
-    # What an author registers
-
-    @overload
-    def tool(self, function: F, /) -> F: ...
-    @overload
-    def tool(self, function: None = None, /, **options: Any) -> Callable[[F], F]: ...
-    def tool(self, function: F | None = None, /, **options: Any) -> F | Callable[[F], F]:
-        """Registers a function as a tool: ``@server.tool`` or ``@server.tool(name=..., title=..., annotations=...)``.
-
-        The schema comes from the signature, descriptions from the docstring. See :func:`twopipes.server.tools.make_tool`.
-        """
-
-        def register(function: F) -> F:
-            self.add_tool(function, **options)
-            return function
-
-        return register if function is None else register(function)
-
-    def add_tool(self, function: Callable[..., Any], **options: Any) -> None:
-        """Registers a tool at any time; clients are told as their era allows."""
-        if not options and is_obvious(function):
-            self.tools.add(function.__name__, Postponed(functools.partial(_tool, function), place_of(function)))
-            return
-        entry = _tool(function, **options)
-        self.tools.add(entry.tool.name, entry)
-
-    def remove_tool(self, name: str) -> None:
-        """Takes a tool away; clients are told as their era allows."""
-        self.tools.remove(name)
-
-    def resource(self, uri: str, /, **options: Any) -> Callable[[F], F]:
-        """Registers a function as a resource, or as a template where the URI has ``{variables}``."""
-
-        def register(function: F) -> F:
-            self.add_resource(uri, function, **options)
-            return function
-
-        return register
-
-    def add_resource(self, uri: str, function: Callable[..., Any], **options: Any) -> None:
-        """Registers a resource at any time."""
-        from twopipes.server.resources import TemplateEntry, make_resource  # noqa: PLC0415 - see _methods
-
-        entry = make_resource(uri, function, **options)
-        if isinstance(entry, TemplateEntry):
-            self.templates.add(uri, entry)
-        else:
-            self.resources.add(uri, entry)
-
-    def remove_resource(self, uri: str) -> None:
-        """Takes a resource, a template or a directory away."""
-        if uri in self.templates:
-            self.templates.remove(uri)
-        elif (folder := uri.removesuffix("/") + "/") in self.directories:
-            self.directories.remove(folder)
-        else:
-            self.resources.remove(uri)
-
-    def directory(self, uri: str, path: str | Path, *, name: str | None = None, description: str | None = None) -> None:
-        """Serves the files below a folder, and nothing outside of it."""
-        from twopipes.server.directory import Directory  # noqa: PLC0415 - few servers have one, and it brings paths and URLs along
-
-        directory = Directory(uri, path, name=name, description=description)
-        self.directories.add(directory.uri, directory)
-
-    @overload
-    def prompt(self, function: F, /) -> F: ...
-    @overload
-    def prompt(self, function: None = None, /, **options: Any) -> Callable[[F], F]: ...
-    def prompt(self, function: F | None = None, /, **options: Any) -> F | Callable[[F], F]:
-        """Registers a function as a prompt: ``@server.prompt`` or ``@server.prompt(name=..., title=...)``."""
-
-        def register(function: F) -> F:
-            self.add_prompt(function, **options)
-            return function
-
-        return register if function is None else register(function)
-
-    def add_prompt(self, function: Callable[..., Any], **options: Any) -> None:
-        """Registers a prompt at any time."""
-        from twopipes.server.prompts import make_prompt  # noqa: PLC0415 - see _methods
-
-        entry = make_prompt(function, **options)
-        self.prompts.add(entry.prompt.name, entry)
-
-    def remove_prompt(self, name: str) -> None:
-        """Takes a prompt away."""
-        self.prompts.remove(name)
-
-    def completion(self, ref: str, argument: str) -> Callable[[F], F]:
-        """Registers a function that suggests values: ``@server.completion("review", "language")``.
-
-        Args:
-            ref: The name of a prompt, or the URI template of a resource.
-            argument: The argument of the prompt, or the variable of the template.
-        """
-
-        def register(function: F) -> F:
-            from twopipes.server.completion import CompletionEntry  # noqa: PLC0415 - see _methods
-
-            self.completions.add(f"{ref} {argument}", CompletionEntry(function))
-            return function
-
-        return register
+    # What it tells
 
     def notify_resource_updated(self, uri: str) -> None:
         """Tells every client that watches this resource, or a collection it lies in, that it has changed."""
@@ -248,6 +145,8 @@ class Server:
 
     def log(self, level: LoggingLevel, data: Any, *, logger: str | None = None) -> None:
         """Sends a log message that belongs to no request, to every legacy session whose level asks for it."""
+        if level not in LOGGING_LEVELS:
+            raise LocalProtocolError(f"the level of a log message is one of {', '.join(LOGGING_LEVELS)}, and not {level!r}")
         for connection in list(self._connections):
             connection.call(connection.log, None, level, data, logger)
 
@@ -336,10 +235,11 @@ class Server:
         return result
 
     def _report(self, call: Call, error: BaseException) -> None:
-        import traceback  # noqa: PLC0415 - not before something has gone wrong
+        from twopipes.server.failures import told  # noqa: PLC0415 - not before something has gone wrong
+        from twopipes.server.mistakes import hint_about  # noqa: PLC0415 - likewise
 
         what = f"Error: {call.method} {getattr(call.params, 'name', getattr(call.params, 'uri', ''))} failed"
-        sys.stderr.write(f"{what}\n{''.join(traceback.format_exception(error))}")
+        sys.stderr.write(f"{what}\n{told(error)}{hint_about(error)}")
 
     # Serving
 
@@ -430,21 +330,37 @@ class Server:
             await connection.stop()
 
     async def serve(
-        self, *, unix: str | os.PathLike[str] | None = None, tcp: tuple[str, int] | None = None, channel: Channel | None = None
+        self,
+        *,
+        unix: str | os.PathLike[str] | None = None,
+        tcp: tuple[str, int] | None = None,
+        channel: Channel | None = None,
+        trace: Trace | None = None,
+        redact: Iterable[str] = (),
     ) -> None:
-        """Serves inside a running event loop: a channel of yours, a Unix socket or a TCP port.
+        """Serves inside a running event loop: standard input and output, or a Unix socket, a TCP port, a channel of yours.
 
-        Cancel it to end: subscriptions are ended properly, handlers are cancelled.
+        Cancel it to end: subscriptions are ended properly, handlers are cancelled. Signals, and the death of whoever launched the
+        process, are left to the program; :meth:`run` sees to them.
+
+        Args:
+            unix: Listen on a Unix socket at this path.
+            tcp: Listen on this host and port. There is no authentication: keep to 127.0.0.1.
+            channel: Serve this one connection.
+            trace: As for :meth:`run`; not for a channel, which you can wrap yourself.
+            redact: Likewise.
         """
         if channel is not None:
             async with self.running() as lifespan:
                 await self.serve_channel(channel, lifespan)
-            return
-        if unix is None and tcp is None:
-            raise LocalProtocolError("serve() needs unix=, tcp= or channel=; for standard input and output, use run()")
-        from twopipes.server.serving import serve_sockets  # noqa: PLC0415 - this file is read before there is a loop
+        elif unix is not None or tcp is not None:
+            from twopipes.server.serving import serve_sockets  # noqa: PLC0415 - this file is read before there is a loop
 
-        await serve_sockets(self, unix=unix, tcp=tcp)
+            await serve_sockets(self, unix=unix, tcp=tcp, trace=trace, redact=redact)
+        else:
+            from twopipes.server.run import serve_standard_streams  # noqa: PLC0415 - likewise
+
+            await serve_standard_streams(self, trace, redact)
 
     def run(
         self,
@@ -452,6 +368,7 @@ class Server:
         unix: str | os.PathLike[str] | None = None,
         tcp: tuple[str, int] | None = None,
         trace: Trace | None = None,
+        redact: Iterable[str] = (),
     ) -> None:
         """Serves standard input and output, as the last thing a program does; or sockets.
 
@@ -465,13 +382,8 @@ class Server:
             tcp: Listen on this host and port instead. There is no authentication: keep to 127.0.0.1.
             trace: Record every message in this file, or show it on stderr for ``"1"``, as ``TWOPIPES_TRACE`` does; or record it
                 with a ``Recorder`` of yours, which you close.
+            redact: Names of members whose values are blanked in what is recorded or shown, beside those of ``TWOPIPES_REDACT``.
         """
         from twopipes.server.run import run  # noqa: PLC0415 - a server under test never runs
 
-        run(self, unix=unix, tcp=tcp, trace=trace)
-
-
-def _tool(function: Callable[..., Any], **options: Any) -> ToolEntry:
-    from twopipes.server.tools import make_tool  # noqa: PLC0415 - see obvious.py
-
-    return make_tool(function, **options)
+        run(self, unix=unix, tcp=tcp, trace=trace, redact=redact)

@@ -9,14 +9,17 @@ from typing import Any, Final
 
 import msgspec
 
+from twopipes.errors import LocalProtocolError
 from twopipes.mcp.functions import is_async
 from twopipes.mcp.types import CompleteResult, Completion
 from twopipes.server.calling import RunBlocking
+from twopipes.server.context import Context
 from twopipes.server.registry import place_of
 
 __all__ = ["CompletionEntry", "completed", "suggestions"]
 
 _MOST_VALUES: Final = 100  # CM-02
+_MOST_PARAMETERS: Final = 2
 
 
 class CompletionEntry:
@@ -27,7 +30,14 @@ class CompletionEntry:
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         self.place = place_of(function)
-        self._takes_context = len(inspect.signature(function).parameters) > 1
+        parameters = list(inspect.signature(function).parameters.values())
+        needed = sum(each.default is each.empty and each.kind is not each.VAR_POSITIONAL for each in parameters)
+        if not parameters or needed > _MOST_PARAMETERS or any(_is_context(each.annotation) for each in parameters):
+            raise LocalProtocolError(
+                f"the completion at {self.place} takes what is typed so far and, if it wants it, a dict of the arguments that are "
+                "settled: def suggest(typed: str, settled: dict[str, str]). There is no Context for it"
+            )
+        self._takes_context = len(parameters) > 1
 
     async def suggest(self, value: str, resolved: Mapping[str, str], run_blocking: RunBlocking) -> CompleteResult:
         """Asks the function, with what is typed so far and, if it wants it, the arguments that are settled (CM-04)."""
@@ -36,6 +46,10 @@ class CompletionEntry:
             call = functools.partial(call, dict(resolved))
         found = await call() if is_async(self.function) else await run_blocking(call)
         return completed(found)
+
+
+def _is_context(annotation: Any) -> bool:
+    return annotation is Context or annotation == Context.__name__
 
 
 def completed(found: CompleteResult | Completion | Iterable[Any] | None) -> CompleteResult:

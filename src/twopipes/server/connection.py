@@ -235,10 +235,12 @@ class Connection:
         """Does what waits for nothing: here and now, without a task, which would cost as much as all the rest of a small call."""
         self._contexts[context.call] = context
         work = self._work(context, handler)
-        # CancelledError comes from the author's code, if it comes; the peer has its answer then.
-        with suppress(StopIteration, asyncio.CancelledError):
+        try:
             copy_context().run(work.send, None)
-            raise AssertionError(f"{context.call.method} was sure to wait for nothing, and waits")
+        # CancelledError comes from the author's code, if it comes; the peer has its answer then.
+        except (StopIteration, asyncio.CancelledError):  # `suppress` would cost a twentieth of the whole call
+            return
+        raise AssertionError(f"{context.call.method} was sure to wait for nothing, and waits")
 
     def _start_own(self, call: Call) -> None:
         """Starts what the session can do by itself: at once, and in the order in which it came, however busy the handlers are."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, overload
 
 from msgspec import Struct
 
 from twopipes.errors import LocalProtocolError, TwopipesError
 from twopipes.mcp.types import (
+    LOGGING_LEVELS,
     ClientCapabilities,
     CreateMessageParams,
     CreateMessageRequest,
@@ -166,28 +167,37 @@ class Context:
     is_beside: bool = False
     is_begun: bool = False
     task: asyncio.Task[None] | None = None
+    waits: int = 0
+    postponed: tuple[float, float | None, str | None] | None = None
     _pace: Pace | None = None
+    _held: deque[tuple[Callable[..., bool], tuple[Any, ...]]] | None = None
+    _asking: bool = False
+    _scheduled: bool = False
+    _telling: bool = False
+    _closed: bool = False
 
+    # What most calls never need stands above, where it costs nothing to make a context.
     def __init__(self, call: Call, connection: Connection, lifespan: Any) -> None:
         self.call = call
         self.cancelled = CancelToken()
         self.lifespan = lifespan
         self._connection = connection
         self._loop = connection.loop
-        self.postponed: tuple[float, float | None, str | None] | None = None
         self._keys: dict[str, int] = {}
         self._asked: dict[str, int] = {}
         self._pending: dict[str, InputRequest] = {}
         self._futures: dict[str, asyncio.Future[Any]] = {}
-        self._asking = False
-        self._scheduled = False
-        self._closed = False
-        self._held: deque[tuple[Callable[..., bool], tuple[Any, ...]]] | None = None
-        self._telling = False
-        self.waits = 0
 
     def __repr__(self) -> str:
         return f"<Context of {self.call!r}>"
+
+    # A type checker that saw it would take every misspelt name for a good one.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            from twopipes.server.mistakes import no_such_member  # noqa: PLC0415 - see there
+
+            raise AttributeError(no_such_member(name), name=name, obj=self)
 
     @property
     def pace(self) -> Pace:
@@ -220,6 +230,8 @@ class Context:
 
     def log(self, level: LoggingLevel, data: Any, *, logger: str | None = None) -> Awaitable[None]:
         """Sends the client a log message, if its level asks for it. ``data`` is anything JSON can hold. As :meth:`progress`."""
+        if level not in LOGGING_LEVELS:  # also where nobody listens: or it would be found out by the first who does
+            raise LocalProtocolError(f"the level of a log message is one of {', '.join(LOGGING_LEVELS)}, and not {level!r}")
         return self._tell(self._connection.log, level, data, logger)
 
     def _tell(self, tell: Callable[..., bool], *arguments: Any) -> Awaitable[None]:
@@ -253,12 +265,17 @@ class Context:
     def close(self) -> None:
         """The call is over: whoever still waits for an answer of the client, a thread perhaps, waits no longer."""
         self._closed = True
-        for future in list(self._futures.values()):
-            future.cancel()
+        if self._futures:
+            for future in list(self._futures.values()):
+                future.cancel()
 
     # Asking
 
-    async def elicit(self, message: str, schema: type[T] | Mapping[str, Any], *, key: str | None = None) -> Elicited[T]:
+    @overload
+    async def elicit(self, message: str, schema: type[T], *, key: str | None = None) -> Elicited[T]: ...
+    @overload
+    async def elicit(self, message: str, schema: Mapping[str, Any], *, key: str | None = None) -> Elicited[dict[str, Any]]: ...
+    async def elicit(self, message: str, schema: type[Any] | Mapping[str, Any], *, key: str | None = None) -> Elicited[Any]:
         """Asks the user to fill in a form.
 
         Args:
@@ -268,11 +285,18 @@ class Context:
 
         Raises:
             CapabilityMissing: The client has no forms.
+            SignatureRejected: The type is none that a form can ask for.
+            FormRejected: The answer does not fit the form.
             RequestTimedOut: Nobody answered in time.
             McpError: The client could not ask its user.
         """
         from twopipes.mcp.formtypes import elicitation_schema, read_form  # noqa: PLC0415 - most servers never ask
 
+        if isinstance(schema, Mapping) and "properties" not in schema:
+            raise LocalProtocolError(
+                'a mapping is a form as JSON Schema, {"type": "object", "properties": {...}}, and this one has no properties; '
+                "a dataclass or a TypedDict is easier"
+            )
         form = dict(schema) if isinstance(schema, Mapping) else elicitation_schema(schema)
         question = ElicitRequest(ElicitParams(message, mode="form", requested_schema=form))
         answer: ElicitResult = await self._ask(question, key or self._next_key("elicit"))
@@ -326,7 +350,7 @@ class Context:
         result: CreateMessageResult = await self._ask(CreateMessageRequest(params), key or self._next_key("sample"))
         return result
 
-    async def roots(self, *, key: str | None = None) -> list[Root]:
+    async def list_roots(self, *, key: str | None = None) -> list[Root]:
         """Asks the client which places the server may look at.
 
         Raises:

@@ -12,7 +12,9 @@ from typing import Any, Final
 __all__ = ["is_obvious"]
 
 _PLAIN: Final = {"str": str, "int": int, "float": float, "bool": bool}
-_TAKES_ANY_NUMBER: Final = 0x04 | 0x08  # CO_VARARGS and CO_VARKEYWORDS; where they have names is large
+# It takes any number of arguments, or gives a generator: CO_VARARGS, CO_VARKEYWORDS, CO_GENERATOR, CO_ASYNC_GENERATOR. Where they
+# have names is large.
+_NOT_PLAIN: Final = 0x04 | 0x08 | 0x20 | 0x200
 _LONGEST_NAME: Final = 128  # TL-15
 
 
@@ -25,7 +27,7 @@ def is_obvious(function: Callable[..., Any]) -> bool:
     if type(function) is not FunctionType or hasattr(function, "__wrapped__") or hasattr(function, "__signature__"):
         return False
     code, name = function.__code__, function.__name__
-    if code.co_flags & _TAKES_ANY_NUMBER or code.co_posonlyargcount or not name.isascii() or len(name) > _LONGEST_NAME:
+    if code.co_flags & _NOT_PLAIN or code.co_posonlyargcount or not name.isascii() or len(name) > _LONGEST_NAME:
         return False
     if not name.isidentifier():
         return False

@@ -6,11 +6,11 @@ import base64
 from collections.abc import Mapping
 from typing import Any, Final, Literal, get_args
 
-import msgspec
 from msgspec import UNSET, Struct
 
 from twopipes.errors import LocalProtocolError
 from twopipes.mcp.content import Annotations, Block, UnknownContent
+from twopipes.mcp.custom import encode
 from twopipes.mcp.types import (
     AudioContent,
     CallToolResult,
@@ -110,6 +110,8 @@ def _is_content(value: Any) -> bool:
 
 def is_content(value: Any) -> bool:
     """Whether a value is content, as against data: blocks, pictures, bytes, or a list in which there is one."""
+    if type(value) is str:  # most are
+        return False
     if isinstance(value, (list, tuple)):
         return any(isinstance(item, _CONTENT_BUT_TEXT) for item in value)
     return isinstance(value, _CONTENT_BUT_TEXT)
@@ -117,7 +119,7 @@ def is_content(value: Any) -> bool:
 
 def as_json(value: Any) -> str:
     """A value as JSON text, the way it would be sent."""
-    return msgspec.json.encode(value).decode()
+    return encode(value).decode()
 
 
 def contents_of(uri: str, value: Any, mime_type: str | None) -> list[ResourceContents]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from twopipes.server.app import Server
     from twopipes.server.tracing import Trace
 
-__all__ = ["run"]
+__all__ = ["run", "serve_standard_streams"]
 
 
 def run(
@@ -30,6 +30,7 @@ def run(
     unix: str | os.PathLike[str] | None = None,
     tcp: tuple[str, int] | None = None,
     trace: Trace | None = None,
+    redact: Iterable[str] = (),
 ) -> None:
     """Serves until there is nobody left to serve; see :meth:`twopipes.server.app.Server.run`.
 
@@ -38,7 +39,9 @@ def run(
     """
     asyncio = sys.modules.get("asyncio")  # without it there is no event loop
     if asyncio is not None and asyncio._get_running_loop() is not None:  # noqa: SLF001 - the question that does not raise
-        raise LocalProtocolError("run() starts an event loop, and one is running here already; use await server.serve(...)")
+        raise LocalProtocolError(
+            "run() starts an event loop, and one is running here already; use await server.serve(), which takes unix= and tcp= too"
+        )
     launch = Launch.current
     if launch is not None:
         launch.has_served = True
@@ -48,24 +51,40 @@ def run(
     if unix is not None or tcp is not None:
         from twopipes.server.serving import run_sockets  # noqa: PLC0415 - see _run_stdio
 
-        run_sockets(server, unix=unix, tcp=tcp, trace=trace)
+        run_sockets(server, unix=unix, tcp=tcp, trace=trace, redact=redact)
     else:
-        _run_stdio(server, trace)
+        _run_stdio(server, trace, redact)
 
 
-def _run_stdio(server: Server, trace: Trace | None) -> None:
+def _run_stdio(server: Server, trace: Trace | None, redact: Iterable[str]) -> None:
     parent = os.getppid()
     with _guarded(server) as guard:
-        if os.isatty(guard.stdin_fd):
-            guard.log.write(_HINT.format(name=server.info.name))
+        _greet(server, guard)
         begun = first_words(server, guard.stdin_fd, guard.stdout_fd, is_traced=bool(trace or os.environ.get("TWOPIPES_TRACE")))
         try:
-            from twopipes.server.serving import run_stdio  # noqa: PLC0415 - a loop takes its time; the first answer is out by now
+            from twopipes.server.without_tls import import_asyncio  # noqa: PLC0415 - a loop takes its time; the first answer is out
 
-            run_stdio(server, guard, trace, parent=parent, begun=begun)
+            import_asyncio()
+            from twopipes.server.serving import run_stdio  # noqa: PLC0415 - likewise
+
+            run_stdio(server, guard, trace, redact, parent=parent, begun=begun)
         finally:
             if begun is not None:
                 begun.put_back_signals()
+
+
+async def serve_standard_streams(server: Server, trace: Trace | None, redact: Iterable[str]) -> None:
+    """Serves standard input and output inside of an event loop that somebody else runs, until the input ends or it is cancelled."""
+    with _guarded(server) as guard:
+        _greet(server, guard)
+        from twopipes.server.serving import serve_in_a_loop  # noqa: PLC0415 - as above
+
+        await serve_in_a_loop(server, guard, trace, redact)
+
+
+def _greet(server: Server, guard: Guard) -> None:
+    if os.isatty(guard.stdin_fd):
+        guard.log.write(_HINT.format(name=server.info.name))
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import gc
 import os
 import select
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import AsyncExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -25,16 +25,18 @@ if TYPE_CHECKING:
     from twopipes.server.app import Server
     from twopipes.server.tracing import Trace, Tracing
 
-__all__ = ["run_sockets", "run_stdio", "serve_sockets", "serve_stdio"]
+__all__ = ["run_sockets", "run_stdio", "serve_in_a_loop", "serve_sockets", "serve_stdio"]
 
 
 # Seconds for the disk to take what was recorded last. A host that has closed our input does not wait long.
 _FOR_THE_TRACE = 1.0
 
 
-def run_stdio(server: Server, guard: Guard, trace: Trace | None, *, parent: int, begun: FirstWords | None) -> None:
+def run_stdio(
+    server: Server, guard: Guard, trace: Trace | None, redact: Iterable[str], *, parent: int, begun: FirstWords | None
+) -> None:
     """Serves the standard streams until the end."""
-    tracing = _tracing(trace, guard.log.write)
+    tracing = _tracing(trace, guard.log.say, redact)
     channel: Channel = open_stdio(guard.stdin_fd, guard.stdout_fd)
     if tracing is not None:
         channel = tracing.watch(channel)
@@ -42,7 +44,7 @@ def run_stdio(server: Server, guard: Guard, trace: Trace | None, *, parent: int,
     last_resort = LastResort(children.end, guard.log.flush)
     try:
         asyncio.run(
-            serve_stdio(server, channel, last_resort, parent=parent, stdin_fd=guard.stdin_fd, say=guard.log.write, begun=begun)
+            serve_stdio(server, channel, last_resort, parent=parent, stdin_fd=guard.stdin_fd, say=guard.log.say, begun=begun)
         )
     finally:
         last_resort.call_off_until_exit(GRACE)
@@ -50,6 +52,23 @@ def run_stdio(server: Server, guard: Guard, trace: Trace | None, *, parent: int,
         if tracing is not None and tracing.recorder is not None:
             tracing.recorder.close(_FOR_THE_TRACE)
         guard.log.flush()
+
+
+async def serve_in_a_loop(server: Server, guard: Guard, trace: Trace | None, redact: Iterable[str]) -> None:
+    """Serves the standard streams in a process that is not ours: neither signals nor the parent are watched."""
+    tracing = _tracing(trace, guard.log.say, redact)
+    channel: Channel = open_stdio(guard.stdin_fd, guard.stdout_fd)
+    if tracing is not None:
+        channel = tracing.watch(channel)
+    try:
+        async with server.running() as lifespan:
+            await server.serve_channel(channel, lifespan)
+    finally:
+        await channel.close()
+        if tracing is not None and tracing.recorder is not None:
+            from twopipes.trace.channel import close_recorder  # noqa: PLC0415 - only where it is wanted
+
+            await close_recorder(tracing.recorder, _FOR_THE_TRACE)
 
 
 async def serve_stdio(
@@ -93,7 +112,14 @@ async def serve_stdio(
                 await watching
 
 
-def run_sockets(server: Server, *, unix: str | os.PathLike[str] | None, tcp: tuple[str, int] | None, trace: Trace | None) -> None:
+def run_sockets(
+    server: Server,
+    *,
+    unix: str | os.PathLike[str] | None,
+    tcp: tuple[str, int] | None,
+    trace: Trace | None,
+    redact: Iterable[str] = (),
+) -> None:
     """Listens and serves until the end."""
     from twopipes.channels.stderr import LogStream, StderrLog, reroute  # noqa: PLC0415 - on stdio the guard has done this
 
@@ -102,7 +128,7 @@ def run_sockets(server: Server, *, unix: str | os.PathLike[str] | None, tcp: tup
     children = Children()
     last_resort = LastResort(children.end, log.flush)
     try:
-        asyncio.run(serve_sockets(server, last_resort, unix=unix, tcp=tcp, trace=trace))
+        asyncio.run(serve_sockets(server, last_resort, unix=unix, tcp=tcp, trace=trace, redact=redact))
     finally:
         last_resort.call_off_until_exit(GRACE)
         children.end()
@@ -117,6 +143,7 @@ async def serve_sockets(
     unix: str | os.PathLike[str] | None,
     tcp: tuple[str, int] | None,
     trace: Trace | None = None,
+    redact: Iterable[str] = (),
 ) -> None:
     """Listens, and serves every connection as a session of its own, until it is cancelled.
 
@@ -126,13 +153,14 @@ async def serve_sockets(
         unix: Where the Unix socket appears.
         tcp: Host and port.
         trace: As for :func:`run`.
+        redact: Likewise.
     """
     from twopipes.channels.sockets import listen_tcp, listen_unix  # noqa: PLC0415 - a server on stdio needs no sockets
 
     ending = Ending()
     addresses = [] if unix is None else [f"unix:{os.fspath(unix)}"]
     addresses += [] if tcp is None else [f"tcp://{tcp[0]}:{tcp[1]}"]
-    tracing = _tracing(trace, _say, target=", ".join(addresses))
+    tracing = _tracing(trace, _say, redact, target=", ".join(addresses))
     async with AsyncExitStack() as stack:
         if tracing is not None and tracing.recorder is not None:
             from twopipes.trace.channel import close_recorder  # noqa: PLC0415 - only where it is wanted
@@ -162,12 +190,16 @@ async def serve_sockets(
             await listener.close(cancel_connections=False)
 
 
-def _tracing(wanted: Trace | None, say: Callable[[str], None], *, target: str = "") -> Tracing | None:
+def _tracing(wanted: Trace | None, say: Callable[[str], None], redact: Iterable[str], *, target: str = "") -> Tracing | None:
+    if redact:
+        from twopipes.trace.record import check_redact  # noqa: PLC0415 - only where it is wanted
+
+        check_redact(wanted, redact)
     if not wanted and not os.environ.get("TWOPIPES_TRACE"):
         return None
     from twopipes.server.tracing import open_tracing  # noqa: PLC0415 - only where it is wanted
 
-    return open_tracing(wanted, say, target=target)
+    return open_tracing(wanted, say, redact=redact, target=target)
 
 
 @contextmanager

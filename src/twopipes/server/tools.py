@@ -12,7 +12,7 @@ from msgspec import UNSET, Raw
 from twopipes.errors import InvalidParams, LocalProtocolError, ToolError
 from twopipes.mcp.custom import encode
 from twopipes.mcp.functions import never_waits
-from twopipes.mcp.rejections import ArgumentsRejected, ReturnRejected
+from twopipes.mcp.rejections import ArgumentsRejected, Problem, ReturnRejected
 from twopipes.mcp.schema import Signature, describe
 from twopipes.mcp.types import CallToolParams, CallToolResult, Icon, TextContent, Tool, ToolAnnotations
 from twopipes.server.calling import RunBlocking, call_function
@@ -97,10 +97,13 @@ class ToolEntry:
         """What a function returned, as a result: blocks for the model and, where the tool has a schema, the value for programs."""
         if isinstance(value, CallToolResult):
             return value
-        if isinstance(value, ToolResult):
-            return value.result()
-        if self.signature.output_schema is None or is_content(value):
-            return CallToolResult(blocks_of(value))
+        try:
+            if isinstance(value, ToolResult):
+                return value.result()
+            if self.signature.output_schema is None or is_content(value):
+                return CallToolResult(blocks_of(value))
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise ReturnRejected(self.tool.name, [Problem("", str(error))]) from error
         structured = self.signature.structured(value)  # TL-10: a value that does not fit is an error, not bad data
         text = value if isinstance(value, str) else bytes(structured).decode()
         return CallToolResult([TextContent(text)], structured)  # TL-13
@@ -139,6 +142,7 @@ def make_tool(
         function, injected=(Context,), content=CONTENT_TYPES, input_schema=input_schema, output_schema=output_schema
     )
     name = signature.name if name is None else name
+    signature.name = name  # what a model is told about its arguments is about the tool that it knows
     if not _GOOD_NAME.fullmatch(name):  # TL-15
         raise LocalProtocolError(
             f"{name!r} at {place_of(function)} cannot be the name of a tool: 1 to 128 of A-Z a-z 0-9 _ - . are; give name=..."

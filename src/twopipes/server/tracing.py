@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from twopipes.channels.base import Channel
@@ -12,7 +12,8 @@ from twopipes.errors import LocalProtocolError
 from twopipes.trace.channel import Observer, RecordedChannel
 from twopipes.trace.cutting import Cutter
 from twopipes.trace.format import Kind
-from twopipes.trace.record import Recorder, header_for
+from twopipes.trace.record import Recorder, header_for, names_to_redact
+from twopipes.trace.redact import Redactor
 
 __all__ = ["Trace", "Tracing", "open_tracing"]
 
@@ -40,12 +41,15 @@ class Tracing:
         return RecordedChannel(channel, self._observer, reads=">", connection=number)
 
 
-def open_tracing(wanted: Trace | None, to_stderr: Callable[[str], None], *, target: str = "") -> Tracing | None:
+def open_tracing(
+    wanted: Trace | None, to_stderr: Callable[[str], None], *, redact: Iterable[str] = (), target: str = ""
+) -> Tracing | None:
     """Begins to trace, if that is wanted by the program or by ``TWOPIPES_TRACE``.
 
     Args:
         wanted: By the program.
         to_stderr: Writes lines there; from any thread.
+        redact: Names of members whose values are blanked, beside those of ``TWOPIPES_REDACT``.
         target: What the server listens on, where it does.
 
     Raises:
@@ -57,11 +61,12 @@ def open_tracing(wanted: Trace | None, to_stderr: Callable[[str], None], *, targ
     asked = os.fspath(wanted or os.environ.get("TWOPIPES_TRACE") or "0")
     if asked == "0":
         return None
+    names = names_to_redact(redact)
     if asked == "1":
-        return Tracing(_Shown(to_stderr))
-    header = header_for("server", argv=sys.orig_argv, target=target)
+        return Tracing(_Shown(to_stderr, Redactor(names) if names else None))
+    header = header_for("server", argv=sys.orig_argv, target=target, redact=names)
     try:
-        recorder = Recorder(asked, header, on_loss=lambda reason: to_stderr(f"Warning: {reason}\n"), must_open=True)
+        recorder = Recorder(asked, header, names, on_loss=lambda reason: to_stderr(f"Warning: {reason}\n"), must_open=True)
     except OSError as error:
         reason = f"the trace cannot be written to {asked}: {error.strerror or error}"
         if wanted:
@@ -74,8 +79,9 @@ def open_tracing(wanted: Trace | None, to_stderr: Callable[[str], None], *, targ
 class _Shown:
     """Shows each line to whoever reads stderr."""
 
-    def __init__(self, show: Callable[[str], None]) -> None:
+    def __init__(self, show: Callable[[str], None], redactor: Redactor | None) -> None:
         self._show = show
+        self._redactor = redactor
         self._cutters: dict[tuple[int, Kind], Cutter] = {}
 
     def chunk(self, kind: Kind, data: bytes, *, connection: int = 0) -> None:
@@ -90,4 +96,6 @@ class _Shown:
 
     def _show_line(self, kind: Kind, line: bytes) -> None:
         if line:
+            if self._redactor is not None:
+                line = self._redactor.line(kind, line)
             self._show(f"[TRACE] {kind} {line.decode(errors='backslashreplace')}\n")

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Final
 
+from twopipes.channels.guard import place_in_words
+
 __all__ = ["Watchdog"]
 
 # Where the standard library and this package live: when they block, somebody else made them.
@@ -61,7 +63,7 @@ class Watchdog:
         frame = _culprit(frame)
         if frame is None:
             return
-        place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        place = place_in_words(frame.f_code.co_filename, frame.f_lineno)
         if place not in self._named:
             self._named.add(place)
             self._say(
@@ -75,6 +77,8 @@ def _culprit(frame: FrameType | None) -> FrameType | None:
     installed: FrameType | None = None
     while frame is not None:
         file = frame.f_code.co_filename
+        if frame.f_code.co_name == "run_forever" and file.startswith(_LIBRARY):
+            break  # further out stands who has started the loop, and does not block it
         if "-packages" in file and not file.startswith(_OURS):
             installed = installed or frame  # a server may be installed itself, so this is second best
         elif not file.startswith(("<frozen ", _LIBRARY, _OURS)):

@@ -163,6 +163,12 @@ def test_the_first_print_of_each_call_site_is_reported(serve):
     assert said == [report(TOOL), "a", "b", report(TOOL + 1), "c", "a", "b", "c"]
 
 
+def test_a_report_stands_below_a_line_that_was_left_unfinished(serve):
+    wire, said = serve("print('name? ', end='', flush=True)\n            print('Ada')", before="pass")
+    assert wire == ANSWERS
+    assert said == [report(TOOL), "name? ", report(TOOL + 1), "Ada", "name? Ada"]
+
+
 def test_what_the_standard_library_prints_is_reported_where_it_was_asked_to(serve):
     wire, said = serve("import pprint; pprint.pprint('a')", before="pass")
     assert wire == ANSWERS

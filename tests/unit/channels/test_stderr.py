@@ -132,6 +132,16 @@ def test_a_line_longer_than_the_limit_is_cut_and_the_count_stands_on_its_own_lin
     log.close()
 
 
+def test_what_we_say_ourselves_stands_below_a_line_that_somebody_left_unfinished(pipe):
+    log = StderrLog(pipe.fd)
+    log.say("first\n")
+    log.write("What is your name? ")
+    log.say("second\n")
+    log.say("third\n")
+    assert pipe.read_until(b"third\n") == b"first\nWhat is your name? \nsecond\nthird\n"
+    log.close()
+
+
 def test_of_many_lines_in_one_piece_those_that_fit_are_kept(pipe):
     log = StderrLog(pipe.fd, limit=1000)
     fill(pipe.fd)

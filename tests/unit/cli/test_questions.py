@@ -56,10 +56,10 @@ def questioner(keyboard, screen=None, answers=(), **options):
     return Questioner(screen.say, screen.prompt, keyboard, answers=pairs, attention=nullcontext, **options)
 
 
-def asked(*lines, form=FORM, answers=(), message="Who are you?", screen=None, attended=True):
+def asked(*lines, form=FORM, answers=(), message="Who are you?", screen=None, attended=True, **options):
     typist = Typist(*lines)
     question = Elicitation(ElicitParams(message, requested_schema=form), SERVER)
-    answer = asyncio.run(questioner(typist if attended else None, screen, answers).elicit(question))
+    answer = asyncio.run(questioner(typist if attended else None, screen, answers, **options).elicit(question))
     assert typist.lines == []
     return answer
 
@@ -246,6 +246,28 @@ def test_where_nobody_sits_only_answers_given_beforehand_count():
     screen = Screen()
     assert asked(answers=["name=Anna", "age=200"], attended=False, screen=screen) == ElicitResult("cancel")
     assert "--answer age: is 200, and 150 is the most" in screen.text
+
+
+@pytest.mark.parametrize("attended", [True, False])
+def test_a_quiet_one_says_nothing_of_a_form_that_was_answered_beforehand(attended):
+    screen = Screen()
+    answers = ["name=Anna", "age=7", "member=yes"]
+    answer = asked(answers=answers, attended=attended, screen=screen, quiet=True)
+    assert answer == ElicitResult("accept", {"name": "Anna", "age": 7, "member": True})
+    assert screen.text == ""
+
+
+def test_a_quiet_one_still_says_what_the_user_has_to_know():
+    screen = Screen()
+    assert asked("7", "", "", answers=["name=Anna"], screen=screen, quiet=True).content["age"] == 7
+    assert "The agent asks:\n  Who are you?\n" in screen.text
+    screen = Screen()
+    assert asked(answers=["name=Anna"], attended=False, screen=screen, quiet=True) == ElicitResult("cancel")
+    assert "The agent asks:" in screen.text
+    assert "age must be answered" in screen.text
+    screen = Screen()
+    assert asked(answers=["name=Anna", "age=old"], attended=False, screen=screen, quiet=True) == ElicitResult("cancel")
+    assert "--answer age: 'old' is no integer" in screen.text
 
 
 def test_several_questions_at_once_are_asked_one_after_the_other():

@@ -278,8 +278,8 @@ def test_the_user_says_where_a_file_serves_that_serves_by_itself(write, monkeypa
     assert main(["run", path, "--tcp", ":9000"]) == 0
     assert main(["run", path, "--unix", "here", "--trace", "yours"]) == 0
     assert served == [
-        ("one", {"unix": None, "tcp": ("127.0.0.1", 9000), "trace": "mine"}),
-        ("one", {"unix": "here", "tcp": None, "trace": "yours"}),
+        ("one", {"unix": None, "tcp": ("127.0.0.1", 9000), "trace": "mine", "redact": ()}),
+        ("one", {"unix": "here", "tcp": None, "trace": "yours", "redact": ()}),
     ]
     assert Launch.current is None
 

@@ -1,11 +1,12 @@
 """How a client finds out what a server speaks, and what it says first (sections LC, VN and DE of the rules)."""
 
 import asyncio
+from contextlib import asynccontextmanager
 
 import pytest
 
 from fake_server import PREFIX, SILENCE, Bare, FakeServer, Fault, legacy, scene, text
-from twopipes import MethodNotFound, OpeningFailed, Timeouts, connect
+from twopipes import MethodNotFound, OpeningFailed, Server, Timeouts, connect
 from twopipes.mcp.revisions import LATEST_LEGACY, LATEST_MODERN, LEGACY
 from twopipes.mcp.types import Implementation
 
@@ -283,3 +284,15 @@ async def test_every_kind_of_client_with_every_kind_of_server(client_era, server
             assert client.era == era
             assert (await client.call_tool("x")).text == "done"
     assert fake.methods == [*said, "tools/call"][: len(said) + (era is not None)]
+
+
+@scene
+async def test_a_server_in_this_process_that_cannot_start_says_so_at_once():
+    @asynccontextmanager
+    async def lifespan(_server):
+        raise RuntimeError("the database is not there")
+        yield
+
+    with pytest.raises(RuntimeError, match="the database is not there"):
+        async with asyncio.timeout(20):  # and not after the patience of an opening
+            await connect(Server("s", lifespan=lifespan))

@@ -64,11 +64,11 @@ def test_paths_may_stand_for_words():
 
 
 def test_no_value_of_the_environment_is_ever_shown():
-    command = ServerCommand(["server", "--fast"], env={"TOKEN": "hunter2"}, cwd="/srv", plan=ShutdownPlan.at_once())
+    command = ServerCommand(["server", "--fast"], env={"TOKEN": "hunter2"}, cwd="/srv", shutdown=ShutdownPlan.at_once())
     for shown in (repr(command), str(command), f"{command}", repr([command]), repr(list(command.__rich_repr__()))):
         assert "hunter2" not in shown
         assert "TOKEN" in shown
-    assert repr(command) == "ServerCommand(['server', '--fast'], env={'TOKEN': '***'}, cwd='/srv', plan='SIGKILL')"
+    assert repr(command) == "ServerCommand(['server', '--fast'], env={'TOKEN': '***'}, cwd='/srv', shutdown='SIGKILL')"
 
 
 def test_what_is_usual_is_not_shown():
@@ -89,7 +89,7 @@ def test_it_cannot_be_changed_by_changing_what_it_was_made_from():
 
 
 def test_it_survives_a_copy_and_a_trip_to_another_process():
-    command = ServerCommand(["server"], env={"A": "1"}, plan=ShutdownPlan.patient(5))
+    command = ServerCommand(["server"], env={"A": "1"}, shutdown=ShutdownPlan.patient(5))
     assert copy.copy(command) == copy.deepcopy(command) == pickle.loads(pickle.dumps(command)) == command
 
 

@@ -187,7 +187,7 @@ def test_what_the_protocol_answers_takes_no_place_from_a_handler():
     async def hold(ctx: Context, call_next: Any) -> Any:
         if ctx.call.method == "logging/setLevel":
             # Nor while it asks the client, which another one may use to work.
-            assert (await ctx.roots())[0].uri == "file:///home"
+            assert (await ctx.list_roots())[0].uri == "file:///home"
             await held.wait()
         return await call_next(ctx)
 

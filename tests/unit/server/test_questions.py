@@ -56,7 +56,7 @@ def asking(**options: Any) -> Server:
 
     @server.tool
     async def together(ctx: Context) -> str:
-        person, roots, sampled = await asyncio.gather(ctx.elicit("Who?", Person), ctx.roots(), ctx.sample("Hello"))
+        person, roots, sampled = await asyncio.gather(ctx.elicit("Who?", Person), ctx.list_roots(), ctx.sample("Hello"))
         return f"{person.content['name'] if person.content else ''} {roots[0].uri} {sampled.text}"
 
     @server.tool
@@ -81,7 +81,7 @@ def asking(**options: Any) -> Server:
 
     @server.tool
     async def roots(ctx: Context) -> list[str]:
-        return [root.uri for root in await ctx.roots()]
+        return [root.uri for root in await ctx.list_roots()]
 
     return server
 
@@ -262,7 +262,7 @@ def test_waiting_is_not_for_coroutines(revision, capsys):
 
     @server.tool
     async def stuck(ctx: Context) -> str:
-        for question in (ctx.roots(), asyncio.get_running_loop().create_future()):
+        for question in (ctx.list_roots(), asyncio.get_running_loop().create_future()):
             with pytest.raises(LocalProtocolError, match="await the question"):
                 ctx.wait(question)
         return "not stuck"
@@ -305,7 +305,7 @@ def test_a_handler_may_do_without_what_the_client_lacks(revision):
     @server.tool
     async def ask(ctx: Context) -> str:
         try:
-            await ctx.roots()
+            await ctx.list_roots()
         except CapabilityMissing as error:
             return f"no {', '.join(error.required)}"
         return "roots"
@@ -363,7 +363,7 @@ def test_nothing_else_may_ask_on_the_stateless_wire(capsys):
 
     async def curious(ctx: Context, call_next: Any) -> Any:
         if ctx.call.method == "tools/list":
-            await ctx.roots()
+            await ctx.list_roots()
         return await call_next(ctx)
 
     server._middleware = curious
@@ -401,7 +401,7 @@ def test_two_questions_at_once_need_two_keys(revision):
 
     @server.tool
     async def ask(ctx: Context) -> str:
-        both = (ctx.roots(key="x"), ctx.elicit("Who?", Person, key="x"))
+        both = (ctx.list_roots(key="x"), ctx.elicit("Who?", Person, key="x"))
         first, second = await asyncio.gather(*both, return_exceptions=True)
         return f"{type(first).__name__} {type(second).__name__}"
 
@@ -421,7 +421,7 @@ def test_a_question_asked_while_another_waits_is_asked_after_it_or_beside_it(rev
         first = asyncio.create_task(ctx.elicit("Who?", Person))
         for _ in range(5):
             await asyncio.sleep(0)
-        second = await ctx.roots()
+        second = await ctx.list_roots()
         return f"{(await first).content} {len(second)}"
 
     async def scenario(client: Client):
@@ -560,7 +560,7 @@ def test_a_handler_that_waited_too_long_is_given_up_and_its_thread_is_free():
         except concurrent.futures.CancelledError as error:
             outcomes.append(error)
             with pytest.raises(LocalProtocolError, match="is over"):
-                ctx.wait(ctx.roots())
+                ctx.wait(ctx.list_roots())
             ctx._loop.call_soon_threadsafe(ended.set)
             raise
 
@@ -711,7 +711,7 @@ def test_a_question_that_outlives_its_call_is_nobodys(revision):
     @server.tool
     async def careless(ctx: Context) -> str:
         contexts.append(ctx)
-        left.append(asyncio.create_task(ctx.roots()))
+        left.append(asyncio.create_task(ctx.list_roots()))
         await asyncio.sleep(0)
         return "done"
 
@@ -724,7 +724,7 @@ def test_a_question_that_outlives_its_call_is_nobodys(revision):
         (connection,) = server._connections
         assert connection._parked == 0
         with pytest.raises(LocalProtocolError, match="is over"):
-            await contexts[0].roots()
+            await contexts[0].list_roots()
 
     play(server, scenario, revision)
 
@@ -766,7 +766,7 @@ def test_a_question_that_is_taken_back_at_once_is_not_asked(revision):
 
     @server.tool
     async def ask(ctx: Context) -> str:
-        question = asyncio.create_task(ctx.roots())
+        question = asyncio.create_task(ctx.list_roots())
         await asyncio.sleep(0)
         question.cancel()
         await asyncio.wait([question])
@@ -791,7 +791,7 @@ def test_what_goes_wrong_while_asking_belongs_to_whoever_asked(revision, monkeyp
     @server.tool
     async def ask(ctx: Context) -> str:
         with pytest.raises(OSError, match="no question today"):
-            await ctx.roots()
+            await ctx.list_roots()
         return "caught"
 
     async def scenario(client: Client):

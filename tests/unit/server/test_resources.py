@@ -228,7 +228,7 @@ def test_a_change_of_the_list_is_announced_as_each_era_allows(revision):
         changes = [
             lambda: server.add_resource("new://one", lambda: "x", name="new"),
             lambda: server.add_resource("new://{x}", lambda x: x, name="new"),
-            lambda: server.directory("file:///here", Path(__file__).parent),
+            lambda: server.add_directory("file:///here", Path(__file__).parent),
             lambda: server.remove_resource("new://one"),
             lambda: server.remove_resource("new://{x}"),
             lambda: server.remove_resource("file:///here"),
@@ -276,9 +276,9 @@ def test_a_second_resource_at_the_same_place_is_refused(tmp_path):
         server.add_resource("note://first", lambda: "x")
     with pytest.raises(LocalProtocolError, match="there is a resource template"):
         server.add_resource("note://{name}", lambda name: name)
-    server.directory("file:///docs", tmp_path)
+    server.add_directory("file:///docs", tmp_path)
     with pytest.raises(LocalProtocolError, match="there is a directory"):
-        server.directory("file:///docs/", tmp_path)
+        server.add_directory("file:///docs/", tmp_path)
 
 
 def test_the_functions_own_invalid_params_mean_not_found_in_a_template():
@@ -320,7 +320,7 @@ def folder(tmp_path: Path) -> Path:
 
 def docs(folder: Path) -> Server:
     server = Server("s")
-    server.directory("file:///docs", folder, name="docs", description="What we wrote")
+    server.add_directory("file:///docs", folder, name="docs", description="What we wrote")
     return server
 
 
@@ -475,4 +475,4 @@ def test_a_file_that_vanishes_is_not_found(folder, monkeypatch):
 
 def test_only_a_folder_can_be_served(folder):
     with pytest.raises(LocalProtocolError, match="is not a folder"):
-        Server("s").directory("file:///x", folder / "a.txt")
+        Server("s").add_directory("file:///x", folder / "a.txt")

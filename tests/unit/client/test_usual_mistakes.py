@@ -1,0 +1,290 @@
+"""What a caller is told who makes one of the usual mistakes: what is wrong, and what to write instead."""
+
+import asyncio
+import gc
+import warnings
+from pathlib import Path
+
+import pytest
+
+from fake_server import FakeServer, legacy, scene
+from twopipes import (
+    ClientClosed,
+    LocalProtocolError,
+    Server,
+    StartFailed,
+    Timeouts,
+    TwopipesError,
+    blocking,
+    connect,
+)
+from twopipes.mcp.revisions import LATEST_LEGACY, LATEST_MODERN
+from twopipes.process.command import ServerCommand
+from twopipes.process.shutdown import ShutdownPlan
+
+ERAS = [LATEST_LEGACY, LATEST_MODERN]
+
+
+def told(mistake, kind=LocalProtocolError) -> str:
+    """What whoever makes the mistake reads."""
+    with pytest.raises(kind) as caught:
+        mistake()
+    return str(caught.value)
+
+
+@pytest.fixture
+def calculator():
+    server = Server("calculator")
+
+    @server.tool
+    def add(a: int, b: int = 0) -> int:
+        return a + b
+
+    return server
+
+
+# Whom to connect to
+
+
+def test_a_client_that_was_not_entered(calculator):
+    client = connect(calculator)
+    assert told(lambda: client.call_tool("add"), AttributeError) == (
+        "there is no call_tool yet: connect() gives a client once it is entered, async with connect(...) as client, or awaited"
+    )
+    assert repr(client) == "<a client to be: await it, or enter it by async with>"
+
+
+def test_with_in_the_place_of_async_with(calculator):
+    def mistake():
+        with connect(calculator):
+            pass
+
+    assert told(mistake, TypeError) == "connect() is entered by async with; without await, use connect of twopipes.blocking"
+
+
+@scene
+async def test_a_client_may_be_awaited_and_entered_in_any_order(calculator):
+    async with connect(calculator) as one:
+        assert (await one.call_tool("add", {"a": 1})).structured == {"result": 1}
+    two = await connect(calculator)
+    await two.close()
+    async with await connect(calculator) as three:
+        assert (await three.call_tool("add", {"a": 3})).structured == {"result": 3}
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:8000/mcp", "https://example.org/mcp", "ws://127.0.0.1:1"])
+def test_a_server_of_the_web(url):
+    assert told(lambda: connect(url)) == (
+        f"{url} is reached by HTTP, which twopipes does not speak: it launches a command, or connects to unix:/path or tcp://host:port"
+    )
+
+
+@pytest.mark.parametrize("thing", [Server, 7, None, asyncio])
+def test_something_that_cannot_be_connected_to(thing):
+    said = told(lambda: connect(thing))
+    assert said.startswith(
+        "connect() takes a command, a ServerCommand, a Server, 'unix:/path', 'tcp://host:port' or a Channel, and not "
+    )
+
+
+def resolved(*argv) -> str:
+    return told(ServerCommand(argv).resolve, StartFailed)
+
+
+def test_a_program_without_its_interpreter(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("server.py").touch(mode=0o644)
+    assert resolved("server.py", "--fast").startswith(
+        "cannot start 'server.py': not found; start it by its interpreter: python server.py --fast, "
+        "where in Python sys.executable is the better python; searched on the PATH of the child:"
+    )
+    assert resolved("./server.py").endswith(
+        "the permission is missing); make it executable, or start it by its interpreter: python ./server.py, "
+        "where in Python sys.executable is the better python"
+    )
+    assert "interpreter" not in resolved("no-such-server")
+
+
+def test_a_whole_command_in_one_text():
+    assert (
+        "cannot start 'python server.py': not found; a command is a list of words, so perhaps ['python', 'server.py'] is meant"
+        in (resolved("python server.py"))
+    )
+    assert told(lambda: ServerCommand("python server.py")) == (
+        "a command is a list of words, and 'python server.py' is not; write ['python', 'server.py']"
+    )
+
+
+def test_a_plan_that_is_none():
+    assert told(lambda: ShutdownPlan((2.0,))) == (
+        "2.0 is no step of a ShutdownPlan; twopipes.process.shutdown has CloseStdin(), Wait(seconds), Signal(number)"
+    )
+
+
+# Options
+
+
+def test_a_number_in_the_place_of_timeouts(calculator):
+    assert told(lambda: connect(calculator, timeouts=5)) == "timeouts= says what may take how long: Timeouts(request=5), and not 5"
+    connect(calculator, timeouts=Timeouts(request=5))
+
+
+def test_a_trace_on_stderr(calculator):
+    assert told(lambda: connect(calculator, trace="1")) == (
+        'trace="1" shows a conversation on the stderr of a server; a client is given a file to record in'
+    )
+
+
+def test_an_era_that_there_is_not(calculator):
+    assert told(lambda: connect(calculator, era="new")) == "era= is one of auto, legacy, modern, and not 'new'"
+
+
+# Calls
+
+
+def warned(make) -> list[str]:
+    """What Python says when a coroutine is thrown away."""
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        make()
+        gc.collect()
+    return [str(each.message) for each in heard]
+
+
+@scene
+async def test_a_call_without_await(calculator):
+    """Python says it itself, by names that the caller knows."""
+    async with connect(calculator) as client:
+
+        def mistake():
+            assert told(lambda: client.call_tool("add").text, AttributeError) == "'coroutine' object has no attribute 'text'"
+
+        assert warned(mistake) == ["coroutine 'Client.call_tool' was never awaited"]
+
+
+@scene
+async def test_a_client_that_was_closed(calculator):
+    async with connect(calculator) as client:
+        pass
+    with pytest.raises(ClientClosed) as caught:
+        await client.call_tool("add", {"a": 1})
+    assert str(caught.value) == "the client is closed; connect() gives another one"
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", *ERAS])
+@scene
+async def test_arguments_of_other_names(revision, calculator):
+    """The server's answer is what the caller sees: as a result for the model, or as an error in the older revisions (TL-06)."""
+    async with connect(calculator, revision=revision) as client:
+        try:
+            result = await client.call_tool("add", {"A": 1, "b": "two"})
+            said = result.text
+            assert result.is_error
+        except TwopipesError as error:
+            said = str(error)
+    assert "Invalid arguments for add:" in said
+    assert "a: This argument is missing" in said
+    assert "A: There is no such argument; there are a, b" in said
+    assert 'b: Expected `integer`, got `string` ("two")' in said
+
+
+@pytest.mark.parametrize("arguments", ["a=1", [1, 2], 7])
+@scene
+async def test_arguments_without_names(arguments, calculator):
+    async with connect(calculator) as client:
+        with pytest.raises(LocalProtocolError) as caught:
+            await client.call_tool("add", arguments)
+        assert str(caught.value) == f"the arguments of add are given by name, as a dict, and not as {arguments!r}"
+        with pytest.raises(TypeError, match=r"call_tool\(\) got an unexpected keyword argument 'a'"):
+            await client.call_tool("add", a=1)
+
+
+@scene
+async def test_arguments_that_json_cannot_say(calculator):
+    async with connect(calculator) as client:
+        with pytest.raises(LocalProtocolError, match=r"the arguments of add cannot be written as JSON: .*object"):
+            await client.call_tool("add", {"a": object()})
+
+
+@scene
+async def test_members_of_other_libraries(calculator):
+    async with connect(calculator) as client:
+        result = await client.call_tool("add", {"a": 1})
+    for name, here in {"data": ".structured", "structuredContent": ".structured", "isError": ".is_error"}.items():
+        said = told(lambda name=name: getattr(result, name), AttributeError)
+        assert said == f"'CallResult' object has no attribute {name!r}; here it is {here}"
+    assert told(lambda: result.colour, AttributeError) == "'CallResult' object has no attribute 'colour'"
+
+
+@pytest.mark.parametrize("revision", ERAS)
+@scene
+async def test_a_level_that_there_is_not(revision, calculator):
+    async with connect(calculator, revision=revision) as client:
+        with pytest.raises(LocalProtocolError, match=r"one of debug, info, .*, and not 'warn'"):
+            await client.set_log_level("warn")
+
+
+# Subscriptions
+
+
+@scene
+async def test_a_subscription_to_nothing(calculator):
+    async with connect(calculator) as client:
+        assert told(client.subscribe) == (
+            "subscribe() to what? Give tools=True, prompts=True, resource_list=True or resources=[...]"
+        )
+        assert told(lambda: client.subscribe(resources="x://a")) == "resources= is a list of URIs; write resources=['x://a']"
+
+
+@pytest.mark.parametrize("revision", ERAS)
+@scene
+async def test_a_subscription_that_will_never_hear_anything(revision, calculator):
+    """In either era nobody waits for what cannot come; SU-07: what is delivered can be asked for, and is nothing."""
+    async with connect(calculator, revision=revision) as client:
+        async with client.subscribe(prompts=True, resources=["x://a"]) as changes:
+            with pytest.raises(LocalProtocolError) as caught:
+                await anext(changes)
+            assert str(caught.value) == "the server tells of no such change: of the list of prompts, of x://a"
+            assert not (await changes.ready()).prompts_list_changed
+        async with client.subscribe(tools=True, prompts=True) as changes:
+            assert (await changes.ready()).tools_list_changed  # a part is enough
+            calculator.add_tool(lambda: "", name=f"new{revision}")
+            assert (await anext(changes)).kind == "tools"
+
+
+@scene
+async def test_whoever_waits_already_is_told_too():
+    fake = legacy(capabilities={})
+    async with connect(fake) as client, client.subscribe(tools=True) as changes:
+        with pytest.raises(LocalProtocolError, match="tells of no such change: of the list of tools"):
+            async for _ in changes:
+                pass
+
+
+# Without await
+
+
+def test_a_client_without_await_in_a_running_loop(calculator):
+    """It works; the loop stands still meanwhile."""
+
+    async def main():
+        with blocking.connect(calculator) as client:
+            return client.call_tool("add", {"a": 1}).structured
+
+    assert asyncio.run(main()) == {"result": 1}
+
+
+def test_the_same_mistakes_without_await(calculator):
+    with blocking.connect(calculator) as client:
+        assert told(client.subscribe).startswith("subscribe() to what?")
+        assert told(lambda: client.call_tool("add", "a=1")).startswith("the arguments of add are given by name")
+        assert told(lambda: client.subscribe(prompts=True).get(timeout=10)).startswith("the server tells of no such change")
+    assert told(lambda: client.call_tool("add"), ClientClosed) == "the client is closed; connect() gives another one"
+    assert told(lambda: blocking.connect(calculator, trace="1")).startswith('trace="1"')
+
+
+@scene
+async def test_a_fake_server_is_still_a_server():
+    """Whatever can be served can be connected to."""
+    async with connect(FakeServer()) as client:
+        await client.ping()
