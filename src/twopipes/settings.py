@@ -35,7 +35,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     max_pages: int | None = 1_000
     # Items that such a walk brings together, however few pages they come on.
     max_listed: int | None = 1_000_000
-    # Turns of one sampled conversation in which the model used tools (SA-12): a server that goes on for ever spends the host's money.
+    # Turns of one sampled conversation in which the model used tools (SA-12): a server that goes on for ever spends money.
     max_tool_turns: int | None = 100
 
 

@@ -103,8 +103,8 @@ class Workers:
     def rest(self) -> None:
         """Lets every thread end after what it has to do; the next function starts a new one.
 
-        From here on there is another queue: a function that comes now must neither be left to a thread that is about to end, nor wait
-        for one that never returns.
+        From here on there is another queue: a function that comes now must neither be left to a thread that is about to end,
+        nor wait for one that never returns.
         """
         with self._lock:
             for _ in range(self._threads):
