@@ -29,7 +29,7 @@ from table import grid, short  # noqa: E402
 PYTHON = str(OURS / "bin" / "python")
 SERVER = str(HERE / "servers" / "ours.py")
 ONE_TOOL = str(HERE / "servers" / "one_tool" / "ours.py")
-CALLS = 60_000
+CALLS = 150_000
 STARTS = 7
 
 # What a file belongs to: the first part of its path that fits.

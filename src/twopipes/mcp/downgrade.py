@@ -64,11 +64,17 @@ def _is_object(value: Any) -> bool:
     return isinstance(to_builtins(value), dict)
 
 
+# Asked at every call of a tool.
+_WITH_STRUCTURES = frozenset(
+    revision for revision in revisions.ALL if revisions.MEMBERS["CallToolResult"]["structuredContent"].has(revision)
+)
+
+
 def _structured(holder: t.CallToolResult, revision: str) -> t.CallToolResult:
     value = holder.structured_content
     if value is UNSET:
         return holder
-    if _is_object(value) and revisions.MEMBERS["CallToolResult"]["structuredContent"].has(revision):
+    if revision in _WITH_STRUCTURES and _is_object(value):
         return holder
     # TL-11: only an object may go there. The text form stays; where there is none, it is made, so that nothing is lost.
     return structs.replace(holder, structured_content=UNSET, content=holder.content or [t.TextContent(_as_json(value))])
