@@ -9,7 +9,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Compiled once: the tests start hundreds of children, and each would compile everything anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test lint types fuzz soak interop bench bench-quick bench-check bench-publish rules scoreboard format clean
+.PHONY: help demo dist release-check test lint types fuzz soak interop bench bench-quick bench-check bench-profile bench-publish rules scoreboard docs console format clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -33,8 +33,17 @@ $(STAMPS)/fuzz: pyproject.toml $(STAMPS)/package
 	$(BIN)/python -m pip install -q --group fuzz
 	touch $@
 
-demo: $(STAMPS)/package ## an example server and client, and what crosses the wire between them
-	@$(BIN)/python examples/two_eras.py
+$(STAMPS)/release: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install -q --group release
+	touch $@
+
+# The extra `cli` is for its colours.
+$(STAMPS)/cli: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install -q -e '.[cli]'
+	touch $@
+
+demo: $(STAMPS)/cli ## a server in both eras, killed at its work, and all that crosses its pipes; leaves pages in build/demo
+	@$(BIN)/python examples/demo.py build/demo
 
 # What covers ranks 0 to 2. To trace everything else as well would cost a minute or two, and decide nothing.
 CORE_TESTS := tests/unit/mcp tests/unit/session $(wildcard tests/unit/test_*.py) tests/properties tests/test_conversations.py tests/test_transcripts.py
@@ -55,6 +64,19 @@ types: $(STAMPS)/dev ## mypy, strict
 
 rules: $(STAMPS)/dev ## which rules of the specification have a test that carries their id
 	@$(BIN)/python tools/rules.py
+
+# A site that can be opened from the disk: site/index.html.
+$(STAMPS)/docs: pyproject.toml $(STAMPS)/package
+	$(BIN)/python -m pip install -q --group docs
+	touch $@
+
+docs: $(STAMPS)/docs ## the documentation as a site, in site/; a warning is an error
+	$(BIN)/python tools/reference_pages.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --clean --quiet
+	$(BIN)/python tools/site/proof.py
+
+console: $(STAMPS)/dev ## runs the console blocks of the documentation, and rewrites what they show; CHECK=--check only looks
+	$(BIN)/python tools/console $(CHECK)
 
 fuzz: $(STAMPS)/fuzz ## coverage-guided fuzzing of the decoder, FUZZ_SECONDS=300
 	$(BIN)/python fuzz/fuzz_decoder.py -max_total_time=$(FUZZ_SECONDS)
@@ -85,7 +107,7 @@ $(PEERS)/chromium/installed: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install -q --group browser && { $(CHROMIUM); } > $(@D)/log 2>&1 && touch $@ || $(NOT_INSTALLED)
 
 interop: $(STAMPS)/dev $(PYTHON_PEERS:%=$(PEERS)/%/installed) $(PEERS)/npm/installed $(PEERS)/chromium/installed ## against other implementations
-	$(BIN)/python -m pytest -n auto --dist loadfile -m interop tests/interop
+	$(BIN)/python -m pytest -n auto --dist loadfile -m interop tests/interop tests/test_readme_steps.py
 
 # Who is not installed keeps the score that it had.
 SCOREBOARD_PEERS := $(PYTHON_PEERS:%=$(PEERS)/%/installed) $(PEERS)/npm/installed
@@ -116,15 +138,26 @@ bench-quick: $(STAMPS)/package $(BENCH)/ours/installed $(BENCH_PEERS) ## the sam
 bench-check: $(STAMPS)/package $(BENCH)/ours/installed $(BENCH_PEERS) ## a quick run against the committed ratios
 	$(BIN)/python benchmarks/bench.py --quick --check benchmarks/results.json
 
+bench-profile: $(STAMPS)/package $(BENCH)/ours/installed ## where the time and the memory of our server go, into the page
+	$(BIN)/python benchmarks/profiling.py
+
 bench-publish: $(STAMPS)/bench $(BENCH)/ours/installed $(BENCH_PEERS) ## two full runs, into the committed ratios, the page and the README
 	$(BIN)/python benchmarks/bench.py --json benchmarks/results/first.json
 	$(BIN)/python benchmarks/bench.py --json benchmarks/results/second.json
 	$(BIN)/python benchmarks/publish.py benchmarks/results/first.json benchmarks/results/second.json
+
+dist: $(STAMPS)/release ## the sdist and the wheel of a release, in dist
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
+
+release-check: dist ## what is in them, what they install, and the tests on the installed wheel
+	$(BIN)/python tools/release_check.py dist
 
 format: $(STAMPS)/dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean: ## remove everything the other targets made
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov dist build
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov dist build site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
