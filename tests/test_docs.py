@@ -1,14 +1,21 @@
-"""The documentation is run: every Python block, in the order of its page, and every link to a file of the project."""
+"""The documentation is run: every Python block, in the order of its page, and every link to a file of the project.
+
+The site is built by ``make docs``, which fails on any warning; here stands what can be known without building it.
+"""
 
 import ast
 import asyncio
+import importlib
+import importlib.util
 import inspect
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
 import twopipes
+from twopipes.mcp.revisions import ERROR_CODES
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -63,3 +70,128 @@ def test_the_reference_of_the_client_has_every_member(kind):
 )
 def test_the_reference_of_the_client_has_every_parameter(function):
     assert set(inspect.signature(function).parameters) - {"self"} <= words_of("client.md")
+
+
+# The site
+
+
+def load(file):
+    # Under a name of its own: `links` is too plain a name for everybody's path.
+    spec = importlib.util.spec_from_file_location(f"site_{Path(file).stem}", ROOT / "tools" / file)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+api_pages, links, reference_pages = load("site/api_pages.py"), load("site/links.py"), load("reference_pages.py")
+NAVIGATION = re.findall(r"^ +- (?:[^:\n]+: )?(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+
+
+def test_the_navigation_has_every_page_once():
+    pages = {str(page.relative_to(ROOT / "docs")) for page in PAGES if page.is_relative_to(ROOT / "docs")}
+    by_folder = {page for page in pages if page.startswith("decisions/")}  # tools/site/hooks.py fills them in
+    assert sorted(NAVIGATION) == sorted(pages - by_folder)
+
+
+@pytest.mark.parametrize("page", reference_pages.PAGES)
+def test_what_is_written_from_the_code_is_current(page):
+    written = (reference_pages.REFERENCE / page).read_text(encoding="utf-8")
+    assert written == reference_pages.PAGES[page](), "run: .venv/bin/python tools/reference_pages.py"
+
+
+def test_the_settings_have_a_reason_each():
+    source = (ROOT / "src" / "twopipes" / "settings.py").read_text(encoding="utf-8")
+    for kind in reference_pages.settings.__all__:
+        for field in reference_pages.fields_of(kind, source):
+            assert field.reason, f"{kind}.{field.name}"
+
+
+def test_the_codes_of_errors_have_a_row_each():
+    rows = re.findall(r"^\| (-\d+) \|", (ROOT / "docs" / "reference" / "error-codes.md").read_text(), re.MULTILINE)
+    assert {int(code) for code in rows} == set(ERROR_CODES) - {-32020}  # which a sentence below the table tells of
+
+
+def test_every_command_has_a_column_in_the_table_of_exit_codes():
+    words = words_of("exit-codes.md")
+    assert set(reference_pages.COMMANDS) <= words
+
+
+def test_every_name_at_the_front_door_has_its_entry_in_the_generated_reference():
+    shown = [name for names in api_pages.front_door().values() for name in names]
+    assert sorted(shown) == sorted(set(twopipes.__all__) - {"__version__"})
+
+
+@pytest.mark.parametrize("module", ["twopipes.blocking", "twopipes.testing", "twopipes.trace"])
+def test_every_name_of_a_public_module_has_its_entry_in_the_generated_reference(module):
+    names = importlib.import_module(module).__all__
+    assert {f"{module}.{name}" for name in names} <= set(api_pages.identifiers())
+
+
+def test_every_module_of_the_index_has_its_place_in_the_generated_reference():
+    index = (ROOT / "docs" / "reference" / "names.md").read_text(encoding="utf-8")
+    documented = set(re.findall(r"^\| `(twopipes\.[\w.]+)` \|", index, re.MULTILINE))
+    placed = {module for modules in api_pages.MODULES.values() for module in modules}
+    assert documented <= placed
+
+
+@pytest.mark.parametrize("identifier", sorted(set(api_pages.identifiers())))
+def test_what_has_an_entry_is_there(identifier):
+    module, _, name = identifier.rpartition(".")
+    getattr(importlib.import_module(module), name)
+
+
+def test_what_the_generated_reference_leaves_out_is_there_to_be_left_out():
+    for kind, names in api_pages.FOR_OTHER_ROOMS.items():
+        for each in names:
+            assert hasattr(getattr(twopipes, kind), each), f"{kind}.{each}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_a_list_has_a_blank_line_before_it(page):
+    """A code forge shows a list without one as a list, and the site as a paragraph."""
+    before = ""
+
+    def look(line):
+        nonlocal before
+        begins = re.match(r" *([*-]|\d+\.) ", line)
+        goes_on = re.match(r" *([*-]|\d+\.) | +\S", before)
+        assert not begins or not before.strip() or goes_on, line
+        before = line
+        return line
+
+    links.outside_of_code(page.read_text(encoding="utf-8"), look)
+
+
+@pytest.mark.parametrize(
+    ("target", "place", "leads_to"),
+    [
+        ("../../examples/hello.py", "tutorial/a.md", "../source/examples/hello.py.md"),
+        ("../../examples", "tutorial/a.md", "../source/examples/index.md"),
+        ("../decisions", "tutorial/a.md", "../decisions/index.md"),
+        ("../../README.md", "tutorial/a.md", "../index.md"),
+        ("../../CONTRIBUTING.md#decisions", "tutorial/a.md", "../project/contributing.md#decisions"),
+        ("first-client.md#one", "tutorial/a.md", "first-client.md#one"),
+        ("#below", "tutorial/a.md", "#below"),
+        ("https://example.com/a.md", "tutorial/a.md", "https://example.com/a.md"),
+        ("../../nowhere.py", "tutorial/a.md", "../../nowhere.py"),
+    ],
+)
+def test_a_link_of_a_page_leads_to_the_same_on_the_site(target, place, leads_to):
+    text = f"See [`this`]({target}).\n\n```text\n[this]({target})\n```\n"
+    expected = f"See [`this`]({leads_to}).\n\n```text\n[this]({target})\n```\n"
+    assert links.rewritten(text, origin=ROOT / "docs" / place, place=place) == expected
+
+
+def test_a_page_of_the_root_leads_into_the_site():
+    text = "[here](docs/howto/run-a-server.md), [there](docs/decisions), ![picture](docs/images/view-terminal.png)"
+    assert links.rewritten(text, origin=ROOT / "CONTRIBUTING.md", place="project/contributing.md") == (
+        "[here](../howto/run-a-server.md), [there](../decisions/index.md), ![picture](../images/view-terminal.png)"
+    )
+
+
+def test_a_linked_folder_is_shown_with_its_files():
+    shown = links.shown_files({ROOT / "docs" / "a.md": "[all](../examples)"})
+    assert {ROOT / "examples", ROOT / "examples" / "hello.py"} <= set(shown)
+    assert "* [`hello.py`](hello.py.md)" in links.page_of(ROOT / "examples")
+    assert "from twopipes import Server" in links.page_of(ROOT / "examples" / "hello.py")

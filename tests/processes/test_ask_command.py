@@ -262,6 +262,8 @@ def test_questions_are_answered_beforehand_where_nobody_sits(ask, era):
     done = ask("call", "ask", "--answer", "name=Anna", "--answer", "age=7", "--era", era)
     assert done.stdout == "Anna is 7\n"
     assert "Everything asks:" in done.stderr
+    quiet = ask("call", "ask", "--answer", "name=Anna", "--answer", "age=7", "--quiet", "--era", era)
+    assert (quiet.stdout, quiet.stderr) == ("Anna is 7\n", "")
 
 
 def test_what_nobody_can_answer_is_not_declared(ask):

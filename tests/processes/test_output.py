@@ -320,8 +320,8 @@ def test_a_coroutine_that_blocks_the_loop_is_named_once(over, write, listening, 
         wire.say(call(number, "block", path=str(fifo)))
         if number == 1:
             said = child.err.until("has blocked the server for 0.05 s")
-            # The line of the author's own code, not that of the library which he called.
-            assert f"block at {server}:8 " in said
+            # The line of the author's own code, not that of the library which he called; in the words of the guard.
+            assert f"block at {server.name}:8 " in said
         fifo.write_text("go")
         assert text_of(wire.hear_answer(number)) == "done"
     child.signal()

@@ -241,6 +241,29 @@ def test_a_recorder_of_the_caller_stays_open_and_blanks_what_it_is_told_to(file)
     assert "sesame" not in file.read_text()
 
 
+def test_a_client_blanks_what_it_is_told_to(file, monkeypatch):
+    monkeypatch.setenv("TWOPIPES_REDACT", "token, ,password")
+
+    async def main():
+        async with to(SERVER, trace=file, redact=["PassWord"]) as client:
+            await client.call_tool("login", {"password": "sesame"})
+
+    asyncio.run(main())
+    found = read(file)
+    assert found.header.redacted == ("PassWord", "token", "password")
+    assert messages(found, ">")[-1]["params"]["arguments"] == {"password": "[redacted]"}
+    assert "sesame" not in file.read_text()
+
+
+def test_names_to_blank_that_would_blank_nothing_are_an_error_at_the_call(file):
+    with pytest.raises(LocalProtocolError, match=r"write redact=\['password'\]"):
+        connect("server", trace=file, redact="password")
+    recorder = Recorder(file, header_for("client"))
+    with pytest.raises(LocalProtocolError, match="give the names to your Recorder"):
+        connect("server", trace=recorder, redact=["password"])
+    assert recorder.close(NET)
+
+
 def test_a_client_that_nobody_closes_leaves_a_whole_recording(file):
     """The loop ends, and everything with it."""
 
@@ -338,6 +361,46 @@ def test_a_server_whose_disk_takes_nothing_serves_on_and_ends(run, tmp_path):
     assert done.returncode == 0
     assert len(done.stdout.splitlines()) == 50
     assert b"is not complete" in done.stderr
+
+
+SECRETIVE = """
+from twopipes import Server
+def greet(name: str) -> str:
+    return "hello"
+Server("s", tools=[greet]).run({options})
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "environment"),
+    [
+        ("trace={file!r}, redact=['name']", {}),
+        ("trace={file!r}", {"TWOPIPES_REDACT": "name"}),
+        ("redact=['name']", {"TWOPIPES_TRACE": "{file}"}),
+    ],
+)
+def test_a_server_blanks_what_it_or_its_environment_is_told_to(options, environment, run, write, file):
+    server = write(SECRETIVE.format(options=options.format(file=str(file))))
+    done = run(server, input=lines(TALK[1]), env={name: value.format(file=file) for name, value in environment.items()})
+    assert done.returncode == 0, done.stderr
+    found = read(file)
+    (call,) = messages(found, ">")
+    assert call["params"]["arguments"] == {"name": "[redacted]"}
+    assert found.header.redacted == ("name",)
+
+
+def test_what_is_shown_on_stderr_is_blanked_too(run, write):
+    server = write(SECRETIVE.format(options="redact=['name']"))
+    done = run(server, input=lines(TALK[1]), env={"TWOPIPES_TRACE": "1"})
+    assert done.returncode == 0
+    (sent,) = (line for line in done.stderr.decode().splitlines() if line.startswith("[TRACE] > "))
+    assert '"arguments":{"name":"[redacted]"}' in sent.replace(" ", "").replace("[TRACE]>", "")
+
+
+def test_a_server_refuses_names_that_would_blank_nothing(run, write):
+    done = run(write(SECRETIVE.format(options="redact='name'")), input=lines(TALK[1]))
+    assert done.returncode == 1
+    assert b"write redact=['name']" in done.stderr
 
 
 def test_a_server_may_bring_its_own_recorder(run, write, file):

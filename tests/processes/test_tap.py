@@ -124,6 +124,13 @@ def test_values_are_redacted_before_they_are_written(run, tapped, file):
     assert read(file).header.redacted == ("token", "pin")
 
 
+def test_the_environment_may_name_what_is_redacted(run, tapped, file):
+    message = {"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"Token": "secret", "pin": "1234"}}
+    run(tapped(["cat"], "--redact", "token"), input=lines(message), env={"TWOPIPES_REDACT": "pin"})
+    assert read(file).header.redacted == ("token", "pin")
+    assert not {"secret", "1234"} & set(file.read_text().split('"'))
+
+
 def test_the_header_names_the_command_and_no_value_of_the_environment(run, tapped, file):
     run(tapped(["true"]), env={"API_TOKEN": "s3cret"})
     header = read(file).header

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from twopipes.blocking.callbacks import Herald, in_a_thread, roots_in_a_thread
@@ -68,6 +68,7 @@ def connect(
     experimental: Mapping[str, Any] | None = None,
     extensions: Mapping[str, Any] | None = None,
     trace: str | os.PathLike[str] | Recorder | None = None,
+    redact: Iterable[str] = (),
 ) -> Client:
     """Connects to a server, and returns when it can be used. A ``with`` block, or ``close()``, ends it.
 
@@ -102,6 +103,7 @@ def connect(
         experimental: Experimental capabilities to declare.
         extensions: Extensions to declare, by name.
         trace: Record the conversation in this file; or with a ``Recorder`` of yours, which you close.
+        redact: Names of members whose values are blanked before they are recorded, beside those of ``TWOPIPES_REDACT``.
 
     Raises:
         LocalProtocolError: What was given makes no sense; nothing was started.
@@ -149,6 +151,7 @@ def connect(
                 experimental=experimental,
                 extensions=extensions,
                 trace=trace,
+                redact=redact,
             )
         except BaseException:
             herald.end()

@@ -30,7 +30,7 @@ from twopipes.errors import ChannelClosed, LocalProtocolError
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-__all__ = ["Guard"]
+__all__ = ["Guard", "place_in_words"]
 
 # Call sites that are remembered, and so reported. A program that prints in more places has got the message.
 MAX_SITES = 256
@@ -145,9 +145,15 @@ class _StrayPrints(LogStream):
         mark = object()
         # Of two threads at the same line, one gets its own mark back.
         if file != __file__ and self._sites.setdefault((file, line), mark) is mark:
-            with suppress(OSError):
-                file = file.removeprefix(os.getcwd() + os.sep)  # noqa: PTH109 - see LIBRARY
-            self._log.write(f"Warning: print() at {file}:{line} went to stderr, because stdout carries the protocol\n")
+            place = place_in_words(file, line)
+            self._log.say(f"Warning: print() at {place} went to stderr, because stdout carries the protocol\n")
+
+
+def place_in_words(file: str, line: int) -> str:
+    """A place in a program, as everybody who warns of one writes it: seen from the folder that the program runs in."""
+    with suppress(OSError):  # that folder may be gone
+        file = file.removeprefix(os.getcwd() + os.sep)  # noqa: PTH109 - see LIBRARY
+    return f"{file}:{line}"
 
 
 def _call_site(frame: FrameType) -> tuple[str, int]:

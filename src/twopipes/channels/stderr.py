@@ -89,7 +89,11 @@ class StderrLog:
         """Write ``text``, which is whole lines as a rule, in UTF-8 whatever the locale."""
         self.write_bytes(text.encode("utf-8", "backslashreplace"))
 
-    def write_bytes(self, data: bytes) -> None:
+    def say(self, lines: str) -> None:
+        """Write whole lines of our own, below a line that somebody has left unfinished (a prompt), not at its end."""
+        self.write_bytes(lines.encode("utf-8", "backslashreplace"), on_new_line=True)
+
+    def write_bytes(self, data: bytes, *, on_new_line: bool = False) -> None:
         """Write what is encoded already."""
         if os.getpid() != self._pid:
             self._start_over()
@@ -101,6 +105,8 @@ class StderrLog:
         with self._changed:
             if self._closed or not data:
                 return
+            if on_new_line and self._line_open and not self._unsaid:  # else the count of dropped lines comes first, on its own line
+                data = b"\n" + data
             if self._backlog or self._writing or self._way.may_block:
                 self._keep(data)
             else:

@@ -120,9 +120,10 @@ def _parser(name: str, *, usage: str, description: str, examples: Sequence[str],
         epilog=f"examples:\n{told}\n{EXIT_CODES}",
     )
     parser.add_argument("--output", choices=("text", "json"), default="text", help="json: nothing but JSON on stdout, for programs")
-    parser.add_argument(
-        "--quiet", "-q", action="store_true", help="hide progress, log messages, and what the server says on stderr"
-    )
+    hides = "progress, log messages, what the server says on stderr, and questions that --answer answers"
+    if not asks:
+        hides = "progress, log messages, and what the server says on stderr"
+    parser.add_argument("--quiet", "-q", action="store_true", help=f"hide {hides}")
     if asks:
         parser.add_argument("--save", metavar="FOLDER", help="save pictures, sounds and other bytes there")
         parser.add_argument(

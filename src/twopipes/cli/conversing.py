@@ -296,6 +296,7 @@ def _callbacks(options: argparse.Namespace, conversation: Conversation) -> dict[
         answers=answers,
         attention=conversation.attention,
         sample=options.sample,
+        quiet=options.quiet,
     )
     # CP-02: what nobody can answer is not declared.
     if is_attended or answers:

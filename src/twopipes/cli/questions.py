@@ -58,6 +58,7 @@ class Questioner:
         answers: What was given beforehand.
         attention: Entered while a question is open.
         sample: What to answer in the model's place; ``-`` asks for it.
+        quiet: Whether to say nothing of a form that was answered beforehand. What needs the user, or went wrong, is said.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Questioner:
         answers: Answers | None = None,
         attention: Callable[[], AbstractContextManager[object]],
         sample: str | None = None,
+        quiet: bool = False,
     ) -> None:
         self._say = say
         self._prompt = prompt
@@ -76,6 +78,7 @@ class Questioner:
         self._answers = answers or Answers()
         self._attention = attention
         self._text = sample
+        self._is_quiet = quiet
         # A server may ask several things at once; a person answers one after the other.
         self._turn = asyncio.Lock()
 
@@ -118,8 +121,10 @@ class Questioner:
                     return question.decline() if left.action == "decline" else question.cancel()
 
     async def _form(self, question: Elicitation) -> ElicitResult:
-        self._begin(question.server, "asks", question.message)
         fields = fields_of(question.schema)
+        if self._is_quiet and (known := self._answered_beforehand(fields)) is not None:
+            return ElicitResult("accept", known)
+        self._begin(question.server, "asks", question.message)
         if self._keyboard is not None:
             self._say((f"  {_HOW_TO_LEAVE}.", "dim"))
             self._keyboard.forget()
@@ -128,6 +133,21 @@ class Questioner:
             content = {name: value for name, value in content.items() if value is not None}
             if self._is_settled(fields, content) or await self._agrees(fields, content):
                 return ElicitResult("accept", content)
+
+    def _answered_beforehand(self, fields: Sequence[Field]) -> dict[str, Any] | None:
+        """The whole form, filled in without the user; ``None`` where that does not work, and has to be told."""
+        content: dict[str, Any] = {}
+        for field in fields:
+            pair = self._answers.to(field)
+            if pair is None and (self._keyboard is not None or (field.is_required and not field.has_default)):
+                return None
+            try:
+                value = field.default if pair is None else field.answered(pair)
+            except Misfit:
+                return None
+            if value is not None:
+                content[field.name] = value
+        return content if fields else None
 
     def _is_settled(self, fields: Sequence[Field], content: Mapping[str, Any]) -> bool:
         """Whether the user has seen all of it when answering, or nobody is there to look at it again."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from twopipes.trace.record import default_path, header_for
+from twopipes.trace.record import default_path, header_for, names_to_redact
 
 if sys.platform != "win32":
     from twopipes.process.relay import Relay, end_like, say
@@ -131,10 +131,11 @@ if sys.platform != "win32":
         """Who writes it down; nobody where there is no place for it. The wire comes first."""
         try:
             path = os.path.abspath(options.output or default_path(_name_of(options.command)))  # noqa: PTH100 - pathlib costs every start
+            redact = names_to_redact(options.redact)
             recorder = TapRecorder(
                 path,
-                header_for("tap", argv=options.command, redact=options.redact),
-                options.redact,
+                header_for("tap", argv=options.command, redact=redact),
+                redact,
                 on_loss=lambda sentence: say(f"twopipes tap: {sentence}\n"),
                 patience=PATIENCE,
             )

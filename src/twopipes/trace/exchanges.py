@@ -230,6 +230,8 @@ class Recording:
             self._take(thread, kind, members(text))
 
     def _take(self, thread: _Thread, kind: str, message: dict[str, tuple[Any, str]]) -> None:
+        if "method" in message and not isinstance(message["method"][0], str):
+            return  # a method that is no text names nothing that could be asked or told again
         if kind == ">":
             if "method" in message:
                 self._take_clients(thread, message)
@@ -327,7 +329,8 @@ class Recording:
         if "inputRequests" in parts:
             for key, (_, question) in members(parts["inputRequests"][1]).items():
                 asked = members(question)
-                questions.append((key, asked["method"][0], asked["params"][1] if "params" in asked else "{}"))
+                if "method" in asked and isinstance(asked["method"][0], str):
+                    questions.append((key, asked["method"][0], asked["params"][1] if "params" in asked else "{}"))
         state = parts["requestState"][1] if "requestState" in parts else None
         exchange.steps.append(Ask(questions, state, text))
         waiting = (self.key_of(exchange.method, exchange.params), value.get("requestState"))

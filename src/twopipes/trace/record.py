@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from twopipes.trace.format import EventName, Header, Kind
     from twopipes.trace.writing import Stream, Writer
 
-__all__ = ["MAX_QUEUED", "Losses", "Recorder", "default_path", "header_for"]
+__all__ = ["MAX_QUEUED", "Losses", "Recorder", "check_redact", "default_path", "header_for", "names_to_redact"]
 
 # Bytes that may wait for the disk: one line of the largest size that a channel takes by default. A disk that is so much behind
 # is not slow but stuck.
@@ -400,6 +400,26 @@ def default_path(name: str, *, now: float | None = None) -> str:
     plain = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "_" for letter in name).lstrip(".")
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
     return os.path.join(folder, f"{stamp}-{plain[:60] or 'server'}-{os.getpid()}.jsonl")  # noqa: PTH118 - see above
+
+
+def check_redact(trace: object, redact: object) -> None:
+    """Looks at what a program gave as ``trace=`` and ``redact=``.
+
+    Raises:
+        LocalProtocolError: Something would be recorded that was meant to be blanked.
+    """
+    from twopipes.errors import LocalProtocolError  # noqa: PLC0415 - see above
+
+    if isinstance(redact, str):
+        raise LocalProtocolError(f"redact= is a list of names; write redact=[{redact!r}]")
+    if isinstance(trace, Recorder):
+        raise LocalProtocolError("redact= is for a file that is named by trace=; give the names to your Recorder: redact=[...]")
+
+
+def names_to_redact(given: Iterable[str]) -> tuple[str, ...]:
+    """The members to blank in a recording that begins here: those that the program names, and those of ``TWOPIPES_REDACT``."""
+    named = (name.strip() for name in os.environ.get("TWOPIPES_REDACT", "").split(","))
+    return tuple(dict.fromkeys([*given, *filter(None, named)]))
 
 
 def _printable(text: str) -> str:

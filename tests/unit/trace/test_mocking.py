@@ -4,7 +4,7 @@ import io
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from twopipes.mcp import revisions
@@ -194,6 +194,8 @@ def test_whatever_comes_it_says_messages_and_nothing_else(messages):
 
 
 @given(st.lists(st.tuples(st.sampled_from("<>"), MESSAGES | st.lists(MESSAGES, max_size=2) | JSON), max_size=8))
+@example([(">", {"method": "initialize"}), ("<", {"method": []})])
+@example([(">", {"method": "initialize"}), ("<", {"method": None})])
 def test_whatever_was_recorded_it_can_be_read(said):
     recording = Recording(file_of(*said))
     recording.read_everything()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from twopipes.check.posing import Pose, Said, scenario
+from twopipes.check.posing import Pose, PosedConnection, Said, scenario
 from twopipes.check.posture import SILENCE
 from twopipes.check.verdict import Skip
 from twopipes.trace.format import Event
@@ -127,18 +127,19 @@ async def dies_once_during_a_call(pose: Pose) -> None:
         mend = "When the server's stdout ends, let everything fail that waits for an answer from it."
         pose.expect("SD-03", not waits_for_ever, why, mend=mend, about=died[0])
         pose.expect("SD-05", not waits_for_ever, why, mend="Send the call again to a fresh server, or report that it was lost.")
+    # Those before it do not count: a client may have started one only to find out its era.
+    again = [connection for connection in pose.connections if connection.number > died[0].connection.number]
     pose.expect(
         "SD-04",
-        len(pose.connections) > 1,
+        bool(again),
         "the server exited during a call, and the client did not start it again",
         mend="Start the server again; it has kept nothing, so that there is nothing to lose.",
         about=died[0],
     )
-    _expect_a_handshake(pose)
+    _expect_a_handshake(pose, [connection for connection in again if connection.heard_lines])
 
 
-def _expect_a_handshake(pose: Pose) -> None:
-    again = [connection for connection in pose.connections[1:] if connection.heard_lines]
+def _expect_a_handshake(pose: Pose, again: list[PosedConnection]) -> None:
     if not again:
         pose.skip("SD-06", "the client did not start its server again")
     for connection in again:

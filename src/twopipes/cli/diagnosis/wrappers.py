@@ -26,8 +26,9 @@ _WITH_VALUE = {
     "docker": {"-e", "--env", "-v", "--volume", "--mount", "--name", "-w", "--workdir", "-u", "--user", "--network", "--env-file",
                "-p", "--publish", "--entrypoint", "--platform", "--add-host", "-l", "--label", "-m", "--memory", "-H", "--host",
                "--context", "--config", "-c", "--detach-keys"},
-    "compose": {"-f", "--file", "-p", "--project-name", "--project-directory", "--profile", "--env-file", "--index", "-e", "--env",
-                "-u", "--user", "-w", "--workdir", "--name", "--entrypoint", "-v", "--volume", "-l", "--label", "--ansi", "--progress"},
+    "compose": {"-f", "--file", "-p", "--project-name", "--project-directory", "--profile", "--env-file", "--index", "-e",
+                "--env", "-u", "--user", "-w", "--workdir", "--name", "--entrypoint", "-v", "--volume", "-l", "--label", "--ansi",
+                "--progress"},
     "kubectl": {"-n", "--namespace", "-c", "--container", "--context", "--kubeconfig", "--cluster", "--user", "--as", "-f",
                 "--filename", "-s", "--server", "--token", "--request-timeout", "--pod-running-timeout", "-v"},
     "python": {"-W", "-X"},
@@ -188,7 +189,9 @@ def _docker(name: str, words: list[str]) -> tuple[Layer, list[str]]:
     options, rest = _split("docker", rest[1:])
     given = rest[0] if rest else None
     if verb == "exec":
-        return Layer(program=name, does=f"starts a program in the container {given}", flags=(*options,), verb=verb, inside=given), []
+        return Layer(
+            program=name, does=f"starts a program in the container {given}", flags=(*options,), verb=verb, inside=given
+        ), []
     does = f"runs the image {given} in a container" if verb == "run" else f"{verb} {given or ''}".strip()
     return Layer(program=name, does=does, package=given, flags=(*options,), verb=verb or None), []
 
