@@ -1,0 +1,32 @@
+// A page that is opened from the disk may start no worker. A hidden frame does the same work, which here is the search.
+if (location.protocol === "file:") {
+  window.Worker = class extends EventTarget {
+    constructor(address) {
+      super()
+      this.frame = document.createElement("iframe")
+      this.frame.hidden = true
+      document.body.append(this.frame)
+      const inside = this.frame.contentWindow
+      const load = (source) =>
+        new Promise((done, failed) => {
+          const script = inside.document.createElement("script")
+          script.src = source
+          script.onload = done
+          script.onerror = failed
+          inside.document.body.append(script)
+        })
+      // What the worker's script says goes to whoever started it.
+      inside.postMessage = (data) => this.dispatchEvent(new MessageEvent("message", { data }))
+      inside.importScripts = (...sources) => sources.reduce((before, source) => before.then(() => load(source)), Promise.resolve())
+      this.ready = load(address)
+    }
+
+    postMessage(data) {
+      this.ready.then(() => this.frame.contentWindow.dispatchEvent(new MessageEvent("message", { data })))
+    }
+
+    terminate() {
+      this.frame.remove()
+    }
+  }
+}

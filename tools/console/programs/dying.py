@@ -1,0 +1,17 @@
+"""A server that does not live through its first call."""
+
+import os
+import sys
+
+from twopipes import Server
+
+server = Server("hello")
+
+
+@server.tool
+def greet(name: str) -> str:  # noqa: ARG001 - its schema is that of the recorded one
+    print("cannot reach the database", file=sys.stderr, flush=True)
+    os._exit(3)
+
+
+server.run()
