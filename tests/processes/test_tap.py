@@ -53,6 +53,13 @@ HOST = """
     print(tap.pid, holder.pid, tap.stdout.readline().decode().strip(), flush=True)
     tap.wait()
 """
+# The command as it is on macOS before Python 3.13: the system tells of no end, and to look at a dead child is to wait for it.
+AS_ON_MACOS = """
+    import os, runpy, sys
+    del os.waitid, os.pidfd_open
+    sys.platform, sys.version_info = "darwin", (3, 12, 0)
+    runpy.run_module("twopipes", run_name="__main__", alter_sys=True)
+"""
 
 
 @pytest.fixture
@@ -68,6 +75,17 @@ def tapped(file):
         return command_of_tap(file, command, *options)
 
     return tapped
+
+
+@pytest.fixture(params=["here", "as on macOS"])
+def tapped_anywhere(request, tapped):
+    """The same, here and as it is elsewhere."""
+
+    def tapped_anywhere(command):
+        words = tapped(command)
+        return words if request.param == "here" else program(AS_ON_MACOS, *words[words.index("tap") :])
+
+    return tapped_anywhere
 
 
 # Bytes
@@ -220,14 +238,14 @@ def test_what_the_server_said_last_is_passed_on_though_somebody_holds_its_output
 
 
 @pytest.mark.parametrize("code", [0, 1, 77, 255])
-def test_the_exit_code_is_that_of_the_server(code, run, tapped, file):
-    assert run(tapped(["sh", "-c", f"exit {code}"])).returncode == code
+def test_the_exit_code_is_that_of_the_server(code, run, tapped_anywhere, file):
+    assert run(tapped_anywhere(["sh", "-c", f"exit {code}"])).returncode == code
     assert events_of(file)[-1].code == code
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL", "SIGSEGV", "SIGINT", "SIGPIPE", "SIGUSR2"])
-def test_the_signal_that_ended_the_server_ends_the_tap(name, run, tapped, file):
-    done = run(tapped(["sh", "-c", f"kill -{name[3:]} $$"]))
+def test_the_signal_that_ended_the_server_ends_the_tap(name, run, tapped_anywhere, file):
+    done = run(tapped_anywhere(["sh", "-c", f"kill -{name[3:]} $$"]))
     assert done.returncode == -getattr(signal, name)
     assert events_of(file)[-1].signal == name
 
@@ -319,8 +337,8 @@ def test_nothing_of_the_tap_is_left_when_the_server_has_ended(launch, tapped):
     [(LEAVES_SOMEBODY, "closed"), (LEAVES_SOMEBODY, "held"), (STUBBORN_FAMILY, "held")],
     ids=["polite", "polite, and the pipes are held", "stubborn, and the pipes are held"],
 )
-def test_a_dead_host_takes_the_server_along(server, pipes, launch, tapped, file):
-    host = launch(program(HOST, pipes, *tapped(server)))
+def test_a_dead_host_takes_the_server_along(server, pipes, launch, tapped_anywhere, file):
+    host = launch(program(HOST, pipes, *tapped_anywhere(server)))
     tap, holder, *family = map(int, host.out.next().split())
     try:
         host.signal(signal.SIGKILL)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -103,7 +104,8 @@ class DescriptorSink(Sink):
         release: Called once at the end; closes the descriptor.
         shut: Half-closes without giving up the descriptor (a socket). Without it, half-closing is releasing (a pipe).
         send: Takes one piece, returns how many bytes of it were taken; ``os.write`` on the descriptor unless given.
-        gather: Takes several pieces, returns how many bytes of them were taken; ``os.writev`` unless given.
+        gather: Takes several pieces, returns how many bytes of them were taken; ``os.writev`` unless given. Windows has none:
+            there it is ``send`` with the first.
         high_water: Bytes. See :data:`twopipes.channels.base.HIGH_WATER`.
         low_water: Bytes. See :data:`twopipes.channels.base.LOW_WATER`.
     """
@@ -125,7 +127,12 @@ class DescriptorSink(Sink):
         self._release: Callable[[], None] | None = release
         self._shut = shut
         self._send = send or partial(os.write, fd)
-        self._gather = gather or partial(os.writev, fd)
+        if gather is not None:
+            self._gather = gather
+        elif sys.platform != "win32":
+            self._gather = partial(os.writev, fd)
+        else:
+            self._gather = self._send_first
         self._pending: deque[memoryview] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -187,6 +194,9 @@ class DescriptorSink(Sink):
             if size >= GATHERED_BYTES or len(batch) == GATHERED_PIECES:
                 break
         return batch
+
+    def _send_first(self, pieces: Sequence[memoryview]) -> int:
+        return self._send(pieces[0])
 
     def _unwatch(self) -> None:
         if self._loop is not None:

@@ -24,7 +24,7 @@ class PipeChannel(TwoHalves):
         read_fd: The end to read from, such as a child's stdout.
         write_fd: The end to write to, such as a child's stdin.
         description: For error messages; the numbers of the descriptors unless given.
-        by_threads: Use blocking calls in daemon threads instead of the event loop.
+        by_threads: Use blocking calls in daemon threads instead of the event loop. Windows has no other way, whatever is given.
         high_water: Bytes; see :data:`twopipes.channels.base.HIGH_WATER`.
         low_water: Bytes; see :data:`twopipes.channels.base.LOW_WATER`.
     """
@@ -43,7 +43,7 @@ class PipeChannel(TwoHalves):
         close_read, close_write = partial(os.close, read_fd), partial(os.close, write_fd)
         source: Source
         sink: Sink
-        if by_threads:
+        if by_threads or sys.platform == "win32":
             source = ThreadSource(description, read_fd, receive=partial(os.read, read_fd), release=close_read)
             sink = ThreadSink(
                 description,

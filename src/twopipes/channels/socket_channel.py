@@ -21,7 +21,7 @@ class SocketChannel(TwoHalves):
     Args:
         sock: A connected stream socket.
         description: For error messages, such as ``unix:/run/x.sock``.
-        by_threads: Use blocking calls in daemon threads instead of the event loop, as Windows needs it.
+        by_threads: Use blocking calls in daemon threads instead of the event loop. Windows has no other way, whatever is given.
         high_water: Bytes; see :data:`twopipes.channels.base.HIGH_WATER`.
         low_water: Bytes; see :data:`twopipes.channels.base.LOW_WATER`.
     """
@@ -41,7 +41,7 @@ class SocketChannel(TwoHalves):
             # A message is complete when it is written. Waiting for more, to fill a packet, would delay every answer.
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         shut = partial(sock.shutdown, socket.SHUT_WR)
-        if by_threads:
+        if by_threads or sys.platform == "win32":
             sock.setblocking(True)  # noqa: FBT003 - the signature of the standard library
             # Each thread closes its own duplicate when it ends, so neither can use a number that means something else by then.
             other = sock.dup()

@@ -37,12 +37,11 @@ async def connect_unix(path: str | os.PathLike[str], *, high_water: int = HIGH_W
 
     Raises:
         ChannelBroken: Nobody listens there, or it may not be entered; the message says which.
-        LocalProtocolError: The path is too long for a Unix socket.
+        LocalProtocolError: The path is too long for a Unix socket, or this is Windows.
     """
     place = os.fspath(path)
     description = f"unix:{place}"
-    _check_unix_path(place)
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock = _make_unix_socket(place)
     try:
         sock.setblocking(False)  # noqa: FBT003 - the signature of the standard library
         await _connect_to_path(sock, place)
@@ -115,12 +114,11 @@ async def listen_unix(
 
     Raises:
         ListenFailed: A server is listening there, something else is in the way, or the folder cannot be written to.
-        LocalProtocolError: The path is too long for a Unix socket.
+        LocalProtocolError: The path is too long for a Unix socket, or this is Windows.
     """
     # Absolute, since closing must find it again after a chdir; but no link is followed.
     place = str(Path.cwd() / path)
-    _check_unix_path(place)
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock = _make_unix_socket(place)
     try:
         placed = bind_privately(sock, place, backlog=BACKLOG)
     except OSError as error:
@@ -207,12 +205,13 @@ def _explain(error: OSError) -> str:
             return error.strerror or str(error)
 
 
-def _check_unix_path(path: str) -> None:
-    """Raise ``LocalProtocolError`` if the system has no Unix sockets, or the path is longer than one may be."""
-    if not hasattr(socket, "AF_UNIX"):
-        raise LocalProtocolError(f"unix:{path}: Python has no Unix sockets on this system; use TCP on the loopback address")
-    size = len(os.fsencode(path))
-    if size >= UNIX_PATH_LIMIT:
-        raise LocalProtocolError(
-            f"unix:{path}: the path has {size} bytes and a Unix socket's may have {UNIX_PATH_LIMIT - 1}; choose a shorter one"
-        )
+def _make_unix_socket(path: str) -> socket.socket:
+    """Return a socket, or raise ``LocalProtocolError`` if the system has none of that kind, or the path is longer than allowed."""
+    if sys.platform != "win32":
+        size = len(os.fsencode(path))
+        if size >= UNIX_PATH_LIMIT:
+            raise LocalProtocolError(
+                f"unix:{path}: the path has {size} bytes and a Unix socket's may have {UNIX_PATH_LIMIT - 1}; choose a shorter one"
+            )
+        return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    raise LocalProtocolError(f"unix:{path}: Python has no Unix sockets on Windows; use TCP on the loopback address")

@@ -296,21 +296,23 @@ def _open_way(fd: int) -> _Way:
     return _Way(private, partial(os.write, private), partial(os.close, private), may_block=not stat.S_ISREG(mode))
 
 
-def _reopen(fd: int) -> int | None:
-    """Return a non-blocking descriptor of a description of our own, or None where that cannot be had."""
-    path = f"/proc/self/fd/{fd}"
-    try:
-        if os.readlink(path).endswith("ptmx"):  # noqa: PTH115 - to open this would make a new terminal
+if sys.platform != "win32":
+
+    def _reopen(fd: int) -> int | None:
+        """Return a non-blocking descriptor of a description of our own, or None where that cannot be had."""
+        path = f"/proc/self/fd/{fd}"
+        try:
+            if os.readlink(path).endswith("ptmx"):  # noqa: PTH115 - to open this would make a new terminal
+                return None
+            opened = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
+        except OSError:
+            # No /proc (macOS, a sandbox), or it was made by another user, or nobody holds the other end.
             return None
-        opened = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
-    except OSError:
-        # No /proc (macOS, a sandbox), or it was made by another user, or nobody holds the other end.
-        return None
-    if opened > STANDARD:
-        return opened
-    private = duplicate(opened)
-    os.close(opened)
-    return private
+        if opened > STANDARD:
+            return opened
+        private = duplicate(opened)
+        os.close(opened)
+        return private
 
 
 def duplicate(fd: int) -> int:

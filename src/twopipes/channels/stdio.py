@@ -164,26 +164,28 @@ def _duplicate_socket(fd: int) -> socket.socket:
     return sock
 
 
-def _nonblocking_pipe(fd: int, access: int) -> tuple[int, Callable[[], None]]:
-    """Return a non-blocking descriptor of the same pipe, and what closes it."""
-    path = f"/proc/self/fd/{fd}"
-    try:
-        if os.readlink(path).startswith("pipe:"):  # noqa: PTH115 - what it names is no path
-            private = os.open(path, access | os.O_NONBLOCK)
+if sys.platform != "win32":
+
+    def _nonblocking_pipe(fd: int, access: int) -> tuple[int, Callable[[], None]]:
+        """Return a non-blocking descriptor of the same pipe, and what closes it."""
+        path = f"/proc/self/fd/{fd}"
+        try:
+            if os.readlink(path).startswith("pipe:"):  # noqa: PTH115 - what it names is no path
+                private = os.open(path, access | os.O_NONBLOCK)
+                return private, partial(os.close, private)
+        except OSError:
+            # No /proc (macOS, a sandbox), or the pipe was made by another user and may not be opened again.
+            pass
+        private = os.dup(fd)
+        if not os.get_blocking(private):
             return private, partial(os.close, private)
-    except OSError:
-        # No /proc (macOS, a sandbox), or the pipe was made by another user and may not be opened again.
-        pass
-    private = os.dup(fd)
-    if not os.get_blocking(private):
-        return private, partial(os.close, private)
-    os.set_blocking(private, False)
+        os.set_blocking(private, False)
 
-    def put_back() -> None:
-        os.set_blocking(private, True)
-        os.close(private)
+        def put_back() -> None:
+            os.set_blocking(private, True)
+            os.close(private)
 
-    return private, put_back
+        return private, put_back
 
 
 def _read_terminal(fd: int, size: int) -> bytes:

@@ -64,7 +64,7 @@ def bind_privately(sock: socket.socket, path: str, *, backlog: int) -> Placed:
             try:
                 os.link(inside, place)
             except FileExistsError:
-                _set_dead_socket_aside(place, aside)
+                _set_dead_socket_aside(place, aside, sock.family)
             else:
                 return Placed(place, made.st_dev, made.st_ino)
         raise ListenFailed(f"cannot listen on unix:{place}: several servers are being started on that path")
@@ -74,7 +74,7 @@ def bind_privately(sock: socket.socket, path: str, *, backlog: int) -> Placed:
         private.rmdir()
 
 
-def _set_dead_socket_aside(place: Path, aside: Path) -> None:
+def _set_dead_socket_aside(place: Path, aside: Path, family: int) -> None:
     """Move the socket that a dead server left at ``place`` out of the way, or say why that cannot be done."""
     try:
         found = place.lstat()
@@ -84,7 +84,7 @@ def _set_dead_socket_aside(place: Path, aside: Path) -> None:
         raise ListenFailed(
             f"cannot listen on unix:{place}: there is a file that is not a socket. Remove it yourself, or choose another path"
         )
-    if _is_live(place):
+    if _is_live(place, family):
         raise ListenFailed(f"cannot listen on unix:{place}: a server is listening there already. Stop it, or choose another path")
     # Moving, then looking at what was moved, is what makes this safe: of several servers that found the same dead socket, one
     # moves it, and a later one that moved the new, live socket of the first can see so and put it back.
@@ -98,8 +98,8 @@ def _set_dead_socket_aside(place: Path, aside: Path) -> None:
         raise ListenFailed(f"cannot listen on unix:{place}: another server has just been started there")
 
 
-def _is_live(place: Path) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+def _is_live(place: Path, family: int) -> bool:
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)  # noqa: FBT003 - the signature of the standard library
         try:
             probe.connect(str(place))

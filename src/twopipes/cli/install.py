@@ -203,8 +203,8 @@ def _kin(host: Host, file: HostFile) -> Host:
     return HOSTS["opencode-2"] if isinstance(servers, dict) and not isinstance(servers.get("type"), str) else host
 
 
-def _with_tap(words: Sequence[str]) -> list[str]:
-    if sys.platform == "win32":
+def _with_tap(words: Sequence[str], *, windows: bool = sys.platform == "win32") -> list[str]:
+    if windows:
         raise Mistake("--tap needs a POSIX system; connect(..., trace=FILE) and run --trace FILE record here")
     if not sys.executable:
         raise Mistake("--tap: this Python does not know where it is; write the path of twopipes before the command instead")

@@ -17,10 +17,12 @@ class Keyboard:
 
     Args:
         stream: A terminal; standard input unless given.
+        by_threads: Read in a daemon thread instead of the event loop, as Windows needs it.
     """
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    def __init__(self, stream: TextIO | None = None, *, by_threads: bool = sys.platform == "win32") -> None:
         self._stream = stream or sys.stdin
+        self._by_threads = by_threads
         self._typed = bytearray()
 
     def forget(self) -> None:
@@ -33,7 +35,7 @@ class Keyboard:
 
     async def line(self) -> str | None:
         """The next line without its end; ``None`` for a Ctrl-D."""
-        if sys.platform == "win32":
+        if self._by_threads:
             return await self._line_by_a_thread()
         descriptor = self._stream.fileno()
         while b"\n" not in self._typed:

@@ -169,17 +169,28 @@ if sys.platform != "win32":
 
         def _reap(self) -> int | None:
             """The status of the child, if it has ended."""
-            if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-                return None
-            if self._host > IMMORTAL and os.getppid() != self._host:
-                # Nobody else will clear up. The number of the group is still its own: the leader was not waited for.
-                self._end_group(signal.SIGKILL)
-            self._gone.set()
-            status = os.waitpid(self.pid, 0)[1]
+            if sys.platform == "linux" or sys.version_info >= (3, 13):
+                if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+                    return None
+                # The number of the group is still its own: the leader was not waited for.
+                self._clear_up()
+                status = os.waitpid(self.pid, 0)[1]
+            else:
+                # On macOS Python cannot look without taking. The number stays the group's as long as anybody is left in it.
+                ended, status = os.waitpid(self.pid, os.WNOHANG)
+                if not ended:
+                    return None
+                self._clear_up()
             if self._guardian is not None:
                 self._guardian.dismiss()
             os.close(self._no_more_output)
             return status
+
+        def _clear_up(self) -> None:
+            """Where the host is dead, nobody else will."""
+            if self._host > IMMORTAL and os.getppid() != self._host:
+                self._end_group(signal.SIGKILL)
+            self._gone.set()
 
         def _run(self, pump: _Pump) -> None:
             try:
@@ -210,6 +221,8 @@ if sys.platform != "win32":
             if not self._gone.is_set():
                 try:
                     os.killpg(self.pid, number)
+                except ProcessLookupError:
+                    pass  # nobody is left in it
                 except OSError as error:
                     self._witness.event("note", reason=f"{_name(number)} did not reach the server: {error.strerror}")
 
@@ -357,19 +370,26 @@ if sys.platform != "win32":
         return rope, ear
 
     def _wait_for_the_end_of(pid: int) -> None:
-        descriptor = None
-        if sys.platform == "linux":
-            with suppress(AttributeError, OSError):
-                descriptor = os.pidfd_open(pid)
-        # While it is our parent it has not ended, and nobody else has its number: the descriptor is the right one.
-        if descriptor is not None and os.getppid() == pid:
-            poll = select.poll()
-            poll.register(descriptor, select.POLLIN)
-            poll.poll()
+        if sys.platform == "linux" and _is_told_of_the_end_of(pid):
             return
         pause = threading.Event()
         while os.getppid() == pid:
             pause.wait(POLL)
+
+    if sys.platform == "linux":
+
+        def _is_told_of_the_end_of(pid: int) -> bool:
+            """Return True when our parent has ended, False when this kernel or this sandbox does not tell."""
+            try:
+                descriptor = os.pidfd_open(pid)
+            except (AttributeError, OSError):
+                return False
+            # While it is our parent it has not ended, and nobody else has its number: the descriptor is the right one.
+            if os.getppid() == pid:
+                poll = select.poll()
+                poll.register(descriptor, select.POLLIN)
+                poll.poll()
+            return True
 
     def _name(number: int) -> str:
         try:

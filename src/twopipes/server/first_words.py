@@ -85,8 +85,8 @@ def first_words(server: Server, read_fd: int, write_fd: int, *, is_traced: bool)
     return begun
 
 
-def _has_something(fd: int) -> bool:
-    if sys.platform == "win32" or os.isatty(fd):
+def _has_something(fd: int, *, can_be_asked: bool = sys.platform != "win32") -> bool:
+    if not can_be_asked or os.isatty(fd):
         return False
     import select  # noqa: PLC0415 - not made for every file there
 

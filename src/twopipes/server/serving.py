@@ -220,12 +220,13 @@ def _is_gone(parent: int | None, stdin_fd: int) -> bool:
     """Whether the host is: asked without the event loop, from any thread."""
     if parent is not None and parent > 1 and os.getppid() != parent:
         return True
-    if sys.platform == "win32":
-        return False
-    poll = select.poll()
-    # A hang-up is reported though nobody asked; a socket that was shut down on the other side only where one asks.
-    poll.register(stdin_fd, getattr(select, "POLLRDHUP", 0))
-    return bool(poll.poll(0))
+    is_hung_up = False
+    if sys.platform != "win32":  # where no pipe tells
+        poll = select.poll()
+        # A hang-up is reported though nobody asked; a socket that was shut down on the other side only where one asks.
+        poll.register(stdin_fd, getattr(select, "POLLRDHUP", 0))
+        is_hung_up = bool(poll.poll(0))
+    return is_hung_up
 
 
 def _say(text: str) -> None:

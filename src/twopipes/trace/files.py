@@ -99,12 +99,13 @@ class TraceFile:
             except BlockingIOError:
                 if self._is_given_up():
                     raise
-            poll = select.poll()
-            poll.register(self._fd, select.POLLOUT)
-            poll.poll(_LOOK)
+            if sys.platform != "win32":  # nothing is opened there so that it would not wait by itself
+                poll = select.poll()
+                poll.register(self._fd, select.POLLOUT)
+                poll.poll(_LOOK)
 
 
-def _open(path: str) -> tuple[str, int]:
+def _open(path: str, *, windows: bool = sys.platform == "win32") -> tuple[str, int]:
     while True:
         try:
             return path, os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
@@ -120,7 +121,7 @@ def _open(path: str) -> tuple[str, int]:
             os.close(fd)
             os.unlink(numbered)  # noqa: PTH108 - as below
         except OSError:
-            if sys.platform == "win32":
+            if windows:
                 return numbered, fd  # whoever has it open keeps the name
             os.close(fd)
             os.unlink(numbered)  # noqa: PTH108 - as below

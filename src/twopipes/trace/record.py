@@ -430,6 +430,8 @@ def _printable(text: str) -> str:
 def _platform() -> str:
     python = f"{sys.implementation.name} {'.'.join(map(str, sys.version_info[:3]))}"
     if sys.platform == "win32":
-        return f"{sys.platform}, {python}"
-    system = os.uname()
-    return f"{system.sysname} {system.release} {system.machine}, {python}"
+        system = sys.platform
+    else:
+        named = os.uname()
+        system = f"{named.sysname} {named.release} {named.machine}"
+    return f"{system}, {python}"

@@ -12,6 +12,9 @@ import threading
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
 
 from twopipes.channels.base import Channel
 from twopipes.channels.memory import memory_pair
@@ -146,6 +149,15 @@ async def _sockets_by_threads():
 
 
 @asynccontextmanager
+async def _sockets_without_gathering():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("twopipes.channels.descriptor.sys", SimpleNamespace(platform="win32"))
+        one, other = socket.socketpair()
+        pair = SocketChannel(one, "one"), SocketChannel(other, "other")
+    yield pair
+
+
+@asynccontextmanager
 async def _at_once(pair):
     yield pair
 
@@ -176,10 +188,12 @@ KINDS = {
     # What Windows gets, and files and terminals everywhere.
     "pipes by threads": lambda: _at_once(pipe_pair(by_threads=True)),
     "sockets by threads": _sockets_by_threads,
+    # A system whose writes gather nothing.
+    "sockets without writev": _sockets_without_gathering,
     # A channel around a channel.
     "recorded": _recorded,
 }
-CONNECTED_BY_SOCKETS = ["unix", "tcp", "stdio over a socketpair", "sockets by threads"]
+CONNECTED_BY_SOCKETS = ["unix", "tcp", "stdio over a socketpair", "sockets by threads", "sockets without writev"]
 
 
 @asynccontextmanager

@@ -190,6 +190,19 @@ def test_a_loop_that_watches_no_descriptors_accepts_by_a_task(path, monkeypatch)
     run(body())
 
 
+def test_where_there_are_no_unix_sockets_both_ends_say_what_to_use_instead(path, monkeypatch):
+    monkeypatch.setattr("twopipes.channels.sockets.sys", SimpleNamespace(platform="win32"))
+
+    async def body():
+        with nothing_left_behind():
+            for attempt in (connect_unix(path), listen_unix(path, never_called)):
+                with pytest.raises(LocalProtocolError, match="no Unix sockets on Windows; use TCP on the loopback address"):
+                    await attempt
+
+    run(body())
+    assert names() == []
+
+
 def test_a_connection_may_close_its_own_listener(path):
     async def body():
         async def on_connect(channel):
@@ -294,7 +307,7 @@ def test_of_two_servers_that_find_the_same_dead_socket_the_second_does_not_take_
         first = []
 
         # Between looking at the dead socket and moving it, the other server is faster.
-        def is_live(place):
+        def is_live(place, _family):
             monkeypatch.undo()
             place.unlink()
             quick = socket.socket(socket.AF_UNIX)

@@ -180,6 +180,11 @@ def test_the_recorder_in_front(say, home):
     }
 
 
+def test_there_is_no_recorder_to_put_in_front_on_windows():
+    with pytest.raises(install.Mistake, match=r"connect.* and run --trace FILE record here"):
+        install._with_tap(["server"], windows=True)
+
+
 def test_opencode_has_two_names_for_its_file_and_two_shapes(say, home):
     folder = home / ".config" / "opencode"
     folder.mkdir(parents=True)

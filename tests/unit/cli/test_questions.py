@@ -338,3 +338,16 @@ def test_lines_are_read_from_a_terminal():
     finally:
         os.close(ours)
         os.close(theirs)
+
+
+def test_lines_are_read_by_a_thread_where_a_loop_cannot_watch_the_keyboard():
+    reader, writer = os.pipe()
+    os.write(writer, "hällo\r\nand more\n".encode())
+    os.close(writer)
+
+    async def read():
+        with os.fdopen(reader, "r", encoding="utf-8", newline="") as stream:
+            keyboard = Keyboard(stream, by_threads=True)
+            return [await keyboard.line() for _ in range(3)]
+
+    assert asyncio.run(asyncio.wait_for(read(), 30)) == ["hällo", "and more", None]

@@ -15,7 +15,7 @@ import pytest
 
 from twopipes.trace import Event, Line, Recorder, default_path, header_for, read
 from twopipes.trace import record as record_module
-from twopipes.trace.files import TraceFile
+from twopipes.trace.files import TraceFile, _open
 from twopipes.trace.format import Header, decode_entry
 from twopipes.trace.writing import Writer
 from twopipes.version import __version__
@@ -476,6 +476,25 @@ file.close()
 """
     subprocess.run([sys.executable, "-c", program, path], check=True, timeout=NET)
     assert path.read_bytes() == b"first\nfourth\n"
+
+
+@pytest.mark.parametrize("windows", [True, False])
+def test_whoever_holds_a_file_that_cannot_be_moved_keeps_its_name(path, monkeypatch, windows):
+    path.write_bytes(b"of somebody else")
+
+    def refuse(*_):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "replace", refuse)
+    if windows:
+        name, fd = _open(str(path), windows=True)
+        os.close(fd)
+        assert name == str(path.with_name("x-1.jsonl"))
+    else:
+        with pytest.raises(PermissionError):
+            _open(str(path), windows=False)
+        assert [each.name for each in path.parent.iterdir()] == ["x.jsonl"]
+    assert path.read_bytes() == b"of somebody else"
 
 
 def test_a_torn_line_that_cannot_be_taken_back_is_ended(path, fifo):

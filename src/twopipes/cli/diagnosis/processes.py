@@ -21,9 +21,10 @@ _KIB = 1024
 
 def marked(mark: str) -> tuple[Process, ...]:
     """The living processes that carry the mark; none where the system does not tell, as everywhere but on Linux."""
-    if sys.platform != "linux":
-        return ()
-    wanted = f"{MARK}={mark}".encode()
+    return _look_for(f"{MARK}={mark}".encode()) if sys.platform == "linux" else ()
+
+
+def _look_for(wanted: bytes) -> tuple[Process, ...]:
     found = []
     for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):  # noqa: PTH208 - names are all we want
         if pid == os.getpid():
@@ -38,9 +39,10 @@ def marked(mark: str) -> tuple[Process, ...]:
 
 def end_marked(mark: str) -> None:
     """Kills what carries the mark: the last resort for what has left its group."""
-    for process in marked(mark):
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(process.pid, signal.SIGKILL)
+    if sys.platform != "win32":  # where nobody is found anyway, and the end of the job takes whoever is left
+        for process in marked(mark):
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(process.pid, signal.SIGKILL)
 
 
 def _lives(folder: Path) -> bool:

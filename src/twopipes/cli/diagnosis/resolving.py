@@ -182,7 +182,7 @@ def _places(folder: str) -> Iterator[tuple[Path, str]]:
             yield version / "bin", "nvm's programs"
 
 
-def _is_beyond_host_path(found: str | None, folders: tuple[str, ...]) -> bool:
-    if found is None or not folders or sys.platform == "win32":
+def _is_beyond_host_path(found: str | None, folders: tuple[str, ...], *, windows: bool = sys.platform == "win32") -> bool:
+    if found is None or not folders or windows:
         return False
     return str(Path(found).parent) not in _DESKTOP_PATH
