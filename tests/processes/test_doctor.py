@@ -350,5 +350,5 @@ def test_the_guide_has_every_code():
 
 def test_every_code_that_is_used_is_in_the_table():
     sources = Path(sys.modules["twopipes.cli.diagnosis.judging"].__file__).parent
-    text = "".join((sources / name).read_text() for name in ("judging.py", "judging_starts.py", "clues.py"))
+    text = "".join(source.read_text() for source in [*sources.glob("judging*.py"), sources / "clues.py"])
     assert all(f'"{code}"' in text for code in CODES)
