@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import tempfile
 import time
@@ -39,6 +40,8 @@ FIGURES: dict[str, Callable[[Bench], None]] = {
     "lines": lines.run,
     "tap": tap.run,
 }
+# How often what looks lost is measured again before it is believed.
+TIMES_AGAIN = 2
 LATEST = HERE / "results" / "latest.json"
 
 
@@ -56,7 +59,7 @@ def main(given: Sequence[str] | None = None) -> int:
         import plots  # noqa: PLC0415 - only who asks for plots needs what draws them
 
         print("\n".join(f"written: {path}" for path in plots.draw(results["figures"], options.plots)))
-    return 0 if committed is None else _checked(committed, results)
+    return 0 if committed is None else _checked(committed, results, scale)
 
 
 def measure(scale: Scale, figures: Sequence[str]) -> dict[str, Any]:
@@ -102,14 +105,29 @@ def scaled(scale: Scale, repeat: int | None) -> Scale:
     return scale if repeat is None else replace(scale, repeat=repeat, repeat_long=repeat, cold_starts=repeat)
 
 
-def _checked(committed: dict[str, Any], results: dict[str, Any]) -> int:
+def _checked(committed: dict[str, Any], results: dict[str, Any], scale: Scale) -> int:
+    """Says what was lost. A machine is slow for a second now and then: lost is what is lost every time that it is measured."""
     comparison = compare(committed["ratios"], results["ratios"])
     if comparison.left_out:
         print(f"\nnot measured this time, and so not compared: {', '.join(comparison.left_out)}")
-    for loss in comparison.losses:
+    losses = comparison.losses
+    for _ in range(TIMES_AGAIN):
+        if not losses:
+            break
+        figures = sorted({figure_of(key) for key in losses}, key=list(FIGURES).index)
+        print(f"\n{len(losses)} ratios look lost; measured again: {', '.join(figures)}\n")
+        again = compare(committed["ratios"], measure(scale, figures)["ratios"]).losses
+        losses = {key: words for key, words in again.items() if key in losses}
+    for loss in losses.values():
         print(f"lost: {loss}", file=sys.stderr)
-    print(f"\n{len(comparison.losses)} ratios are more than 30 % worse than the committed ones.")
-    return 1 if comparison.losses else 0
+    print(f"\n{len(losses)} ratios are more than 30 % worse than the committed ones.")
+    return 1 if losses else 0
+
+
+def figure_of(key: str) -> str:
+    """Which figure a ratio belongs to: the first part of its name, behind who it is about."""
+    name = re.sub(r"^[^/]*: ", "", key).split("/")[0].replace(" ", "-")
+    return {"line": "lines", "import": "cold-start"}.get(name, name)
 
 
 def _options(given: Sequence[str] | None) -> argparse.Namespace:

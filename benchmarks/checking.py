@@ -12,7 +12,8 @@ TOLERATED = 0.30
 class Comparison(NamedTuple):
     """What became worse, and what could not be compared."""
 
-    losses: list[str]
+    # In words, by the name of the ratio.
+    losses: dict[str, str]
     left_out: list[str]
 
 
@@ -22,7 +23,8 @@ def compare(committed: Mapping[str, Mapping[str, Any]], fresh: Mapping[str, Mapp
     A ratio that could be had then and cannot be had now because a contender failed is a loss as well: otherwise the worst
     regression of all would pass.
     """
-    losses, left_out = [], []
+    losses: dict[str, str] = {}
+    left_out = []
     for key, before in committed.items():
         if before["median"] is None:
             continue
@@ -30,9 +32,9 @@ def compare(committed: Mapping[str, Mapping[str, Any]], fresh: Mapping[str, Mapp
         if now is None or now["verdict"] == "left out":
             left_out.append(key)
         elif now["median"] is None:
-            losses.append(f"{key}: {before['median']:.3g} before, now there is none: {now['why']}")
+            losses[key] = f"{key}: {before['median']:.3g} before, now there is none: {now['why']}"
         elif _loss(before, now) > TOLERATED:
-            losses.append(f"{key}: {before['median']:.3g} before, now {now['median']:.3g} ({_loss(before, now):.0%} worse)")
+            losses[key] = f"{key}: {before['median']:.3g} before, now {now['median']:.3g} ({_loss(before, now):.0%} worse)"
     return Comparison(losses, left_out)
 
 

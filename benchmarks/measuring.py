@@ -65,7 +65,7 @@ FULL = Scale(
 )
 QUICK = Scale(
     name="quick",
-    repeat=3,
+    repeat=2,
     repeat_long=1,
     cold_starts=3,
     seconds=0.15,
