@@ -20,7 +20,7 @@ from statistics import median
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-from contenders import OURS  # noqa: E402 - found beside this file, whoever runs it from where
+from contenders import FAST_SERVER, OURS  # noqa: E402 - found beside this file, whoever runs it from where
 from driver import INITIALIZED, Served, clean_environment, opening_line  # noqa: E402
 from measuring import ECHO, ECHO_DEF, checked  # noqa: E402
 from publish import PAGE, filled  # noqa: E402
@@ -40,6 +40,7 @@ WORKERS = (
     ("twopipes/session/", "the session: ids, eras, limits, what is open"),
     ("twopipes/mcp/", "types, arguments, results, dialects"),
     ("twopipes/server/", "the server: contexts, tasks, tools"),
+    ("twopipes/client/", "the client: calls, results, what is remembered"),
     ("twopipes/channels/", "the channel: reading and writing, with the kernel's part"),
     ("asyncio/", "asyncio"),
     ("selectors.py", "waiting for input: selectors, with the kernel's part"),
@@ -64,8 +65,9 @@ def worker(file: str) -> str:
 
 
 def calls_table() -> str:
-    """Shares of the CPU of a call, for a coroutine and for a function in a thread."""
+    """Shares of the CPU of a call: of the server, for a coroutine and for a function in a thread; and of our client."""
     shares = {kind: _shares(_sampled(call)) for kind, call in (("async tool", ECHO), ("`def` tool", ECHO_DEF))}
+    shares["our client"] = _shares(_sampled_client())
     names = sorted({name for share in shares.values() for name in share}, key=lambda name: -shares["async tool"].get(name, 0))
     return grid(
         ["64 in flight", *shares],
@@ -90,6 +92,15 @@ def _sampled(call) -> Counter[str]:  # noqa: ANN001 - a call of the benchmark
             checked(served, call, 2_000, in_flight=64)
             os.kill(served.pid, signal.SIGUSR1)
             checked(served, call, CALLS, in_flight=64)
+        return Counter(json.loads(counts.read_text()))
+
+
+def _sampled_client() -> Counter[str]:
+    job = {"command": FAST_SERVER.command(), "era": "legacy", "calls": CALLS, "in_flight": 64, "warm_up": 1}
+    with tempfile.TemporaryDirectory(prefix="twopipes-profile-") as folder:
+        counts = Path(folder) / "counts.json"
+        command = [PYTHON, str(HERE / "servers" / "sampled.py"), str(counts), str(HERE / "clients" / "ours.py"), json.dumps(job)]
+        subprocess.run(command, capture_output=True, env=clean_environment(), timeout=120, check=True)
         return Counter(json.loads(counts.read_text()))
 
 

@@ -1,4 +1,4 @@
-"""Runs a server and looks, every so often by its CPU time, at what it is doing: ``sampled.py COUNTS.json SERVER.py``.
+"""Runs a program and looks, every so often by its CPU time, at what it is doing: ``sampled.py COUNTS.json PROGRAM.py ...``.
 
 What C code does counts for the Python function that called it, and so does what the kernel does for that C code.
 """
@@ -23,13 +23,22 @@ def look(_number: int, frame: FrameType | None) -> None:
         counts[f"{code.co_filename}\n{code.co_qualname}"] += 1
 
 
+def finish(target: Path) -> None:
+    """Looks no more, and tells what was seen."""
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    target.write_text(json.dumps(counts))
+
+
 def main() -> None:
-    """Counts from the signal SIGUSR1 on; what came before is start-up."""
-    target, script = Path(sys.argv[1]), sys.argv[2]
-    atexit.register(lambda: target.write_text(json.dumps(counts)))
+    """Counts from the signal SIGUSR1 on, because what came before is start-up; or, where arguments follow, all of it."""
+    target, script, *arguments = sys.argv[1:]
+    atexit.register(finish, Path(target))
     signal.signal(signal.SIGPROF, look)
     signal.signal(signal.SIGUSR1, lambda _number, _frame: signal.setitimer(signal.ITIMER_PROF, EVERY, EVERY))
-    sys.argv = [script]
+    if arguments:
+        signal.setitimer(signal.ITIMER_PROF, EVERY, EVERY)
+    sys.argv = [script, *arguments]
+    sys.path.insert(0, str(Path(script).parent))
     runpy.run_path(script, run_name="__main__")
 
 
