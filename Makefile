@@ -9,7 +9,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Compiled once: the tests start hundreds of children, and each would compile everything anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo dist release-check test lint types fuzz soak interop bench bench-quick bench-check bench-profile bench-publish rules scoreboard docs console format clean
+.PHONY: help demo dist release-check test mutants walkthrough lint types fuzz soak interop bench bench-quick bench-check bench-profile bench-publish rules scoreboard docs console format clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -54,6 +54,12 @@ test: $(STAMPS)/dev ## all tests, with branch coverage of ranks 0 to 2
 	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal $(CORE_TESTS:%=--ignore=%)
 	$(BIN)/python -m coverage report --skip-covered --precision=1 --fail-under=97 \
 	  --include='src/twopipes/*.py,src/twopipes/mcp/*,src/twopipes/session/*'
+
+mutants: $(STAMPS)/dev ## whether the check catches what breaks a rule: a mutant for every rule and side
+	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal -m mutants tests/check
+
+walkthrough: $(STAMPS)/dev ## does what the pages, the demo and a new project tell a reader to do, and compares what is shown
+	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal -m walkthrough tests
 
 lint: $(STAMPS)/dev types ## ruff (rules and format) and mypy
 	$(BIN)/ruff check .

@@ -43,6 +43,7 @@ def test_every_block_that_shows_commands_says_how_it_is_run_or_why_it_is_not(pag
     assert console_pages.faults(page) == []
 
 
+@pytest.mark.walkthrough
 @pytest.mark.parametrize("page", [page for page in PAGES if shows_commands(page)], ids=console_pages.name)
 def test_the_page_shows_what_the_commands_say(page):
     found = tool.findings(page, quick=True)

@@ -13,7 +13,10 @@ from twopipes.trace import Event, read
 from twopipes.trace.conversation import read_conversation
 from twopipes.trace.findings import judge
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="made of POSIX processes, and looks for them in /proc")
+pytestmark = [
+    pytest.mark.walkthrough,
+    pytest.mark.skipif(sys.platform != "linux", reason="made of POSIX processes, and looks for them in /proc"),
+]
 
 DEMO = Path(__file__).parents[1] / "examples" / "demo.py"
 

@@ -285,7 +285,8 @@ def hints_of(thing) -> dict:
     for module in [*sys.modules]:
         if module.startswith("twopipes."):
             names.update(vars(sys.modules[module]))
-    return typing.get_type_hints(thing, globalns={**names, **vars(typing), **getattr(inspect.unwrap(thing), "__globals__", {})})
+    own = vars(sys.modules[inspect.unwrap(thing).__module__])  # first: two modules may use one name
+    return typing.get_type_hints(thing, globalns={**names, **vars(typing), **own})
 
 
 def members_of(kind) -> dict:

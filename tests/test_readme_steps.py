@@ -32,6 +32,7 @@ def empty(tmp_path):
     return folder
 
 
+@pytest.mark.walkthrough
 def test_the_steps_work_with_the_twopipes_of_this_checkout(empty, tmp_path):
     tool.follow(STEPS, empty, tool.environment_here(tmp_path), here=True)
 

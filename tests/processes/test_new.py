@@ -9,6 +9,8 @@ import pytest
 
 from processes.launching import NET, python
 
+pytestmark = pytest.mark.walkthrough
+
 SOURCE = Path(__file__).parents[2] / "src"
 
 

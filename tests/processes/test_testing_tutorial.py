@@ -10,6 +10,8 @@ import pytest
 
 from processes.launching import ENVIRONMENT, NET
 
+pytestmark = pytest.mark.walkthrough
+
 PAGE = Path(__file__).parents[2] / "docs" / "tutorial" / "testing.md"
 FILE = re.compile(r'^```python title="([\w.]+)"\n(.*?)^```', re.DOTALL | re.MULTILINE)
 
