@@ -55,7 +55,7 @@ test: $(STAMPS)/dev ## all tests, with branch coverage of ranks 0 to 2
 	$(BIN)/python -m coverage report --skip-covered --precision=1 --fail-under=97 \
 	  --include='src/twopipes/*.py,src/twopipes/mcp/*,src/twopipes/session/*'
 
-mutants: $(STAMPS)/dev ## whether the check catches what breaks a rule: a mutant for every rule and side
+mutants: $(STAMPS)/dev ## whether the check catches a mutant of every rule, and leaves the healthy in peace
 	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal -m mutants tests/check
 
 walkthrough: $(STAMPS)/dev ## does what the pages, the demo and a new project tell a reader to do, and compares what is shown

@@ -7,7 +7,6 @@ from check.mutating import all_mutants
 from twopipes.mcp.revisions import ALL
 
 
-@pytest.mark.mutants
 @pytest.mark.parametrize("mutant", all_mutants("client"), ids=str)
 def test_a_mutant_is_caught(mutant):
     assert what_was_missed(mutant) == []

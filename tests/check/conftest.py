@@ -1,0 +1,14 @@
+"""What shows that the check can fail, and is fair, has a target of its own: `make mutants`. That ours passes is in `make test`."""
+
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+
+
+@pytest.hookimpl(tryfirst=True)  # before those are deselected that have this mark
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.parent == HERE and item.path.name != "test_ours.py":
+            item.add_marker(pytest.mark.mutants)
