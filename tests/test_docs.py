@@ -27,6 +27,7 @@ def name(path):
     return str(path.relative_to(ROOT))
 
 
+@pytest.mark.walkthrough
 @pytest.mark.parametrize("page", [page for page in PAGES if BLOCK.search(page.read_text())], ids=name)
 def test_the_python_of_the_page_runs(page, monkeypatch):
     monkeypatch.chdir(ROOT)  # from where the pages name the examples

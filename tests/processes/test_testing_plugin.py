@@ -9,6 +9,8 @@ import pytest
 
 from processes.launching import ENVIRONMENT, NET
 
+pytestmark = pytest.mark.walkthrough  # a child pytest for each
+
 SERVER = """
     import asyncio
     from twopipes import Server
