@@ -17,7 +17,7 @@ from twopipes.check.questions import members
 from twopipes.check.subject import Subject
 from twopipes.check.talk import ABLE, SILENCE, Talk
 from twopipes.check.verdict import Seen, Skip
-from twopipes.mcp.revisions import INPUT_METHODS
+from twopipes.mcp.revisions import INPUT_METHODS, LEGACY
 
 __all__ = ["Dialogue", "Explored", "Question", "asked_for", "askers", "converse", "explored", "is_asking", "retried", "wants"]
 
@@ -97,15 +97,31 @@ async def explored(case: Case) -> Explored:
     """
     if not case.features.has("tools"):
         raise Skip("the server does not declare tools")
-    lock, known = _KNOWN.setdefault(case.subject, {}).setdefault(case.revision, (asyncio.Lock(), []))
+    newest = max((each for each in LEGACY if _is_spoken(case.subject, each)), default=case.revision)
+    if case.revision in LEGACY and case.revision < newest:
+        # Who asks nothing in the newest of them asks nothing in those before, and is not started to show it.
+        overview = await _once(case, newest)
+        if not overview.questions:
+            return Explored(talk=overview.talk)
+    return await _once(case, case.revision)
+
+
+def _is_spoken(subject: Subject, revision: str) -> bool:
+    return revision in subject.attempts and subject.attempts[revision].opening is not None
+
+
+async def _once(case: Case, revision: str) -> Explored:
+    lock, known = _KNOWN.setdefault(case.subject, {}).setdefault(revision, (asyncio.Lock(), []))
     async with lock:
         if not known:
-            known.append(await _explore(case))
+            known.append(await _explore(case, revision))
     return known[0]
 
 
-async def _explore(case: Case) -> Explored:
-    found = Explored(talk=await case.fresh_talk(can=ABLE))
+async def _explore(case: Case, revision: str) -> Explored:
+    talk = await case.fresh_talk(opened=False)
+    await talk.open(revision, ABLE)
+    found = Explored(talk=talk)
     # Some servers list what asks to those alone who can answer.
     listed = Features(tools=await _tools(found.talk)).safe_calls(case.permissions)
     if not listed:

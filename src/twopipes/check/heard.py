@@ -22,6 +22,11 @@ class Waits(Struct, frozen=True, kw_only=True):
     exit: float = 5.0  # from the end of input to the end of the process
     step: float = 1.0  # for each step of the plan that ends it, where that is not what is judged
 
+    @property
+    def lull(self) -> float:
+        """For what may never come, once the server has answered what was sent after it."""
+        return self.answer / 5
+
 
 class Heard(Struct, frozen=True, eq=False):
     """A line of the server.

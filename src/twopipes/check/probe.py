@@ -42,6 +42,7 @@ class Probe(Struct, frozen=True, kw_only=True):
     body: Body
     revisions: Revisions = "eras"
     fresh: bool = False
+    apart: bool = False
     judged: bool = True
     needs: tuple[str, ...] = ()
     can: Mapping[str, Any] | None = None
@@ -56,6 +57,7 @@ def probe(
     *rules: str,
     revisions: Revisions = "eras",
     fresh: bool = False,
+    apart: bool = False,
     judged: bool = True,
     needs: str | Sequence[str] = (),
     can: Mapping[str, Any] | None = None,
@@ -66,15 +68,19 @@ def probe(
         *rules: The ids of the rules that it judges. What it leaves without a verdict counts as skipped.
         revisions: ``eras``: of the revisions that have one of the rules and that the server speaks, the newest with a handshake and
             the stateless one. ``each``: all of them. Or these.
-        fresh: It gets a conversation (a process) of its own, because it spoils it or needs it untouched. Others share one.
-        judged: Whether what that conversation shows by itself counts. Not where the probe itself breaks rules; ``fresh`` alone.
+        fresh: It gets a conversation (a process) of its own, because it spoils it or needs it untouched. Others share one, and what
+            one of them finds there is looked at once more in a fresh one before it counts.
+        apart: It shares a conversation with those of its section that are ``apart`` as well, and with no others, because it leaves
+            something behind: a level, a list that has changed, a subscription.
+        judged: Whether what its conversation shows by itself counts. Not where the probe itself breaks rules.
         needs: What there must be, or it is skipped: a capability of the server (``tools``, ``resources.subscribe``), ``process``
-            (a process whose end can be watched), ``socket``, ``call`` (a tool that may be called).
-        can: The client capabilities that its conversation declares; for ``fresh`` ones alone. None unless given.
+            (a process whose end can be watched), ``socket``, ``call`` (a tool that may be called), ``tool:NAME`` (that very tool),
+            ``question`` (a tool that may be called and asks its client something).
+        can: The client capabilities that its conversation declares; none unless given.
     """
     wanted = (needs,) if isinstance(needs, str) else tuple(needs)
-    if (can is not None or not judged) and not fresh:
-        raise LocalProtocolError("only a probe with a fresh conversation chooses what it declares or whether it is judged")
+    if apart and fresh:
+        raise LocalProtocolError("a probe with a fresh conversation is apart from all others")
 
     def enter(body: Body) -> Body:
         PROBES.append(
@@ -85,6 +91,7 @@ def probe(
                 body=body,
                 revisions=revisions,
                 fresh=fresh,
+                apart=apart,
                 judged=judged,
                 needs=wanted,
                 can=can,
@@ -330,7 +337,7 @@ class Case(Sheet):
         for call in self.features.safe_calls(self.permissions):
             if call.name == name:
                 return {"name": name, "arguments": dict(call.arguments if arguments is None else arguments)}
-        raise Skip(f"the server has no tool {name!r} that may be called (see --allow-tool)")
+        raise Skip(no_such_tool(name))
 
     def quotable(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
         """What was said since the probe began, on the conversation that it opened last."""
@@ -345,6 +352,11 @@ class Case(Sheet):
         for talk in self._opened:
             with suppress(TimeoutError):
                 await talk.close()
+
+
+def no_such_tool(name: str) -> str:
+    """The reason for skipping what takes a tool by a certain name."""
+    return f"the server has no tool {name!r} that may be called (see --allow-tool)"
 
 
 def made_up_arguments(schema: Any) -> dict[str, Any] | None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from typing import Any
 
+from twopipes.check.exploring import explored
 from twopipes.check.judging import judged, judged_in_any
+from twopipes.check.lanes import Lane, SharedTalk, lanes_of
 from twopipes.check.outcome import Outcome
-from twopipes.check.probe import Case, Features, Permissions, Probe, all_probes, revisions_for
+from twopipes.check.probe import Case, Features, Permissions, Probe, all_probes, no_such_tool, revisions_for
 from twopipes.check.rule import Rule
 from twopipes.check.rules import RULES, rules_for
 from twopipes.check.subject import Subject
@@ -20,12 +23,12 @@ from twopipes.mcp.revisions import ALL, MODERN
 
 __all__ = ["Outcome", "check_server"]
 
-# Groups at a time. A server costs about one core while it starts, and next to nothing afterwards.
+# Conversations at a time. A server costs about one core while it starts, and next to nothing afterwards.
 AT_ONCE = 6
-# Requests of one conversation that are waited for in vain before it is given up for a fresh one, and how often that is done in
-# one group: a server that does not answer must not cost minutes.
-_PATIENT_FOR = 2
-_RENEWALS = 2
+# Requests of one section in one revision, and of all, that are waited for in vain before the rest is left alone: a server that
+# does not answer must not cost minutes.
+_PATIENT_FOR = 8
+_PATIENT_IN_ALL = 40
 # Pages of a list that are asked for. A server whose list has no end is not worth more.
 _PAGES = 20
 _LISTS = {
@@ -53,7 +56,7 @@ async def check_server(
         revisions: Try these alone.
         wanted: The ids of the rules to judge; all unless given.
         permissions: Which tools may be called.
-        at_once: How many groups of probes run at a time, each with a process of its own.
+        at_once: How many conversations there are at a time, each with a process of its own.
         on_progress: Told what is done, in a few words.
         probes: Instead of those of the table.
 
@@ -95,15 +98,20 @@ class _Run:
         self.not_spoken: dict[str, str] = {}
         self.verdicts: list[Verdict] = []
         self._unopened: list[Talk] = []
+        self._unanswered: Counter[tuple[str, str]] = Counter()
         self._room = asyncio.Semaphore(at_once)
+        self._unknown = set(revisions)
+        self._planned = asyncio.Event()
+        self._first_lanes: dict[str, Lane] = {}
+        self._other_lanes: list[Lane] = []
 
     async def run(self) -> Outcome:
         loop = asyncio.get_running_loop()
         began = loop.time()
         self.on_progress("finding out what it speaks")
-        await _all_of([self._scout(revision) for revision in self.revisions])
+        if self.revisions:
+            await _all_of([*map(self._attend, self.revisions), self._attend_to_the_rest()])
         spoken = [each for each in self.revisions if each in self.features]
-        await _all_of([self._group(section, revision, group) for (section, revision), group in self._groups(spoken).items()])
         talks = [talk for talk in self.subject.talks if talk.judged and talk not in self._unopened]
         self.verdicts += judged([(talk.entries, talk.revision) for talk in talks], side="server", wanted=self.wanted)
         self.verdicts += judged_in_any([talk.entries for talk in self._unopened], side="server", wanted=self.wanted)
@@ -121,19 +129,45 @@ class _Run:
 
     # What it speaks, and what it has
 
-    async def _scout(self, revision: str) -> None:
+    async def _attend(self, revision: str) -> None:
+        """Finds out about one revision and, when all are known, goes on in the same conversation with what may share one."""
         async with self._room:
-            talk = await self.subject.open()
-            try:
-                await talk.open(revision)
-                features = await _listed(talk)
-                await self._find_something_harmless(talk, revision, features)
-                self.features[revision] = features
-            except CannotOpen as error:
-                self.not_spoken[revision] = str(error)
-                self._unopened.append(talk)
-            finally:
-                await talk.close()
+            talk = await self._scout(revision)
+        try:
+            self._unknown.discard(revision)
+            if not self._unknown:
+                self._plan()
+            await self._planned.wait()
+            if lane := self._first_lanes.get(revision):
+                await self._run_lane(lane, talk)
+        finally:
+            await talk.close()
+
+    def _plan(self) -> None:
+        for lane in lanes_of(self._tries()):
+            if not lane.is_common or self._first_lanes.setdefault(lane.revision, lane) is not lane:
+                self._other_lanes.append(lane)
+        self._planned.set()
+
+    async def _attend_to_the_rest(self) -> None:
+        await self._planned.wait()
+        await _all_of([self._run_lane(lane) for lane in self._other_lanes])
+
+    async def _scout(self, revision: str) -> Talk:
+        talk = self.subject.attempts[revision] = await self.subject.open()
+        try:
+            await talk.open(revision)
+            features = await _listed(talk)
+            await self._find_something_harmless(talk, revision, features)
+            self.features[revision] = features
+        except CannotOpen as error:
+            self.not_spoken[revision] = str(error)
+            self._unopened.append(talk)
+            await talk.close()
+        except BaseException:
+            await talk.close()
+            raise
+        return talk
 
     async def _find_something_harmless(self, talk: Talk, revision: str, features: Features) -> None:
         if revision in MODERN:
@@ -148,81 +182,70 @@ class _Run:
 
     # The probes
 
-    def _groups(self, spoken: Sequence[str]) -> dict[tuple[str, str], list[Probe]]:
-        groups: dict[tuple[str, str], list[Probe]] = {}
+    def _tries(self) -> list[tuple[Probe, str]]:
+        spoken = [each for each in self.revisions if each in self.features]
+        found = []
         for probe in self.probes:
             rules = [RULES[rule] for rule in probe.rules if rule in RULES and rule in self.wanted]
-            for revision in revisions_for(rules, probe.revisions, spoken):
-                groups.setdefault((probe.section, revision), []).append(probe)
-        return groups
+            found += [(probe, revision) for revision in revisions_for(rules, probe.revisions, spoken)]
+        return found
 
-    async def _group(self, section: str, revision: str, probes: Sequence[Probe]) -> None:
-        alone = [probe for probe in probes if probe.fresh]
-        together = [probe for probe in probes if not probe.fresh]
-        waiting = [self._fresh(probe, revision) for probe in alone]
-        await _all_of([*waiting, *([self._shared(section, revision, together)] if together else [])])
-
-    async def _shared(self, section: str, revision: str, probes: Sequence[Probe]) -> None:
-        async with self._room, AsyncExitStack() as stack:
-            self.on_progress(f"{section} in {revision}")
-            talk: Talk | None = None
-            renewed = 0
-            for probe in probes:
-                case = self._case(probe, revision)
-                reason = self._missing(probe, revision)
-                if talk is not None and talk.unanswered >= _PATIENT_FOR:
-                    renewed += 1
-                    talk = None
-                if not reason and renewed > _RENEWALS:
-                    reason = "the server has left too many requests of this section without an answer"
-                if not reason and (talk is None or not talk.is_usable):
-                    try:
-                        talk = await self.subject.open()
-                        stack.push_async_callback(talk.close)
-                        await talk.open(revision)
-                    except (CannotOpen, ChannelBroken, StartFailed) as error:
-                        reason = str(error)
-                        talk = None
-                await self._try(probe, case, talk, reason)
-
-    async def _fresh(self, probe: Probe, revision: str) -> None:
+    async def _run_lane(self, lane: Lane, talk: Talk | None = None) -> None:
+        shared = SharedTalk(self.subject, lane, talk)
         async with self._room:
-            self.on_progress(f"{probe.section} in {revision}: {probe.name}")
-            case = self._case(probe, revision)
-            reason = self._missing(probe, revision)
-            talk: Talk | None = None
-            if not reason:
-                try:
-                    talk = await case.fresh_talk(can=probe.can, judged=probe.judged)
-                except (CannotOpen, ChannelBroken, StartFailed) as error:
-                    reason = str(error)
-            await self._try(probe, case, talk, reason)
+            try:
+                for probe in lane.probes:
+                    self.on_progress(f"{probe.section} in {lane.revision}: {probe.name}")
+                    self.verdicts += await self._tried(probe, lane.revision, shared)
+            finally:
+                await shared.renew()
+
+    async def _tried(self, probe: Probe, revision: str, shared: SharedTalk) -> list[Verdict]:
+        """What a probe finds. What it holds against a server that others have spoken to before, it must find in a fresh one."""
+        while True:
+            case, is_shaken = await self._try(probe, revision, shared)
+            if not is_shaken or not shared.is_second_hand or self._impatience(probe, revision):
+                return case.verdicts
+            await shared.renew()
+
+    def _impatience(self, probe: Probe, revision: str) -> str:
+        """Why no more is waited for, or nothing."""
+        if self._unanswered[probe.section, revision] >= _PATIENT_FOR:
+            return "the server has left too many requests of this section without an answer"
+        return "the server has left too many requests without an answer" if self._unanswered.total() >= _PATIENT_IN_ALL else ""
 
     def _case(self, probe: Probe, revision: str) -> Case:
         case = Case(probe, subject=self.subject, revision=revision, features=self.features[revision], permissions=self.permissions)
         case.keep_to(self.wanted)
         return case
 
-    async def _try(self, probe: Probe, case: Case, talk: Talk | None, reason: str) -> None:
+    async def _try(self, probe: Probe, revision: str, shared: SharedTalk) -> tuple[Case, bool]:
+        """The case, and whether there is anything in it that something else may be to blame for."""
+        case = self._case(probe, revision)
+        reason = self._missing(probe, revision) or self._impatience(probe, revision)
         try:
-            if reason or talk is None:
-                reason = reason or "there is no conversation"
-            else:
-                case.use(talk)
+            if not reason:
+                if "question" in probe.needs and not (await explored(case)).questions:
+                    case.give_up("no tool that may be called asks its client anything; name one by --allow-tool")
+                case.use(await shared.lend(probe))
                 await probe.body(case)
                 reason = "the probe found nothing to judge it by"
         except Skip as skip:
             reason = str(skip)
-        except TwopipesError as error:
-            if not isinstance(error, ChannelBroken | StartFailed):
-                raise
+        except StartFailed as error:
+            reason = f"the server could not be started any more: {error}"
+        except ChannelBroken as error:
             reason = f"the server could not be reached any more: {error}"
+        except TwopipesError:
+            raise
         except Exception as error:  # noqa: BLE001 - one probe that breaks must not cost what all others find
             reason = defect(error)
         finally:
             await case.close()
+            unanswered = shared.take_back()
+        self._unanswered[probe.section, revision] += unanswered
         case.skip_the_rest(reason)
-        self.verdicts += case.verdicts
+        return case, bool(unanswered) or any(verdict.outcome == "failed" for verdict in case.verdicts)
 
     def _missing(self, probe: Probe, revision: str) -> str:
         """Why a probe cannot be run, or nothing."""
@@ -237,7 +260,11 @@ class _Run:
             elif need == "call":
                 if not features.safe_calls(self.permissions):
                     return "no tool may be called: none is marked read-only or idempotent; name one by --allow-tool or --call"
-            elif not features.has(need):
+            elif need.startswith("tool:"):
+                name = need.removeprefix("tool:")
+                if all(call.name != name for call in features.safe_calls(self.permissions)):
+                    return no_such_tool(name)
+            elif need != "question" and not features.has(need):
                 return f"the server does not declare {need}"
         return ""
 

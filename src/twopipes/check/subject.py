@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 
 from twopipes.channels.base import Channel
 from twopipes.channels.sockets import connect_tcp, connect_unix
-from twopipes.check.talk import Observer, Talk, Waits
+from twopipes.check.talk import CannotOpen, Observer, Talk, Waits
 from twopipes.errors import LocalProtocolError
 from twopipes.process.child import Child
 from twopipes.process.command import ServerCommand
@@ -27,6 +27,8 @@ class Subject(ABC):
         talks: Every conversation that there was, in order. What they show by themselves is judged at the end.
         observer: Told of every byte, if somebody wants to keep the wire.
         harmless: By revision, what to ask instead of ``ping`` of a server that does not answer it.
+        attempts: By revision, the first conversation that was to be opened in it. What the server said then can be read there, also
+            when it has ended.
     """
 
     is_process = False
@@ -37,6 +39,8 @@ class Subject(ABC):
         self.observer = observer
         self.talks: list[Talk] = []
         self.harmless: dict[str, str] = {}
+        self.attempts: dict[str, Talk] = {}
+        self._attempting = asyncio.Lock()
         self._count = 0
 
     async def open(self) -> Talk:
@@ -51,6 +55,19 @@ class Subject(ABC):
         talk.harmless_in = self.harmless
         self.talks.append(talk)
         return talk
+
+    async def attempt(self, revision: str) -> Talk:
+        """What came of the first attempt to open a conversation in some revision: to be read, not to be used."""
+        async with self._attempting:
+            if revision not in self.attempts:
+                talk = await self.open()
+                try:
+                    with suppress(CannotOpen):
+                        await talk.open(revision)
+                finally:
+                    await talk.close()
+                self.attempts[revision] = talk
+        return self.attempts[revision]
 
     @abstractmethod
     async def _open(self, number: int) -> Talk: ...

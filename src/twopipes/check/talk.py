@@ -88,7 +88,8 @@ class Talk:
         self.heard_lines: list[Heard] = []
         self.sent_lines: list[bytes] = []
         self.entries: list[Line | Event] = []
-        self.answers: dict[str, Any] = dict(_WILLING)
+        self.answers: dict[str, Any] = {}
+        self.be_willing()
         self.judged = True
         self.harmless_in: Mapping[str, str] = {}
         self.unanswered = 0
@@ -100,8 +101,10 @@ class Talk:
         self._rest = bytearray()
         self._unsent_end = b""
         self._input_ended = False
+        self._is_closed = False
         self._news = asyncio.Event()
         self._sent_by_id: dict[Any, tuple[bytes, float]] = {}
+        self._cancelled: set[Any] = set()
         self._answers_by_id: dict[Any, list[Answer]] = {}
         self._first_answer_came = False
         if child is not None:
@@ -121,6 +124,16 @@ class Talk:
         """Whether it is open and nothing has ended."""
         return self.opening is not None and not self.is_over and not self._input_ended
 
+    def be_willing(self) -> None:
+        """Answers what the server asks as it does from the beginning, whatever a probe has put in its place."""
+        self.answers.clear()
+        self.answers.update(_WILLING)
+
+    @property
+    def owed(self) -> int:
+        """How many requests were sent that are neither answered nor cancelled."""
+        return len(self._sent_by_id.keys() - self._answers_by_id.keys() - self._cancelled)
+
     @property
     def capabilities(self) -> dict[str, Any]:
         """What the server declared when it was opened."""
@@ -131,6 +144,11 @@ class Talk:
     def stderr(self) -> list[str]:
         """The last lines of the server's stderr."""
         return [] if self.child is None else self.child.stderr.lines()
+
+    @property
+    def first_answer(self) -> Answer | None:
+        """The answer to the first request of all, which is the one that opens it."""
+        return next(iter(self.answers_to(1)), None)
 
     # Saying something
 
@@ -288,6 +306,20 @@ class Talk:
                 return found
         return look()
 
+    async def until_passed_over(self, look: Callable[[], Any]) -> Any:
+        """As :meth:`until`, for what a server may leave without a word.
+
+        It is asked something harmless, too, and when that is answered there is only a lull left for the other.
+        """
+        fence = self.start(self.harmless)
+        await self.until(lambda: look() or self.answers_to(fence) or None, self.waits.answer)
+        return await self.until(look, self.waits.lull)
+
+    async def answer_if_any(self, request_id: Any) -> Answer | None:
+        """The answer to a request that was sent before, and that the server may pass over."""
+        found: Answer | None = await self.until_passed_over(lambda: next(iter(self.answers_to(request_id)), None))
+        return found
+
     async def ended(self, within: float | None = None) -> bool:
         """Waits for the end of the server's output, and tells whether it came."""
         await self.until(lambda: None, self.waits.exit if within is None else within)
@@ -338,6 +370,9 @@ class Talk:
 
     async def close(self) -> None:
         """Ends it, and the process behind it, by a plan that comes to an end whatever the server does."""
+        if self._is_closed:
+            return
+        self._is_closed = True
         try:
             if self.child is not None:
                 self.report = await self.child.shut_down(ShutdownPlan.default(self.waits.step))
@@ -375,6 +410,8 @@ class Talk:
             for part in parts_of(decoded(line)):
                 if "id" in part and "method" in part:
                     self._sent_by_id[id_key(part["id"])] = line, self._now()
+                elif part.get("method") == "notifications/cancelled" and isinstance(part.get("params"), dict):
+                    self._cancelled.add(id_key(part["params"].get("requestId")))
 
     async def _read(self) -> None:
         try:

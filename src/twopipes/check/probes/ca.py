@@ -17,7 +17,7 @@ _UNUSED = 987654
 _SOON = 2
 
 
-@probe("CA-03", "CA-04", "CA-09", fresh=True, needs="call")
+@probe("CA-03", "CA-04", "CA-09", needs="call")
 async def a_cancelled_call_falls_silent(case: Case) -> None:
     """A slow call is cancelled in the midst of its work; then it is silent for as long as it would have taken."""
     talk = case.talk
@@ -64,7 +64,7 @@ async def a_cancelled_call_falls_silent(case: Case) -> None:
     )
 
 
-@probe("CA-05", fresh=True)
+@probe("CA-05")
 async def cancellations_that_make_no_sense_are_ignored(case: Case) -> None:
     """Cancellations of nothing, of what is over, and malformed ones: nothing comes back, and the server goes on."""
     talk = case.talk
@@ -84,7 +84,7 @@ async def cancellations_that_make_no_sense_are_ignored(case: Case) -> None:
     case.expect("CA-05", back is None, "a cancellation that makes no sense was answered", mend=mend, about=back)
 
 
-@probe("CA-07", fresh=True, needs="call")
+@probe("CA-07", needs="call")
 async def cancellations_and_answers_cross(case: Case) -> None:
     """Many calls, each cancelled sooner or later: each gets one answer or none, and the server goes on."""
     talk, random = case.talk, Random(7)  # noqa: S311 - the same races each time
@@ -114,7 +114,7 @@ async def cancellations_and_answers_cross(case: Case) -> None:
     case.expect("CA-07", twice is None, why, mend=mend, about=last)
 
 
-@probe("CA-13", fresh=True, needs="call")
+@probe("CA-13", needs="call")
 async def ids_of_another_type_cancel_nothing(case: Case) -> None:
     """A slow call with a number for its id is not cancelled by the same digits as a string, and the other way round."""
     talk = case.talk

@@ -27,7 +27,7 @@ _LATE = {
 }
 
 
-@probe("CA-01", "CA-02", "CA-06", "CA-11", "CA-12", fresh=True, needs="call", can=_ABLE_OF_TASKS)
+@probe("CA-01", "CA-02", "CA-06", "CA-11", "CA-12", needs=("call", "question"), can=_ABLE_OF_TASKS)
 async def a_question_is_given_up_with_its_call(case: Case) -> None:
     """A call is cancelled while the server waits for an answer of the client; what it does about its question is looked at."""
     if case.is_modern:

@@ -43,7 +43,7 @@ async def what_is_read_says_how_long_it_is_good(case: Case) -> None:
         )
 
 
-@probe("CH-05", fresh=True, can=ABLE)
+@probe("CH-05", can=ABLE)
 async def questions_carry_no_hints(case: Case) -> None:
     """Resources are read, prompts fetched and tools called by a client that can answer questions, to get some."""
     talk, features = case.talk, case.features

@@ -13,12 +13,14 @@ from twopipes.check.verdict import Seen
 
 _LISTS = {"tools": "tools/list", "prompts": "prompts/list", "resources": "resources/list"}
 _MISSING = -32021
+# What a client declares that takes forms, and whose model takes no tools.
+_PLAIN: Mapping[str, Any] = {"elicitation": {}, "sampling": {}}
 _CALLS = 8
 _PROMPTS = 5
 _FIRST_WITH_COMPLETIONS = "2025-03-26"
 
 
-@probe("CP-01", fresh=True, judged=False)
+@probe("CP-01", judged=False)
 async def what_works_is_declared(case: Case) -> None:
     """What was not declared is asked for all the same: whoever has something to give should have said so."""
     talk = case.talk
@@ -73,10 +75,10 @@ async def capabilities_have_their_shape(case: Case) -> None:
         )
 
 
-@probe("CP-04", fresh=True, needs="call", can={"elicitation": {}})
+@probe("CP-04", needs=("call", "question"), can=_PLAIN)
 async def no_addresses_for_whoever_takes_forms(case: Case) -> None:
     """A client that declares elicitation with nothing in it is asked by forms, and never to visit an address."""
-    asked = await _asked_for(case, "elicitation/create", {"elicitation": {}})
+    asked = await _asked_for(case, "elicitation/create")
     if not asked:
         case.give_up("the server asks the user nothing")
     wrong = next(((params, seen) for params, seen in asked if params.get("mode") == "url"), None)
@@ -89,10 +91,10 @@ async def no_addresses_for_whoever_takes_forms(case: Case) -> None:
     )
 
 
-@probe("CP-05", fresh=True, needs="call", can={"sampling": {}})
+@probe("CP-05", needs=("call", "question"), can=_PLAIN)
 async def no_tools_for_whoever_did_not_declare_them(case: Case) -> None:
     """A client that declares sampling with nothing in it is not asked to hand tools to its model."""
-    asked = await _asked_for(case, "sampling/createMessage", {"sampling": {}})
+    asked = await _asked_for(case, "sampling/createMessage")
     if not asked:
         case.give_up("the server asks the client's model nothing")
     wrong = next(((params, seen) for params, seen in asked if params.get("tools") or params.get("toolChoice")), None)
@@ -105,14 +107,14 @@ async def no_tools_for_whoever_did_not_declare_them(case: Case) -> None:
     )
 
 
-async def _asked_for(case: Case, method: str, can: Mapping[str, Any]) -> list[tuple[dict[str, Any], Seen]]:
-    """The params of all questions of a kind that come while tools are called by a client which declares this."""
+async def _asked_for(case: Case, method: str) -> list[tuple[dict[str, Any], Seen]]:
+    """The params of all questions of a kind that come while tools are called."""
     talk = case.talk
     found: list[tuple[dict[str, Any], Seen]] = []
     since = talk.position
     for call in _likely(case):
         try:
-            answer = await talk.request("tools/call", call.params, can=can)
+            answer = await talk.request("tools/call", call.params)
         except Unanswered:
             continue
         found += [(members(each.get("params")), answer) for each in input_requests(answer).values() if each.get("method") == method]
@@ -126,7 +128,7 @@ def _likely(case: Case) -> list[SafeCall]:
     return sorted(calls, key=lambda call: not any(word in call.name.lower() for word in words))[:_CALLS]
 
 
-@probe("CP-06", fresh=True, needs="call")
+@probe("CP-06", needs="call")
 async def what_needs_the_undeclared_is_refused(case: Case) -> None:
     """Calls that ask a client which can answer everything are made once more by one that can answer nothing."""
     talk = case.talk
@@ -144,7 +146,7 @@ async def what_needs_the_undeclared_is_refused(case: Case) -> None:
         )
 
 
-@probe("CP-08", fresh=True, needs="call")
+@probe("CP-08", needs="call")
 async def nothing_of_an_extension_comes_unasked(case: Case) -> None:
     """Tools are called by a client that declares no extension: what comes back are results of the core."""
     talk = case.talk
@@ -160,7 +162,7 @@ async def nothing_of_an_extension_comes_unasked(case: Case) -> None:
         )
 
 
-@probe("CP-09", fresh=True)
+@probe("CP-09")
 async def unknown_capabilities_change_nothing(case: Case) -> None:
     """A client that declares what nobody knows is served like any other."""
     strange = {"x-unknown": {"deep": [1, {"er": None}]}, "experimental": {"com.example/thing": {}}}

@@ -6,7 +6,7 @@ from typing import Any
 
 from twopipes.check.probe import Case, probe
 from twopipes.check.probes.lc import judge_an_early_request, listing
-from twopipes.check.talk import ABLE, CLIENT_INFO, CannotOpen, Unanswered
+from twopipes.check.talk import ABLE, CLIENT_INFO, Unanswered
 from twopipes.errors import UNSUPPORTED_REVISION
 from twopipes.mcp.revisions import LEGACY, META_CAPABILITIES, META_VERSION, MODERN
 
@@ -15,13 +15,8 @@ _CALLS = 16
 
 async def _need_the_new_era(case: Case) -> None:
     """A server of the old era alone does not know what the _meta of the new one means."""
-    talk = await case.subject.open()
-    try:
-        await talk.open(MODERN[-1])
-    except CannotOpen as error:
-        case.give_up(f"it is about servers of both eras, and {error}")
-    finally:
-        await talk.close()
+    if (await case.subject.attempt(MODERN[-1])).opening is None:
+        case.give_up(f"it is about servers of both eras, and the server does not speak {MODERN[-1]}")
 
 
 @probe("DE-09")

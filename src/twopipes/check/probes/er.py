@@ -231,7 +231,7 @@ async def a_missing_capability_is_named(case: Case) -> None:
         case.give_up("no tool that may be called needs a capability that was not declared")
 
 
-@probe("ER-11", fresh=True, needs="call", can=ABLE)
+@probe("ER-11", needs="call", can=ABLE)
 async def addresses_to_visit_are_listed(case: Case) -> None:
     """Tools are called by a client that can send its user to a page: an answer of -32042 lists the pages."""
     calls = case.features.safe_calls(case.permissions)
@@ -281,7 +281,7 @@ def _missing_uri(case: Case) -> str:
     return f"{like}-{_NO_NAME}"
 
 
-@probe("ER-17", fresh=True, judged=False)
+@probe("ER-17", judged=False)
 async def the_outer_fault_is_told(case: Case) -> None:
     """Requests with two faults each: the one that a reader comes upon first is the one that is told."""
     talk = case.talk
@@ -305,9 +305,8 @@ async def the_outer_fault_is_told(case: Case) -> None:
         request = talk.message(_NO_METHOD)
         spoil(request)
         talk.send(request)
-        try:
-            answer: Answer = await talk.answer_to(request["id"], what=f"a request with {what}")
-        except Unanswered:
+        answer = await talk.answer_if_any(request["id"])
+        if answer is None:
             continue  # which is another rule
         case.expect(
             "ER-17",

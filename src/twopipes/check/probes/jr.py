@@ -39,7 +39,7 @@ async def ids_come_back_as_they_were(case: Case) -> None:
         )
 
 
-@probe("JR-02", "JR-03", "JR-04", "JR-09", "JR-11", fresh=True, needs="call", can=ABLE)
+@probe("JR-02", "JR-03", "JR-04", "JR-09", "JR-11", needs="call", can=ABLE)
 async def what_the_server_says_by_itself_is_well_formed(case: Case) -> None:
     """Tools are called by a client that can answer everything and wants progress: what the server asks and tells is looked at."""
     talk = case.talk
@@ -118,7 +118,7 @@ async def unknown_members_are_passed_over(case: Case) -> None:
         )
 
 
-@probe("JR-01", "JR-03", "JR-11", "ER-02", fresh=True, judged=False)
+@probe("JR-01", "JR-03", "JR-11", "ER-02", judged=False)
 async def what_is_no_request_is_refused(case: Case) -> None:
     """Five objects that are almost requests: none of them is served, and what can be told is told with -32600."""
     talk, before = case.talk, case.talk.position
@@ -134,7 +134,7 @@ async def what_is_no_request_is_refused(case: Case) -> None:
     # Alone, since JSON-RPC lets the error for it have the id null: then only its place tells what it is for.
     since = talk.position
     talk.send(odd_method)
-    await talk.until(lambda: talk.answers_to(odd_method["id"]) or _nameless_faults(talk, since) or None, case.waits.answer)
+    await talk.until_passed_over(lambda: talk.answers_to(odd_method["id"]) or _nameless_faults(talk, since) or None)
     if talk.is_over:
         case.give_up("the server ended at a message that is no request (see JR-20)")
     served = next((each for each in talk.answers_to(other_version["id"]) if each.is_result), None)
@@ -189,12 +189,12 @@ def _judge_invalid_request(case: Case, request_id: Any, what: str, *, must_answe
     )
 
 
-@probe("JR-20", "ER-01", fresh=True, judged=False)
+@probe("JR-20", "ER-01", judged=False)
 async def a_broken_line_is_survived(case: Case) -> None:
     """A line that breaks off and one that is no object: the first is answered with -32700, and the conversation goes on."""
     talk, before = case.talk, case.talk.position
     talk.send(b'{"jsonrpc":\n')
-    complaint = await talk.heard(_is_complaint, since=before)
+    complaint: Heard | None = await talk.until_passed_over(lambda: next(filter(_is_complaint, talk.heard_lines[before:]), None))
     talk.send(b'"text"\n')
     case.expect(
         "JR-20",
@@ -215,7 +215,7 @@ async def a_broken_line_is_survived(case: Case) -> None:
     )
 
 
-@probe("JR-15", fresh=True, judged=False)
+@probe("JR-15", judged=False)
 async def arrays_are_refused(case: Case) -> None:
     """An array with one harmless request in it: the request is not served, and the next line is."""
     talk, before = case.talk, case.talk.position
@@ -232,7 +232,7 @@ async def arrays_are_refused(case: Case) -> None:
     case.expect("JR-15", await _still_serves(case), "after an array, the next request got no result", mend=mend)
 
 
-@probe("JR-12", "JR-13", revisions=("2025-03-26",), fresh=True)
+@probe("JR-12", "JR-13", revisions=("2025-03-26",))
 async def batches_are_served(case: Case) -> None:
     """A batch with two requests, one of notifications alone, and an empty one."""
     talk, before = case.talk, case.talk.position
@@ -240,7 +240,7 @@ async def batches_are_served(case: Case) -> None:
     notification = {"jsonrpc": "2.0", "method": _UNKNOWN}
     talk.send([one, notification, two])
     ids = one["id"], two["id"]
-    await talk.until(lambda: all(talk.answers_to(each) for each in ids) or None, case.waits.answer)
+    await talk.until_passed_over(lambda: all(talk.answers_to(each) for each in ids) or None)
     answered = [each for each in ids if talk.answers_to(each)]
     case.expect(
         "JR-12",
@@ -282,7 +282,7 @@ async def batches_are_served(case: Case) -> None:
     )
 
 
-@probe("JR-19", fresh=True, judged=False)
+@probe("JR-19", judged=False)
 async def stray_answers_do_no_harm(case: Case) -> None:
     """A result and an error for requests that the server never sent: the next request is served."""
     case.talk.send({"jsonrpc": "2.0", "id": "nobody-asked", "result": {}})

@@ -50,7 +50,7 @@ async def schemas_without_a_dialect_are_of_2020(case: Case) -> None:
         )
 
 
-@probe("JS-03", fresh=True, can=ABLE)
+@probe("JS-03", can=ABLE)
 async def schemas_are_valid(case: Case) -> None:
     """The schemas of all tools, and of the forms that tools ask for, are held against the schema of their dialect."""
     if not available():

@@ -23,7 +23,7 @@ _SECRET_NAME = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(API|ACCESS|PRIVATE)_?
 _SECRET_LENGTH = 8
 
 
-@probe("LG-01", "LG-02", needs="call")
+@probe("LG-01", "LG-02", needs="call", apart=True)
 async def log_messages_are_declared_and_complete(case: Case) -> None:
     """A tool that logs is called by a client that wants to hear everything."""
     _, logs = await _chatty(case, case.talk)
@@ -44,7 +44,7 @@ async def log_messages_are_declared_and_complete(case: Case) -> None:
         )
 
 
-@probe("LG-03", needs="logging")
+@probe("LG-03", needs="logging", apart=True)
 async def the_level_of_the_session_counts(case: Case) -> None:
     """The level is set to warning and to debug, and a tool that logs is called after each."""
     talk = case.talk
@@ -72,7 +72,7 @@ async def the_level_of_the_session_counts(case: Case) -> None:
     )
 
 
-@probe("LG-04", needs="logging")
+@probe("LG-04", needs="logging", apart=True)
 async def a_level_that_does_not_exist_is_refused(case: Case) -> None:
     """logging/setLevel with a word that is no level."""
     answer = await case.talk.request("logging/setLevel", {"level": _NO_LEVEL})
@@ -85,7 +85,7 @@ async def a_level_that_does_not_exist_is_refused(case: Case) -> None:
     )
 
 
-@probe("LG-05", needs="call")
+@probe("LG-05", needs="call", apart=True)
 async def nothing_is_logged_unasked(case: Case) -> None:
     """Tools are called without a log level, and with one to see that they have something to say."""
     talk = case.talk
@@ -107,7 +107,7 @@ async def nothing_is_logged_unasked(case: Case) -> None:
     raise Skip(_NOBODY_LOGS)
 
 
-@probe("LG-06", needs="call")
+@probe("LG-06", needs="call", apart=True)
 async def the_level_of_the_request_counts(case: Case) -> None:
     """A tool that logs is called with the level error: nothing lower comes, and nothing after the answer."""
     talk = case.talk
@@ -131,13 +131,16 @@ async def the_level_of_the_request_counts(case: Case) -> None:
     )
 
 
-@probe("LG-07", fresh=True, needs="call")
+@probe("LG-07", apart=True, needs="call")
 async def logs_stay_with_their_request(case: Case) -> None:
     """With a subscription open, a tool that logs is called with and without a log level."""
     talk = case.talk
-    talk.start("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
-    call, logs = await _chatty(case, talk)
-    stray, _ = await _logged(talk, call)
+    listening = talk.start("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+    try:
+        call, logs = await _chatty(case, talk)
+        stray, _ = await _logged(talk, call)
+    finally:
+        talk.notify("notifications/cancelled", {"requestId": listening})
     tagged = next((heard for heard in [*logs, *stray] if META_SUBSCRIPTION_ID in _meta(heard.params)), None)
     case.expect(
         "LG-07",
@@ -155,7 +158,7 @@ async def logs_stay_with_their_request(case: Case) -> None:
     )
 
 
-@probe("LG-08", needs=("logging", "call"))
+@probe("LG-08", needs=("logging", "call"), apart=True)
 async def a_request_for_a_level_that_does_not_exist_is_refused(case: Case) -> None:
     """A call whose _meta asks for a word that is no level."""
     answer = await case.talk.request("tools/call", case.safe_call().params, meta={META_LOG_LEVEL: _NO_LEVEL})
@@ -168,7 +171,7 @@ async def a_request_for_a_level_that_does_not_exist_is_refused(case: Case) -> No
     )
 
 
-@probe("LG-09")
+@probe("LG-09", apart=True)
 async def set_level_is_gone(case: Case) -> None:
     """logging/setLevel on the stateless wire."""
     answer = await case.talk.request("logging/setLevel", {"level": "info"})
@@ -181,7 +184,7 @@ async def set_level_is_gone(case: Case) -> None:
     )
 
 
-@probe("LG-10", needs=("process", "call"))
+@probe("LG-10", needs=("process", "call"), apart=True)
 async def no_secret_is_logged(case: Case) -> None:
     """Tools are called, and what they log is searched for the secrets of the server's environment."""
     command = getattr(case.subject, "command", None)

@@ -83,11 +83,12 @@ async def _first_rounds(case: Case, talk: Talk, most: int = _TOOLS) -> list[tupl
 @probe("MR-11")
 async def rounds_follow_each_other(case: Case) -> None:
     """A tool that asks more than once gets the latest answers with the latest state, and comes to its end."""
+    asking = [each for each in (await explored(case)).dialogues if any(question.method == ELICIT for question in each.questions)]
+    if not asking:
+        case.give_up(f"no tool that may be called asks for {ELICIT}; name one by --allow-tool")
     talk = await case.fresh_talk(can=ABLE)
     judged = 0
-    for dialogue in (await explored(case)).dialogues:
-        if not any(question.method == ELICIT for question in dialogue.questions):
-            continue
+    for dialogue in asking:
         whole = await converse(talk, dialogue.call, replies={ELICIT: _willing})
         rounds = sum(map(is_asking, whole.answers))
         if rounds < 2:  # noqa: PLR2004 - several
@@ -110,7 +111,7 @@ def _willing(asked: Mapping[str, Any]) -> Any:
     return {"action": "accept", **({} if params.get("mode") == "url" else {"content": filled_form(params)})}
 
 
-@probe("MR-12", "MR-13", "MR-14", fresh=True, can=ABLE, judged=False)
+@probe("MR-12", "MR-13", "MR-14", can=ABLE, judged=False)
 async def strange_answers_are_told_apart(case: Case) -> None:
     """Answers that are missing are asked for again, those that nobody wanted are ignored, those that are none are refused."""
     talk = case.talk
@@ -150,7 +151,7 @@ async def _judge_unknown_keys(case: Case, talk: Talk, call: Mapping[str, Any]) -
     )
 
 
-@probe("MR-15", fresh=True, can=ABLE, judged=False)
+@probe("MR-15", can=ABLE, judged=False)
 async def changed_states_are_refused(case: Case) -> None:
     """States with a character changed, and half of one, are not believed by servers that rely on them."""
     talk = case.talk
@@ -194,7 +195,7 @@ def _flipped(state: str, at: int) -> str:
     return state[:at] + ("A" if state[at] != "A" else "B") + state[at + 1 :]
 
 
-@probe("MR-16", fresh=True, can=ABLE, judged=False)
+@probe("MR-16", can=ABLE, judged=False)
 async def states_belong_to_their_calls(case: Case) -> None:
     """The state of one call does not finish another one: of the same tool with another text, or of another tool."""
     talk = case.talk
@@ -227,7 +228,7 @@ def _others(case: Case, call: Mapping[str, Any], calls: list[dict[str, Any]]) ->
     return [*([same] if same is not None else []), *(each for each in calls if each.get("name") != call.get("name"))]
 
 
-@probe("MR-17", fresh=True, can=ABLE)
+@probe("MR-17", fresh=True, needs="tool:redeem", can=ABLE)
 async def once_is_once(case: Case) -> None:
     """Of a tool by the name of ``redeem``, the same retry sent twice does it once."""
     talk = case.talk
@@ -249,7 +250,7 @@ async def once_is_once(case: Case) -> None:
     )
 
 
-@probe("MR-18", fresh=True, can=ABLE)
+@probe("MR-18", can=ABLE)
 async def nobody_waits_for_retries(case: Case) -> None:
     """Many calls ask, and are never sent again: each was answered, the server goes on, and ends when it should."""
     talk = case.talk

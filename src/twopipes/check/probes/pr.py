@@ -27,7 +27,7 @@ async def _reporting(case: Case) -> SlowCall:
     return slow
 
 
-@probe("PR-02", fresh=True, needs="call")
+@probe("PR-02", needs="call")
 async def without_a_token_there_is_no_progress(case: Case) -> None:
     """A slow call that gives no token hears nothing; one that gives a token hears of that alone."""
     slow = await _reporting(case)
@@ -45,7 +45,7 @@ async def without_a_token_there_is_no_progress(case: Case) -> None:
     case.expect("PR-02", other is None, f'progress of a call with the token "mine" came under {named!r}', mend=mend, about=other)
 
 
-@probe("PR-03", "PR-04", "PR-07", fresh=True, needs="call")
+@probe("PR-03", "PR-04", "PR-07", needs="call")
 async def progress_rises_and_ends_with_the_answer(case: Case) -> None:
     """The progress of a slow call is followed to its end and a while beyond; on the stateless wire, beside a subscription."""
     slow = await _reporting(case)
@@ -103,7 +103,7 @@ def _expect_rising(case: Case, notes: list[Heard]) -> None:
         last = value if is_number else last
 
 
-@probe("PR-08", fresh=True, needs="call")
+@probe("PR-08", needs="call")
 async def tokens_keep_their_type(case: Case) -> None:
     """Two slow calls at once, with the tokens 7 and "7": each hears of its own."""
     slow = await _reporting(case)
@@ -127,7 +127,7 @@ async def tokens_keep_their_type(case: Case) -> None:
         )
 
 
-@probe("PR-01", fresh=True, needs="call", can=ABLE)
+@probe("PR-01", needs=("call", "question"), can=ABLE)
 async def tokens_of_its_own_questions(case: Case) -> None:
     """Where a server with a handshake asks, and wants to hear of progress itself, its token is looked at."""
     if case.is_modern:

@@ -69,7 +69,7 @@ async def resources_can_be_read(case: Case) -> None:
     case.give_up("no listed resource could be read")
 
 
-@probe("RS-03", fresh=True, needs="resources.subscribe")
+@probe("RS-03", apart=True, needs="resources.subscribe")
 async def subscribers_are_told(case: Case) -> None:
     """The test server's tool `touch` changes a resource during a subscription to all that are listed, and after it."""
     talk, touches = case.talk, _may_touch(case)
@@ -110,7 +110,7 @@ async def subscribers_are_told(case: Case) -> None:
         )
 
 
-@probe("RS-04", needs="resources.subscribe")
+@probe("RS-04", apart=True, needs="resources.subscribe")
 async def others_are_not_told(case: Case) -> None:
     """The test server's tool `touch` changes a resource, and nobody has subscribed to it."""
     told = await _touched(case)

@@ -14,6 +14,7 @@ _TOOLS = 3
 _CANDIDATES = 6
 # Rounds after which nobody believes in an end any more.
 _ENDLESS = 32
+_TAKES_TOOLS: Mapping[str, Any] = {**ABLE, "sampling": {"tools": {}, "context": {}}}
 _TEXT = {"type": "text", "text": "Nothing to say."}
 
 
@@ -60,10 +61,12 @@ async def a_loop_of_tools_is_in_order_and_ends(case: Case) -> None:
     """A model that uses two tools at a time, again and again, gets all results, and is not asked for ever."""
     asked = 0
     calls = await _who_might_offer_tools(case)
-    talk = await case.fresh_talk(can={**ABLE, "sampling": {"tools": {}, "context": {}}})
+    if not calls:
+        case.give_up("no tool that may be called asks the model, or fails where it cannot")
+    talk = case.talk if case.is_modern else await case.fresh_talk(can=_TAKES_TOOLS)
     for call in calls:
         stubborn = _Stubborn()
-        dialogue = await converse(talk, call, replies={SAMPLE: stubborn.answer}, rounds=_ENDLESS)
+        dialogue = await converse(talk, call, replies={SAMPLE: stubborn.answer}, rounds=_ENDLESS, can=_TAKES_TOOLS)
         offers = [each for each in dialogue.questions if each.method == SAMPLE and each.params.get("tools")]
         if not offers:
             continue

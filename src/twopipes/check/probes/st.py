@@ -18,7 +18,7 @@ _ROUNDS = 3
 _CALLS = 4
 
 
-@probe("ST-01", fresh=True, judged=False)
+@probe("ST-01", judged=False)
 async def nothing_is_remembered(case: Case) -> None:
     """What one request said about its client does not count for the next, which says less."""
     with suppress(Skip):
@@ -28,8 +28,9 @@ async def nothing_is_remembered(case: Case) -> None:
 
 async def _capabilities_are_forgotten(case: Case) -> None:
     talk = case.talk
+    calls = await asking_calls(case, talk)
     untouched = await case.fresh_talk(judged=False)
-    for asking in await asking_calls(case, talk):
+    for asking in calls:
         if input_requests(await untouched.request("tools/call", asking.call.params, can={})):
             continue  # it asks whoever comes, which is another rule, and shows nothing of what it remembers
         answer = await talk.request("tools/call", asking.call.params, can={})
@@ -120,7 +121,7 @@ async def _flow(case: Case) -> Asking:
     raise Skip("no tool that may be called asks something that can be answered without knowing more")
 
 
-@probe("ST-02", fresh=True, needs="call")
+@probe("ST-02", needs="call")
 async def conversations_may_be_mixed(case: Case) -> None:
     """Two calls that ask are mixed on one connection and answered differently: each goes on with its own answer."""
     talk = case.talk
@@ -144,7 +145,7 @@ async def conversations_may_be_mixed(case: Case) -> None:
         )
 
 
-@probe("ST-03", fresh=True, needs="call")
+@probe("ST-03", needs="call")
 async def another_process_goes_on(case: Case) -> None:
     """A call that asks is answered on another connection, to another process where there are processes."""
     asking = await _flow(case)
@@ -163,7 +164,7 @@ async def another_process_goes_on(case: Case) -> None:
     )
 
 
-@probe("ST-05", fresh=True)
+@probe("ST-05")
 async def lists_are_the_same_everywhere(case: Case) -> None:
     """Of two connections one has a history: other capabilities, calls of tools. Both are given the same lists."""
     one = case.talk

@@ -31,7 +31,7 @@ _NO_SUCH_METHOD = -32601
 _MEND_TAG = f"Put the id of the listen request, with its JSON type, into _meta under {META_SUBSCRIPTION_ID}."
 
 
-@probe("SU-02", "SU-04", "SU-05", "SU-10", "SU-11", needs=("call", "tools.listChanged"))
+@probe("SU-02", "SU-04", "SU-05", "SU-10", "SU-11", needs=("call", "tools.listChanged"), apart=True)
 async def changes_are_told_to_those_who_listen(case: Case) -> None:
     """A tool comes or goes, before anybody listens, while three do, and when one of them has left."""
     # The first of the section, so that nobody listens yet.
@@ -94,7 +94,7 @@ def _judge_early(case: Case, early: Heard | None) -> None:
     )
 
 
-@probe("SU-02", "SU-04", "SU-06", "SU-12", "SU-17")
+@probe("SU-02", "SU-04", "SU-06", "SU-12", "SU-17", apart=True)
 async def a_listen_is_acknowledged_and_stays_open(case: Case) -> None:
     """Two listens, for much and for little, whose ids differ in their JSON types alone, are acknowledged and stay open."""
     talk, begin = case.talk, case.talk.position
@@ -115,7 +115,7 @@ async def a_listen_is_acknowledged_and_stays_open(case: Case) -> None:
         )
 
 
-@probe("SU-09", needs=("call", "resources.subscribe"))
+@probe("SU-09", needs=("call", "resources.subscribe"), apart=True)
 async def only_watched_resources_are_told_of(case: Case) -> None:
     """A resource changes that one listen watches and another does not."""
     talk, touch = case.talk, case.fixture("touch")
@@ -185,7 +185,7 @@ async def an_end_is_told(case: Case) -> None:
         )
 
 
-@probe("SU-16", fresh=True, needs=("call", "tools.listChanged"))
+@probe("SU-16", fresh=True, needs=("tool:mutate", "tools.listChanged"))
 async def nothing_is_left_of_a_connection(case: Case) -> None:
     """A listen of a connection that is gone is not served on the next one."""
     mutate = case.fixture("mutate")

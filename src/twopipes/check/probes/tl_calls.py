@@ -181,7 +181,7 @@ async def bad_arguments_are_told_to_the_model(case: Case) -> None:
     )
 
 
-@probe("TL-20", fresh=True, needs="call")
+@probe("TL-20", needs="call")
 async def hostile_arguments_do_no_harm(case: Case) -> None:
     """Arguments that are deep, long, or named like what objects of JavaScript are made of; and one of a wrong type."""
     talk = case.talk

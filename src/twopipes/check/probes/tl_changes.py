@@ -33,19 +33,19 @@ class _Kind(Struct, frozen=True, kw_only=True):
         return sorted(await walked(talk, self.method, self.member, self.key))
 
 
-@probe("TL-17", needs="tools.listChanged")
+@probe("TL-17", needs="tools.listChanged", apart=True)
 async def changes_of_tools_are_told(case: Case) -> None:
     """The test server's tool `mutate` adds a tool or takes one away."""
     await _judge(case, _Kind(rule="TL-17", member="tools", key="name", fixture="mutate"))
 
 
-@probe("RS-07", needs="resources.listChanged")
+@probe("RS-07", needs="resources.listChanged", apart=True)
 async def changes_of_resources_are_told(case: Case) -> None:
     """The test server's tool `mutate_resources` adds a resource or takes one away."""
     await _judge(case, _Kind(rule="RS-07", member="resources", key="uri", fixture="mutate_resources"))
 
 
-@probe("PM-05", needs="prompts.listChanged")
+@probe("PM-05", needs="prompts.listChanged", apart=True)
 async def changes_of_prompts_are_told(case: Case) -> None:
     """The test server's tool `mutate_prompts` adds a prompt or takes one away."""
     await _judge(case, _Kind(rule="PM-05", member="prompts", key="name", fixture="mutate_prompts"))

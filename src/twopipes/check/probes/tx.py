@@ -265,7 +265,7 @@ async def tasks_have_no_progress_and_no_cancelled(case: Case) -> None:
     )
 
 
-@probe("TX-16", fresh=True, needs="call", can={"extensions": {_EXTENSION: {}}})
+@probe("TX-16", needs="call", can={"extensions": {_EXTENSION: {}}})
 async def the_extension_means_nothing_after_a_handshake(case: Case) -> None:
     """Tools are called in a conversation with a handshake that declares the extension."""
     for call in case.features.safe_calls(case.permissions)[:_CALLS]:

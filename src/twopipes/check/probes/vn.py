@@ -6,7 +6,7 @@ from typing import Any
 
 from twopipes.check.probe import Case, probe
 from twopipes.check.probes.lc import listing
-from twopipes.check.talk import CLIENT_INFO, Answer, CannotOpen, Heard, Talk, Unanswered
+from twopipes.check.talk import CLIENT_INFO, Answer, Heard, Talk, Unanswered
 from twopipes.errors import INVALID_PARAMS, METHOD_NOT_FOUND, UNSUPPORTED_REVISION
 from twopipes.mcp.revisions import LEGACY, META_CAPABILITIES, META_CLIENT_INFO, META_VERSION
 
@@ -30,15 +30,9 @@ _WATCHED = 0.25  # seconds: many steps, and no step in all of them means that it
 
 async def speaks_a_handshake(case: Case) -> bool:
     """Whether this server also is one of the old era."""
-    talk = await case.subject.open()
-    try:
-        await talk.open(LEGACY[-1])
-    except CannotOpen:
-        answers = [part for heard in talk.heard_lines for part in heard.parts if "result" in part]
-        return bool(answers)  # it agreed to another version than that
-    finally:
-        await talk.close()
-    return True
+    talk = await case.subject.attempt(LEGACY[-1])
+    # It may have agreed to another version than that.
+    return any("result" in part for heard in talk.heard_lines for part in heard.parts)
 
 
 @probe("VN-02", fresh=True)
@@ -149,7 +143,7 @@ async def what_is_gone_does_not_exist(case: Case) -> None:
         )
 
 
-@probe("VN-13", fresh=True)
+@probe("VN-13")
 async def each_request_is_judged_by_itself(case: Case) -> None:
     """Requests of a version that is served and of one that is not, in turns: first one by one, then all at once."""
     talk = case.talk
@@ -172,7 +166,7 @@ async def each_request_is_judged_by_itself(case: Case) -> None:
             )
 
 
-@probe("VN-14", fresh=True)
+@probe("VN-14")
 async def the_name_of_the_client_changes_nothing(case: Case) -> None:
     """The same list is asked for under different names."""
     method = listing(case)
@@ -196,7 +190,7 @@ async def _contents(talk: Talk, method: str, name: str | None) -> tuple[Answer, 
     return answer, {key: value for key, value in answer.result.items() if key != "_meta"} or answer.code
 
 
-@probe("VN-15", fresh=True)
+@probe("VN-15")
 async def notifications_need_no_metadata(case: Case) -> None:
     """Notifications without _meta are taken without complaint, and one that cancels a call does so."""
     talk = case.talk
