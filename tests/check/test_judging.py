@@ -5,8 +5,10 @@ import json
 import pytest
 
 from twopipes.check.judging import judged
+from twopipes.check.rules import RULES
 from twopipes.mcp.revisions import META_CAPABILITIES, META_VERSION
 from twopipes.trace.format import Line
+from twopipes.trace.judging.table import JUDGES
 
 MODERN = "2026-07-28"
 META = {META_VERSION: MODERN, META_CAPABILITIES: {}}
@@ -73,3 +75,9 @@ def test_silence_after_a_cancellation_takes_a_cancellation():
 
 def test_results_of_good_requests_do_not_show_that_bad_ones_are_refused():
     assert not passed("VN-02", called(1), answered(1, TEXT))
+
+
+@pytest.mark.parametrize("entry", [entry for entries in JUDGES.values() for entry in entries], ids=lambda entry: entry.rule)
+def test_a_recording_and_the_check_call_the_same_breaches_binding(entry):
+    is_error = RULES[entry.rule].severity_in() == "error"
+    assert entry.level.startswith("MUST") == is_error

@@ -39,8 +39,19 @@ def test_a_broken_must_counts_and_a_broken_should_only_when_strict():
 
 
 def test_our_own_reading_accuses_nobody_of_an_error():
-    assert READING.severity == "warning"
+    assert READING.severity_in() == "warning"
     assert exit_code(outcome(failed(READING))) == 0
+
+
+def test_a_rule_may_bind_more_from_some_revision_on():
+    firmer = Rule(id="LC-11", level="SHOULD", title="Nothing undeclared is used", must_since="2025-06-18", until="2025-11-25")
+    early = Verdict(rule=firmer, outcome="failed", revision="2024-11-05", why="x")
+    late = Verdict(rule=firmer, outcome="failed", revision="2025-11-25", why="x")
+    assert (early.severity, late.severity) == ("warning", "error")
+    assert [each.kind for each in judgements(outcome(early, late))] == ["error"]
+    assert (exit_code(outcome(early)), exit_code(outcome(early, late))) == (0, 1)
+    assert "(SHOULD, MUST from 2025-06-18 on)" in rendered(outcome(early), "text")
+    assert Rule(id="MR-01", level="MAY", title="x", since="2026-07-28", must_since="2026-07-28").degree == "MUST"
 
 
 def test_one_failure_is_a_failure_and_a_skip_is_never_a_pass():

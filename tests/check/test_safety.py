@@ -1,6 +1,7 @@
 """The check does no harm, waits for nobody for ever, and passes nothing that it did not try."""
 
 import asyncio
+import json
 import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from check.checking import of_server, run
 from check.healthy import IMPATIENT, new_server, served
+from check.mutating import MutatingChannel
 from twopipes.channels.memory import memory_pair
 from twopipes.check.probe import Case, Features, Permissions, Probe, made_up_arguments, revisions_for
 from twopipes.check.rules import RULES
@@ -112,6 +114,25 @@ def test_a_probe_cannot_judge_what_it_does_not_name():
 
     with pytest.raises(LocalProtocolError, match="does not name"):
         tried(body, "FR-13")
+
+
+def test_a_tool_that_changes_nothing_shows_nobody_to_be_discreet():
+    def useless(wire):
+        def ask(line):
+            message = json.loads(line)
+            if message.get("params", {}).get("name") != "touch":
+                return None
+            wire.say({"jsonrpc": "2.0", "id": message["id"], "result": {"content": []}})
+            return b""
+
+        wire.to_subject = ask
+
+    def wrap(channel):
+        return MutatingChannel(channel, useless, reader_is_check=True)
+
+    subject = ChannelSubject(served(new_server(), wrap), waits=Waits(start=20, answer=20, grace=0.02, exit=2, step=2))
+    (verdict,) = run(of_server(subject, revisions=["2025-11-25"], wanted={"RS-04"})).of("RS-04")
+    assert (verdict.outcome, verdict.why) == ("skipped", "the tool 'touch' changed nothing that resources/read shows")
 
 
 def test_a_defect_of_a_probe_is_not_taken_for_a_verdict_and_does_not_end_the_run():

@@ -39,7 +39,7 @@ def explained(name: str) -> str:
 def _lines(rule: Rule) -> Iterable[str]:
     yield f"{rule.id}  {rule.title}"
     yield ""
-    yield f"level  {rule.level}, from {_BASES[rule.basis]}"
+    yield f"level  {rule.degree}, from {_BASES[rule.basis]}"
     yield f"for    {_SIDES[rule.side]}, in {rule.span}"
     yield f"see    {rule.link}"
     if rule.lenient:

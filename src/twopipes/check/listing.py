@@ -55,7 +55,7 @@ def listed(wanted: Container[str], form: Form = "text", *, side: Side | None = N
 
 def _text(rules: Iterable[Rule], wanted: Container[str], side: Side | None) -> Iterable[str]:
     for rule in rules:
-        yield f"{rule.id}  {rule.level:<6}  {rule.side:<6}  {rule.title} ({rule.span})"
+        yield f"{rule.id}  {rule.level_in():<6}  {rule.side:<6}  {rule.title} ({rule.span})"
     if side == "client":
         yield ""
         yield "scenarios (for --print; 'healthy' is the one in which nothing is wrong):"
@@ -67,7 +67,7 @@ def _text(rules: Iterable[Rule], wanted: Container[str], side: Side | None) -> I
 def _for_programs(rule: Rule) -> dict[str, Any]:
     told: dict[str, Any] = {
         "id": rule.id,
-        "level": rule.level,
+        "level": rule.level_in(),
         "basis": rule.basis,
         "side": rule.side,
         "revisions": rule.revisions,
@@ -100,7 +100,7 @@ def _markdown(rules: list[Rule]) -> Iterable[str]:
             how = "<br>".join(_how(rule, side) for side in SIDES if rule.binds(side))
             title = rule.title + (f"<br>*{rule.lenient.rstrip('.')}.*" if rule.lenient else "")
             title = title.replace("|", "\\|")
-            yield f"| [{rule.id}]({rule.link}) | {rule.level}{_BASES[rule.basis]} | {rule.side} | {rule.span} | {title} | {how} |"
+            yield f"| [{rule.id}]({rule.link}) | {rule.degree}{_BASES[rule.basis]} | {rule.side} | {rule.span} | {title} | {how} |"
         yield ""
 
 

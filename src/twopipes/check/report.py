@@ -16,13 +16,14 @@ from twopipes.check.verdict import Verdict, worst
 __all__ = ["FORMATS", "Format", "Judgement", "counted", "exit_code", "judgements", "rendered"]
 
 Format = Literal["text", "json", "junit", "markdown"]
+Kind = Literal["passed", "skipped", "error", "warning", "note"]
 FORMATS: tuple[Format, ...] = ("text", "json", "junit", "markdown")
 
 # Characters of a line of the wire that a person is shown.
 _SHOWN = 300
 # Columns for what is told in sentences; lines of the wire are as long as they are.
 _WIDTH = 120
-_HEADS = {"error": "FAIL", "warning": "WARN", "note": "NOTE"}
+_HEADS: dict[Kind, str] = {"error": "FAIL", "warning": "WARN", "note": "NOTE"}  # the worst first
 
 
 class Judgement(Struct, frozen=True, kw_only=True):
@@ -35,7 +36,7 @@ class Judgement(Struct, frozen=True, kw_only=True):
     """
 
     rule: Rule
-    kind: Literal["passed", "skipped", "error", "warning", "note"]
+    kind: Kind
     verdicts: Sequence[Verdict]
 
     @property
@@ -56,8 +57,10 @@ def judgements(outcome: Outcome) -> list[Judgement]:
         by_rule.setdefault(verdict.rule.id, []).append(verdict)
     found = []
     for verdicts in by_rule.values():
-        rule, kind = verdicts[0].rule, worst(verdicts)
-        found.append(Judgement(rule=rule, kind=rule.severity if kind == "failed" else kind, verdicts=verdicts))
+        broken = {verdict.severity for verdict in verdicts}
+        unbroken: Kind = "passed" if worst(verdicts) == "passed" else "skipped"
+        kind = next((each for each in _HEADS if each in broken), unbroken)
+        found.append(Judgement(rule=verdicts[0].rule, kind=kind, verdicts=verdicts))
     return found
 
 
@@ -129,7 +132,7 @@ def _finding(judgement: Judgement) -> Iterable[str]:
     rule = judgement.rule
     where = ", ".join(dict.fromkeys(verdict.revision for verdict in judgement.failures if verdict.revision))
     ours = ", our reading" if rule.basis == "inference" else ""
-    yield f"{_HEADS[rule.severity]}  {rule.id}  {rule.title} ({rule.level}{ours})"
+    yield f"{_HEADS[judgement.kind]}  {rule.id}  {rule.title} ({rule.degree}{ours})"
     for why, verdict in {verdict.why: verdict for verdict in reversed(judgement.failures)}.items():
         yield f"  why       {visible(why)}"
         yield from (f"  sent      {visible(line)}" for line in verdict.sent)
@@ -153,7 +156,7 @@ def _markdown(outcome: Outcome) -> Iterable[str]:
         rule = judgement.rule
         why = [verdict.why for verdict in judgement.failures] or (judgement.reasons if judgement.kind == "skipped" else [])
         told = visible("; ".join(dict.fromkeys(why))).replace("|", "\\|")
-        yield f"| [{rule.id}]({rule.link}) | {rule.level} | {judgement.kind} | {rule.title} | {told} |"
+        yield f"| [{rule.id}]({rule.link}) | {rule.degree} | {judgement.kind} | {rule.title} | {told} |"
 
 
 def _junit(outcome: Outcome, *, strict: bool) -> str:
@@ -168,7 +171,9 @@ def _junit(outcome: Outcome, *, strict: bool) -> str:
         rule = judgement.rule
         case = SubElement(suite, "testcase", classname=f"{outcome.side}.{rule.section}", name=f"{rule.id} {rule.title}")
         if judgement.kind in bad:
-            failure = SubElement(case, "failure", message=visible(judgement.failures[0].why), type=rule.level)
+            failure = SubElement(
+                case, "failure", message=visible(judgement.failures[0].why), type=rule.level_in(judgement.failures[0].revision)
+            )
             failure.text = "\n".join(_finding(judgement))
         elif judgement.failures:
             SubElement(case, "system-out").text = "\n".join(_finding(judgement))
@@ -190,7 +195,7 @@ def _for_programs(outcome: Outcome) -> dict[str, Any]:
         "rules": [
             {
                 "id": judgement.rule.id,
-                "level": judgement.rule.level,
+                "level": judgement.rule.level_in(),
                 "basis": judgement.rule.basis,
                 "title": judgement.rule.title,
                 "link": judgement.rule.link,

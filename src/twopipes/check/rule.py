@@ -35,6 +35,8 @@ class Rule(Struct, frozen=True, kw_only=True):
         since: The first revision that has it.
         until: The last one; ``None`` while it is still there.
         except_in: Revisions between the two that do not have it.
+        must_since: From which revision on what can be broken of it is a MUST, where it is less before, or where the word at its
+            beginning is about what may be done.
         untestable: Why nobody can see from outside whether it is kept; empty for all others.
         untestable_server: The same, for servers alone.
         untestable_client: The same, for clients alone.
@@ -54,6 +56,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     since: str = ALL[0]
     until: str | None = None
     except_in: tuple[str, ...] = ()
+    must_since: str | None = None
     untestable: str = ""
     untestable_server: str = ""
     untestable_client: str = ""
@@ -93,12 +96,25 @@ class Rule(Struct, frozen=True, kw_only=True):
         """What of it is not seen on this side, though it is judged there; empty where all of it is seen."""
         return self.partly or (self.partly_server if side == "server" else self.partly_client)
 
+    def level_in(self, revision: str | None = None) -> Level:
+        """How binding it is in a revision; in the newest that has it unless given."""
+        if self.must_since is not None and (revision or self.revisions[-1]) >= self.must_since:
+            return "MUST"
+        return self.level
+
     @property
-    def severity(self) -> Severity:
+    def degree(self) -> str:
+        """How binding it is, for people."""
+        if self.must_since is None or self.must_since <= self.revisions[0]:
+            return self.level_in()
+        return f"{self.level}, MUST from {self.must_since} on"
+
+    def severity_in(self, revision: str | None = None) -> Severity:
         """What a breach amounts to. Our own reading of the text accuses nobody of an error."""
-        if self.level == "MAY":
+        level = self.level_in(revision)
+        if level == "MAY":
             return "note"
-        return "error" if self.level == "MUST" and self.basis != "inference" else "warning"
+        return "error" if level == "MUST" and self.basis != "inference" else "warning"
 
     @property
     def link(self) -> str:

@@ -44,7 +44,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     @property
     def severity(self) -> Severity | None:
         """How bad it is; ``None`` unless the rule was broken."""
-        return self.rule.severity if self.outcome == "failed" else None
+        return self.rule.severity_in(self.revision) if self.outcome == "failed" else None
 
 
 DEFECT = "the check itself has failed here, which is worth a report"

@@ -64,7 +64,7 @@ async def a_cancelled_call_falls_silent(case: Case) -> None:
     )
 
 
-@probe("CA-05")
+@probe("CA-05", fresh=True)
 async def cancellations_that_make_no_sense_are_ignored(case: Case) -> None:
     """Cancellations of nothing, of what is over, and malformed ones: nothing comes back, and the server goes on."""
     talk = case.talk

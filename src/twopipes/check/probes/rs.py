@@ -10,7 +10,7 @@ from typing import Any
 from twopipes.check.content import faults_of_contents
 from twopipes.check.exercising import is_complete, named, quoted, read
 from twopipes.check.heard import Answer, Heard
-from twopipes.check.probe import Case, probe
+from twopipes.check.probe import Case, SafeCall, probe
 from twopipes.check.talk import Talk
 
 _METHOD_NOT_FOUND = -32601
@@ -73,17 +73,16 @@ async def resources_can_be_read(case: Case) -> None:
 async def subscribers_are_told(case: Case) -> None:
     """The test server's tool `touch` changes a resource during a subscription to all that are listed, and after it."""
     talk, touches = case.talk, _may_touch(case)
-    listed = [each["uri"] for each in case.features.resources if isinstance(each.get("uri"), str)]
-    if not listed:
-        case.give_up("the server lists no resources")
-    uris = listed[: _WATCHED if touches else 1]
+    uris = _listed(case)[: _WATCHED if touches else 1]
     before = await _steady_contents(talk, uris) if touches else {}
     for uri in uris:
         _judge_confirmation(case, "subscribe", uri, await talk.request("resources/subscribe", {"uri": uri}))
+    has_changed = False
     if touches:
         told = await _touched(case)
         after = {} if told is not None else await _contents(talk, list(before))
         changed = next((uri for uri, contents in after.items() if contents != before[uri]), "")
+        has_changed = told is not None or bool(changed)
         case.expect(
             "RS-03",
             not changed,
@@ -99,7 +98,7 @@ async def subscribers_are_told(case: Case) -> None:
         )
     for uri in uris:
         _judge_confirmation(case, "unsubscribe", uri, await talk.request("resources/unsubscribe", {"uri": uri}))
-    if touches:
+    if has_changed:  # and so there is something again that nobody should be told of any more
         told = await _touched(case)
         case.expect(
             "RS-03",
@@ -113,7 +112,11 @@ async def subscribers_are_told(case: Case) -> None:
 @probe("RS-04", apart=True, needs="resources.subscribe")
 async def others_are_not_told(case: Case) -> None:
     """The test server's tool `touch` changes a resource, and nobody has subscribed to it."""
+    case.fixture("touch")  # or there is no need to begin
+    before = await _steady_contents(case.talk, _listed(case)[:_WATCHED])
     told = await _touched(case)
+    if told is None and await _contents(case.talk, list(before)) == before:
+        case.give_up("the tool 'touch' changed nothing that resources/read shows")
     case.expect(
         "RS-04",
         told is None,
@@ -121,6 +124,18 @@ async def others_are_not_told(case: Case) -> None:
         mend="Keep the subscriptions of each connection, and tell only those who have subscribed to the resource.",
         about=told,
     )
+
+
+def _listed(case: Case) -> list[str]:
+    """The addresses that are listed.
+
+    Raises:
+        Skip: There are none.
+    """
+    found = [each["uri"] for each in case.features.resources if isinstance(each.get("uri"), str)]
+    if not found:
+        case.give_up("the server lists no resources")
+    return found
 
 
 def _judge_confirmation(case: Case, what: str, uri: str, answer: Answer) -> None:
@@ -140,7 +155,13 @@ def _may_touch(case: Case) -> bool:
 async def _touched(case: Case) -> Heard | None:
     """Calls `touch`, and gives what is told about it."""
     position = case.talk.position
-    await case.talk.request("tools/call", case.fixture("touch"))
+    params = case.fixture("touch")
+    listed = case.features.tool("touch")
+    if listed is not None and "text" in SafeCall(name="touch", arguments={}, tool=listed, why="").texts:
+        params["arguments"]["text"] = (
+            f"changed by the check, {case.talk.number}.{position}"  # or the second time would change nothing
+        )
+    await case.talk.request("tools/call", params)
     return next((heard for heard in await case.talk.quiet(since=position) if heard.method == _UPDATED), None)
 
 

@@ -98,7 +98,11 @@ RULES = (
         partly="What is shown is not seen; nor, where the user agrees, whether the page was opened before that",
     ),
     _rule(
-        id="EL-15", level="SHOULD", side="server", title="A user who declines or cancels, and a client that fails, are dealt with"
+        id="EL-15",
+        level="SHOULD",
+        must_since="2026-07-28",
+        side="server",
+        title="A user who declines or cancels, and a client that fails, are dealt with",
     ),
     _rule(
         id="EL-16",

@@ -39,7 +39,7 @@ RULES = (
         id="LC-11",
         level="SHOULD",
         title="Nothing is used that the version and the capabilities do not have",
-        lenient="A SHOULD in 2024-11-05 and 2025-03-26, a MUST later: the milder word counts for all",
+        must_since="2025-06-18",
         partly_server="Only what tools that may be called bring about, for a client that declares nothing",
         partly_client="Only the methods of its requests, compared with the version and with what the server declared",
     ),

@@ -12,6 +12,7 @@ RULES = (
     _rule(
         id="MR-01",
         level="MAY",
+        must_since="2026-07-28",
         side="server",
         title="Only tools/call, prompts/get and resources/read are answered with questions",
     ),

@@ -69,7 +69,7 @@ def cancelled_by_the_server(message: Message, seen: Seen) -> Iterator[str]:
         yield "the server cancels what is no subscription"
 
 
-@rule("CA-04", "MUST NOT", "result", "error", "notification", by="server")
+@rule("CA-04", "SHOULD NOT", "result", "error", "notification", by="server")
 def goes_on_after_the_cancel(message: Message, seen: Seen) -> Iterator[str]:
     """What crosses the cancellation is nobody's fault, so it must be certain that the server has read it."""
     call = message.call

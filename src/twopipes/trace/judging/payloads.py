@@ -237,7 +237,7 @@ def shape_of_content(message: Message, seen: Seen) -> Iterator[str]:
             yield f"an embedded resource needs resource.uri, and has {shown(block.get('resource', UNSET))}"
 
 
-@rule("CT-02", "MUST", "result", by="server", methods=("tools/call", "prompts/get"))
+@rule("CT-02", "SHOULD", "result", by="server", methods=("tools/call", "prompts/get"))
 def content_of_the_revision(message: Message, seen: Seen) -> Iterator[str]:
     """Blocks that the revision has."""
     for block, revision in _blocks(message, seen):
