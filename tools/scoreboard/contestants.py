@@ -30,6 +30,8 @@ FIXTURES = (
     '--call=structured:{"city": "Bern"}',
     '--call=numbers:{"count": 3}',
 )
+# The tours are set to wait five seconds for an answer, and no longer than ten with all that may prolong it.
+GIVES_UP = "--gives-up-after=10"
 EVERYTHING = (
     '--call=echo:{"message": "hello"}',
     '--call=get-sum:{"a": 1, "b": 2}',
@@ -149,7 +151,9 @@ def _twin(key: str, name: str, home: str, package: str, command: Callable[[Path]
 
 
 def _tour(key: str, name: str, home: str, package: str, command: Callable[[Path], list[str]]) -> Contestant:
-    return Contestant(key=key, name=name, side="client", home=home, package=package, command=command)
+    return Contestant(
+        key=key, name=name, side="client", home=home, package=package, command=command, options=lambda _folder: (GIVES_UP,)
+    )
 
 
 CONTESTANTS = (

@@ -56,7 +56,11 @@ def lanes_of(probes: Iterable[tuple[Probe, str]]) -> list[Lane]:
         probes: Each with a revision that it is tried in.
     """
     lanes: dict[tuple[Any, ...], Lane] = {}
+    endings: list[tuple[Probe, str]] = []
     for probe, revision in probes:
+        if probe.last:
+            endings.append((probe, revision))
+            continue
         can = None if revision in MODERN else probe.can
         alone = probe.name if probe.fresh else ""
         section = probe.section if probe.fresh or probe.apart else ""
@@ -65,8 +69,20 @@ def lanes_of(probes: Iterable[tuple[Probe, str]]) -> list[Lane]:
     found: list[Lane] = []
     for lane in lanes.values():
         found += _divided(lane) if lane.is_common else [lane]
+    for probe, revision in endings:
+        host = next((lane for lane in found if _may_end(probe, revision, lane)), None)
+        if host is None:
+            host = Lane(revision=revision, can=probe.can, judged=probe.judged, section=probe.section)
+            found.append(host)
+        host.probes.append(probe)
     # What takes longest begins first, so that nobody waits for it alone in the end.
     return sorted(found, key=lambda lane: -len(lane.probes))
+
+
+def _may_end(probe: Probe, revision: str, lane: Lane) -> bool:
+    if lane.section or lane.probes[-1].last:
+        return False
+    return lane.revision == revision and lane.judged == probe.judged and (probe.can is None or probe.can == lane.can)
 
 
 def _divided(lane: Lane) -> list[Lane]:

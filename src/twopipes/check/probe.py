@@ -43,6 +43,7 @@ class Probe(Struct, frozen=True, kw_only=True):
     revisions: Revisions = "eras"
     fresh: bool = False
     apart: bool = False
+    last: bool = False
     judged: bool = True
     needs: tuple[str, ...] = ()
     can: Mapping[str, Any] | None = None
@@ -58,6 +59,7 @@ def probe(
     revisions: Revisions = "eras",
     fresh: bool = False,
     apart: bool = False,
+    last: bool = False,
     judged: bool = True,
     needs: str | Sequence[str] = (),
     can: Mapping[str, Any] | None = None,
@@ -72,6 +74,7 @@ def probe(
             one of them finds there is looked at once more in a fresh one before it counts.
         apart: It shares a conversation with those of its section that are ``apart`` as well, and with no others, because it leaves
             something behind: a level, a list that has changed, a subscription.
+        last: Nobody can go on after it: it is the last of a conversation that others may have had before.
         judged: Whether what its conversation shows by itself counts. Not where the probe itself breaks rules.
         needs: What there must be, or it is skipped: a capability of the server (``tools``, ``resources.subscribe``), ``process``
             (a process whose end can be watched), ``socket``, ``call`` (a tool that may be called), ``tool:NAME`` (that very tool),
@@ -79,8 +82,8 @@ def probe(
         can: The client capabilities that its conversation declares; none unless given.
     """
     wanted = (needs,) if isinstance(needs, str) else tuple(needs)
-    if apart and fresh:
-        raise LocalProtocolError("a probe with a fresh conversation is apart from all others")
+    if fresh + apart + last > 1:
+        raise LocalProtocolError("a probe is fresh, apart or last: each says all about whom it shares a conversation with")
 
     def enter(body: Body) -> Body:
         PROBES.append(
@@ -92,6 +95,7 @@ def probe(
                 revisions=revisions,
                 fresh=fresh,
                 apart=apart,
+                last=last,
                 judged=judged,
                 needs=wanted,
                 can=can,
@@ -297,6 +301,13 @@ class Case(Sheet):
         if opened:
             await talk.open(self.revision, can)
         return talk
+
+    async def talk_for(self, can: Mapping[str, Any]) -> Talk:
+        """A conversation that declares this: a fresh one after a handshake; its own, where each request declares it anew."""
+        if not self.is_modern:
+            return await self.fresh_talk(can=can)
+        self.talk.can = can
+        return self.talk
 
     def safe_call(self, *, with_text: bool = False) -> SafeCall:
         """A tool that may be called.

@@ -125,7 +125,7 @@ async def ids_of_another_type_cancel_nothing(case: Case) -> None:
         talk.notify("notifications/cancelled", {"requestId": other})
     for request_id, other in calls.items():
         try:
-            answer = await talk.answer_to(request_id, within=case.waits.answer + 2 * slow.took)
+            answer = await talk.answer_to(request_id, within=case.waits.lull + 10 * slow.took)
             kept, told = answer.is_result, f"got {answer.told}"
         except Unanswered:
             kept, told = False, "got no answer"

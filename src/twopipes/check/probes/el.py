@@ -66,10 +66,10 @@ async def only_declared_modes_are_used(case: Case) -> None:
         if not calls:
             continue
         can = {**ABLE, "elicitation": declared}
-        talk = case.talk if case.is_modern else await case.fresh_talk(can=can)
+        talk = await case.talk_for(can)
         for call in list(calls.values())[:_TOOLS]:
             tried += 1
-            questions = (await converse(talk, call, can=can)).questions
+            questions = (await converse(talk, call)).questions
             broken = next((each for each in questions if wants(each, ELICIT, mode)), None)
             case.expect(
                 "EL-08",
@@ -105,7 +105,7 @@ async def ends_of_visits_name_a_question(case: Case) -> None:
 async def a_no_is_dealt_with(case: Case) -> None:
     """Whether the user declines or cancels, or the client fails: the call is answered."""
     asking = await askers(case, ELICIT)
-    talk = await case.fresh_talk(can=ABLE)
+    talk = await case.talk_for(ABLE)
     for what, answer in (("decline", {"action": "decline"}), ("cancel", {"action": "cancel"}), ("an error", None)):
         if answer is None and case.is_modern:
             continue  # there is no way to send one
@@ -129,7 +129,7 @@ async def wrong_content_is_not_accepted(case: Case) -> None:
     if not asking:
         case.give_up("no form of a tool that may be called has a field for a number")
     judged = 0
-    talk = await case.fresh_talk(can=ABLE)
+    talk = await case.talk_for(ABLE)
     for question in asking[:_TOOLS]:
         good = await _accepted(talk, question, {})
         refused = await _accepted(talk, question, None)

@@ -210,7 +210,7 @@ def listing(case: Case) -> str:
     return f"{found}/list"
 
 
-@probe("LC-15", fresh=True, judged=False)
+@probe("LC-15", last=True, judged=False)
 async def a_second_handshake_is_refused(case: Case) -> None:
     """A second initialize in a live session gets an error, and the session goes on."""
     talk = case.talk

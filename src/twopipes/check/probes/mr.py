@@ -86,7 +86,7 @@ async def rounds_follow_each_other(case: Case) -> None:
     asking = [each for each in (await explored(case)).dialogues if any(question.method == ELICIT for question in each.questions)]
     if not asking:
         case.give_up(f"no tool that may be called asks for {ELICIT}; name one by --allow-tool")
-    talk = await case.fresh_talk(can=ABLE)
+    talk = await case.talk_for(ABLE)
     judged = 0
     for dialogue in asking:
         whole = await converse(talk, dialogue.call, replies={ELICIT: _willing})

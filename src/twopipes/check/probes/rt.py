@@ -26,7 +26,7 @@ async def roots_are_asked_for_in_results(case: Case) -> None:
             about=question.about,
         )
     without = {key: value for key, value in ABLE.items() if key != "roots"}
-    talk = await case.fresh_talk(can=without)
+    talk = await case.talk_for(without)
     for question in asking[:_TOOLS]:
         found = next((each for each in (await converse(talk, question.call)).questions if each.method == ROOTS), None)
         case.expect(

@@ -63,10 +63,10 @@ async def a_loop_of_tools_is_in_order_and_ends(case: Case) -> None:
     calls = await _who_might_offer_tools(case)
     if not calls:
         case.give_up("no tool that may be called asks the model, or fails where it cannot")
-    talk = case.talk if case.is_modern else await case.fresh_talk(can=_TAKES_TOOLS)
+    talk = await case.talk_for(_TAKES_TOOLS)
     for call in calls:
         stubborn = _Stubborn()
-        dialogue = await converse(talk, call, replies={SAMPLE: stubborn.answer}, rounds=_ENDLESS, can=_TAKES_TOOLS)
+        dialogue = await converse(talk, call, replies={SAMPLE: stubborn.answer}, rounds=_ENDLESS)
         offers = [each for each in dialogue.questions if each.method == SAMPLE and each.params.get("tools")]
         if not offers:
             continue
@@ -155,7 +155,7 @@ async def the_model_is_asked_in_results(case: Case) -> None:
             mend=mend,
             about=question.about,
         )
-    talk = await case.fresh_talk(can={key: value for key, value in ABLE.items() if key != "sampling"})
+    talk = await case.talk_for({key: value for key, value in ABLE.items() if key != "sampling"})
     for question in asking[:_TOOLS]:
         found = next((each for each in (await converse(talk, question.call)).questions if each.method == SAMPLE), None)
         case.expect(

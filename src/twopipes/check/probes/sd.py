@@ -15,13 +15,13 @@ _SLOW_NAME = re.compile(r"slow|long|sleep|wait|delay", re.IGNORECASE)
 _CROWD = 20
 
 
-@probe("SD-02", fresh=True, needs="process")
+@probe("SD-02", last=True, needs="process")
 async def the_end_of_input_ends_an_idle_server(case: Case) -> None:
     """The input ends while the server has nothing to do."""
     await _expect_the_end(case, "while nothing was to do")
 
 
-@probe("SD-02", fresh=True, needs=("process", "call"))
+@probe("SD-02", last=True, needs=("process", "call"))
 async def the_end_of_input_ends_a_server_at_work(case: Case) -> None:
     """The input ends in the middle of a call."""
     calls = case.features.safe_calls(case.permissions)
@@ -31,7 +31,7 @@ async def the_end_of_input_ends_a_server_at_work(case: Case) -> None:
     await _expect_the_end(case, f"during a call of {call.name}", times=2)
 
 
-@probe("SD-02", revisions=MODERN, fresh=True, needs="process")
+@probe("SD-02", revisions=MODERN, last=True, needs="process")
 async def the_end_of_input_ends_subscriptions(case: Case) -> None:
     """The input ends while a subscription is open."""
     talk = case.talk
@@ -68,7 +68,7 @@ async def _expect_the_end(case: Case, when: str, *, times: int = 1) -> None:
     )
 
 
-@probe("SD-07", fresh=True, needs="process")
+@probe("SD-07", last=True, needs="process")
 async def what_was_asked_is_answered_before_the_end(case: Case) -> None:
     """A request, and the end of input right behind it."""
     talk = case.talk
@@ -87,7 +87,7 @@ async def what_was_asked_is_answered_before_the_end(case: Case) -> None:
     case.expect("SD-07", noise is None, "after the end of input, something that is no message was written to stdout", about=noise)
 
 
-@probe("SD-07", fresh=True, needs="process")
+@probe("SD-07", last=True, needs="process")
 async def a_reader_that_is_gone_ends_the_server(case: Case) -> None:
     """Requests are sent, and both pipes are closed without waiting for the answers. What stderr says then is let be."""
     talk = case.talk

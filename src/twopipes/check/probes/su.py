@@ -82,6 +82,7 @@ async def changes_are_told_to_those_who_listen(case: Case) -> None:
         about=wrong,
     )
     await _judge_leaving(case, first, second, mutate)
+    _leave(talk, second, other)
 
 
 def _judge_early(case: Case, early: Heard | None) -> None:
@@ -113,6 +114,7 @@ async def a_listen_is_acknowledged_and_stays_open(case: Case) -> None:
             mend="Keep the request open; answer it when the subscription ends.",
             about=answer,
         )
+    _leave(talk, _NUMBER, _TEXT)
 
 
 @probe("SU-09", needs=("call", "resources.subscribe"), apart=True)
@@ -299,6 +301,12 @@ async def _listening(talk: Talk, wanted: Mapping[str, Any]) -> Any:
     if await _opened(talk, request_id) is None:
         raise Skip("the server did not acknowledge a listen")
     return request_id
+
+
+def _leave(talk: Talk, *ids: Any) -> None:
+    """Ends listens, so that the next probe hears nothing of them."""
+    for each in ids:
+        talk.notify(_CANCELLED, {"requestId": each})
 
 
 async def _opened(talk: Talk, request_id: Any) -> Heard | None:

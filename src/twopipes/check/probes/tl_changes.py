@@ -8,6 +8,8 @@ from twopipes.check.exercising import walked
 from twopipes.check.probe import Case, probe
 from twopipes.check.talk import Talk
 
+_ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+
 
 class _Kind(Struct, frozen=True, kw_only=True):
     """What can change: its list, the test server's tool that changes it, and how that is told."""
@@ -53,6 +55,7 @@ async def changes_of_prompts_are_told(case: Case) -> None:
 
 async def _judge(case: Case, kind: _Kind) -> None:
     talk, params = case.talk, case.fixture(kind.fixture)
+    listening: int | None = None
     if case.is_modern:
         position = talk.position
         await talk.request("tools/call", params)
@@ -65,8 +68,9 @@ async def _judge(case: Case, kind: _Kind) -> None:
                 mend="On the stateless wire, tell of changes only within a subscriptions/listen that asked for it.",
                 about=told,
             )
-        talk.start("subscriptions/listen", {"notifications": {kind.wish: True}})
-        if await talk.heard("notifications/subscriptions/acknowledged", since=position) is None:
+        listening = talk.start("subscriptions/listen", {"notifications": {kind.wish: True}})
+        await talk.heard(lambda heard: heard.method == _ACKNOWLEDGED or talk.answers_to(listening), since=position)
+        if talk.answers_to(listening) or all(heard.method != _ACKNOWLEDGED for heard in talk.heard_lines[position:]):
             case.give_up("the server did not acknowledge a listen, without which it has nobody to tell")
     before = await kind.listed(talk)
     position = talk.position
@@ -81,3 +85,5 @@ async def _judge(case: Case, kind: _Kind) -> None:
         f"{kind.method} gives other {kind.member} than before, and no {kind.notification} came{how}",
         mend=f"Send {kind.notification} when they change, or do not declare {kind.member}.listChanged.",
     )
+    if listening is not None:
+        talk.notify("notifications/cancelled", {"requestId": listening})
