@@ -77,15 +77,16 @@ def test_what_takes_longest_begins_first():
     assert [len(lane.probes) for lane in lanes_of(tries)] == [5, 1]
 
 
-def test_a_probe_is_fresh_or_apart():
+@pytest.mark.parametrize("both", [{"fresh": True, "apart": True}, {"own": True, "fresh": True}, {"last": True, "apart": True}])
+def test_a_probe_says_once_whom_it_shares_with(both):
     with pytest.raises(LocalProtocolError, match="apart"):
-        probe("FR-13", fresh=True, apart=True)
+        probe("FR-13", **both)
 
 
 def test_starts_are_few():
     """A server may take a second to start: all of it has to fit into a minute, on two cores."""
     tries = [(each, revision) for each in all_probes() for revision in (LEGACY, MODERN)]
-    assert len([lane for lane in lanes_of(tries) if not lane.probes[0].fresh]) <= 30
+    assert len([lane for lane in lanes_of(tries) if not (lane.probes[0].fresh or lane.probes[0].own)]) <= 30
 
 
 # When one is handed on
@@ -213,6 +214,16 @@ def test_what_the_first_one_finds_is_not_looked_at_twice():
     found, talks = outcome_of(a_probe("first", body=fails))
     assert found == [("first", "failed")]
     assert talks == 1
+
+
+def test_what_opens_its_own_is_given_none():
+    async def opens_one(case):
+        talk = await case.fresh_talk()
+        case.expect("FR-13", (await talk.request("ping")).is_result, "")
+
+    found, talks = outcome_of(a_probe("first", body=opens_one, own=True))
+    assert found == [("first", "passed")]
+    assert talks == 2, "the one that finds out what the server speaks, and its own"
 
 
 def test_what_went_on_in_a_conversation_from_the_beginning_costs_one_start():

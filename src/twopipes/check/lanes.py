@@ -62,8 +62,9 @@ def lanes_of(probes: Iterable[tuple[Probe, str]]) -> list[Lane]:
             endings.append((probe, revision))
             continue
         can = None if revision in MODERN else probe.can
-        alone = probe.name if probe.fresh else ""
-        section = probe.section if probe.fresh or probe.apart else ""
+        is_alone = probe.own or probe.fresh
+        alone = probe.name if is_alone else ""
+        section = probe.section if is_alone or probe.apart else ""
         key = (revision, section, alone, encode(can), probe.judged)
         lanes.setdefault(key, Lane(revision=revision, can=can, judged=probe.judged, section=section)).probes.append(probe)
     found: list[Lane] = []

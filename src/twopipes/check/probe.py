@@ -41,6 +41,7 @@ class Probe(Struct, frozen=True, kw_only=True):
     rules: tuple[str, ...]
     body: Body
     revisions: Revisions = "eras"
+    own: bool = False
     fresh: bool = False
     apart: bool = False
     last: bool = False
@@ -57,6 +58,7 @@ PROBES: list[Probe] = []
 def probe(
     *rules: str,
     revisions: Revisions = "eras",
+    own: bool = False,
     fresh: bool = False,
     apart: bool = False,
     last: bool = False,
@@ -70,6 +72,7 @@ def probe(
         *rules: The ids of the rules that it judges. What it leaves without a verdict counts as skipped.
         revisions: ``eras``: of the revisions that have one of the rules and that the server speaks, the newest with a handshake and
             the stateless one. ``each``: all of them. Or these.
+        own: It opens what conversations it needs by itself, and is given none.
         fresh: It gets a conversation (a process) of its own, because it spoils it or needs it untouched. Others share one, and what
             one of them finds there is looked at once more in a fresh one before it counts.
         apart: It shares a conversation with those of its section that are ``apart`` as well, and with no others, because it leaves
@@ -82,8 +85,8 @@ def probe(
         can: The client capabilities that its conversation declares; none unless given.
     """
     wanted = (needs,) if isinstance(needs, str) else tuple(needs)
-    if fresh + apart + last > 1:
-        raise LocalProtocolError("a probe is fresh, apart or last: each says all about whom it shares a conversation with")
+    if own + fresh + apart + last > 1:
+        raise LocalProtocolError("each of own, fresh, apart and last says all about whom a probe shares a conversation with")
 
     def enter(body: Body) -> Body:
         PROBES.append(
@@ -93,6 +96,7 @@ def probe(
                 rules=rules,
                 body=body,
                 revisions=revisions,
+                own=own,
                 fresh=fresh,
                 apart=apart,
                 last=last,
@@ -230,7 +234,7 @@ class Case(Sheet):
     Attributes:
         subject: The server.
         features: What it declared and listed in this revision.
-        talk: An open conversation: shared with the other probes of the section, or fresh where the probe wants that.
+        talk: An open conversation, as the probe wants it.
         permissions: What may be called.
     """
 

@@ -240,7 +240,8 @@ class _Run:
             if not reason:
                 if "question" in probe.needs and not (await explored(case)).questions:
                     case.give_up("no tool that may be called asks its client anything; name one by --allow-tool")
-                case.use(await shared.lend(probe))
+                if not probe.own:
+                    case.use(await shared.lend(probe))
                 await probe.body(case)
                 reason = "the probe found nothing to judge it by"
         except Skip as skip:

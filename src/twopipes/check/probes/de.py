@@ -19,7 +19,7 @@ async def _need_the_new_era(case: Case) -> None:
         case.give_up(f"it is about servers of both eras, and the server does not speak {MODERN[-1]}")
 
 
-@probe("DE-09")
+@probe("DE-09", own=True)
 async def a_handshake_that_there_is_not_is_refused(case: Case) -> None:
     """A handshake with a server of the new era gets an error, and the server goes on."""
     talk = await case.fresh_talk(opened=False)
@@ -101,7 +101,7 @@ async def _judge_questions(case: Case) -> None:
         case.skip("DE-16", "the server refuses calls of the new era in a session")
 
 
-@probe("DE-13", revisions=MODERN)
+@probe("DE-13", revisions=MODERN, own=True)
 async def what_belongs_to_no_era_is_not_carried_out(case: Case) -> None:
     """A call without a handshake before it and without any _meta gets an error."""
     talk = await case.fresh_talk(opened=False, judged=False)

@@ -35,7 +35,7 @@ async def the_handshake_is_answered_in_full(case: Case) -> None:
     case.expect("LC-03", isinstance(told, str), f"instructions is {told!r}, and not a text", mend=mend, about=answer)
 
 
-@probe("LC-06")
+@probe("LC-06", own=True)
 async def before_initialized_the_server_asks_nothing(case: Case) -> None:
     """The client can answer everything, and holds notifications/initialized back: nothing but ping may be asked."""
     talk = await case.fresh_talk(opened=False)
@@ -52,7 +52,7 @@ async def before_initialized_the_server_asks_nothing(case: Case) -> None:
     )
 
 
-@probe("LC-08", "LC-09", "LC-16")
+@probe("LC-08", "LC-09", "LC-16", own=True)
 async def versions_are_negotiated(case: Case) -> None:
     """Versions of 1900, of 2099 and without a handshake get an offer; what the server offers or lists, it agrees to when asked."""
     named: list[Any] = []
@@ -63,7 +63,8 @@ async def versions_are_negotiated(case: Case) -> None:
         named += [answer.result.get("protocolVersion"), *supported]
         _judge_offer(case, version, answer, supported)
     named += await _listed_by_discovery(case)
-    case.expect("LC-08", case.talk.opening, "")  # it was agreed to, or there would be no conversation
+    opening = (await case.subject.attempt(case.revision)).opening
+    case.expect("LC-08", opening, "")  # it was agreed to, or there would be no conversation
     for version in sorted({each for each in named if isinstance(each, str) and each in LEGACY} - {case.revision}):
         answer = (await case.subject.attempt(version)).first_answer or await _asked_for(case, version)
         case.expect(
@@ -154,7 +155,7 @@ async def after_a_handshake_requests_need_no_metadata(case: Case) -> None:
     )
 
 
-@probe("LC-13")
+@probe("LC-13", own=True)
 async def a_handshake_that_fails_ends_nothing(case: Case) -> None:
     """After handshakes without a version, with a number for one, and without anything, a good one is still answered."""
     talk = await case.fresh_talk(opened=False, judged=False)
@@ -170,7 +171,7 @@ async def a_handshake_that_fails_ends_nothing(case: Case) -> None:
         case.expect("LC-13", True, "")  # noqa: FBT003 - whatever the answer: it lives
 
 
-@probe("LC-14")
+@probe("LC-14", own=True)
 async def nothing_is_done_before_the_handshake(case: Case) -> None:
     """A request that comes before initialize gets an error, and the handshake is still possible."""
     talk = await case.fresh_talk(opened=False, judged=False)

@@ -109,7 +109,7 @@ async def discovery_tells_all_that_is_needed(case: Case) -> None:
     case.expect("VN-06", not missing, f"the result of server/discover lacks {'; '.join(missing)}", mend=mend, about=answer)
 
 
-@probe("VN-07", "DE-10")
+@probe("VN-07", "DE-10", own=True)
 async def the_first_request_may_be_any(case: Case) -> None:
     """A fresh server is asked for a list at once, without discovery and without a handshake."""
     method = listing(case)
