@@ -18,8 +18,8 @@ from twopipes.settings import Timeouts
 EXAMPLE = Path(__file__).parents[2] / "examples" / "everything.py"
 
 # Seconds. In memory an answer comes within a few turns of the loop; what is waited for in vain costs this much each time.
-WAITS = Waits(start=5, answer=2, grace=0.02, exit=2, step=2)
-IMPATIENT = Waits(start=1, answer=0.3, grace=0.02, exit=0.5, step=0.5)
+WAITS = Waits(start=5, answer=2, long=10, grace=0.02, exit=2, step=2)
+IMPATIENT = Waits(start=1, answer=0.3, long=2, grace=0.02, exit=0.5, step=0.5)
 
 # The fixtures of the example that change nothing but itself.
 PERMISSIONS = Permissions(

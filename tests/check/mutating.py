@@ -54,6 +54,11 @@ class Wire:
         self.to_subject: Callable[[bytes], bytes | None] = lambda _line: None
         self.chunk_to_subject: Callable[[bytes], bytes] = lambda data: data
 
+    @property
+    def unread(self) -> int:
+        """How much of what was said to the check waits to be read."""
+        return self._channel.unread
+
     def say(self, message: Any) -> None:
         """Says something to the check, as if the twin had: a message, or bytes as they are."""
         self._channel.to_check(_bytes(message))
@@ -85,6 +90,10 @@ class MutatingChannel(Channel):
         self._wire = Wire(self)
         mutate(self._wire)
         self._pumping = asyncio.create_task(self._pump())
+
+    @property
+    def unread(self) -> int:
+        return self._incoming.qsize()
 
     def to_check(self, data: bytes) -> None:
         self._deliver(data) if self._reader_is_check else self._pass_on(data)
@@ -157,6 +166,19 @@ class MutatingChannel(Channel):
 def _changed(change: Callable[[bytes], bytes | None], line: bytes) -> bytes:
     changed = change(line)
     return line + b"\n" if changed is None else changed
+
+
+def deaf_after(stuns: Callable[[bytes], Any]) -> Callable[[bytes], bytes | None]:
+    """For :attr:`Wire.to_subject`: the subject hears neither a line that stuns it nor any that comes later."""
+    heard: list[bytes] = []
+
+    def hear(line: bytes) -> bytes | None:
+        if heard or stuns(line):
+            heard.append(line)
+            return b""
+        return None
+
+    return hear
 
 
 def line_mutant(rule: str, *, revision: str | None = None) -> Callable[[Any], Any]:

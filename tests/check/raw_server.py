@@ -63,6 +63,8 @@ def main(fault: str) -> None:
         words = [sys.executable, "-c", "import time; time.sleep(60)"]
         subprocess.Popen(words, stdin=nothing, stdout=nothing, stderr=nothing)
     for line in lines(fault):
+        if fault == "wants-a-newline" and not line.endswith("\n"):
+            break
         message = json.loads(line)
         if "id" in message and "method" in message:
             say({"id": message["id"], **answer(message, fault)})

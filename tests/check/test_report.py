@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from twopipes.check.outcome import Outcome
-from twopipes.check.report import exit_code, judgements, rendered
+from twopipes.check.report import FORMATS, exit_code, judgements, rendered
 from twopipes.check.rule import Rule
 from twopipes.check.verdict import Verdict, worst
 
@@ -82,6 +82,13 @@ def test_rules_that_were_not_tried_are_told_together_by_the_reason():
 def test_nothing_from_the_wire_moves_the_cursor():
     assert "\x1b" not in rendered(FOUND, "text")
     assert "\\x1b[31m" in rendered(FOUND, "text")
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_very_long_line_is_not_the_whole_report(form):
+    text = rendered(outcome(failed(BINDING, sent=(b"x" * 1_000_000,), received=(b"x" * 1_000_000,))), form)
+    assert len(text) < 50_000
+    assert "(1000000 bytes)" in text or form != "json"
 
 
 def test_json_has_all_of_it():

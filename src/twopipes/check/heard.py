@@ -18,6 +18,7 @@ class Waits(Struct, frozen=True, kw_only=True):
 
     start: float = 20.0  # for the first answer of a fresh process
     answer: float = 10.0  # for any other
+    long: float = 30.0  # for the answer to a line of many megabytes
     grace: float = 0.3  # of silence, before it counts as silence
     exit: float = 5.0  # from the end of input to the end of the process
     step: float = 1.0  # for each step of the plan that ends it, where that is not what is judged

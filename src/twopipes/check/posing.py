@@ -24,6 +24,7 @@ from msgspec import MsgspecError, Struct
 from msgspec.json import decode
 
 from twopipes.channels.base import Channel
+from twopipes.check.intake import Intake
 from twopipes.check.posture import SILENCE, Bare, Fault, Posture
 from twopipes.check.rules import RULES
 from twopipes.check.said import Said, asked_for, spoken_in
@@ -332,15 +333,14 @@ class Pose(Sheet):
         """Serves one connection of the client to its end."""
         connection = PosedConnection(self, channel, relay, len(self.connections))
         self.connections.append(connection)
-        rest = b""
+        intake = Intake()
         try:
-            while data := await channel.read():
-                *lines, rest = (rest + data).split(b"\n")
-                for line in lines:
+            while not intake.has_enough and (data := await channel.read()):
+                for line in intake.feed(data):
                     self._take(connection, line, is_whole=True)
                 self.stir()
-            if rest:
-                self._take(connection, rest, is_whole=False)
+            if intake.rest:
+                self._take(connection, bytes(intake.rest), is_whole=False)
             connection.input_ended_at = self.now()
             connection.entries.append(Event(at=self.now(), name="eof", stream=">", connection=connection.number))
             self.stir()

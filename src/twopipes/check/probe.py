@@ -29,7 +29,7 @@ from twopipes.mcp.revisions import LEGACY, MODERN
 
 __all__ = ["PROBES", "Case", "Features", "Permissions", "Probe", "Revisions", "SafeCall", "all_probes", "probe", "revisions_for"]
 
-Revisions = Literal["eras", "each"] | tuple[str, ...]
+Revisions = Literal["eras", "each", "newest"] | tuple[str, ...]
 Body = Callable[["Case"], Coroutine[Any, Any, None]]
 
 
@@ -71,7 +71,7 @@ def probe(
     Args:
         *rules: The ids of the rules that it judges. What it leaves without a verdict counts as skipped.
         revisions: ``eras``: of the revisions that have one of the rules and that the server speaks, the newest with a handshake and
-            the stateless one. ``each``: all of them. Or these.
+            the stateless one. ``each``: all of them. ``newest``: one of them, for what no revision changes. Or these.
         own: It opens what conversations it needs by itself, and is given none.
         fresh: It gets a conversation (a process) of its own, because it spoils it or needs it untouched. Others share one, and what
             one of them finds there is looked at once more in a fresh one before it counts.
@@ -125,6 +125,8 @@ def revisions_for(rules: Iterable[Rule], wanted: Revisions, spoken: Sequence[str
         if wanted == "eras":
             found.update([each for each in common if each in LEGACY][-1:])
             found.update([each for each in common if each in MODERN][-1:])
+        elif wanted == "newest":
+            found.update(common[-1:])
         else:
             found.update(each for each in common if wanted == "each" or each in wanted)
     return [each for each in spoken if each in found]

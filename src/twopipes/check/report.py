@@ -21,6 +21,7 @@ FORMATS: tuple[Format, ...] = ("text", "json", "junit", "markdown")
 
 # Characters of a line of the wire that a person is shown.
 _SHOWN = 300
+_KEPT = 16 * 1024  # of a line in a report for programs
 # Columns for what is told in sentences; lines of the wire are as long as they are.
 _WIDTH = 120
 _HEADS: dict[Kind, str] = {"error": "FAIL", "warning": "WARN", "note": "NOTE"}  # the worst first
@@ -215,8 +216,14 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         told["mend"] = verdict.mend
     for name, lines in (("sent", verdict.sent), ("received", verdict.received)):
         if lines:
-            told[name] = [line.decode(errors="backslashreplace") for line in lines]
+            told[name] = [_quoted(line) for line in lines]
     return told
+
+
+def _quoted(line: bytes) -> str:
+    """A line for programs: whole, but for one that would be most of the report."""
+    text = line[:_KEPT].decode(errors="backslashreplace")
+    return text if len(line) <= _KEPT else f"{text}... ({len(line)} bytes)"
 
 
 def visible(text: str | bytes) -> str:

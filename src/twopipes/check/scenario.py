@@ -65,7 +65,8 @@ def scenario(
         *rules: The ids of the rules that it judges. What it leaves without a verdict counts as skipped.
         name: By which a person asks for it: the name of the function, with dashes, unless given.
         revisions: ``eras``: of the revisions that have one of the rules and that the client speaks, the newest with a handshake and
-            the stateless one. ``each``: all of them. Or these. The server speaks this revision alone, unless ``speaks`` says more.
+            the stateless one. ``each``: all of them. ``newest``: one of them. Or these. The server speaks this revision
+            alone, unless ``speaks`` says more.
         speaks: The revisions that the posing server speaks, in order.
         relay: Options for the process that the client launches: see :mod:`twopipes.check.pose`.
         needs_process: It is about processes (stderr, signals, exits); without one it is skipped.

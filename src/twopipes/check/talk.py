@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from twopipes.channels.base import Channel
 from twopipes.check.heard import Answer, CannotOpen, Heard, Unanswered, Waits, decoded, id_key, parts_of, same_id
+from twopipes.check.intake import Intake
 from twopipes.errors import ChannelBroken, ChannelClosed, TwopipesError
 from twopipes.mcp.revisions import META_CAPABILITIES, META_CLIENT_INFO, META_VERSION, MODERN
 from twopipes.process.child import Child
@@ -98,7 +99,9 @@ class Talk:
         self._closing = closing
         self._observer = observer
         self._ids = 0
-        self._rest = bytearray()
+        self._intake = Intake()
+        self._is_listening = asyncio.Event()
+        self._is_listening.set()
         self._unsent_end = b""
         self._input_ended = False
         self._is_closed = False
@@ -207,6 +210,9 @@ class Talk:
     async def end_input(self) -> None:
         """Ends the server's input, as a client does that leaves."""
         self._input_ended = True
+        if self._unsent_end:
+            self._note_sent_line(self._unsent_end, is_whole=False)
+            self._unsent_end = b""
         with suppress(ChannelBroken, ChannelClosed, TimeoutError):
             async with asyncio.timeout(self.waits.answer):
                 await self.channel.close_write()
@@ -237,7 +243,10 @@ class Talk:
         found: Answer | None = await self.until(lambda: next(iter(self.answers_to(request_id)), None), within)
         if found is None:
             self.unanswered += 1
-            how = "the server ended before it answered" if self.is_over else f"no answer within {within:g} s to"
+            if self._intake.has_enough:
+                how = f"the server said {self._intake.told}, which is as much as is listened to, and did not answer"
+            else:
+                how = "the server ended before it answered" if self.is_over else f"no answer within {within:g} s to"
             raise Unanswered(f"{how} {what}")
         return found
 
@@ -295,6 +304,14 @@ class Talk:
     def position(self) -> int:
         """How many lines were received: for ``since``."""
         return len(self.heard_lines)
+
+    def stop_listening(self) -> None:
+        """Leaves what comes in the pipe, but for what is being read just now, as a client does that is busy."""
+        self._is_listening.clear()
+
+    def listen_again(self) -> None:
+        """Reads what was left, and all that comes."""
+        self._is_listening.set()
 
     async def until(self, look: Callable[[], Any], within: float) -> Any:
         """Waits until something is to be found in what has come, or the server's output has ended; ``None`` if it is not."""
@@ -373,6 +390,7 @@ class Talk:
         if self._is_closed:
             return
         self._is_closed = True
+        self.listen_again()
         try:
             if self.child is not None:
                 self.report = await self.child.shut_down(ShutdownPlan.default(self.waits.step))
@@ -405,33 +423,31 @@ class Talk:
             self._observer.chunk(">", data, connection=self.number)
         *lines, self._unsent_end = (self._unsent_end + data).split(b"\n")
         for line in lines:
-            self.sent_lines.append(line)
-            self.entries.append(Line(self._now(), ">", line))
-            for part in parts_of(decoded(line)):
-                if "id" in part and "method" in part:
-                    self._sent_by_id[id_key(part["id"])] = line, self._now()
-                elif part.get("method") == "notifications/cancelled" and isinstance(part.get("params"), dict):
-                    self._cancelled.add(id_key(part["params"].get("requestId")))
+            self._note_sent_line(line, is_whole=True)
+
+    def _note_sent_line(self, line: bytes, *, is_whole: bool) -> None:
+        self.sent_lines.append(line)
+        self.entries.append(Line(self._now(), ">", line, is_whole))
+        for part in parts_of(decoded(line)):
+            if "id" in part and "method" in part:
+                self._sent_by_id[id_key(part["id"])] = line, self._now()
+            elif part.get("method") == "notifications/cancelled" and isinstance(part.get("params"), dict):
+                self._cancelled.add(id_key(part["params"].get("requestId")))
 
     async def _read(self) -> None:
         try:
-            while data := await self.channel.read():
+            while not self._intake.has_enough and (data := await self.channel.read()):
                 if self._observer is not None:
                     self._observer.chunk("<", data, connection=self.number)
-                if b"\n" not in data:
-                    self._rest += data
-                    continue
-                *lines, rest = (bytes(self._rest) + data).split(b"\n")
-                self._rest = bytearray(rest)
-                for line in lines:
+                for line in self._intake.feed(data):
                     self._take(line, is_whole=True)
                 self._news.set()
+                await self._is_listening.wait()
         except TwopipesError:
             pass  # closed by us, or reset by the server: the end in any case
         finally:
-            if self._rest:
-                self._take(bytes(self._rest), is_whole=False)
-                self._rest.clear()
+            if self._intake.rest:
+                self._take(bytes(self._intake.rest), is_whole=False)
             self.is_over = True
             self.entries.append(Event(at=self._now(), name="eof", stream="<"))
             self._news.set()

@@ -4,7 +4,7 @@ import json
 import sys
 from pathlib import Path
 
-from check.mutating import Wire, line_mutant, raw_mutant, wire_mutant
+from check.mutating import Wire, deaf_after, line_mutant, raw_mutant, wire_mutant
 from twopipes.check.client_running import CommandDriver
 
 RAW = Path(__file__).parents[1] / "raw_client.py"
@@ -53,6 +53,16 @@ def answers_requests_on_the_stateless_wire(wire: Wire):
 @wire_mutant("FR-13")
 def takes_a_read_for_a_message(wire: Wire):
     wire.chunk_to_subject = lambda data: data if data.startswith(b"{") and data.endswith(b"\n") else b""
+
+
+@wire_mutant("FR-13")
+def takes_one_line_of_each_read(wire: Wire):
+    wire.chunk_to_subject = lambda data: data[: data.find(b"\n") + 1] or data
+
+
+@wire_mutant("FR-13")
+def hears_nothing_after_a_very_long_line(wire: Wire):
+    wire.to_subject = deaf_after(lambda line: len(line) > 32 * 1024 * 1024)
 
 
 @wire_mutant("FR-14")

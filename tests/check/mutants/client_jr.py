@@ -2,7 +2,7 @@
 
 import json
 
-from check.mutating import Wire, line_mutant, message_mutant, wire_mutant
+from check.mutating import Wire, deaf_after, line_mutant, message_mutant, wire_mutant
 
 LEGACY = "2025-11-25"
 
@@ -135,21 +135,9 @@ def refuses_unknown_members(wire: Wire):
 
 @wire_mutant("JR-19")
 def is_stunned_by_a_stray_answer(wire: Wire):
-    wire.to_subject = _deaf_after(b"999999")
+    wire.to_subject = deaf_after(lambda line: b"999999" in line)
 
 
 @wire_mutant("JR-20")
 def is_stunned_by_a_broken_line(wire: Wire):
-    wire.to_subject = _deaf_after(b"{oops")
-
-
-def _deaf_after(part):
-    heard = []
-
-    def hear(line):
-        if heard or part in line:
-            heard.append(line)
-            return b""
-        return None
-
-    return hear
+    wire.to_subject = deaf_after(lambda line: b"{oops" in line)

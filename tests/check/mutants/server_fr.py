@@ -1,6 +1,10 @@
 """Servers that break the rules of framing, one each."""
 
-from check.mutating import Wire, line_mutant, wire_mutant
+from check.mutants.server_sd import raw
+from check.mutating import Wire, deaf_after, line_mutant, raw_mutant, wire_mutant
+
+# Bytes. What no other line is as long as.
+VERY_LONG = 32 * 1024 * 1024
 
 
 @line_mutant("FR-01")
@@ -78,6 +82,26 @@ def loses_all_but_the_first_of_a_crowd(wire: Wire):
 @wire_mutant("FR-13")
 def cuts_off_long_lines(wire: Wire):
     wire.to_subject = lambda line: b"" if len(line) > 64 * 1024 else None
+
+
+@wire_mutant("FR-13")
+def loses_very_long_lines(wire: Wire):
+    wire.to_subject = lambda line: b"" if len(line) > VERY_LONG else None
+
+
+@wire_mutant("FR-13")
+def hears_nothing_after_a_very_long_line(wire: Wire):
+    wire.to_subject = deaf_after(lambda line: len(line) > VERY_LONG)
+
+
+@wire_mutant("FR-13")
+def loses_what_nobody_reads(wire: Wire):
+    wire.from_subject = lambda _line: b"" if wire.unread > 8 else None
+
+
+@raw_mutant("FR-15")
+def wants_a_newline_behind_the_last_line():
+    return raw("wants-a-newline")
 
 
 @line_mutant("FR-15")

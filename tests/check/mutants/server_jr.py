@@ -2,7 +2,7 @@
 
 import json
 
-from check.mutating import Wire, line_mutant, message_mutant, wire_mutant
+from check.mutating import Wire, deaf_after, line_mutant, message_mutant, wire_mutant
 
 LEGACY = "2025-11-25"
 BATCHES = "2025-03-26"
@@ -187,7 +187,7 @@ def serves_arrays(wire: Wire):
 
 @wire_mutant("JR-15", revision=LEGACY)
 def is_stunned_by_an_array(wire: Wire):
-    wire.to_subject = _deaf_after(b"[")
+    wire.to_subject = deaf_after(lambda line: line.startswith(b"["))
 
 
 @wire_mutant("JR-16")
@@ -216,21 +216,19 @@ def refuses_unknown_members(wire: Wire):
 
 @wire_mutant("JR-19")
 def is_stunned_by_a_stray_answer(wire: Wire):
-    wire.to_subject = _deaf_after(b'{"jsonrpc":"2.0","id":"nobody-asked"')
+    wire.to_subject = deaf_after(lambda line: b'"nobody-asked"' in line)
 
 
 @wire_mutant("JR-20")
 def is_stunned_by_a_broken_line(wire: Wire):
-    wire.to_subject = _deaf_after(b'{"jsonrpc":', exactly=True)
+    wire.to_subject = deaf_after(lambda line: line == b'{"jsonrpc":')
 
 
-def _deaf_after(start, *, exactly=False):
-    heard = []
+@wire_mutant("JR-20")
+def is_stunned_by_what_is_no_utf8(wire: Wire):
+    wire.to_subject = deaf_after(lambda line: b"\xff\xfe" in line)
 
-    def hear(line):
-        if heard or (line == start if exactly else line.startswith(start)):
-            heard.append(line)
-            return b""
-        return None
 
-    return hear
+@wire_mutant("JR-20")
+def is_stunned_by_a_byte_order_mark(wire: Wire):
+    wire.to_subject = deaf_after(lambda line: line.startswith(b"\xef\xbb\xbf"))

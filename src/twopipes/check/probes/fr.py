@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
+from typing import Any
 
 from twopipes.check.probe import Case, probe
 from twopipes.check.talk import ABLE, Unanswered
@@ -14,7 +16,11 @@ _BREAKS = "a\nb\r\nc\u2028d\u0085e"
 _FAR = "\u00e9 \u4e2d\u6587 \U0001f600 \u2028"
 _PARTS = 7  # bytes at a time; no divisor of anything
 _LARGE = 256 * 1024  # four times what a pipe holds
+_VERY_LARGE = 64 * 1024 * 1024  # with the newline; two screenshots of a large screen
 _CROWD = 40
+# Requests whose answers nobody reads for a while, and the length of their ids: a mebibyte, which is more than a pipe holds.
+_UNREAD = 64
+_LONG_ID = 16 * 1024
 _CALLS = 8
 
 
@@ -122,6 +128,45 @@ async def cut_and_joined_messages_are_read(case: Case) -> None:
     case.expect("FR-13", came, f"of {_CROWD} requests in one write, not all were answered, each on a line of its own", mend=mend)
 
 
+@probe("FR-13", revisions="newest", fresh=True)
+async def a_very_long_line_is_answered_or_refused(case: Case) -> None:
+    """A request of 64 MiB and a small one behind it: the first is served, or refused with an error, and the second is served."""
+    talk = case.talk
+    before, size = talk.position, f"{_VERY_LARGE // 1024 // 1024} MiB"
+    mend = (
+        "Read lines of any length in linear time. Where there is a limit, drop the line, answer with an error, and read the next."
+    )
+    long = talk.message(case.harmless, {"padding": ""})
+    talk.send(encode_line({**long, "params": {**long["params"], "padding": "x" * (_VERY_LARGE - len(encode_line(long)))}}))
+    small = talk.start(case.harmless)
+    came = await talk.until(lambda: talk.answers_to(small) or None, case.waits.long)
+    if not came:
+        how = "the server was gone" if talk.is_over else f"nothing was answered within {case.waits.long:g} s"
+        case.expect("FR-13", False, f"after a line of {size}, {how}", mend=mend)  # noqa: FBT003 - it was waited for
+        return
+    told = await talk.until(lambda: talk.answers_to(long["id"]) or _complaints(case, before) or None, case.waits.long)
+    case.expect("FR-13", told, f"a request of {size} was lost without a word, and the next one was answered", mend=mend)
+
+
+@probe("FR-13")
+async def what_nobody_reads_is_not_lost(case: Case) -> None:
+    """Nobody reads while far more is answered than a pipe holds. When somebody does, every answer is there, each on its line."""
+    talk = case.talk
+    talk.stop_listening()
+    asked = [talk.start(case.harmless, request_id=f"{number}-{'x' * _LONG_ID}") for number in range(_UNREAD)]
+    # A server that waits until somebody reads does not read either: then this takes the whole grace, and no less would show it.
+    with suppress(TimeoutError):
+        async with asyncio.timeout(case.waits.grace):
+            await talk.channel.flush()
+    talk.listen_again()
+    case.expect(
+        "FR-13",
+        await _answered(case, asked),
+        f"of {_UNREAD} requests whose answers nobody read for a while, not all were answered, each on a line of its own",
+        mend="When a pipe is full, wait until it takes more; write what is left of a line before the next, and drop nothing.",
+    )
+
+
 @probe("FR-15")
 async def carriage_returns_and_blank_lines_are_tolerated(case: Case) -> None:
     """Requests that end in CRLF, with blank lines between them, are served without complaint; none of that comes back."""
@@ -140,6 +185,27 @@ async def carriage_returns_and_blank_lines_are_tolerated(case: Case) -> None:
     case.expect("FR-15", emitted is None, "the server itself writes carriage returns or blank lines", about=emitted)
 
 
+@probe("FR-15", last=True, needs="process")
+async def a_last_line_needs_no_newline(case: Case) -> None:
+    """The input ends right behind a request, without a newline: it is served as any other."""
+    talk = case.talk
+    built = talk.message(case.harmless)
+    talk.send(encode_line(built)[:-1])
+    await talk.end_input()
+    came = await talk.until(lambda: talk.answers_to(built["id"]) or None, case.waits.answer)
+    case.expect(
+        "FR-15",
+        came,
+        "a request at the end of the input, without a newline behind it, got no answer",
+        mend="When the input ends, take what is left of it for a last line.",
+    )
+
+
+def _complaints(case: Case, since: int) -> list[dict[str, Any]]:
+    """Errors that name no request, as there are for a line that could not be read."""
+    return [part for heard in case.talk.heard_lines[since:] for part in heard.parts if "error" in part and part.get("id") is None]
+
+
 async def _echoed(case: Case, request_id: str) -> bool:
     try:
         await case.talk.request(case.harmless, request_id=request_id)
@@ -148,7 +214,7 @@ async def _echoed(case: Case, request_id: str) -> bool:
     return True
 
 
-async def _answered(case: Case, ids: list[int]) -> bool:
+async def _answered(case: Case, ids: list[Any]) -> bool:
     for each in ids:
         try:
             await case.talk.answer_to(each)

@@ -9,6 +9,7 @@ from twopipes.check.heard import Heard
 from twopipes.check.probe import Case, probe
 from twopipes.check.talk import ABLE, Talk, Unanswered
 from twopipes.errors import INVALID_REQUEST
+from twopipes.wire import encode_line
 
 _CALLS = 8
 _TALKATIVE = {"ask", "sample", "roots_tool", "slow", "log"}  # as test servers call what asks and tells
@@ -191,17 +192,26 @@ def _judge_invalid_request(case: Case, request_id: Any, what: str, *, must_answe
 
 @probe("JR-20", "ER-01", judged=False)
 async def a_broken_line_is_survived(case: Case) -> None:
-    """A line that breaks off and one that is no object: the first is answered with -32700, and the conversation goes on."""
+    """Lines that break off, are no object, are no UTF-8, begin with a byte order mark: the first gets -32700, and life goes on."""
     talk, before = case.talk, case.talk.position
     talk.send(b'{"jsonrpc":\n')
     complaint: Heard | None = await talk.until_passed_over(lambda: next(filter(_is_complaint, talk.heard_lines[before:]), None))
-    talk.send(b'"text"\n')
-    case.expect(
-        "JR-20",
-        await _still_serves(case),
-        "after a line that is no JSON, and one that is no object, the next request got no result",
-        mend="Catch what the JSON decoder raises for one line, and read the next.",
-    )
+    spoilt = encode_line(talk.message(case.harmless, {"padding": "?"}))
+    for what, line in (
+        ("that is no JSON", b""),
+        ("that is no object", b'"text"\n'),
+        ("that is no UTF-8", spoilt.replace(b"?", b"\xff\xfe")),
+        # Whether it is passed over or refused is left to whoever reads it, by RFC 8259.
+        ("that begins with a byte order mark", b"\xef\xbb\xbf" + encode_line(talk.message(case.harmless))),
+    ):
+        talk.send(line)
+        if not case.expect(
+            "JR-20",
+            await _still_serves(case),
+            f"after a line {what}, the next request got no result",
+            mend="Catch what the decoders of UTF-8 and JSON raise for one line, and read the next.",
+        ):
+            break
     codes = [part["error"].get("code") for part in _errors(complaint)] if complaint is not None else []
     if not codes and case.revision < _FIRST_WITHOUT_AN_ID:
         case.skip("ER-01", "nothing was said about it, and in this revision every error must have an id, so that nothing could be")

@@ -8,10 +8,14 @@ from typing import Any
 from msgspec.json import decode
 
 from twopipes.check.posing import Pose, Said, scenario
-from twopipes.check.posture import SILENCE
+from twopipes.check.posture import SILENCE, text
+from twopipes.wire import encode_line
 
 _FLOOD = 1024 * 1024
 _PARTS = 5
+_VERY_LARGE = 64 * 1024 * 1024  # with the newline
+_MEND = "Collect bytes until a newline comes; never take one read for one message."
+_NOTIFICATION = encode_line({"jsonrpc": "2.0", "method": "notifications/twopipes-check-unknown"})
 
 
 @scenario("FR-07", needs_process=True)
@@ -71,7 +75,7 @@ async def asks_on_the_stateless_wire(pose: Pose) -> None:
 
 
 @scenario("FR-13")
-async def cuts_and_joins_its_lines(pose: Pose) -> None:
+async def cuts_its_lines(pose: Pose) -> None:
     """The list of tools comes in small pieces."""
 
     async def piecemeal(said: Said) -> Any:
@@ -88,7 +92,44 @@ async def cuts_and_joins_its_lines(pose: Pose) -> None:
         "FR-13",
         not pose.what_differs,
         f"when an answer came in small pieces, {pose.what_differs}",
-        mend="Collect bytes until a newline comes; never take one read for one message.",
+        mend=_MEND,
+    )
+
+
+@scenario("FR-13")
+async def joins_its_lines(pose: Pose) -> None:
+    """The list of tools comes in one piece with other messages, before it and behind it."""
+
+    def joined(said: Said) -> Any:
+        said.connection.send(_NOTIFICATION * 2 + pose.line_for(said) + _NOTIFICATION)
+        return SILENCE
+
+    pose.on["tools/list"] = joined
+    await pose.heard("tools/list")
+    await pose.left()
+    pose.expect(
+        "FR-13", not pose.what_differs, f"when an answer came in one piece with other messages, {pose.what_differs}", mend=_MEND
+    )
+
+
+@scenario("FR-13", revisions="newest")
+async def gives_a_very_long_answer(pose: Pose) -> None:
+    """The first call of a tool is answered with 64 MiB: whatever becomes of that, the client does the rest as ever."""
+
+    def swell(said: Said) -> Any:
+        del pose.on["tools/call"]
+        padding = _VERY_LARGE - len(pose.line_for(said, text("")))
+        said.connection.send(pose.line_for(said, text("x" * padding)))
+        return SILENCE
+
+    pose.on["tools/call"] = swell
+    await pose.heard("tools/call")
+    await pose.left()
+    pose.expect(
+        "FR-13",
+        not pose.what_differs,
+        f"when an answer was a line of {_VERY_LARGE // 1024 // 1024} MiB, {pose.what_differs}",
+        mend="Read lines of any length in linear time. A client that sets a limit fails the one call, and reads the next line.",
     )
 
 

@@ -11,11 +11,13 @@ from twopipes.check.posing import Pose, Said, scenario
 from twopipes.check.posture import SILENCE, Bare, Fault
 from twopipes.check.scenarios.to import a_while, said_to
 from twopipes.errors import INVALID_REQUEST, METHOD_NOT_FOUND
+from twopipes.wire import encode_line
 
 _NUMBER, _TEXT, _UNKNOWN, _ROOTS = 4100001, "4100001", "unknown", "roots"
 _ODD, _IN_A_BATCH = "odd", "in-a-batch"
 _BATCH = ("batch-1", "batch-2")
 _NOTIFICATION = {"jsonrpc": "2.0", "method": "notifications/twopipes-check-unknown", "params": {"zz": 1}}
+_BEHIND_A_MARK = b"\xef\xbb\xbf" + encode_line(_NOTIFICATION)
 _WITHOUT_BATCHES = ("2025-06-18", "2025-11-25")
 _OF_NO_USE = "on the stateless wire a client answers nothing"
 
@@ -183,10 +185,10 @@ async def answers_what_nobody_asked(pose: Pose) -> None:
 
 @scenario("JR-15", "JR-20", "ER-02", name="sends-broken-lines", judged=False)
 async def sends_broken_lines(pose: Pose) -> None:
-    """Lines that are no JSON, no object or no message; in a session also an array, and a request whose method is a number."""
+    """Lines that are no JSON, no object, no UTF-8 or no message, and one behind a byte order mark; in a session also an array."""
 
     def spoil(said: Said) -> None:
-        said.connection.send(b'{oops\n"text"\n\xff\xfe\n')
+        said.connection.send(b'{oops\n"text"\n\xff\xfe\n' + _BEHIND_A_MARK)
         if not pose.is_modern:
             said.connection.send({"jsonrpc": "2.0", "id": _ODD, "method": 5})
         if pose.revision in _WITHOUT_BATCHES:

@@ -1,0 +1,58 @@
+"""A peer that says far too much is listened to for a while, and then no more: nothing hangs, and memory has an end."""
+
+import sys
+
+import pytest
+
+from check.checking import of_client, of_server, run
+from twopipes.check import intake
+from twopipes.check.client_running import CommandDriver
+from twopipes.check.intake import Intake
+from twopipes.check.posing import Patience
+from twopipes.check.subject import CommandSubject
+from twopipes.check.talk import Waits
+from twopipes.process.command import ServerCommand
+
+MODERN = "2026-07-28"
+WAITS = Waits(start=60, answer=60, grace=0.02, exit=2, step=2)
+FLOODS = {
+    "lines": "import os\nwhile True: os.write(1, b'y\\n' * 30000)",
+    "one line": "import os\nwhile True: os.write(1, b'y' * 60000)",
+}
+# A client that never stops to ask, whatever its server says.
+DELUGE = """
+import subprocess, sys
+server = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+try:
+    while True:
+        server.stdin.write(b'{"jsonrpc":"2.0","method":"notifications/nothing"}\\n' * 1000)
+except OSError:
+    pass
+"""
+
+
+@pytest.mark.parametrize("flood", FLOODS)
+def test_a_server_that_floods_is_not_listened_to_for_ever(flood, monkeypatch):
+    monkeypatch.setattr(intake, "MOST_BYTES", 1024 * 1024)
+    subject = CommandSubject(ServerCommand([sys.executable, "-c", FLOODS[flood]]), waits=WAITS)
+    outcome = run(of_server(subject, revisions=[MODERN]))
+    assert outcome.revisions == []
+    assert "as much as is listened to" in outcome.not_spoken[MODERN]
+    # What never ends may still become a message; lines are noise.
+    assert {verdict.rule.id for verdict in outcome.failures} == ({"FR-04"} if flood == "lines" else set())
+    assert len(subject.talks) == 1
+
+
+def test_a_client_that_floods_is_not_listened_to_for_ever():
+    driver = CommandDriver([sys.executable, "-c", DELUGE, "{server}"])
+    outcome = run(of_client(driver, revisions=[MODERN], patience=Patience(client=600, stimulus=600, grace=0.02, step=2)))
+    assert outcome.revisions == []
+
+
+def test_lines_are_cut_exactly_and_a_rest_is_kept():
+    taken = Intake()
+    assert taken.feed(b"one\ntw") == [b"one"]
+    assert taken.feed(b"o") == []
+    assert taken.feed(b"\r\n\nthr") == [b"two\r", b""]
+    assert taken.rest == b"thr"
+    assert not taken.has_enough
