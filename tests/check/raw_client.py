@@ -3,6 +3,7 @@
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 
@@ -20,17 +21,22 @@ def main(fault: str, command: list[str]) -> None:
 
     ask(1, "server/discover")
     ask(2, "tools/list")
-    if fault == "gives-up-at-an-error":
+    hangs = False
+    if fault in {"gives-up-at-an-error", "hangs-at-an-error"}:
         while select.select([server.stderr], [], [], 0)[0]:
             said = os.read(server.stderr.fileno(), 65536)
             if not said:
                 break
-            if b"ERROR" in said:
+            if b"ERROR" in said and fault == "hangs-at-an-error":
+                hangs = True
+            elif b"ERROR" in said:
                 server.stdin.close()
                 server.wait()
                 sys.exit("the server failed")
     # For "never-reads-stderr" there is nothing to do: nobody reads it.
     ask(3, "tools/call", name="greet", arguments={})
+    if hangs:
+        signal.pause()
     server.stdin.close()
     server.wait()
 

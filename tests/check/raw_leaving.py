@@ -1,4 +1,4 @@
-"""A client written by hand that ends its server in its own way: ``python raw_leaving.py HOW CMD...``. Stateless wire alone."""
+"""A client written by hand that ends its server in its own way: ``python raw_leaving.py HOW CMD...``. It speaks both eras."""
 
 import json
 import os
@@ -7,8 +7,11 @@ import sys
 import time
 
 META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
+LEGACY = "2025-11-25"
 # Seconds. Time enough for a process to see what happened to it.
 A_WHILE = 0.2
+# And too little.
+A_MOMENT = 0.002
 
 
 def wait(server: subprocess.Popen[bytes], seconds: float = A_WHILE) -> bool:
@@ -19,14 +22,27 @@ def wait(server: subprocess.Popen[bytes], seconds: float = A_WHILE) -> bool:
     return True
 
 
+def open_up(server: subprocess.Popen[bytes]) -> None:
+    def say(message: dict[str, object]) -> None:
+        server.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        server.stdin.flush()
+
+    params: dict[str, object] = {"_meta": META}
+    say({"id": 1, "method": "server/discover", "params": params})
+    if "error" in json.loads(server.stdout.readline()):
+        info = {"name": "raw", "version": "1"}
+        say({"id": 2, "method": "initialize", "params": {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": info}})
+        server.stdout.readline()
+        say({"method": "notifications/initialized"})
+        params = {}
+    say({"id": 3, "method": "tools/list", "params": params})
+    server.stdout.readline()
+
+
 def main(how: str, command: list[str]) -> None:
     nothing = subprocess.DEVNULL
     server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=nothing)
-    for number, method in enumerate(("server/discover", "tools/list"), start=1):
-        line = {"jsonrpc": "2.0", "id": number, "method": method, "params": {"_meta": META}}
-        server.stdin.write(json.dumps(line).encode() + b"\n")
-        server.stdin.flush()
-        server.stdout.readline()
+    open_up(server)
     if how == "kills-at-once":
         server.kill()
         server.wait()
@@ -43,6 +59,16 @@ def main(how: str, command: list[str]) -> None:
         server.terminate()
         time.sleep(A_WHILE)
         os._exit(0)
+    if how == "gives-no-time":
+        server.terminate()
+        if not wait(server):
+            server.kill()
+    if how == "kills-a-moment-later" and not wait(server, A_MOMENT):
+        server.kill()
+    if how == "loses-its-patience" and not wait(server):
+        server.terminate()
+        if not wait(server, A_MOMENT):
+            server.kill()
     if how == "properly" and not wait(server):
         server.terminate()
         if not wait(server):

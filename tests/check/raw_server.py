@@ -15,9 +15,13 @@ TOOL = {"name": "log", "inputSchema": {"type": "object"}, "annotations": {"readO
 REVISIONS = ["2026-07-28", "2025-11-25"]
 
 
-def say(message: dict[str, object]) -> None:
-    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
-    sys.stdout.flush()
+def say(message: dict[str, object], *, to_nobody: bool = False) -> None:
+    try:
+        sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        if not to_nobody:
+            raise
 
 
 def answer(message: dict[str, object], fault: str) -> dict[str, object]:
@@ -67,7 +71,7 @@ def main(fault: str) -> None:
             break
         message = json.loads(line)
         if "id" in message and "method" in message:
-            say({"id": message["id"], **answer(message, fault)})
+            say({"id": message["id"], **answer(message, fault)}, to_nobody=fault == "talks-to-nobody")
     if fault == "stays-after-the-end":
         time.sleep(60)
 

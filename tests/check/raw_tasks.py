@@ -117,7 +117,7 @@ class Desk:
             if "early-result" not in self.faults:
                 await task.over.wait()
             meta = {} if "unrelated-result" in self.faults else {"_meta": {RELATED: {"taskId": task.id}}}
-            return {**task.result, **meta}
+            return {"text": "Done.", **meta} if "bare-text" in self.faults else {**task.result, **meta}
         if task.status in ENDED and "cancels-the-dead" not in self.faults:
             raise Refused(-32602)
         if "cancels-later" not in self.faults:
@@ -266,6 +266,8 @@ class TaskServer:
             if name == "fail":
                 task.result = text("It failed.", isError=True)
             fails = name == "fail" and "fail-completes" not in self.faults
+            if "overwrites" in self.faults:
+                task.status = "working"
             task.end("failed" if fails else "completed")
             told = {"taskId": task.id} if "tells-half" in self.faults else self.desk.shown(task)
             speaker.send({"method": "notifications/tasks/status", "params": told})
@@ -325,6 +327,8 @@ class TaskServer:
             await asyncio.sleep(WORK)
             if token is not None and "tells-progress" in self.faults:
                 speaker.send({"method": "notifications/progress", "params": {"progressToken": token, "progress": 1}})
+            if "tells-the-log" in self.faults:
+                speaker.send({"method": "notifications/message", "params": {"level": "info", "data": "half of it is done"}})
             cancelled = any(each.get("params", {}).get("requestId") == message["id"] for each in speaker.heard if "id" not in each)
             if cancelled and "cancelled-cancels" in self.faults:
                 task.end("cancelled")
@@ -355,7 +359,8 @@ class TaskServer:
     def listen(self, speaker: Speaker, message: dict[str, Any], wanted: dict[str, Any], *, declared: bool) -> None:
         ids = wanted.get("taskIds", [])
         if ids and not declared and "tells-strangers" not in self.faults:
-            raise Refused(-32021, {"requiredCapabilities": {"extensions": {EXTENSION: {}}}})
+            code = -32602 if "refuses-strangers-in-its-own-way" in self.faults else -32021
+            raise Refused(code, {"requiredCapabilities": {"extensions": {EXTENSION: {}}}})
         if "tells-of-anything" not in self.faults:
             ids = [each for each in ids if each in self.desk.tasks]
         told = {"notifications": {"taskIds": ids} if ids else {}, "_meta": {SUBSCRIPTION: message["id"]}}

@@ -41,7 +41,8 @@ def test_a_good_block_has_no_faults(block, revision):
         ("text", "2025-11-25", "CT-01"),
         ({"text": "a"}, "2025-11-25", "CT-01"),
         ({"type": "audio", "data": "", "mimeType": "audio/wav"}, "2024-11-05", "CT-02"),
-        ({"type": "hologram"}, "2025-11-25", "CT-02"),
+        ({"type": "hologram"}, "2025-11-25", "CT-01"),
+        ({"type": "hologram"}, "2026-07-28", "CT-01"),
         ({"type": "resource_link", "uri": "a:b"}, "2025-11-25", "CT-01"),
         ({"type": "resource", "resource": {"uri": "a:b"}}, "2025-11-25", "CT-01"),
         ({"type": "resource", "resource": "a:b"}, "2025-11-25", "CT-01"),
@@ -107,6 +108,21 @@ def test_an_array_may_be_said_in_several_texts():
     assert outcomes(outcome, "TL-13") == {"passed"}
 
 
+def test_what_nobody_can_validate_is_skipped_and_what_can_be_seen_still_fails(monkeypatch):
+    monkeypatch.setattr("twopipes.check.probes.tl_calls.compile_schema", lambda _schema: None)
+    monkeypatch.setattr("twopipes.check.probes.tl_calls.available", lambda: False)
+    outcome = run(of_server(revisions=["2025-11-25"], wanted={"TL-10"}))
+    assert outcomes(outcome, "TL-10") == {"skipped"}
+    outcome = run(of_server(altered("tools/call", without_a_city), revisions=["2025-11-25"], wanted={"TL-10"}))
+    assert "failed" in outcomes(outcome, "TL-10")
+
+
+def without_a_city(message):
+    structured = message.get("result", {}).get("structuredContent")
+    if isinstance(structured, dict):
+        structured.pop("city", None)
+
+
 def without_mime_types(message):
     for each in message.get("result", {}).get("messages", []):
         each["content"].get("resource", {}).pop("mimeType", None)
@@ -122,7 +138,7 @@ def empty(message):
 
 
 def test_a_server_with_nothing_to_show_is_not_judged_by_it():
-    wanted = {"TL-05", "TL-12", "TL-13", "TL-16", "CT-04", "CT-05", "CT-06", "RS-02", "RS-09", "PM-03"}
+    wanted = {"TL-02", "TL-05", "TL-12", "TL-13", "TL-16", "CT-04", "CT-05", "CT-06", "RS-02", "RS-09", "PM-02", "PM-03"}
     bare = Server("bare")
 
     @bare.tool

@@ -35,9 +35,16 @@ def outcomes(outcome, *rules):
     return {rule: {verdict.outcome for verdict in outcome.of(rule)} for rule in rules}
 
 
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 @pytest.mark.parametrize("driver", DRIVERS)
-def test_a_client_that_ends_its_server_properly_is_left_in_peace(driver):
+def test_a_client_that_ends_its_server_properly_is_left_in_peace(driver, revision):
     client = CommandDriver(DRIVERS[driver])
+    outcome = run(of_client(client, revisions=[revision], wanted={"SD-01"}, patience=PATIENT))
+    assert outcomes(outcome, "SD-01") == {"SD-01": {"passed"}}, outcome.failures
+
+
+def test_the_stateless_revision_lets_a_client_kill_its_server_after_a_while():
+    client = CommandDriver([sys.executable, str(LEAVING), "knows-no-signal-but-one", "{server}"])
     outcome = run(of_client(client, revisions=["2026-07-28"], wanted={"SD-01"}, patience=PATIENT))
     assert outcomes(outcome, "SD-01") == {"SD-01": {"passed"}}, outcome.failures
 

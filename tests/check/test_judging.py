@@ -44,7 +44,7 @@ def passed(rule, *said):
     ("rule", "without", "with_it"),
     [
         ("CT-03", answered(1, TEXT), answered(1, IMAGE)),
-        ("TL-10", answered(1, TEXT), answered(1, {**TEXT, "structuredContent": {"a": 1}})),
+        ("TL-10", answered(1, {**TEXT, "structuredContent": {"a": 1}}), None),
         ("ER-10", refused(1, -32602), None),
         ("MT-01", answered(1, TEXT), answered(1, {**TEXT, "_meta": {"com.example/mark": 1}})),
     ],
@@ -70,6 +70,8 @@ def test_an_empty_list_does_not_show_what_is_in_lists():
 def test_silence_after_a_cancellation_takes_a_cancellation():
     later = called(2), answered(2, TEXT)
     assert not passed("CA-04", called(1), answered(1, TEXT), *later)
+    assert not passed("CA-04", called(1), answered(1, TEXT), cancelled(1), *later)
+    assert not passed("CA-04", called(1), answered(1, TEXT), cancelled("nobody-asked"), *later)
     assert passed("CA-04", called(1), cancelled(1), *later)
 
 
@@ -79,5 +81,23 @@ def test_results_of_good_requests_do_not_show_that_bad_ones_are_refused():
 
 @pytest.mark.parametrize("entry", [entry for entries in JUDGES.values() for entry in entries], ids=lambda entry: entry.rule)
 def test_a_recording_and_the_check_call_the_same_breaches_binding(entry):
-    is_error = RULES[entry.rule].severity_in() == "error"
-    assert entry.level.startswith("MUST") == is_error
+    judged_rule = RULES[entry.rule]
+    severities = {judged_rule.severity_in(revision) == "error" for revision in judged_rule.revisions}
+    assert entry.level.startswith("MUST") in severities
+    if len(severities) == 1 or judged_rule.must_since is None:
+        assert entry.level.startswith("MUST") == (judged_rule.severity_in() == "error")
+
+
+@pytest.mark.parametrize(("revision", "severity"), [("2024-11-05", "warning"), ("2025-06-18", "error")])
+def test_what_a_revision_does_not_have_weighs_as_much_as_the_revision_says(revision, severity):
+    info = {"name": "x", "version": "1"}
+    opening = {"protocolVersion": revision, "capabilities": {}}
+    said = [
+        (">", {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {**opening, "clientInfo": info}}),
+        answered(1, {**opening, "serverInfo": info}),
+        (">", {"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        (">", {"jsonrpc": "2.0", "id": 2, "method": "tasks/list"}),
+    ]
+    entries = [Line(number / 10, direction, json.dumps(message).encode()) for number, (direction, message) in enumerate(said)]
+    (verdict,) = judged([(entries, revision)], side="client", wanted={"LC-11"})
+    assert (verdict.outcome, verdict.severity) == ("failed", severity)

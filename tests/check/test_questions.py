@@ -1,9 +1,11 @@
 """What servers ask and clients answer (RT, SA, EL, MR): the tour of a client that can answer everything, and what it takes."""
 
+import json
+
 import pytest
 
 from check.able import able, changing_roots, uses_a_tool
-from check.checking import of_client, of_server, run
+from check.checking import HASTY, of_client, of_server, run
 from check.healthy import new_server, served
 from twopipes import UserRefused
 from twopipes.check.probe import Permissions
@@ -59,7 +61,8 @@ def test_a_client_that_can_answer_everything_passes_what_it_has_occasion_for():
     assert failures(outcome) == []
     assert passed(outcome) >= {"RT-01", "RT-02", "SA-02", "SA-03", "SA-07", "SA-09"}
     assert passed(outcome) >= {"EL-04", "EL-05", "EL-06", "EL-07", "EL-11", "EL-12", "EL-14", "EL-16"}
-    assert passed(outcome) >= {"MR-05", "MR-06", "MR-07", "MR-08", "MR-09", "MR-10", "MR-11", "MR-19"}
+    assert passed(outcome) >= {"MR-05", "MR-06", "MR-07", "MR-08", "MR-09", "MR-10", "MR-11"}
+    assert "MR-19" not in passed(outcome)  # it says yes to everything
 
 
 def test_a_client_that_answers_forms_alone_refuses_the_rest_as_it_should():
@@ -92,6 +95,35 @@ def test_a_client_that_declines_everything_is_accused_of_nothing():
 
     outcome = run(of_client(able(on_elicit=decline, on_elicit_url=decline), revisions=ALL[-2:], wanted=MINE))
     assert failures(outcome) == []
+    assert passed(outcome) >= {"MR-19"}
+
+
+def test_a_client_that_fills_in_all_forms_alike_shows_nothing_of_their_defaults():
+    def mutate(wire):
+        def alike(line):
+            message = json.loads(line)
+            for each in message.get("params", {}).get("inputResponses", {}).values():
+                each["content"] = {"name": "Anna"}
+            return json.dumps(message).encode() + b"\n"
+
+        wire.from_subject = alike
+
+    outcome = run(of_client(able(mutate), revisions=["2026-07-28"], wanted={"EL-05"}))
+    assert [each.outcome for each in outcome.verdicts] == ["skipped"]
+
+
+def test_a_client_that_answers_nothing_from_there_on_is_not_accused_of_keeping_its_roots():
+    def mutate(wire):
+        heard = []
+
+        def hear(line):
+            heard.append(b'"roots/list"' in line)
+            return b"" if any(heard) else None
+
+        wire.to_subject = hear
+
+    outcome = run(of_client(able(mutate), revisions=["2025-11-25"], wanted={"RT-02"}, patience=HASTY))
+    assert [each.outcome for each in outcome.verdicts] == ["skipped"]
 
 
 def test_a_client_that_can_answer_nothing_is_accused_of_nothing():

@@ -207,3 +207,24 @@ def test_a_cancelled_check_closes_its_conversations():
         return all(talk.is_over for talk in subject.talks)
 
     assert run(scene())
+
+
+@pytest.mark.parametrize("is_alive", [True, False])
+def test_silence_breaks_a_rule_that_wants_an_answer_where_others_are_answered(is_alive):
+    def pass_over(wire):
+        heard = []
+
+        def hear(line):
+            if b"no-such" in line:
+                heard.append(line)
+            return b"" if b"no-such" in line or (heard and not is_alive) else None
+
+        wire.to_subject = hear
+
+    subject = ChannelSubject(
+        served(new_server(), lambda channel: MutatingChannel(channel, pass_over, reader_is_check=True)), waits=IMPATIENT
+    )
+    outcome = run(of_server(subject, revisions=["2026-07-28"], wanted={"TL-04"}))
+    (found,) = outcome.of("TL-04")
+    assert found.outcome == ("failed" if is_alive else "skipped")
+    assert "no answer" in found.why

@@ -60,6 +60,13 @@ class PipeChannel(TwoHalves):
             sink = DescriptorSink(description, write_fd, release=close_write, high_water=high_water, low_water=low_water)
         super().__init__(source, sink, description)
 
+    def close_read(self) -> None:
+        """Give up the end that is read, and go on writing: whoever writes to it gets a broken pipe.
+
+        A read that waits raises :class:`twopipes.ChannelClosed`. With ``by_threads`` the pipe stays open until its next bytes come.
+        """
+        self._source.close()
+
 
 def pipe_pair(
     *, by_threads: bool = sys.platform == "win32", high_water: int = HIGH_WATER, low_water: int = LOW_WATER

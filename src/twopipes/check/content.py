@@ -39,7 +39,10 @@ def faults_of_block(block: Any, revision: str, types: Mapping[str, Any] = CONTEN
         yield "CT-01", f"a block of content is an object with a type, and this is {_shown(block)}"
         return
     kind = block["type"]
-    if kind not in types or not types[kind].has(revision):
+    if kind not in types:
+        yield "CT-01", f"there is a block of type {kind!r}, which no revision has in this place"
+        return
+    if not types[kind].has(revision):
         yield "CT-02", f"there is a block of type {kind!r}, which {revision} does not have"
         return
     for name in _MEMBERS.get(kind, ()):

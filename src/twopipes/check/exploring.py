@@ -13,13 +13,26 @@ from msgspec import Struct, field
 
 from twopipes.check.heard import Answer, Unanswered
 from twopipes.check.probe import Case, Features
-from twopipes.check.questions import members
+from twopipes.check.questions import ELICIT, members
 from twopipes.check.subject import Subject
 from twopipes.check.talk import ABLE, SILENCE, Talk
 from twopipes.check.verdict import Seen, Skip
+from twopipes.errors import CAPABILITY_MISSING
 from twopipes.mcp.revisions import INPUT_METHODS, LEGACY
 
-__all__ = ["Dialogue", "Explored", "Question", "asked_for", "askers", "converse", "explored", "is_asking", "retried", "wants"]
+__all__ = [
+    "Dialogue",
+    "Explored",
+    "Question",
+    "asked_for",
+    "askers",
+    "converse",
+    "explored",
+    "is_asking",
+    "is_refused_well",
+    "retried",
+    "wants",
+]
 
 # Calls of one exploration, and seconds that it may take in all: a server with hundreds of tools shows what it does by some.
 _CALLS = 32
@@ -173,6 +186,18 @@ def wants(question: Question, method: str, mode: str | None = None) -> bool:
 def is_asking(answer: Answer) -> bool:
     """Tells whether an answer of the stateless wire asks back."""
     return answer.result.get("resultType") == "input_required"
+
+
+async def is_refused_well(talk: Talk, call: Mapping[str, Any], answer: Answer, mode: str) -> bool:
+    """Tells whether a call that asks in one mode was served or refused with -32021 where the client has not got that (stateless).
+
+    What fails for another reason, and would fail for everybody by now, is not held against anybody.
+    """
+    is_served = answer.is_result and answer.result.get("isError") is not True
+    if is_served or answer.code == CAPABILITY_MISSING:
+        return True
+    again = await talk.request("tools/call", call, can=ABLE)
+    return not any(wants(each, ELICIT, mode) for each in _of_result(again, dict(call)))
 
 
 def asked_for(answer: Answer) -> dict[str, Any]:

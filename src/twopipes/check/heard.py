@@ -122,7 +122,15 @@ class Answer(Struct, frozen=True, eq=False, kw_only=True):
 
 
 class Unanswered(Skip):
-    """A request got no answer in time. What the probe has not judged yet is skipped with this reason."""
+    """A request got no answer in time. What the probe has not judged yet is skipped with this reason.
+
+    Attributes:
+        request_id: Of the request; ``None`` where it was not one request.
+    """
+
+    def __init__(self, why: str, *, request_id: Any = None) -> None:
+        super().__init__(why)
+        self.request_id = request_id
 
 
 class CannotOpen(Skip):

@@ -285,6 +285,10 @@ class Pose(Sheet):
         missing = sorted(baseline.asked - {asked_for(said) for said in self.requests()})
         if missing:
             return f"it did not ask what it asks a healthy server: {', '.join(missing)}"
+        if baseline.left and self.left_at is None:
+            if self.heard_lines and self.was_cut_short(self.heard_lines[-1].at):
+                raise Skip("the client was still at work when it had to be ended")
+            return "it did not end by itself, as it does with a healthy server"
         if self.exit is not None and baseline.exit is not None and self.exit != baseline.exit:
             return f"it ended with {self.exit.describe()} instead of {baseline.exit.describe()}"
         return ""

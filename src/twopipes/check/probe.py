@@ -22,7 +22,7 @@ from twopipes.check import probes
 from twopipes.check.rule import Rule
 from twopipes.check.rules import RULES, modules_of
 from twopipes.check.subject import Subject
-from twopipes.check.talk import Talk
+from twopipes.check.talk import Talk, Unanswered
 from twopipes.check.verdict import Sheet, Skip
 from twopipes.errors import LocalProtocolError
 from twopipes.mcp.revisions import LEGACY, MODERN
@@ -45,6 +45,7 @@ class Probe(Struct, frozen=True, kw_only=True):
     fresh: bool = False
     apart: bool = False
     last: bool = False
+    answered: bool = False
     judged: bool = True
     needs: tuple[str, ...] = ()
     can: Mapping[str, Any] | None = None
@@ -62,6 +63,7 @@ def probe(
     fresh: bool = False,
     apart: bool = False,
     last: bool = False,
+    answered: bool = False,
     judged: bool = True,
     needs: str | Sequence[str] = (),
     can: Mapping[str, Any] | None = None,
@@ -78,6 +80,8 @@ def probe(
         apart: It shares a conversation with those of its section that are ``apart`` as well, and with no others, because it leaves
             something behind: a level, a list that has changed, a subscription.
         last: Nobody can go on after it: it is the last of a conversation that others may have had before.
+        answered: All that it asks must be answered at once, by its rules: a request that the server passes over in silence breaks
+            those that have no verdict yet. Elsewhere they are skipped then: whatever calls a tool may take its time.
         judged: Whether what its conversation shows by itself counts. Not where the probe itself breaks rules.
         needs: What there must be, or it is skipped: a capability of the server (``tools``, ``resources.subscribe``), ``process``
             (a process whose end can be watched), ``socket``, ``call`` (a tool that may be called), ``tool:NAME`` (that very tool),
@@ -100,6 +104,7 @@ def probe(
                 fresh=fresh,
                 apart=apart,
                 last=last,
+                answered=answered,
                 judged=judged,
                 needs=wanted,
                 can=can,
@@ -355,6 +360,10 @@ class Case(Sheet):
             if call.name == name:
                 return {"name": name, "arguments": dict(call.arguments if arguments is None else arguments)}
         raise Skip(no_such_tool(name))
+
+    async def was_passed_over(self, silence: Unanswered) -> bool:
+        """Tells whether the server lives and answers others, but not the request that the probe has waited for in vain."""
+        return self._last is not None and silence.request_id is not None and await self._last.is_passed_over(silence.request_id)
 
     def quotable(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
         """What was said since the probe began, on the conversation that it opened last."""

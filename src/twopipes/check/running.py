@@ -244,6 +244,11 @@ class _Run:
                     case.use(await shared.lend(probe))
                 await probe.body(case)
                 reason = "the probe found nothing to judge it by"
+        except Unanswered as silence:
+            reason = str(silence)
+            if probe.answered and await case.was_passed_over(silence):
+                mend = "Answer every request; one that is wrong, with an error."
+                case.fail_the_rest(f"{reason}, and a later one was answered", mend=mend)
         except Skip as skip:
             reason = str(skip)
         except StartFailed as error:

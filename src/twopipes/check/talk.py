@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from twopipes.channels.base import Channel
 from twopipes.check.heard import Answer, CannotOpen, Heard, Unanswered, Waits, decoded, id_key, parts_of, same_id
 from twopipes.check.intake import Intake
+from twopipes.check.willing import ABLE, SILENCE, WILLING
 from twopipes.errors import ChannelBroken, ChannelClosed, TwopipesError
 from twopipes.mcp.revisions import META_CAPABILITIES, META_CLIENT_INFO, META_VERSION, MODERN
 from twopipes.process.child import Child
@@ -23,23 +24,6 @@ __all__ = ["ABLE", "SILENCE", "Answer", "CannotOpen", "Heard", "Observer", "Talk
 
 CLIENT_INFO = {"name": "twopipes-check", "version": __version__}
 
-ABLE: Mapping[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
-"""The capabilities of a client that can answer everything it may be asked."""
-
-SILENCE = object()
-"""Instead of an answer to a question of the server: none."""
-
-_WILLING: Mapping[str, Any] = {
-    "ping": {},
-    "elicitation/create": {"action": "decline"},
-    "sampling/createMessage": {
-        "role": "assistant",
-        "content": {"type": "text", "text": "Nothing to say."},
-        "model": "none",
-        "stopReason": "endTurn",
-    },
-    "roots/list": {"roots": []},
-}
 _METHOD_NOT_FOUND = {"code": -32601, "message": "this client was not asked for that"}
 
 
@@ -130,7 +114,7 @@ class Talk:
     def be_willing(self) -> None:
         """Answers what the server asks as it does from the beginning, whatever a probe has put in its place."""
         self.answers.clear()
-        self.answers.update(_WILLING)
+        self.answers.update(WILLING)
 
     @property
     def owed(self) -> int:
@@ -247,12 +231,20 @@ class Talk:
                 how = f"the server said {self._intake.told}, which is as much as is listened to, and did not answer"
             else:
                 how = "the server ended before it answered" if self.is_over else f"no answer within {within:g} s to"
-            raise Unanswered(f"{how} {what}")
+            raise Unanswered(f"{how} {what}", request_id=request_id)
         return found
 
     def answers_to(self, request_id: Any) -> list[Answer]:
         """All answers to a request so far. More than one is one too many."""
         return self._answers_by_id.get(id_key(request_id), [])
+
+    async def is_passed_over(self, request_id: Any) -> bool:
+        """Tells whether a request has still no answer when one that was sent later has."""
+        if self.answers_to(request_id) or not self.is_usable:
+            return False
+        with suppress(Unanswered):
+            return (await self.request(self.harmless, within=self.waits.step)).is_result and not self.answers_to(request_id)
+        return False
 
     async def finish(self, method: str, params: Mapping[str, Any] | None = None, *, rounds: int = 5, **options: Any) -> Answer:
         """As :meth:`request`, but questions of the stateless wire are answered, as those of the other are in any case."""

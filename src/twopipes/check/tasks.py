@@ -34,6 +34,8 @@ _TTL = 60_000
 _SELDOM, _OFTEN = 1.0, 0.02
 _POLLS = 200
 _PAGES = 20
+# Seconds that late work of a cancelled task is waited for at the most.
+_LONGEST = 5.0
 _SHORTEST = 8
 _NEAR = 1000
 
@@ -79,10 +81,21 @@ class TaskRunner:
         params: Its params, without ``task``.
         declared: What was declared under ``tasks``.
         patience: Seconds to wait for the end of a task.
+        grace: Seconds that a task may take longer than the same took before.
+        plain: The result of the same request when it was no task; ``None`` where nobody has asked for that.
     """
 
     def __init__(
-        self, sheet: Sheet, ask: Ask, *, method: str, params: Mapping[str, Any], declared: Mapping[str, Any], patience: float
+        self,
+        sheet: Sheet,
+        ask: Ask,
+        *,
+        method: str,
+        params: Mapping[str, Any],
+        declared: Mapping[str, Any],
+        patience: float,
+        grace: float = 0.3,
+        plain: Mapping[str, Any] | None = None,
     ) -> None:
         self.sheet = sheet
         self.ask = ask
@@ -90,6 +103,10 @@ class TaskRunner:
         self.params = params
         self.declared = declared
         self.patience = patience
+        self.grace = grace
+        self.plain = plain
+        self._began = 0.0
+        self._took: float | None = None  # from the beginning of a task to its end, as far as that was seen
 
     async def create(self) -> str:
         """Makes a task, which is judged (TK-05), and returns its id.
@@ -97,6 +114,7 @@ class TaskRunner:
         Raises:
             Skip: There is none.
         """
+        self._began = asyncio.get_running_loop().time()
         reply = await self.ask(self.method, {**self.params, "task": {"ttl": _TTL}})
         if not reply.is_result:
             raise Skip(f"{self.method} as a task got {reply.told}")
@@ -148,6 +166,14 @@ class TaskRunner:
                 mend="Keep the result of the request, and give that.",
                 about=late,
             )
+            missing = self._missing_in(early.result)
+            self.sheet.expect(
+                "TK-08",
+                not missing,
+                f"a plain {self.method} got a result with {missing}, and tasks/result gives one without it",
+                mend="Give the result of the request as it is, with all its members.",
+                about=early,
+            )
         await self._judge_end(task_id, status)
         await self._judge_list(task_id)
         ids = [task_id, await self.create(), await self.create()]
@@ -161,13 +187,15 @@ class TaskRunner:
             await self._judge_two_ids(ids[-1])
 
     async def judge_cancel(self) -> None:
-        """A task that is cancelled while it runs stays so.
+        """A task that is cancelled while it runs stays so, also when its work comes to an end all the same.
 
         Raises:
             Skip: It cannot be cancelled, or was too fast.
         """
         if "cancel" not in self.declared:
             raise Skip("tasks.cancel is not declared")
+        if self._took is None:
+            await self.settle(await self.create())
         task_id = await self.create()
         reply = await self.ask("tasks/cancel", {"taskId": task_id})
         if reply.code == _INVALID_PARAMS:
@@ -177,9 +205,11 @@ class TaskRunner:
             wrong = f"the task is still {reply.result['status']!r}"
         mend = "Mark the task as cancelled first, answer with it, and never change it again."
         self.sheet.expect("TK-09", not wrong, f"tasks/cancel of a running task: {wrong}", mend=mend, about=reply)
-        await asyncio.sleep(_OFTEN)
-        again = await self.ask("tasks/get", {"taskId": task_id})
-        if again.is_result and not wrong:
+        for pause in (_OFTEN, min(self._took or 0.0, _LONGEST) + self.grace):
+            await asyncio.sleep(pause)
+            again = await self.ask("tasks/get", {"taskId": task_id})
+            if wrong or not again.is_result:  # who has cancelled a task may forget it
+                return
             now = again.result.get("status")
             self.sheet.expect("TK-09", now == "cancelled", f"a task that was cancelled is {now!r} later", mend=mend, about=again)
 
@@ -193,10 +223,21 @@ class TaskRunner:
             reply = await self.ask("tasks/get", {"taskId": task_id})
             seen.append(reply)
             status = reply.result.get("status")
+            if status in TERMINAL:
+                self._took = loop.time() - self._began
             if status != "working" or loop.time() > end:
                 break
             await asyncio.sleep(_pause(reply.result.get("pollInterval")))
         return status, seen
+
+    def _missing_in(self, result: Mapping[str, Any]) -> str:
+        """A member that the result of the same plain request has, and must have again: what it says may well be another thing."""
+        plain = self.plain or {}
+        if plain.get("isError") is True or result.get("isError") is True:
+            return ""
+        if isinstance(plain.get("content"), list) and not isinstance(result.get("content"), list):
+            return "an array in content"
+        return "structuredContent" if "structuredContent" in plain and "structuredContent" not in result else ""
 
     async def _judge_get(self, task_id: str) -> None:
         reply = await self.ask("tasks/get", {"taskId": task_id})

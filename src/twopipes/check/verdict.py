@@ -147,6 +147,14 @@ class Sheet:
             if rule.id not in judged:
                 self._note(rule, "skipped", why=reason)
 
+    def fail_the_rest(self, why: str, *, mend: str) -> None:
+        """Fails what has no verdict yet, by what was said last."""
+        sent, received = self._quote(None)
+        judged = {verdict.rule.id for verdict in self.verdicts}
+        for rule in self._rules.values():
+            if rule.id not in judged:
+                self._note(rule, "failed", why=why, mend=mend, sent=sent, received=received)
+
     def quotable(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
         """What was sent and received last, for a finding that names no lines."""
         return (), ()

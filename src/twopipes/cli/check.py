@@ -305,7 +305,8 @@ def _revisions(options: argparse.Namespace) -> Sequence[str]:
 def _waits(seconds: float | None) -> Any:
     from twopipes.check.talk import Waits  # noqa: PLC0415 - as above
 
-    return Waits() if seconds is None else Waits(start=max(seconds, Waits().start), answer=seconds)
+    known = Waits()
+    return known if seconds is None else Waits(start=max(seconds, known.start), answer=seconds, long=max(seconds, known.long))
 
 
 def _patience(seconds: float | None, limit: float | None) -> Any:

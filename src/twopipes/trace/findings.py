@@ -9,13 +9,13 @@ from collections.abc import Iterable
 
 from twopipes.trace.conversation import Connection, Conversation, Item
 from twopipes.trace.format import Damage, Event
-from twopipes.trace.judging import calls, life, lines, payloads
+from twopipes.trace.judging import calls, capabilities, life, lines, payloads
 from twopipes.trace.judging.table import JUDGES, Finding, Level, Seen
 from twopipes.trace.message import Message
 
 __all__ = ["RULES", "Finding", "Judge", "Level", "judge"]
 
-_TABLES = (lines, life, calls, payloads)  # importing them fills the table
+_TABLES = (lines, life, capabilities, calls, payloads)  # importing them fills the table
 
 RULES: dict[str, Level] = {entry.rule: entry.level for entries in JUDGES.values() for entry in entries}
 """The rules that a recording can show to be broken, and how binding they are."""

@@ -43,6 +43,14 @@ def forgets_the_defaults(message):
     return message
 
 
+@message_mutant("EL-05", revision="2025-11-25")
+def sends_what_was_typed_alone(message):
+    for reply in _replies(message):
+        if "several" in reply.get("content", {}):
+            reply["content"] = {"name": "Anna", "colour": "red"}
+    return message
+
+
 @message_mutant("EL-06")
 def invents_an_action(message):
     for reply in _replies(message):

@@ -32,6 +32,16 @@ def takes_a_code_for_a_timeout(wire: Wire):
     wire.to_subject = hear
 
 
+@wire_mutant("ER-07")
+def stops_at_a_code(wire: Wire):
+    over = []
+
+    def hear(line):
+        over.extend([line] if json.loads(line).get("error", {}).get("code") == -32001 else [])
+
+    wire.to_subject, wire.from_subject = hear, lambda _line: b"" if over else None
+
+
 @message_mutant("ER-15")
 def has_no_roots_and_says_so_oddly(message):
     if message.get("method") == "initialize":

@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 from check.mutating import Wire, deaf_after, line_mutant, raw_mutant, wire_mutant
-from twopipes.check.client_running import CommandDriver
+from check.raw_tasks_client import hand_to
+from twopipes.check.client_running import CommandDriver, InProcessDriver
 
 RAW = Path(__file__).parents[1] / "raw_client.py"
 
@@ -25,6 +26,16 @@ def begins_with_a_byte_order_mark(line):
     return b"\xef\xbb\xbf" + line + b"\n"
 
 
+@line_mutant("FR-02", revision="2025-11-25")
+def does_not_escape_newlines(line):
+    return line.replace(b"\\n", b"\n") + b"\n"
+
+
+@line_mutant("FR-03", revision="2025-11-25")
+def does_not_know_letters(line):
+    return line.decode().encode("ascii", "replace") + b"\n"
+
+
 @line_mutant("FR-05")
 def writes_what_is_no_message(line):
     return b"please:\n" + line + b"\n"
@@ -38,6 +49,11 @@ def never_reads_stderr():
 @raw_mutant("FR-08")
 def gives_up_at_the_word_error():
     return CommandDriver([sys.executable, str(RAW), "gives-up-at-an-error", "{server}"])
+
+
+@raw_mutant("FR-08")
+def hangs_when_all_is_done():
+    return CommandDriver([sys.executable, str(RAW), "hangs-at-an-error", "{server}"])
 
 
 @wire_mutant("FR-10")
@@ -86,3 +102,14 @@ def takes_the_next_answer_for_its_own(wire: Wire):
 @wire_mutant("FR-15")
 def does_not_understand_a_carriage_return(wire: Wire):
     wire.to_subject = lambda line: b"" if line.endswith(b"\r") else None
+
+
+@raw_mutant("FR-15")
+def forgets_the_last_newline():
+    async def leave(launcher):
+        async with hand_to(launcher) as hand:
+            await hand.ask("server/discover", {})
+            hand.start("tools/list", {})
+            hand.channel.write(b'{"jsonrpc":"2.0","method":"notifications/nothing"}')
+
+    return InProcessDriver(leave)

@@ -98,6 +98,20 @@ def answers_a_batch_line_by_line(line):
     return b"".join(json.dumps(each).encode() + b"\n" for each in json.loads(line))
 
 
+@wire_mutant("JR-13")
+def complains_about_a_batch_of_notifications(wire: Wire):
+    def complain(line):
+        if line.startswith(b"[") and len(json.loads(line)) == 1:
+            wire.say({"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "nothing to do"}})
+
+    wire.to_subject = complain
+
+
+@wire_mutant("JR-13")
+def answers_nothing_with_nothing(wire: Wire):
+    wire.to_subject = lambda line: wire.say([]) if line == b"[]" else None
+
+
 @line_mutant("JR-14")
 def opens_with_a_batch(line):
     return b"[" + line + b"]\n" if b'"initialize"' in line else None
@@ -114,6 +128,11 @@ def serves_arrays(wire: Wire):
         return line.removeprefix(b"[").removesuffix(b"]") + b"\n" if line.startswith(b"[") else None
 
     wire.to_subject = serve
+
+
+@wire_mutant("JR-15")
+def takes_answers_out_of_arrays(wire: Wire):
+    serves_arrays(wire)
 
 
 @message_mutant("JR-16")

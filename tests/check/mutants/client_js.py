@@ -3,10 +3,11 @@
 import asyncio
 import json
 import re
+import sys
 
 from check.mutating import Wire, raw_mutant, wire_mutant
 from twopipes import connect
-from twopipes.check.client_running import InProcessDriver
+from twopipes.check.client_running import CommandDriver, InProcessDriver
 
 
 def without_tools(word, *, all_of_them):
@@ -45,17 +46,78 @@ def fetches_what_a_schema_refers_to():
     return InProcessDriver(fetch)
 
 
-@raw_mutant("JS-06")
-def never_finishes_a_validation():
+def stuck_at(word, *, at_the_end=False):
+    """A client that waits for ever when a schema has a certain word in it; perhaps after all else is done."""
+
     async def validate(server):
         async with connect(server) as client:
-            if any("step0" in json.dumps(tool.output_schema) for tool in await client.list_tools()):
+            tools = await client.list_tools()
+            for tool in tools if at_the_end else ():
+                await client.call_tool(tool.name)
+            if any(word in json.dumps(tool.output_schema) for tool in tools):
                 await asyncio.Event().wait()
-            await client.list_prompts()
+            await client.list_tools() if at_the_end else await client.list_prompts()
 
     return InProcessDriver(validate)
+
+
+@raw_mutant("JS-06")
+def never_finishes_a_validation():
+    return stuck_at("step0")
+
+
+@raw_mutant("JS-06")
+def is_lost_in_the_depth():
+    return stuck_at("floor0")
+
+
+@raw_mutant("JS-06")
+def is_lost_between_mirrors():
+    return stuck_at("mirror")
+
+
+@raw_mutant("JS-06")
+def never_ends_by_itself():
+    return stuck_at("step0", at_the_end=True)
+
+
+@raw_mutant("JS-01")
+def never_ends_because_of_2020():
+    return stuck_at("prefixItems", at_the_end=True)
+
+
+@raw_mutant("JS-02")
+def never_ends_because_of_a_dialect():
+    return stuck_at("no-dialect", at_the_end=True)
 
 
 @wire_mutant("JS-07")
 def leaves_out_what_it_does_not_understand(wire: Wire):
     wire.to_subject = without_tools("oneOf", all_of_them=False)
+
+
+# It ends badly because of what it found in the list, and does all that it does otherwise.
+COMPLAINING = r"""
+import json, subprocess, sys
+server = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
+
+def ask(number, method, **params):
+    line = {"jsonrpc": "2.0", "id": number, "method": method, "params": {**params, "_meta": meta}}
+    server.stdin.write(json.dumps(line).encode() + b"\n")
+    server.stdin.flush()
+    return json.loads(server.stdout.readline())
+
+ask(1, "server/discover")
+tools = ask(2, "tools/list")["result"]["tools"]
+for number, tool in enumerate(tools):
+    ask(3 + number, "tools/call", name=tool["name"], arguments={})
+server.stdin.close()
+server.wait()
+sys.exit(any("oneOf" in tool["inputSchema"] for tool in tools))
+"""
+
+
+@raw_mutant("JS-07")
+def complains_about_a_choice():
+    return CommandDriver([sys.executable, "-c", COMPLAINING, "{server}"])

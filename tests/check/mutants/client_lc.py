@@ -1,11 +1,13 @@
 """Clients that break the rules of the handshake, one each."""
 
+import asyncio
 import json
 import sys
 from pathlib import Path
 
 from check.mutating import Wire, line_mutant, message_mutant, raw_mutant, wire_mutant
-from twopipes.check.client_running import CommandDriver
+from check.raw_talking import Talking
+from twopipes.check.client_running import CommandDriver, InProcessDriver
 
 RAW = Path(__file__).parents[1] / "raw_session.py"
 
@@ -56,6 +58,34 @@ def asks_for_what_it_does_not_support(message):
 @wire_mutant("LC-10")
 def takes_any_version(wire: Wire):
     wire.to_subject = lambda line: line.replace(b"1999-01-01", b"2025-11-25") + b"\n"
+
+
+@raw_mutant("LC-10")
+def sits_there_in_silence():
+    async def sit(launcher):
+        async with Talking(launcher) as talking:
+            told = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "0"}}
+            agreed = await talking.ask("initialize", told)
+            if agreed["result"]["protocolVersion"] != "2025-11-25":
+                await asyncio.Event().wait()
+            talking.say("notifications/initialized")
+            await talking.ask("tools/list")
+
+    return InProcessDriver(sit)
+
+
+@message_mutant("LC-11")
+def asks_for_prompts_that_nobody_declared(message):
+    if message.get("method") == "tools/list":
+        return message, {"jsonrpc": "2.0", "id": 9001, "method": "prompts/list"}
+    return message
+
+
+@message_mutant("LC-11", revision="2025-03-26")
+def asks_for_resources_that_nobody_declared(message):
+    if message.get("method") == "tools/list":
+        return message, {"jsonrpc": "2.0", "id": 9001, "method": "resources/list"}
+    return message
 
 
 @message_mutant("LC-11")

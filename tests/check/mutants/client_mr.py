@@ -2,7 +2,8 @@
 
 import json
 
-from check.mutating import Wire, message_mutant, wire_mutant
+from check.able import able
+from check.mutating import Wire, message_mutant, raw_mutant, wire_mutant
 
 
 def _answers(message):
@@ -145,3 +146,11 @@ def answers_with_an_error(message):
     for key in _answers(message):
         message["params"]["inputResponses"][key] = {"error": {"code": -1, "message": "the user said no"}}
     return message
+
+
+@raw_mutant("MR-19")
+def says_no_to_a_page_by_an_error():
+    def mutate(wire: Wire):
+        wire.from_subject = lambda line: line.replace(b'{"action":"accept"}', b'{"code":-1,"message":"the user said no"}') + b"\n"
+
+    return able(mutate)

@@ -15,3 +15,11 @@ def asks_for_no_prompt_in_particular(message):
     if message.get("method") == "prompts/get":
         message["params"]["prompt"] = message["params"].pop("name")
     return message
+
+
+@message_mutant("PM-02")
+def sends_numbers_as_they_are(message):
+    arguments = message.get("params", {}).get("arguments", {})
+    if message.get("method") == "prompts/get" and "lines" in arguments:
+        arguments["lines"] = 3
+    return message

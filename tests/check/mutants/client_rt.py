@@ -1,7 +1,7 @@
 """Clients that break the rules of roots, one each."""
 
 from check.able import able
-from check.mutating import message_mutant, raw_mutant
+from check.mutating import Wire, message_mutant, raw_mutant, wire_mutant
 
 
 def _roots(message):
@@ -42,3 +42,8 @@ def tells_of_its_roots_without_a_session(message):
     if message.get("method") != "tools/list":
         return message
     return {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}, message
+
+
+@wire_mutant("RT-02")
+def never_tells_its_roots(wire: Wire):
+    wire.to_subject = lambda line: b"" if b'"roots/list"' in line else None

@@ -27,9 +27,24 @@ def leaves_it_running():
     return leaving("leaves-it-running")
 
 
-@raw_mutant("SD-01")
+@raw_mutant("SD-01", revision="2025-11-25")
 def knows_no_signal_but_one():
     return leaving("knows-no-signal-but-one")
+
+
+@raw_mutant("SD-01")
+def gives_no_time():
+    return leaving("gives-no-time")
+
+
+@raw_mutant("SD-01")
+def kills_a_moment_later():
+    return leaving("kills-a-moment-later")
+
+
+@raw_mutant("SD-01", revision="2025-11-25")
+def loses_its_patience():
+    return leaving("loses-its-patience")
 
 
 @raw_mutant("SD-01")

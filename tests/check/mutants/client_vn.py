@@ -39,6 +39,27 @@ def goes_round_in_circles(wire: Wire):
 
 
 @wire_mutant("VN-05")
+def asks_for_the_tools_again_and_again(wire: Wire):
+    """It takes the probe for a success, and does not learn from what follows."""
+    lists = []
+
+    def use(line):
+        if b'"server/discover"' in line:
+            lists.append({**json.loads(line), "method": "tools/list"})
+            return json.dumps(lists[0]).encode() + b"\n"
+        return None
+
+    def try_again(line):
+        if b"-32022" not in line or len(lists) > 20:
+            return None
+        lists.append({**lists[0], "id": 9000 + len(lists)})
+        wire.say(lists[-1])
+        return b""
+
+    wire.from_subject, wire.to_subject = use, try_again
+
+
+@wire_mutant("VN-05")
 def tries_again_under_the_same_id(wire: Wire):
     probes = []
 

@@ -67,6 +67,13 @@ def takes_nothing_for_everything_in_a_session(wire: Wire):
     declares_for_the_client(wire, "elicitation", {"form": {}, "url": {}})
 
 
+@message_mutant("CP-04")
+def cannot_send_anybody_to_a_page(message):
+    if message.get("error", {}).get("code") == -32021 and '"url"' in json.dumps(message["error"]):
+        message["error"] = {"code": -32603, "message": "the client takes forms alone"}
+    return message
+
+
 TOOLS = [{"name": "look", "inputSchema": {"type": "object"}}]
 
 

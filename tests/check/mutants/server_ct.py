@@ -15,7 +15,7 @@ def calls_the_text_something_else(message, request):
         block["value"] = block.pop("text")
 
 
-@answer_mutant("CT-02", "tools/call")
+@answer_mutant("CT-01", "tools/call")
 def sends_holograms(message, request):
     for block in blocks_of(message, "image"):
         block["type"] = "hologram"

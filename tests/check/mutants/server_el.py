@@ -74,6 +74,21 @@ def _declaring(line):
     return line + b"\n"
 
 
+@message_mutant("EL-08")
+def refuses_the_mode_in_its_own_way(message):
+    if message.get("error", {}).get("code") == -32021:
+        message["error"] = {"code": -32602, "message": "the client cannot show that"}
+    return message
+
+
+@message_mutant("EL-08")
+def fails_where_the_mode_is_missing(message):
+    if message.get("error", {}).get("code") == -32021:
+        del message["error"]
+        message["result"] = {"resultType": "complete", "isError": True, "content": [{"type": "text", "text": "I cannot ask."}]}
+    return message
+
+
 @message_mutant("EL-10")
 def names_its_visits_too_late(message):
     for params in _questions(message, "url"):

@@ -73,6 +73,15 @@ def answers_odd_params_with_an_internal_error(message):
     return with_code(message, -32602, -32603)
 
 
+@wire_mutant("ER-04")
+def takes_odd_arguments_of_prompts_for_a_failure(wire: Wire):
+    instead(
+        wire,
+        lambda message: message.get("method") == "prompts/get" and "arguments" in message["params"],
+        lambda _message: {"code": -32603, "message": "expected string, received object"},
+    )
+
+
 @wire_mutant("ER-04", revision=LEGACY)
 def takes_any_log_level(wire: Wire):
     def take(line):
@@ -95,6 +104,26 @@ def uses_a_reserved_code(message):
     return with_code(message, -32601, -32050)
 
 
+@wire_mutant("ER-06")
+def takes_an_unknown_tool_for_a_missing_capability(wire: Wire):
+    data = {"requiredCapabilities": {"sampling": {}}}
+    instead(
+        wire,
+        lambda message: message.get("params", {}).get("name") == "twopipes-check-no-such-name",
+        lambda _message: {"code": -32021, "message": "no", "data": data},
+    )
+
+
+@wire_mutant("ER-06")
+def takes_a_missing_resource_for_an_old_version(wire: Wire):
+    data = {"supported": ["2026-07-28"], "requested": "2026-07-28"}
+    instead(
+        wire,
+        lambda message: "no-such-name" in str(message.get("params", {}).get("uri")),
+        lambda _message: {"code": -32022, "message": "no", "data": data},
+    )
+
+
 @message_mutant("ER-07")
 def uses_a_code_of_json_rpc(message):
     return with_code(message, -32602, -32500)
@@ -108,6 +137,16 @@ def uses_the_old_code_for_missing_resources(message):
 @message_mutant("ER-08")
 def uses_the_old_code_for_addresses(message):
     return with_code(message, -32021, -32042)
+
+
+@wire_mutant("ER-08")
+def sends_users_to_pages_by_an_error(wire: Wire):
+    page = {"mode": "url", "elicitationId": "1", "url": "https://login.example", "message": "a page"}
+    instead(
+        wire,
+        lambda message: message.get("params", {}).get("name") == "ask_url" and '"url": {}' in json.dumps(message),
+        lambda _message: {"code": -32042, "message": "visit", "data": {"elicitations": [page]}},
+    )
 
 
 @message_mutant("ER-09")
@@ -137,6 +176,16 @@ def sends_users_nowhere(wire: Wire):
         wire,
         lambda message: message.get("params", {}).get("name") == "ask_url",
         lambda _message: {"code": -32042, "message": "visit", "data": {"elicitations": [{"mode": "url", "message": "a page"}]}},
+    )
+
+
+@wire_mutant("ER-11")
+def sends_users_away_for_what_does_not_exist(wire: Wire):
+    page = {"mode": "url", "elicitationId": "1", "url": "https://login.example", "message": "a page"}
+    instead(
+        wire,
+        lambda message: message.get("params", {}).get("name") == "twopipes-check-no-such-name",
+        lambda _message: {"code": -32042, "message": "visit", "data": {"elicitations": [page]}},
     )
 
 

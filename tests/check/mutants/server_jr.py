@@ -69,6 +69,33 @@ def asks_with_the_same_id_again(wire: Wire):
     wire.from_subject, wire.to_subject = ask, answer
 
 
+def seen_before(wire, answer):
+    """Requests whose id came before never reach the server; ``answer`` says what they get."""
+    seen = set()
+
+    def hear(line):
+        message = json.loads(line)
+        if "id" not in message or "method" not in message:
+            return None
+        if message["id"] in seen:
+            answer(message)
+            return b""
+        seen.add(message["id"])
+        return None
+
+    wire.to_subject = hear
+
+
+@wire_mutant("JR-05")
+def refuses_an_id_that_came_before(wire: Wire):
+    seen_before(wire, lambda message: wire.say({"jsonrpc": "2.0", "id": message["id"], "error": ERROR}))
+
+
+@wire_mutant("JR-05")
+def passes_over_an_id_that_came_before(wire: Wire):
+    seen_before(wire, lambda _message: None)
+
+
 @message_mutant("JR-06")
 def ids_become_texts(message):
     if message.get("id") == 700001:

@@ -63,6 +63,21 @@ def agrees_to_everything(wire: Wire):
 
 
 @wire_mutant("LC-09")
+def offers_what_is_no_version(wire: Wire):
+    negotiates({"1900-01-01": "foo"})(wire)
+
+
+@wire_mutant("LC-09")
+def offers_a_version_that_it_does_not_speak(wire: Wire):
+    negotiates({"2099-01-01": "2024-11-05", "2024-11-05": "2025-11-25"})(wire)
+
+
+@wire_mutant("LC-09")
+def offers_a_version_without_a_handshake(wire: Wire):
+    negotiates({"1900-01-01": "2026-07-28", "2026-07-28": "2026-07-28"})(wire)
+
+
+@wire_mutant("LC-09")
 def refuses_old_versions(wire: Wire):
     def refuse(line):
         message = json.loads(line)

@@ -69,6 +69,24 @@ def does_not_care_about_the_level(wire: Wire):
     wire.to_subject = changed_on_the_way(set_level)
 
 
+@wire_mutant("LG-03")
+def tells_the_level_that_was_set(wire: Wire):
+    asked = []
+
+    def hear(line):
+        if b'"logging/setLevel"' in line:
+            asked.append(json.loads(line)["id"])
+
+    def tell(line):
+        message = json.loads(line)
+        if message.get("id") not in asked or "result" not in message:
+            return None
+        message["result"]["level"] = "debug"
+        return json.dumps(message).encode() + b"\n"
+
+    wire.to_subject, wire.from_subject = hear, tell
+
+
 @wire_mutant("LG-04")
 def takes_any_word_for_a_level(wire: Wire):
     def set_level(message):

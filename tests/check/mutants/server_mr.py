@@ -75,6 +75,11 @@ def forgets_the_first_round(wire: Wire):
     _answering_retries(wire, lambda message: REFUSED if "elicit-2" in message["params"]["inputResponses"] else None)
 
 
+@wire_mutant("MR-11")
+def never_answers_the_second_round(wire: Wire):
+    wire.to_subject = lambda line: b"" if b'"elicit-2"' in line else None
+
+
 @wire_mutant("MR-12")
 def refuses_what_is_not_complete(wire: Wire):
     _answering_retries(wire, lambda message: None if message["params"]["inputResponses"] else REFUSED)

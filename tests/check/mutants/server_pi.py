@@ -54,6 +54,29 @@ def ignores_pings_while_it_works(wire: Wire):
     wire.to_subject = hear
 
 
+@wire_mutant("PI-02")
+def answers_pings_when_it_is_done(wire: Wire):
+    calls, pings = [], []
+
+    def hear(line):
+        if b'"tools/call"' in line:
+            calls.append(json.loads(line)["id"])
+        if PING not in line or not calls:
+            return None
+        pings.append(line)
+        return b""
+
+    def speak(line):
+        message = json.loads(line)
+        if "method" not in message and message.get("id") in calls:
+            calls.remove(message["id"])
+            for ping in pings:
+                wire.tell(ping + b"\n")
+            pings.clear()
+
+    wire.to_subject, wire.from_subject = hear, speak
+
+
 @wire_mutant("PI-04")
 def still_answers_pings(wire: Wire):
     def answer(line):

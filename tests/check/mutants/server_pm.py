@@ -18,6 +18,12 @@ def requires_in_words(message, request):
             argument["required"] = "yes"
 
 
+@answer_mutant("PM-02", "prompts/get")
+def takes_objects_for_texts(message, request):
+    if "error" in message and any(isinstance(each, dict) for each in request["params"].get("arguments", {}).values()):
+        become_result(message, messages=[{"role": "user", "content": {"type": "text", "text": "About [object Object]"}}])
+
+
 @answer_mutant("PM-03", "prompts/get")
 def says_several_things_at_once(message, request):
     for each in message.get("result", {}).get("messages", []):

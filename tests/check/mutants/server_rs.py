@@ -49,6 +49,11 @@ def refuses_what_it_has_declared(message, request):
     become_error(message, -32601)
 
 
+@answer_mutant("RS-03", "resources/subscribe")
+def confirms_with_the_address(message, request):
+    message["result"]["uri"] = request["params"]["uri"]
+
+
 @wire_mutant("RS-03")
 def never_forgets_a_subscription(wire: Wire):
     def ask(line):

@@ -32,6 +32,11 @@ def forgets_what_it_was_asked():
     return raw("forgets-what-it-was-asked")
 
 
+@raw_mutant("SD-07")
+def talks_to_nobody():
+    return raw("talks-to-nobody")
+
+
 @raw_mutant("SD-08")
 def drops_everybody_when_one_leaves():
     connect = served(new_server())

@@ -37,6 +37,31 @@ class Listens:
             self.open.append(message["id"])
 
 
+@wire_mutant("SU-01")
+def takes_nothing_for_everything(wire: Wire):
+    def listen(line):
+        message = json.loads(line)
+        if message.get("method") != "subscriptions/listen" or "notifications" in message["params"]:
+            return None
+        wire.say(tagged(ACKNOWLEDGED, message["id"], notifications={"toolsListChanged": True}))
+        return b""
+
+    wire.to_subject = listen
+
+
+@wire_mutant("SU-01")
+def ends_what_is_not_asked_for(wire: Wire):
+    def listen(line):
+        message = json.loads(line)
+        if message.get("method") != "subscriptions/listen" or "notifications" in message["params"]:
+            return None
+        listen = message["id"]
+        wire.say({"jsonrpc": "2.0", "id": listen, "result": {"resultType": "complete", "_meta": {TAG: listen}}})
+        return b""
+
+    wire.to_subject = listen
+
+
 @message_mutant("SU-02")
 def never_acknowledges(message):
     return None if message.get("method") == ACKNOWLEDGED else message
@@ -107,6 +132,39 @@ def acknowledges_what_it_has_not_got(message):
     return message
 
 
+@message_mutant("SU-06")
+def acknowledges_resources_that_it_does_not_watch(message):
+    resources = message.get("result", {}).get("capabilities", {}).get("resources")
+    if resources is not None:
+        resources["subscribe"] = False
+    return message
+
+
+@message_mutant("SU-06")
+def acknowledges_other_resources(message):
+    if message.get("method") == ACKNOWLEDGED and "resourceSubscriptions" in message["params"]["notifications"]:
+        message["params"]["notifications"]["resourceSubscriptions"].append("note://of-somebody-else")
+    return message
+
+
+@message_mutant("SU-09")
+def never_tells_of_an_update(message):
+    return None if message.get("method") == "notifications/resources/updated" else message
+
+
+@wire_mutant("SU-09")
+def tells_of_the_first_update_alone(wire: Wire):
+    told = []
+
+    def tell(line):
+        if json.loads(line).get("method") != "notifications/resources/updated":
+            return None
+        told.append(line)
+        return None if len(told) == 1 else b""
+
+    wire.from_subject = tell
+
+
 @wire_mutant("SU-09")
 def tells_of_other_resources(wire: Wire):
     known = Listens(wire)
@@ -148,6 +206,13 @@ def answers_what_was_cancelled(wire: Wire):
             wire.say({"jsonrpc": "2.0", "id": listen, "result": {"resultType": "complete", "_meta": {TAG: listen}}})
 
     wire.to_subject = answer
+
+
+@wire_mutant("SU-11")
+def answers_what_was_cancelled_and_changes_nothing(wire: Wire):
+    # Without a tool by the name of mutate, nobody can make it tell of anything.
+    answers_what_was_cancelled(wire)
+    wire.from_subject = lambda line: line.replace(b'"mutate"', b'"leave_alone"') + b"\n"
 
 
 @message_mutant("SU-12")

@@ -64,6 +64,16 @@ def cancels_some_time_later():
     return task_server("cancels-later")
 
 
+@raw_mutant("TK-09")
+def completes_what_was_cancelled():
+    return task_server("overwrites")
+
+
+@raw_mutant("TK-08")
+def gives_the_text_alone():
+    return task_server("bare-text")
+
+
 @raw_mutant("TK-10")
 def lists_nothing():
     return task_server("forgets-in-list")

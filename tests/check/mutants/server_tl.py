@@ -23,6 +23,18 @@ def has_no_schema_where_there_are_no_arguments(message, request):
             tool["inputSchema"] = None
 
 
+@answer_mutant("TL-02", "tools/call")
+def insists_on_arguments(message, request):
+    if "arguments" not in request["params"]:
+        become_error(message, -32602)
+
+
+@answer_mutant("TL-02", "tools/call", revision="2025-11-25")
+def fails_without_arguments(message, request):
+    if "arguments" not in request["params"]:
+        become_result(message, content=[{"type": "text", "text": "expected an object, received undefined"}], isError=True)
+
+
 @answer_mutant("TL-03", "tools/call")
 def gives_content_that_is_a_text(message, request):
     if "result" in message:

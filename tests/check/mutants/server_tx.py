@@ -87,6 +87,11 @@ def tells_strangers_of_tasks():
     return task_server("tells-strangers")
 
 
+@raw_mutant("TX-12")
+def has_another_error_for_strangers():
+    return task_server("refuses-strangers-in-its-own-way")
+
+
 @raw_mutant("TX-13")
 def takes_a_late_cancel_for_the_task():
     return task_server("cancelled-cancels")
@@ -95,6 +100,11 @@ def takes_a_late_cancel_for_the_task():
 @raw_mutant("TX-13")
 def tells_progress():
     return task_server("tells-progress")
+
+
+@raw_mutant("TX-13")
+def tells_the_log():
+    return task_server("tells-the-log")
 
 
 @raw_mutant("TX-15")

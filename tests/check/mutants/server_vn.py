@@ -43,6 +43,17 @@ def has_a_code_of_its_own(message):
     return message
 
 
+@wire_mutant("VN-03")
+def wants_to_know_who_asks(wire: Wire):
+    def ask(message):
+        if "id" in message and VERSION in meta_of(message) and "io.modelcontextprotocol/clientInfo" not in meta_of(message):
+            wire.say({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32602, "message": "who are you?"}})
+            return None
+        return message
+
+    to_subject(wire, ask)
+
+
 @wire_mutant("VN-04")
 def does_not_look_at_the_version_of_lists(wire: Wire):
     def overlook(message):

@@ -54,24 +54,30 @@ async def main(command, *arguments):
             logging_callback=ignore,
         ) as session,
     ):
-        await session.initialize()
+        opened = await session.initialize()
+        can = opened.capabilities
         for tool in await listed(session.list_tools, "tools"):
             with suppress(Exception):
                 await session.call_tool(tool.name, {}, progress_callback=ignore)
-        for resource in await listed(session.list_resources, "resources"):
+        for resource in await listed(session.list_resources, "resources") if can.resources else ():
             with suppress(Exception):
                 await session.read_resource(resource.uri)
-        await listed(session.list_resource_templates, "resourceTemplates")
-        for prompt in await listed(session.list_prompts, "prompts"):
+        if can.resources:
+            await listed(session.list_resource_templates, "resourceTemplates")
+        for prompt in await listed(session.list_prompts, "prompts") if can.prompts else ():
             with suppress(Exception):
-                await session.get_prompt(prompt.name)
+                await session.get_prompt(prompt.name, {each.name: "3" for each in prompt.arguments or ()})
         with suppress(Exception):
             note = types.ResourceTemplateReference(type="ref/resource", uri="posing://notes/{name}")
-            await session.complete(note, {"name": "name", "value": "a"})
+            # The first revision has completion, and no capability for it.
+            if can.completions or opened.protocolVersion == "2024-11-05":
+                await session.complete(note, {"name": "name", "value": "a"})
         with suppress(Exception):
-            await session.set_logging_level("info")
-            await session.subscribe_resource(AnyUrl("posing://note"))
-            await session.unsubscribe_resource(AnyUrl("posing://note"))
+            if can.logging:
+                await session.set_logging_level("info")
+            if can.resources and can.resources.subscribe:
+                await session.subscribe_resource(AnyUrl("posing://note"))
+                await session.unsubscribe_resource(AnyUrl("posing://note"))
             await session.send_ping()
 
 

@@ -54,28 +54,34 @@ async def main(command, *arguments):
         list_roots_callback=roots,
         logging_callback=ignore,
     ) as client:
-        is_modern = client.protocol_version >= "2026"
+        is_modern, can = client.protocol_version >= "2026", client.server_capabilities
         for tool in await listed(client.list_tools, "tools"):
             with suppress(Exception):
                 await client.call_tool(tool.name, {}, progress_callback=ignore)
-        for resource in await listed(client.list_resources, "resources"):
+        for resource in await listed(client.list_resources, "resources") if can.resources else ():
             with suppress(Exception):
                 await client.read_resource(resource.uri)
-        await listed(client.list_resource_templates, "resource_templates")
-        for prompt in await listed(client.list_prompts, "prompts"):
+        if can.resources:
+            await listed(client.list_resource_templates, "resource_templates")
+        for prompt in await listed(client.list_prompts, "prompts") if can.prompts else ():
             with suppress(Exception):
-                await client.get_prompt(prompt.name)
+                await client.get_prompt(prompt.name, {each.name: "3" for each in prompt.arguments or ()})
         with suppress(Exception):
             note = types.ResourceTemplateReference(uri="posing://notes/{name}")
-            await client.complete(note, {"name": "name", "value": "a"})
+            # The first revision has completion, and no capability for it.
+            if can.completions or client.protocol_version == "2024-11-05":
+                await client.complete(note, {"name": "name", "value": "a"})
         with suppress(Exception):
             if is_modern:
-                async with client.listen(tools_list_changed=True, resource_subscriptions=["posing://note"]):
+                notes = ["posing://note"] if can.resources and can.resources.subscribe else None
+                async with client.listen(tools_list_changed=True, resource_subscriptions=notes):
                     await client.list_tools()
             else:
-                await client.set_logging_level("info")
-                await client.subscribe_resource("posing://note")
-                await client.unsubscribe_resource("posing://note")
+                if can.logging:
+                    await client.set_logging_level("info")
+                if can.resources and can.resources.subscribe:
+                    await client.subscribe_resource("posing://note")
+                    await client.unsubscribe_resource("posing://note")
                 await client.send_ping()
 
 

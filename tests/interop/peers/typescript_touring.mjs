@@ -30,26 +30,33 @@ const tried = (promise, otherwise) => promise.catch(() => otherwise);
 
 await client.connect(new StdioClientTransport({ command, args, stderr: 'ignore' }), { timeout });
 const modern = client.getNegotiatedProtocolVersion() >= '2026';
+// What is not declared is not asked for; the first revision has completion, and no capability for it.
+const can = client.getServerCapabilities() ?? {};
+const completes = can.completions || client.getNegotiatedProtocolVersion() === '2024-11-05';
+const nothing = { resources: [], prompts: [] };
 for (const { name } of (await tried(client.listTools({}, { timeout }), { tools: [] })).tools) {
   await tried(client.callTool({ name, arguments: {} }, { timeout, onprogress: () => {} }));
 }
-for (const { uri } of (await tried(client.listResources({}, { timeout }), { resources: [] })).resources) {
+for (const { uri } of (can.resources ? await tried(client.listResources({}, { timeout }), nothing) : nothing).resources) {
   await tried(client.readResource({ uri }, { timeout }));
 }
-await tried(client.listResourceTemplates({}, { timeout }));
-for (const { name } of (await tried(client.listPrompts({}, { timeout }), { prompts: [] })).prompts) {
-  await tried(client.getPrompt({ name }, { timeout }));
+if (can.resources) await tried(client.listResourceTemplates({}, { timeout }));
+for (const { name, arguments: wanted } of (can.prompts ? await tried(client.listPrompts({}, { timeout }), nothing) : nothing).prompts) {
+  await tried(client.getPrompt({ name, arguments: Object.fromEntries((wanted ?? []).map((each) => [each.name, '3'])) }, { timeout }));
 }
 const ref = { type: 'ref/resource', uri: 'posing://notes/{name}' };
-await tried(client.complete({ ref, argument: { name: 'name', value: 'a' } }, { timeout }));
+if (completes) await tried(client.complete({ ref, argument: { name: 'name', value: 'a' } }, { timeout }));
 if (modern) {
-  const watched = await tried(client.listen({ toolsListChanged: true, resourceSubscriptions: ['posing://note'] }, { timeout }));
+  const notes = can.resources?.subscribe ? ['posing://note'] : [];
+  const watched = await tried(client.listen({ toolsListChanged: true, resourceSubscriptions: notes }, { timeout }));
   await tried(client.listTools({}, { timeout }));
   if (watched) await tried(watched.close());
 } else {
-  await tried(client.setLoggingLevel('info', { timeout }));
-  await tried(client.subscribeResource({ uri: 'posing://note' }, { timeout }));
-  await tried(client.unsubscribeResource({ uri: 'posing://note' }, { timeout }));
+  if (can.logging) await tried(client.setLoggingLevel('info', { timeout }));
+  if (can.resources?.subscribe) {
+    await tried(client.subscribeResource({ uri: 'posing://note' }, { timeout }));
+    await tried(client.unsubscribeResource({ uri: 'posing://note' }, { timeout }));
+  }
   await tried(client.ping({ timeout }));
 }
 await client.close();

@@ -106,6 +106,7 @@ CASES = {
     "FR-03": (session(("<", b'{"jsonrpc":"2.0","method":"\xff"}')), session(("<", '{"jsonrpc":"2.0","method":"ü"}'))),
     "FR-04": (session(("<", "Hello from print()")), session(("!", "Hello from print()"))),
     "FR-05": (session((">", "help")), session((">", b'{"jsonrpc":"2.0","method":"a"}\r'))),
+    "FR-15": (session(("<", b'{"jsonrpc":"2.0","method":"a"}\r')), session(("<", b'{"jsonrpc":"2.0","method":"a"}'))),
     "FR-09": (stateless(("<", call("q", "roots/list"))), session(("<", call("q", "roots/list")), client={"roots": {}})),
     "FR-10": (
         stateless(("<", call("q", "ping")), (">", {"id": "q", "result": {}})),
@@ -220,8 +221,8 @@ CASES = {
         [(">", modern(1, "tools/list")), ("<", error(1, -32021, data={"requiredCapabilities": {"roots": {}}}))],
     ),
     "CP-01": (
+        session(*pair(call(1, "prompts/list"), {"id": 1, "result": {"prompts": [{"name": "p"}]}}), revision="2024-11-05"),
         session(*pair(call(1, "prompts/list"), {"id": 1, "result": {"prompts": []}}), revision="2024-11-05"),
-        session(*pair(call(1, "tools/list"), {"id": 1, "result": {"tools": []}}), revision="2024-11-05"),
     ),
     "CP-03": (session(client={"roots": True}), session(client={"roots": {"listChanged": True}, "x-own": True})),
     "CP-07": (
@@ -343,7 +344,7 @@ CASES = {
     ),
     "CT-01": (
         answered("tools/call", {"content": [{"type": "audio", "data": ""}]}),
-        answered("tools/call", {"content": [{"type": "audio", "data": "", "mimeType": "a/b"}, {"type": "own"}]}),
+        answered("tools/call", {"content": [{"type": "audio", "data": "", "mimeType": "a/b"}]}),
     ),
     "CT-02": (
         answered("tools/call", {"content": [{"type": "audio", "data": "", "mimeType": "a/b"}]}, revision="2024-11-05"),
@@ -542,6 +543,77 @@ def test_names_in_the_introduction_are_needed_on_both_sides():
     answers[1]["result"]["serverInfo"] = dict(SERVER, version=1)
     assert rules_broken(recording(asks, answers, then)) == ["LC-02", "LC-03"]
     assert then[1] == INITIALIZED
+
+
+@pytest.mark.parametrize("info", [{}, {"name": "x"}, {"name": "x", "version": 1}, "x"], ids=str)
+def test_a_name_on_the_stateless_wire_has_a_version(info):
+    """VN-03, VN-08."""
+    own = {"resultType": "complete", "content": [], "_meta": {"io.modelcontextprotocol/serverInfo": info}}
+    asks = modern(1, "tools/call", name="a", _meta=meta(**{"io.modelcontextprotocol/clientInfo": info}))
+    assert rules_broken(recording(*stateless(*pair(asks, {"id": 1, "result": own})))) == ["VN-03", "VN-08"]
+
+
+def test_a_completion_without_suggestions_needs_no_capability():
+    """CP-01."""
+    empty = {"id": 1, "result": {"completion": {"values": []}}}
+    full = {"id": 1, "result": {"completion": {"values": ["a"]}}}
+    asks = call(1, "completion/complete", **COMPLETION)
+    assert "CP-01" not in rules_broken(recording(*session(*pair(asks, empty))))
+    assert "CP-01" in rules_broken(recording(*session(*pair(asks, full))))
+
+
+@pytest.mark.parametrize(("revision", "level"), [("2024-11-05", "SHOULD"), ("2025-03-26", "SHOULD"), ("2025-06-18", "MUST")])
+def test_what_a_revision_does_not_have_is_not_asked_for(revision, level):
+    """LC-11: it binds by the revision."""
+    (finding,) = judge(recording(*session((">", call(1, "tasks/list")), revision=revision)))
+    assert (finding.rule, finding.level) == ("LC-11", level)
+
+
+def test_in_old_revisions_hosts_may_ask_for_everything_that_there_is():
+    """LC-11."""
+    assert rules_broken(recording(*session((">", call(1, "prompts/list")), revision="2025-03-26"))) == []
+
+
+def test_content_of_a_type_that_no_revision_has():
+    """CT-01, and CT-02 for what another revision has; whoever declares extensions may get what they bring."""
+    own = {"content": [{"type": "hologram"}]}
+    assert rules_broken(recording(*answered("tools/call", own))) == ["CT-01"]
+    assert rules_broken(recording(*answered("tools/call", own, revision="2024-11-05"))) == ["CT-01"]
+    asks = modern(1, "tools/call", name="a", _meta=meta(capabilities={"extensions": {"com.example/depth": {}}}))
+    assert rules_broken(recording(*stateless(*pair(asks, done(1, **own))))) == []
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [("resources/read", {}), ("resources/subscribe", {"uri": 1}), ("logging/setLevel", {}), ("tasks/get", {"id": "1"})],
+)
+def test_half_a_request_is_no_message(method, params):
+    """FR-05."""
+    able = {"resources": {"subscribe": True}, "logging": {}, "tasks": {}}
+    assert rules_broken(recording(*session((">", call(1, method, **params)), server=able))) == ["FR-05"]
+    whole = {"uri": "x:", "level": "info", "taskId": "1"}
+    assert rules_broken(recording(*session((">", call(1, method, **whole)), server=able))) == []
+
+
+@pytest.mark.parametrize("context", [[], {"arguments": {"a": 1}}, {"arguments": ["a"]}], ids=str)
+def test_the_context_of_a_completion_has_texts(context):
+    """CM-01, from 2025-06-18 on."""
+    asks = (">", call(1, "completion/complete", **COMPLETION, context=context))
+    assert rules_broken(recording(*session(asks, server={"completions": {}}))) == ["CM-01"]
+    assert rules_broken(recording(*session(asks, server={"completions": {}}, revision="2025-03-26"))) == []
+
+
+@pytest.mark.parametrize("context", [{}, {"arguments": {}}, {"arguments": {"b": "x"}}], ids=str)
+def test_a_context_of_texts_is_right(context):
+    """CM-01."""
+    asks = (">", call(1, "completion/complete", **COMPLETION, context=context))
+    assert rules_broken(recording(*session(asks, server={"completions": {}}))) == []
+
+
+def test_carriage_returns_are_told_once_for_each_side():
+    """FR-15."""
+    line = b'{"jsonrpc":"2.0","method":"a"}\r'
+    assert [finding.level for finding in judge(recording(*session((">", line), (">", line))))] == ["MAY"]
 
 
 def changed(value, strange):

@@ -40,7 +40,7 @@ async def suggestions_are_strings_and_not_too_many(case: Case) -> None:
         raise Skip("the server has no prompt with arguments and no resource template")
 
 
-@probe("CM-03")
+@probe("CM-03", answered=True)
 async def what_cannot_be_completed_is_refused(case: Case) -> None:
     """Completion of a prompt that does not exist, and without saying what; or at all, where the server has none."""
     argument = {"name": "x", "value": ""}

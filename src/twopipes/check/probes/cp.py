@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from twopipes.check.declared import members
+from twopipes.check.exploring import explored, is_refused_well, wants
 from twopipes.check.occasions import asking_calls, input_requests
 from twopipes.check.probe import Case, SafeCall, probe
+from twopipes.check.questions import ELICIT
 from twopipes.check.talk import CannotOpen, Unanswered
 from twopipes.check.verdict import Seen
 
@@ -79,6 +81,8 @@ async def capabilities_have_their_shape(case: Case) -> None:
 async def no_addresses_for_whoever_takes_forms(case: Case) -> None:
     """A client that declares elicitation with nothing in it is asked by forms, and never to visit an address."""
     asked = await _asked_for(case, "elicitation/create")
+    if case.is_modern:
+        await _expect_addresses_to_be_refused(case)
     if not asked:
         case.give_up("the server asks the user nothing")
     wrong = next(((params, seen) for params, seen in asked if params.get("mode") == "url"), None)
@@ -89,6 +93,23 @@ async def no_addresses_for_whoever_takes_forms(case: Case) -> None:
         mend="Ask by url only where elicitation.url is declared.",
         about=None if wrong is None else wrong[1],
     )
+
+
+async def _expect_addresses_to_be_refused(case: Case) -> None:
+    """Calls that send a client which can answer everything to an address are served without that, or refused with -32021."""
+    visits = [each for each in (await explored(case)).questions if wants(each, ELICIT, "url")]
+    for name, call in {str(each.call.get("name")): each.call for each in visits}.items():
+        answer = await case.talk.request("tools/call", call)
+        if input_requests(answer):
+            continue  # what is asked is judged beside this
+        case.expect(
+            "CP-04",
+            await is_refused_well(case.talk, call, answer, "url"),
+            f"a call of {name}, which sends its user to an address, by a client that takes forms alone, was answered with "
+            f"{answer.told}",
+            mend=f"Do without, or refuse it with {_MISSING} and data.requiredCapabilities.",
+            about=answer,
+        )
 
 
 @probe("CP-05", needs=("call", "question"), can=_PLAIN)

@@ -108,7 +108,7 @@ async def what_belongs_to_no_era_is_not_carried_out(case: Case) -> None:
     await judge_an_early_request(case, talk, "DE-13")
 
 
-@probe("DE-14")
+@probe("DE-14", answered=True)
 async def a_version_of_the_old_era_is_refused(case: Case) -> None:
     """server/discover that names a version with a handshake in its _meta gets -32022."""
     for version in (LEGACY[-1], LEGACY[0]):

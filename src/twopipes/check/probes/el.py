@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.json import encode
 
-from twopipes.check.exploring import Question, askers, converse, explored, wants
+from twopipes.check.exploring import Question, askers, converse, explored, is_refused_well, wants
 from twopipes.check.heard import Answer
 from twopipes.check.probe import Case, probe
 from twopipes.check.questions import (
@@ -26,7 +26,9 @@ from twopipes.check.questions import (
 from twopipes.check.talk import ABLE, Talk
 
 _TOOLS = 3
+_URL_REQUIRED = -32042
 _NO_NUMBER = "twopipes-check-no-number"
+_MEND_MODE = "Look at what the client declares ({} means forms alone); do without, or refuse (stateless: -32021)."
 # In which mode nobody may ask whom; an empty object means forms.
 _WRONG_MODES: tuple[tuple[str, dict[str, Any]], ...] = (("url", {}), ("url", {"form": {}}), ("form", {"url": {}}))
 
@@ -69,15 +71,24 @@ async def only_declared_modes_are_used(case: Case) -> None:
         talk = await case.talk_for(can)
         for call in list(calls.values())[:_TOOLS]:
             tried += 1
-            questions = (await converse(talk, call)).questions
-            broken = next((each for each in questions if wants(each, ELICIT, mode)), None)
+            dialogue = await converse(talk, call)
+            broken = next((each for each in dialogue.questions if wants(each, ELICIT, mode)), None)
             case.expect(
                 "EL-08",
                 broken is None,
                 f"the client declared elicitation {told(declared)}, and was asked in mode {mode}",
-                mend="Look at what the client declares ({} means forms alone); do without, or refuse (stateless: -32021).",
+                mend=_MEND_MODE,
                 about=broken.about if broken else None,
             )
+            if case.is_modern and not dialogue.questions and dialogue.end is not None:
+                case.expect(
+                    "EL-08",
+                    await is_refused_well(talk, call, dialogue.end, mode),
+                    f"{dialogue.name!r}, which asks in mode {mode}, got {dialogue.end.told} by a client that declared elicitation "
+                    f"{told(declared)}; it is neither served nor refused with -32021",
+                    mend=_MEND_MODE,
+                    about=dialogue.end,
+                )
     if not tried:
         case.give_up(f"no tool that may be called asks for {ELICIT}; name one by --allow-tool")
 
@@ -87,7 +98,8 @@ async def ends_of_visits_name_a_question(case: Case) -> None:
     """What is told about the end of a visit names a question that was asked in this conversation."""
     found = await explored(case)
     ends = [heard for heard in found.talk.heard_lines if heard.method == "notifications/elicitation/complete"]
-    asked = {question.params.get("elicitationId") for question in found.questions if wants(question, ELICIT, "url")}
+    asked = [question.params.get("elicitationId") for question in found.questions if wants(question, ELICIT, "url")]
+    asked += [each.get("elicitationId") for heard in found.talk.heard_lines for part in heard.parts for each in _required_by(part)]
     for heard in ends:
         named = heard.params.get("elicitationId")
         case.expect(
@@ -99,6 +111,13 @@ async def ends_of_visits_name_a_question(case: Case) -> None:
         )
     if not ends:
         case.give_up("the server told the end of no visit")
+
+
+def _required_by(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The visits that an error wants to be made first: a question of another kind."""
+    error = members(message.get("error"))
+    found = members(error.get("data")).get("elicitations") if error.get("code") == _URL_REQUIRED else None
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
 @probe("EL-15")

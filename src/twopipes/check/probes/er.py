@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any
 
+from twopipes.check.exercising import required_of
 from twopipes.check.probe import Case, probe
 from twopipes.check.talk import ABLE, Answer, Unanswered
 from twopipes.errors import CAPABILITY_MISSING, INVALID_PARAMS, METHOD_NOT_FOUND, UNSUPPORTED_REVISION, URLS_REQUIRED
@@ -25,6 +26,8 @@ _OF_THE_PROTOCOL = range(-32099, -32019)
 _OF_OLD_IMPLEMENTATIONS = range(-32019, -31999)
 _DEFINED = {-32021, -32022}
 _OF_THE_OLD_ERA = {-32002, -32042}
+# What a request was made for: something that does not exist, a resource among them; a tool; a tool that asks for a visit.
+_UNKNOWN, _MISSING, _CALLED, _VISIT = "unknown", "missing", "called", "visit"
 # What an exception becomes in the hands of somebody who did not think of it; all others may be meant as they are.
 _THOUGHTLESS = {-32700, 0}
 
@@ -66,7 +69,7 @@ async def a_method_that_nobody_knows_is_refused(case: Case) -> None:
             case.expect("ER-03", answer.code == METHOD_NOT_FOUND, told, mend=mend, about=answer)
 
 
-@probe("ER-04")
+@probe("ER-04", answered=True)
 async def wrong_names_and_params_are_told_apart(case: Case) -> None:
     """Names that do not exist, params that are missing, a cursor and a level out of thin air: each gets -32602."""
     tried = 0
@@ -93,6 +96,10 @@ async def _wrong(case: Case) -> _Tried:
         if (needy := next(filter(_needs_an_argument, features.prompts), None)) is not None:
             name = needy.get("name")
             yield f"the prompt {name!r} without the argument that it requires", await talk.request("prompts/get", {"name": name})
+            odd = {key: {"twopipes": ["check"]} for key in required_of(needy)}
+            answer = await talk.request("prompts/get", {"name": name, "arguments": odd})
+            if answer.error:  # whoever serves it breaks another rule
+                yield f"the prompt {name!r} with an object for each argument that it requires", answer
     for capability, method in _LISTS.items():
         # A server that has no pages need not look at cursors.
         if features.has(capability) and "nextCursor" in (await talk.request(method)).result:
@@ -130,55 +137,74 @@ async def a_resource_that_fails_is_an_internal_error(case: Case) -> None:
 @probe("ER-06", "ER-07", "ER-08")
 async def codes_are_those_of_the_revision(case: Case) -> None:
     """Whatever can be got wrong is; none of the codes is one that this revision keeps for something else, or has given up."""
-    async for what, answer in _errors_of_all_kinds(case):
+    async for what, kind, answer in _errors_of_all_kinds(case):
         code = _code(answer)
-        is_known = code in _STANDARD | _DEFINED
-        case.expect(
-            "ER-06",
-            code not in _OF_THE_PROTOCOL or is_known,
-            f"{what} got the code {code}, which is reserved and has no meaning on this transport",
-            mend="Of -32020 to -32099 use -32021 and -32022 alone, each for what it means.",
-            about=answer,
-        )
-        case.expect(
-            "ER-08",
-            code not in _OF_THE_OLD_ERA,
-            f"{what} got the code {code}, which this revision does not use any more",
-            mend="A resource that is not there is -32602 now; an address to visit is asked for by a result of type input_required.",
-            about=answer,
-        )
+        is_old = code in _OF_THE_OLD_ERA
+        if is_old or kind in {_MISSING, _VISIT}:  # nothing else was ever answered with those
+            case.expect(
+                "ER-08",
+                not is_old,
+                f"{what} got the code {code}, which this revision does not use any more",
+                mend="A resource that is not there is -32602 now; for an address to visit a result of type input_required asks.",
+                about=answer,
+            )
+        if not answer.error:
+            continue
+        _judge_purpose(case, what, kind, answer)
         case.expect(
             "ER-07",
             code not in RESERVED_CODES
-            or is_known
+            or code in _STANDARD
             or code in _OF_THE_PROTOCOL
-            or code in _OF_THE_OLD_ERA
+            or is_old
             or code in _OF_OLD_IMPLEMENTATIONS,
             f"{what} got the code {code}, which lies in the range that is reserved for JSON-RPC",
             mend="Choose codes of your own outside of -32768 to -32000.",
             about=answer,
         )
+    case.give_up("there was neither a resource that does not exist nor a tool ask_url to ask for a visit to an address")
+
+
+def _judge_purpose(case: Case, what: str, kind: str, answer: Answer) -> None:
+    code = _code(answer)
+    mend = "Of -32020 to -32099 use -32021 and -32022 alone, each for what it means."
+    case.expect(
+        "ER-06",
+        code not in _OF_THE_PROTOCOL or code in _DEFINED,
+        f"{what} got the code {code}, which is reserved and has no meaning on this transport",
+        mend=mend,
+        about=answer,
+    )
+    told = f"{what} got -32022, and the version of the request is one that the server serves"
+    case.expect("ER-06", code != UNSUPPORTED_REVISION, told, mend=mend, about=answer)
+    if kind in {_UNKNOWN, _MISSING}:
+        told = f"{what} got -32021, and no capability of a client brings into being what does not exist"
+        case.expect("ER-06", code != CAPABILITY_MISSING, told, mend=mend, about=answer)
 
 
 def _code(answer: Answer) -> int | None:
     return answer.code if isinstance(answer.code, int) else None
 
 
-async def _errors_of_all_kinds(case: Case) -> _Tried:
+async def _errors_of_all_kinds(case: Case) -> AsyncIterator[tuple[str, str, Answer]]:
+    """What was tried, what for, and the error; of a request for a visit, whatever came."""
     talk, features = case.talk, case.features
-    tried: list[tuple[str, str, dict[str, Any]]] = [("a method that does not exist", _NO_METHOD, {})]
+    tried: list[tuple[str, str, str, dict[str, Any]]] = [("a method that does not exist", _UNKNOWN, _NO_METHOD, {})]
     if features.has("tools"):
-        tried.append(("a tool that does not exist", "tools/call", {"name": _NO_NAME, "arguments": {}}))
-        calls = features.safe_calls(case.permissions)[:_CALLS] + _askers(case)
-        tried += [(f"the tool {call.name!r}, by a client that can answer nothing,", "tools/call", call.params) for call in calls]
+        tried.append(("a tool that does not exist", _UNKNOWN, "tools/call", {"name": _NO_NAME, "arguments": {}}))
+        safe = features.safe_calls(case.permissions)
+        poor = "by a client that can answer nothing,"
+        calls = safe[:_CALLS] + _askers(case)
+        tried += [(f"the tool {call.name!r}, {poor}", _CALLED, "tools/call", call.params) for call in calls]
+        tried += [(f"the tool {call.name!r}", _VISIT, "tools/call", call.params) for call in safe if call.name == "ask_url"]
     if features.has("prompts"):
-        tried.append(("a prompt that does not exist", "prompts/get", {"name": _NO_NAME}))
+        tried.append(("a prompt that does not exist", _UNKNOWN, "prompts/get", {"name": _NO_NAME}))
     if features.has("resources"):
-        tried.append(("a resource that does not exist", "resources/read", {"uri": _missing_uri(case)}))
-    for what, method, params in tried:
-        answer = await talk.request(method, params)
-        if answer.error:
-            yield what, answer
+        tried.append(("a resource that does not exist", _MISSING, "resources/read", {"uri": _missing_uri(case)}))
+    for what, kind, method, params in tried:
+        answer = await talk.request(method, params, can=ABLE if kind == _VISIT else None)
+        if answer.error or kind == _VISIT:
+            yield what, kind, answer
 
 
 def _askers(case: Case) -> list[Any]:
@@ -247,8 +273,24 @@ async def addresses_to_visit_are_listed(case: Case) -> None:
                 mend='List at least one: {"mode": "url", "elicitationId": "...", "url": "...", "message": "..."}.',
                 about=answer,
             )
+    await _judge_other_uses(case)
     if not case.verdicts:
         case.give_up("no tool that may be called was answered with -32042")
+
+
+async def _judge_other_uses(case: Case) -> None:
+    """What does not exist is no reason to send anybody anywhere."""
+    tried: list[tuple[str, str, dict[str, Any]]] = [
+        ("a method that does not exist", _NO_METHOD, {}),
+        ("a tool that does not exist", "tools/call", {"name": _NO_NAME, "arguments": {}}),
+    ]
+    if case.features.has("prompts"):
+        tried.append(("a prompt that does not exist", "prompts/get", {"name": _NO_NAME}))
+    for what, method, params in tried:
+        answer = await case.talk.request(method, params)
+        if answer.code == URLS_REQUIRED:
+            mend = "Use -32042 alone where the user has to visit an address before the request can be served."
+            case.expect("ER-11", False, f"{what} got {answer.told}", mend=mend, about=answer)  # noqa: FBT003
 
 
 def _is_address(entry: Any) -> bool:
@@ -256,7 +298,7 @@ def _is_address(entry: Any) -> bool:
     return members.get("mode") == "url" and all(isinstance(members.get(key), str) for key in ("elicitationId", "url", "message"))
 
 
-@probe("ER-12", "ER-13", needs="resources")
+@probe("ER-12", "ER-13", needs="resources", answered=True)
 async def a_resource_that_is_not_there_is_told(case: Case) -> None:
     """A URI like those that are listed, but of nothing: -32602 on the stateless wire, -32002 before."""
     uri = _missing_uri(case)

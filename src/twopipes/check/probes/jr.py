@@ -40,6 +40,23 @@ async def ids_come_back_as_they_were(case: Case) -> None:
         )
 
 
+@probe("JR-05")
+async def an_id_may_come_again(case: Case) -> None:
+    """The id of a request that has been answered is used for the next one, which is served."""
+    talk = case.talk
+    again = (await talk.request(case.harmless)).id
+    before = len(talk.answers_to(again))
+    talk.start(case.harmless, request_id=again)
+    answer = await talk.until(lambda: next(iter(talk.answers_to(again)[before:]), None), case.waits.answer)
+    case.expect(
+        "JR-05",
+        answer is not None and answer.is_result,
+        f"{case.harmless} with the id of a request that had its answer got {'none' if answer is None else answer.told}",
+        mend="Forget an id when its request is answered: from 2026-07-28 on only ids of requests that still wait are taken.",
+        about=answer,
+    )
+
+
 @probe("JR-02", "JR-03", "JR-04", "JR-09", "JR-11", needs="call", can=ABLE)
 async def what_the_server_says_by_itself_is_well_formed(case: Case) -> None:
     """Tools are called by a client that can answer everything and wants progress: what the server asks and tells is looked at."""

@@ -11,6 +11,7 @@ from twopipes.check.probe import Case, probe
 
 _NOBODY = "twopipes-check-no-such-prompt"
 _INVALID_PARAMS = -32602
+_WRONG = {"twopipes": ["check"]}
 _TYPES = {"description": str, "title": str, "required": bool}
 
 
@@ -86,7 +87,27 @@ def _judge_resource(case: Case, block: dict[str, Any], answer: Answer) -> None:
     )
 
 
-@probe("PM-04", needs="prompts")
+@probe("PM-02", needs="prompts")
+async def arguments_of_prompts_are_strings(case: Case) -> None:
+    """A prompt that can be had with a text for an argument is asked for with an object in that place."""
+    for prompt, served in await prompted(case):
+        arguments = required_of(prompt)
+        if not arguments or not is_complete(served):
+            continue
+        odd = {**dict.fromkeys(arguments, "text"), arguments[0]: _WRONG}
+        answer = await case.talk.request("prompts/get", {"name": prompt["name"], "arguments": odd})
+        case.expect(
+            "PM-02",
+            answer.error,
+            f"{prompt['name']!r} was given an object for {arguments[0]!r}, where there can be strings alone, and served it",
+            mend="Check that the arguments of prompts are strings; refuse others with -32602.",
+            about=answer,
+        )
+        return
+    case.give_up("no prompt that requires an argument could be had with a made-up one")
+
+
+@probe("PM-04", needs="prompts", answered=True)
 async def what_cannot_be_prompted_is_refused(case: Case) -> None:
     """A prompt that is not there, and one without an argument that it requires."""
     answer = await case.talk.request("prompts/get", {"name": _NOBODY})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -16,6 +17,8 @@ from twopipes.check.talk import Talk
 _METHOD_NOT_FOUND = -32601
 _UPDATED = "notifications/resources/updated"
 _NOBODY = "twopipes-check-no-such-resource"
+# What an empty result may have all the same: servers of both eras put a type into all of theirs.
+_ALWAYS_ALLOWED = {"_meta", "resultType"}
 # As many as are subscribed to, to find the one that the test server's tool `touch` changes.
 _WATCHED = 20
 _PERCENT = r"%[0-9A-Fa-f]{2}"
@@ -73,19 +76,21 @@ async def resources_can_be_read(case: Case) -> None:
 async def subscribers_are_told(case: Case) -> None:
     """The test server's tool `touch` changes a resource during a subscription to all that are listed, and after it."""
     talk, touches = case.talk, _may_touch(case)
-    uris = _listed(case)[: _WATCHED if touches else 1]
-    before = await _steady_contents(talk, uris) if touches else {}
+    uris = watchable(case)[: None if touches else 1]
+    before = await steady_contents(talk, uris) if touches else {}
     for uri in uris:
         _judge_confirmation(case, "subscribe", uri, await talk.request("resources/subscribe", {"uri": uri}))
     has_changed = False
     if touches:
-        told = await _touched(case)
-        after = {} if told is not None else await _contents(talk, list(before))
-        changed = next((uri for uri, contents in after.items() if contents != before[uri]), "")
+        since = await touch(case)
+        told = await _told_at_once(case, since)
+        changed = "" if told is not None else await changed_since(talk, before)
+        if changed:  # some gather what there is to tell for a while
+            told = await talk.heard(_UPDATED, since=since)
         has_changed = told is not None or bool(changed)
         case.expect(
             "RS-03",
-            not changed,
+            not changed or told is not None,
             f"{changed!r} was subscribed to and reads differently than before, and no {_UPDATED} came",
             mend=f"Send {_UPDATED} with the uri when a resource changes, to those who have subscribed to it.",
         )
@@ -99,7 +104,7 @@ async def subscribers_are_told(case: Case) -> None:
     for uri in uris:
         _judge_confirmation(case, "unsubscribe", uri, await talk.request("resources/unsubscribe", {"uri": uri}))
     if has_changed:  # and so there is something again that nobody should be told of any more
-        told = await _touched(case)
+        told = await _told_at_once(case, await touch(case))
         case.expect(
             "RS-03",
             told is None,
@@ -113,9 +118,9 @@ async def subscribers_are_told(case: Case) -> None:
 async def others_are_not_told(case: Case) -> None:
     """The test server's tool `touch` changes a resource, and nobody has subscribed to it."""
     case.fixture("touch")  # or there is no need to begin
-    before = await _steady_contents(case.talk, _listed(case)[:_WATCHED])
-    told = await _touched(case)
-    if told is None and await _contents(case.talk, list(before)) == before:
+    before = await steady_contents(case.talk, watchable(case))
+    told = await _told_at_once(case, await touch(case))
+    if told is None and not await changed_since(case.talk, before):
         case.give_up("the tool 'touch' changed nothing that resources/read shows")
     case.expect(
         "RS-04",
@@ -126,8 +131,8 @@ async def others_are_not_told(case: Case) -> None:
     )
 
 
-def _listed(case: Case) -> list[str]:
-    """The addresses that are listed.
+def watchable(case: Case) -> list[str]:
+    """The addresses that are listed, as many as are watched to find the one that the test server's tool `touch` changes.
 
     Raises:
         Skip: There are none.
@@ -135,14 +140,16 @@ def _listed(case: Case) -> list[str]:
     found = [each["uri"] for each in case.features.resources if isinstance(each.get("uri"), str)]
     if not found:
         case.give_up("the server lists no resources")
-    return found
+    return found[:_WATCHED]
 
 
 def _judge_confirmation(case: Case, what: str, uri: str, answer: Answer) -> None:
+    more = sorted(answer.result.keys() - _ALWAYS_ALLOWED)
     case.expect(
         "RS-03",
-        answer.is_result,
-        f"resources/{what} of {uri!r}, which is listed, got {answer.told}",
+        answer.is_result and not more,
+        f"resources/{what} of {uri!r}, which is listed, got {answer.told}{f' with {named(more)}' if more else ''}, "
+        "and not an empty result",
         mend="Answer with an empty result, or do not declare resources.subscribe.",
         about=answer,
     )
@@ -152,8 +159,12 @@ def _may_touch(case: Case) -> bool:
     return any(call.name == "touch" for call in case.features.safe_calls(case.permissions))
 
 
-async def _touched(case: Case) -> Heard | None:
-    """Calls `touch`, and gives what is told about it."""
+async def touch(case: Case) -> int:
+    """Calls the test server's tool `touch`, with a new text where it takes one; gives the first line that may tell of it.
+
+    Raises:
+        Skip: The server has no such tool, or it may not be called.
+    """
     position = case.talk.position
     params = case.fixture("touch")
     listed = case.features.tool("touch")
@@ -162,20 +173,30 @@ async def _touched(case: Case) -> Heard | None:
             f"changed by the check, {case.talk.number}.{position}"  # or the second time would change nothing
         )
     await case.talk.request("tools/call", params)
-    return next((heard for heard in await case.talk.quiet(since=position) if heard.method == _UPDATED), None)
+    return position
+
+
+async def _told_at_once(case: Case, since: int) -> Heard | None:
+    return next((heard for heard in await case.talk.quiet(since=since) if heard.method == _UPDATED), None)
 
 
 async def _contents(talk: Talk, uris: list[str]) -> dict[str, Any]:
     return {uri: (await talk.request("resources/read", {"uri": uri})).result.get("contents") for uri in uris}
 
 
-async def _steady_contents(talk: Talk, uris: list[str]) -> dict[str, Any]:
+async def steady_contents(talk: Talk, uris: list[str]) -> dict[str, Any]:
     """What is read, of those resources that read the same twice: a clock changes all the time, and nobody is told."""
     once, again = await _contents(talk, uris), await _contents(talk, uris)
     return {uri: contents for uri, contents in once.items() if contents == again[uri]}
 
 
-@probe("RS-05", needs="resources")
+async def changed_since(talk: Talk, before: Mapping[str, Any]) -> str:
+    """The first of these resources that reads differently than before; an empty text if none does."""
+    after = await _contents(talk, list(before))
+    return next((uri for uri, contents in after.items() if contents != before[uri]), "")
+
+
+@probe("RS-05", needs="resources", answered=True)
 async def the_old_subscriptions_are_gone(case: Case) -> None:
     """Both methods of the revisions with a handshake are unknown on the stateless wire."""
     uri = next((each["uri"] for each in case.features.resources if isinstance(each.get("uri"), str)), f"{_NOBODY}://")
@@ -190,7 +211,7 @@ async def the_old_subscriptions_are_gone(case: Case) -> None:
         )
 
 
-@probe("RS-06", needs="resources")
+@probe("RS-06", needs="resources", answered=True)
 async def what_is_not_there_is_not_empty(case: Case) -> None:
     """A resource is read that does not exist: of an unknown scheme, and beside one that does."""
     listed = [each["uri"] for each in case.features.resources if isinstance(each.get("uri"), str)]

@@ -11,6 +11,8 @@ from typing import Any
 
 from twopipes.check.exercising import walked
 from twopipes.check.probe import Case, probe
+from twopipes.check.probes.rs import changed_since, steady_contents, touch, watchable
+from twopipes.check.questions import told
 from twopipes.check.talk import Heard, Talk, Unanswered, same_id
 from twopipes.check.verdict import Skip
 from twopipes.mcp.revisions import META_SUBSCRIPTION_ID
@@ -28,6 +30,8 @@ _EVERYTHING: Mapping[str, Any] = dict.fromkeys(_LISTS, True)
 _NUMBER, _TEXT = 707, "707"
 _MANY = 400
 _NO_SUCH_METHOD = -32601
+_MEND_LEAVE = "Forget the listen that is cancelled, answer nothing, and leave the others as they are."
+_MEND_UPDATES = "Tell of an update on the listens that name its URI in resourceSubscriptions, and on no others."
 _MEND_TAG = f"Put the id of the listen request, with its JSON type, into _meta under {META_SUBSCRIPTION_ID}."
 
 
@@ -95,12 +99,43 @@ def _judge_early(case: Case, early: Heard | None) -> None:
     )
 
 
-@probe("SU-02", "SU-04", "SU-06", "SU-12", "SU-17", apart=True)
+@probe("SU-01", judged=False)
+async def a_listen_for_nothing_in_particular_promises_nothing(case: Case) -> None:
+    """A listen without ``notifications`` is refused, or acknowledged with nothing."""
+    talk = case.talk
+    request_id = talk.start("subscriptions/listen", {})
+    acknowledged = await _opened(talk, request_id)
+    answer = next(iter(talk.answers_to(request_id)), None)
+    if acknowledged is not None:
+        _leave(talk, request_id)
+    elif answer is None:
+        raise Skip("a listen without notifications was neither acknowledged nor refused")
+    elif answer.code == _NO_SUCH_METHOD:
+        raise Skip(f"a listen got {answer.told}")
+    promised = acknowledged.params.get("notifications") if acknowledged is not None else None
+    mend = "Refuse a listen without notifications with -32602, and acknowledge nothing."
+    case.expect(
+        "SU-01",
+        not promised,
+        f"a listen that does not say what for was acknowledged, with {told(promised)}",
+        mend=mend,
+        about=acknowledged,
+    )
+    case.expect(
+        "SU-01",
+        answer is None or not answer.is_result,
+        "a listen that does not say what for was answered with a result",
+        mend=mend,
+        about=answer,
+    )
+
+
+@probe("SU-02", "SU-04", "SU-06", "SU-11", "SU-12", "SU-17", apart=True)
 async def a_listen_is_acknowledged_and_stays_open(case: Case) -> None:
     """Two listens, for much and for little, whose ids differ in their JSON types alone, are acknowledged and stay open."""
     talk, begin = case.talk, case.talk.position
-    # Whether more is acknowledged than was asked for is judged with everything else that was said.
-    talk.start("subscriptions/listen", {"notifications": _EVERYTHING}, request_id=_NUMBER)
+    # Whether a kind is acknowledged that was not asked for is judged with everything else that was said.
+    talk.start("subscriptions/listen", {"notifications": {**_EVERYTHING, **_one_resource(case)}}, request_id=_NUMBER)
     talk.start("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, request_id=_TEXT)
     for request_id in (_NUMBER, _TEXT):
         _judge_opening(case, request_id, await _opened(talk, request_id), begin)
@@ -114,33 +149,70 @@ async def a_listen_is_acknowledged_and_stays_open(case: Case) -> None:
             mend="Keep the request open; answer it when the subscription ends.",
             about=answer,
         )
+    left = [each for each in (_NUMBER, _TEXT) if _acknowledgement(talk, each) and not talk.answers_to(each)]
+    begin = talk.position
     _leave(talk, _NUMBER, _TEXT)
+    await talk.quiet()
+    for request_id in left:
+        _judge_silence(case, request_id, begin)
 
 
 @probe("SU-09", needs=("call", "resources.subscribe"), apart=True)
 async def only_watched_resources_are_told_of(case: Case) -> None:
     """A resource changes that one listen watches and another does not."""
-    talk, touch = case.talk, case.fixture("touch")
-    uris = [each["uri"] for each in case.features.resources if isinstance(each.get("uri"), str)]
-    everything = await _listening(talk, {"resourceSubscriptions": uris})
-    begin = talk.position
-    await talk.request("tools/call", touch)
-    changed = await talk.heard(lambda heard: heard.method == _UPDATED and same_id(_tag(heard), everything), since=begin)
-    if changed is None or changed.params.get("uri") not in uris or len(uris) < 2:  # noqa: PLR2004 - one to watch, one not to
-        raise Skip("a call of touch changed none of the listed resources, or there is only one")
-    uri = changed.params["uri"]
-    one = await _listening(talk, {"resourceSubscriptions": [uri]})
-    another = await _listening(talk, {"resourceSubscriptions": [each for each in uris if not _is_within(uri, each)][:1]})
-    begin = talk.position
-    await talk.request("tools/call", touch)
-    told = await talk.heard(lambda heard: heard.method == _UPDATED and same_id(_tag(heard), one), since=begin)
-    mend = "Tell of an update on the listens that name its URI in resourceSubscriptions, and on no others."
-    case.expect("SU-09", told, f"{uri} has changed, and the listen that names it was not told", mend=mend)
+    case.fixture("touch")  # or there is no need to begin
+    listens: list[Any] = []
+    try:
+        await _judge_updates(case, watchable(case), listens)
+    finally:
+        _leave(case.talk, *listens)
+
+
+async def _judge_updates(case: Case, uris: list[str], listens: list[Any]) -> None:
+    talk = case.talk
+    first = await _update(case, uris, listens)
+    if first is None:
+        return
+    uri = first.params.get("uri")
+    others = [each for each in uris if not _is_within(str(uri), each)][:1]
+    if uri not in uris or not others:
+        raise Skip("the resource that a call of touch changed is not listed, or there is no other one to watch")
+    another = await _listening(talk, {"resourceSubscriptions": others})
+    listens.append(another)
+    if await _update(case, [uri], listens) is None:
+        return
     await talk.quiet()
     wrong = next((heard for heard in _of(talk, another) if heard.method == _UPDATED), None)
-    case.expect(
-        "SU-09", wrong is None, f"a listen that names another resource was told that {uri} has changed", mend=mend, about=wrong
-    )
+    why = f"a listen that names another resource was told that {uri} has changed"
+    case.expect("SU-09", wrong is None, why, mend=_MEND_UPDATES, about=wrong)
+
+
+async def _update(case: Case, watched: list[str], listens: list[Any]) -> Heard | None:
+    """What one more listen, for these resources, is told when `touch` is called; ``None`` where that breaks the rule.
+
+    Raises:
+        Skip: Nothing has changed that the server has promised to tell of.
+    """
+    talk = case.talk
+    listen = await _listening(talk, {"resourceSubscriptions": watched})
+    listens.append(listen)
+    acknowledged = _acknowledgement(talk, listen)
+    promised = _uris(acknowledged.params.get("notifications")) if acknowledged is not None else []
+    before = await steady_contents(talk, [uri for uri in watched if uri in promised])
+    since = await touch(case)
+
+    def tells(heard: Heard) -> bool:
+        return heard.method == _UPDATED and same_id(_tag(heard), listen)
+
+    found = await talk.heard(tells, since=since, within=talk.waits.grace)
+    if found is not None:
+        return found
+    changed = await changed_since(talk, before)
+    if not changed:
+        raise Skip("a call of touch changed nothing that was listened for and that resources/read shows")
+    found = await talk.heard(tells, since=since)  # some gather what there is to tell for a while
+    case.expect("SU-09", found, f"{changed} has changed, and the listen that names it was not told", mend=_MEND_UPDATES)
+    return found
 
 
 @probe("SU-13", "SU-14", fresh=True, needs="process")
@@ -266,6 +338,13 @@ def _judge_opening(case: Case, request_id: Any, acknowledged: Heard | None, begi
     case.expect("SU-04", condition=True, why="")
     given = acknowledged.params["notifications"]
     wrong = [name for name, kind in _LISTS.items() if given.get(name) and _cannot_change(capabilities, kind)]
+    promised = _uris(given)
+    if promised and _cannot_change(capabilities, "resources", "subscribe"):
+        wrong.append("resourceSubscriptions")
+    strange = sorted(set(map(_plain, promised)) - set(map(_plain, _uris(_one_resource(case)))))
+    if strange and same_id(request_id, _NUMBER):
+        why = f"{strange[0]!r} was acknowledged in resourceSubscriptions, and not asked for"
+        case.expect("SU-06", condition=False, why=why, mend="Acknowledge the URIs that were asked for.", about=acknowledged)
     case.expect(
         "SU-06",
         not wrong,
@@ -283,12 +362,18 @@ async def _judge_leaving(case: Case, first: Any, second: Any, mutate: dict[str, 
     await talk.request("tools/call", mutate)
     alive = await _told(talk, second, begin)
     await talk.quiet()
-    mend = "Forget the listen that is cancelled, answer nothing, and leave the others as they are."
-    late = next((heard for heard in _of(talk, first) if heard.number >= begin), None)
-    case.expect("SU-11", late is None, "a listen that the client has cancelled was still told of a change", mend=mend, about=late)
-    answer = next(iter(talk.answers_to(first)), None)
-    case.expect("SU-11", answer is None, "a listen that the client has cancelled was answered", mend=mend, about=answer)
-    case.expect("SU-11", alive, "after one listen was cancelled, another one was told nothing any more", mend=mend)
+    _judge_silence(case, first, begin)
+    case.expect("SU-11", alive, "after one listen was cancelled, another one was told nothing any more", mend=_MEND_LEAVE)
+
+
+def _judge_silence(case: Case, request_id: Any, since: int) -> None:
+    """Nothing comes for a listen that was cancelled."""
+    talk = case.talk
+    late = next((heard for heard in _of(talk, request_id) if heard.number >= since), None)
+    why = f"a listen that the client has cancelled was still sent {'' if late is None else late.method}"
+    case.expect("SU-11", late is None, why, mend=_MEND_LEAVE, about=late)
+    answer = next(iter(talk.answers_to(request_id)), None)
+    case.expect("SU-11", answer is None, "a listen that the client has cancelled was answered", mend=_MEND_LEAVE, about=answer)
 
 
 async def _listening(talk: Talk, wanted: Mapping[str, Any]) -> Any:
@@ -354,10 +439,26 @@ def _first_change(heard: list[Heard]) -> Heard | None:
     return next((each for each in heard if each.method in _CHANGES), None)
 
 
-def _cannot_change(capabilities: Mapping[str, Any], kind: str) -> bool:
+def _cannot_change(capabilities: Mapping[str, Any], kind: str, flag: str = "listChanged") -> bool:
     """Whether a server says that it has not got something, or that it never changes. One that says neither is not accused."""
     declared = capabilities.get(kind)
-    return declared is None or (isinstance(declared, dict) and declared.get("listChanged") is False)
+    return declared is None or (isinstance(declared, dict) and declared.get(flag) is False)
+
+
+def _one_resource(case: Case) -> dict[str, list[str]]:
+    """A filter with one of the listed resources, if there is any."""
+    listed = [each["uri"] for each in case.features.resources if isinstance(each.get("uri"), str)]
+    return {"resourceSubscriptions": listed[:1]} if listed else {}
+
+
+def _uris(filters: Any) -> list[str]:
+    found = filters.get("resourceSubscriptions") if isinstance(filters, dict) else None
+    return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
+
+
+def _plain(uri: str) -> str:
+    """A URI as it may have been written before a library read and wrote it."""
+    return uri.rstrip("/").lower()
 
 
 def _is_within(uri: str, watched: str) -> bool:

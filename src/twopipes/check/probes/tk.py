@@ -70,7 +70,12 @@ async def a_tool_that_has_to_be_a_task_refuses_a_plain_call(case: Case) -> None:
 )
 async def a_task_lives_and_ends(case: Case) -> None:
     """A tool is called as a task, which is asked for while it runs and after its end."""
-    await _runner(case, _plain_tool(case)).judge_life()
+    call = _plain_tool(case)
+    runner = _runner(case, call)
+    if _support(call) == "optional":
+        plain = await case.talk.request("tools/call", call.params)
+        runner.plain = plain.result if plain.is_result else None
+    await runner.judge_life()
 
 
 @probe("TK-05", "TK-09", fresh=True, needs=("call", "tasks.requests.tools.call"))
@@ -161,6 +166,7 @@ def _runner(case: Case, call: SafeCall) -> TaskRunner:
         params=call.params,
         declared=case.features.capabilities["tasks"],
         patience=case.waits.answer,
+        grace=case.waits.grace,
     )
 
 

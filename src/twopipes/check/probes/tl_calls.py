@@ -9,12 +9,12 @@ from typing import Any
 from msgspec import MsgspecError
 from msgspec.json import decode
 
-from twopipes.check.exercising import called, is_complete
+from twopipes.check.exercising import CHANGING, called, is_complete
 from twopipes.check.heard import Answer
 from twopipes.check.probe import Case, SafeCall, probe
 from twopipes.check.talk import Unanswered
 from twopipes.check.verdict import Skip
-from twopipes.mcp.validation import SchemaRefused, compile_schema
+from twopipes.mcp.validation import SchemaRefused, available, compile_schema
 
 _NOBODY = "twopipes-check-no-such-tool"
 # How test servers call a tool that fails.
@@ -22,6 +22,8 @@ _FAILING = ("fail", "boom", "test_error_handling")
 # Less than what the readers of JSON in other languages stop at (128), and more than anybody needs.
 _DEEP = 100
 _LONG = 256 * 1024
+# Tools that are called in search of one that works without arguments.
+_TRIED = 8
 _WRONG = {"twopipes": ["check"]}
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "object": (dict,),
@@ -64,13 +66,17 @@ def _judge_structure(case: Case, call: SafeCall, answer: Answer) -> None:
     is_there, value = "structuredContent" in result, result.get("structuredContent")
     if isinstance(schema, dict):
         misfit = _misfit(schema, value) if is_there else "it has no structuredContent"
-        case.expect(
-            "TL-10",
-            not misfit,
-            f"{call.name!r} has an outputSchema, and its result does not fit: {misfit}",
-            mend="Check what a tool returns against its outputSchema before it is sent; answer with isError where it does not fit.",
-            about=answer,
-        )
+        if misfit is None:
+            reason = "its outputSchema is not one to judge by (see JS-03)" if available() else "install twopipes[validate]"
+            case.skip("TL-10", f"what {call.name!r} gave has the type that it should, and cannot be compared any further: {reason}")
+        else:
+            case.expect(
+                "TL-10",
+                not misfit,
+                f"{call.name!r} has an outputSchema, and its result does not fit: {misfit}",
+                mend="Check what a tool returns against its outputSchema before it is sent; answer with isError where that fails.",
+                about=answer,
+            )
         kind = schema.get("type")
         if is_there and isinstance(kind, str) and kind in _TYPES:
             case.expect(
@@ -98,8 +104,8 @@ def _judge_structure(case: Case, call: SafeCall, answer: Answer) -> None:
     )
 
 
-def _misfit(schema: Mapping[str, Any], value: Any) -> str:
-    """What is wrong with a value; nothing where it fits, or where the schema itself is not to be used."""
+def _misfit(schema: Mapping[str, Any], value: Any) -> str | None:
+    """What is wrong with a value; an empty text where it fits, and ``None`` where nobody can tell."""
     kind, required = schema.get("type"), schema.get("required")
     if isinstance(kind, str) and kind in _TYPES and not _is_of_type(value, kind):
         return f"it is not of type {kind}"
@@ -109,8 +115,8 @@ def _misfit(schema: Mapping[str, Any], value: Any) -> str:
     try:
         validator = compile_schema(schema)
     except SchemaRefused:
-        return ""  # whether schemas are good is another rule
-    return "; ".join(map(str, validator.check(value))) if validator is not None else ""
+        return None  # whether schemas are good is another rule
+    return "; ".join(map(str, validator.check(value))) if validator is not None else None
 
 
 def _is_of_type(value: Any, kind: str) -> bool:
@@ -130,7 +136,36 @@ def _is_also_text(value: Any, content: Any) -> bool:
     return value in said or (isinstance(value, dict) and len(value) == 1 and next(iter(value.values())) in said)
 
 
-@probe("TL-04", needs="tools")
+@probe("TL-02", needs="call")
+async def arguments_may_be_left_out(case: Case) -> None:
+    """A tool that works with no arguments in an object is called without the object."""
+    calls = [call for call in case.features.safe_calls(case.permissions) if not call.arguments and call.name not in CHANGING]
+    for call in calls[:_TRIED]:
+        if not await _works(case, call):
+            continue
+        answer = await case.talk.request("tools/call", {"name": call.name})
+        # Asked once more, a tool that works at times is not taken for one that wants the object.
+        kept = _has_worked(answer) or not await _works(case, call)
+        case.expect(
+            "TL-02",
+            kept,
+            f'{call.name!r} works with "arguments":{{}}, and a call without arguments got {_told(answer)}',
+            mend="Take arguments that are missing for an empty object: the schema does not require them.",
+            about=answer,
+        )
+        return
+    case.give_up("no tool that may be called works without any arguments; name one by --allow-tool")
+
+
+async def _works(case: Case, call: SafeCall) -> bool:
+    return _has_worked(await case.talk.request("tools/call", {"name": call.name, "arguments": {}}))
+
+
+def _has_worked(answer: Answer) -> bool:
+    return is_complete(answer) and answer.result.get("isError") is not True
+
+
+@probe("TL-04", needs="tools", answered=True)
 async def an_unknown_tool_is_an_error(case: Case) -> None:
     """A tool is called that is not there."""
     answer = await case.talk.request("tools/call", {"name": _NOBODY, "arguments": {}})

@@ -35,7 +35,7 @@ async def speaks_a_handshake(case: Case) -> bool:
     return any("result" in part for heard in talk.heard_lines for part in heard.parts)
 
 
-@probe("VN-02", fresh=True)
+@probe("VN-02", fresh=True, answered=True)
 async def requests_without_metadata_are_refused(case: Case) -> None:
     """After a good request come seven that lack something of what each must carry."""
     talk = case.talk
@@ -70,7 +70,28 @@ async def requests_without_metadata_are_refused(case: Case) -> None:
         )
 
 
-@probe("VN-04")
+@probe("VN-03", answered=True)
+async def nobody_has_to_say_who_it_is(case: Case) -> None:
+    """Requests that have all that they must have, and no clientInfo, are served like others."""
+    talk = case.talk
+    lists = [f"{each}/list" for each in ("tools", "resources", "prompts") if case.features.has(each)]
+    for method in ("server/discover", *lists):
+        if not (await talk.request(method)).is_result:
+            continue  # it gets none in any case
+        nameless = talk.message(method)
+        del nameless["params"]["_meta"][META_CLIENT_INFO]
+        talk.send(nameless)
+        answer = await talk.answer_to(nameless["id"], what=f"{method} without clientInfo")
+        case.expect(
+            "VN-03",
+            answer.is_result,
+            f"{method} without clientInfo in its _meta, which is not required, got {answer.told}; with it, a result",
+            mend="Require the version and the capabilities in _meta, and nothing else.",
+            about=answer,
+        )
+
+
+@probe("VN-04", answered=True)
 async def a_version_that_nobody_serves_is_refused(case: Case) -> None:
     """Requests of a version from far ahead get -32022, whatever they ask for."""
     methods: list[tuple[str, dict[str, Any]]] = [("server/discover", {}), ("subscriptions/listen", {"notifications": {}})]
@@ -127,7 +148,7 @@ async def the_first_request_may_be_any(case: Case) -> None:
     )
 
 
-@probe("VN-12")
+@probe("VN-12", answered=True)
 async def what_is_gone_does_not_exist(case: Case) -> None:
     """Methods of the old era, sent as requests that stand alone, get -32601."""
     extensions = case.features.capabilities.get("extensions")

@@ -7,13 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 from twopipes.check.declared import question_for
-from twopipes.check.posing import Pose, Said, scenario
+from twopipes.check.posing import Pose, Said, asked_for, scenario
 from twopipes.check.posture import SILENCE, text
+from twopipes.check.scenarios.to import a_while
 from twopipes.check.talk import same_id
 from twopipes.check.verdict import Skip
 
 _CANCELLED = "notifications/cancelled"
 _UNUSED = 987654
+# With which a client may go on that calls no more tools.
+_LISTS = ("tools/list", "resources/list", "resources/templates/list", "prompts/list")
 # How often the server asks and takes it back at once.
 _TIMES = 5
 # Seconds beside the grace: how long a client may take to break its silence.
@@ -25,45 +28,108 @@ def cancelled(request_id: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "method": _CANCELLED, "params": {"requestId": request_id}}
 
 
-def _hold_first_call(pose: Pose) -> None:
-    """Leaves the first call of a tool without an answer, whichever it is."""
-    held = False
-
-    def hold(_said: Said) -> Any:
-        nonlocal held
-        first, held = not held, True
-        return SILENCE if first else None
-
-    pose.on["tools/call"] = hold
-
-
 @scenario("CA-01", "CA-02", "CA-06", "CA-07", "CA-08", "CA-12")
 async def leaves_a_call_open(pose: Pose) -> None:
     """The first call of a tool gets no answer until the client gives it up; then the answer comes, too late."""
     # Clients whose programmer looks at the name give this one less time; for all others it is a tool like any other.
     pose.posture.tools.insert(0, {"name": "stuck", "inputSchema": {"type": "object", "properties": {}}})
     pose.posture.results["stuck"] = text("At last.")
-    _hold_first_call(pose)
+    late = _LateAnswer(pose)
+    pose.on |= dict.fromkeys(_LISTS, late.let_pass) | {"tools/call": late.hold}
     call = await pose.heard("tools/call")
-
-    def given_up() -> Said | None:
-        return next((said for said in pose.notifications(_CANCELLED) if said.number > call.number), None)
-
-    notice: Said | None = await pose.until(given_up)
-    pose.reply(call, text("At last."))
+    notice: Said | None = await pose.until(lambda: late.notice)
     if notice is None:
+        late.send()
         raise Skip(f"the client did not give up a call that had no answer for {pose.patience.stimulus:g} s")
     _judge_notice(pose, call, notice)
+    # Whoever goes on gets both answers then; all others get the late one in between.
+    await pose.until(lambda: late.is_sent or None, a_while(pose))
+    late.send()
     await pose.left()
-    complaint = next((said for said in pose.responses() if "error" in said.members), None)
-    for rule in ("CA-06", "CA-07"):
-        pose.expect(
-            rule,
-            complaint is None and not pose.what_differs,
-            f"after an answer to a call that it had given up, {pose.what_differs or 'the client complained'}",
-            mend="Drop an answer whose request is not open any more.",
-            about=complaint,
-        )
+    late.judge()
+
+
+class _LateAnswer:
+    """The answer to the first call of a tool, which comes when the client has given that up.
+
+    Attributes:
+        call: Which is left without an answer at first.
+        before: The next call, where the client went on with one: the late answer comes just before the answer to that.
+    """
+
+    def __init__(self, pose: Pose) -> None:
+        self._pose = pose
+        self.call: Said | None = None
+        self.before: Said | None = None
+        self._sent_after: int | None = None
+
+    @property
+    def notice(self) -> Said | None:
+        """By which the client gave the call up. That it has also heard enough of a subscription is another matter."""
+        call = self.call
+        if call is None:
+            return None
+        listens = self._pose.requests("subscriptions/listen")
+        told = (said for said in self._pose.notifications(_CANCELLED) if said.number > call.number)
+        return next((said for said in told if not any(same_id(said.params.get("requestId"), each.id) for each in listens)), None)
+
+    def hold(self, said: Said) -> Any:
+        """Leaves the first call of a tool without an answer, whichever it is; the others get theirs."""
+        if self.call is None:
+            self.call = said
+            return SILENCE
+        if not self.is_sent and self.notice is not None:
+            self.before = said
+            self.send()
+        return None
+
+    def let_pass(self, _said: Said) -> None:
+        """Answers what else is asked, and before that, once the call was given up, the call."""
+        if self.notice is not None:
+            self.send()
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether the answer was sent after all."""
+        return self._sent_after is not None
+
+    def send(self) -> None:
+        """Sends the answer after all, once."""
+        if not self.is_sent and self.call is not None:
+            self._sent_after = len(self._pose.heard_lines)
+            self._pose.reply(self.call, text("At last."))
+
+    def judge(self) -> None:
+        """At the end: what did the late answer do to the client?"""
+        pose = self._pose
+        complaint = next((said for said in pose.responses() if "error" in said.members), None)
+        broken = self._what_broke() or ("the client complained" if complaint is not None else "")
+        went_on = any(said.number >= (self._sent_after or 0) for said in pose.requests())
+        for rule in ("CA-06", "CA-07"):
+            if not broken and not went_on:
+                pose.skip(rule, "the client asked nothing more after it had given up a call, which is its own business")
+                continue
+            pose.expect(
+                rule,
+                not broken,
+                f"after an answer to a call that it had given up, {broken}",
+                mend="Drop an answer whose request is not open any more.",
+                about=complaint,
+            )
+
+    def _what_broke(self) -> str:
+        """What only the late answer can have done: to call no more tools once a call has failed may be what the client wants."""
+        pose = self._pose
+        if pose.left_at is not None and pose.exit is not None and pose.exit.signal is not None:
+            return f"the client ended with {pose.exit.describe()}"
+        if self.before is None or pose.baseline is None or pose.was_cut_short(self.before.at):
+            return ""
+        before = self.before
+        if any(said.number > before.number for said in pose.requests()):
+            return ""
+        calls = {asked for asked in pose.baseline.asked if asked.startswith("tools/call")}
+        missing = sorted(calls - {asked_for(said) for said in pose.requests()})
+        return f"the client went on with {asked_for(before)}, and no further: {', '.join(missing)} is missing" if missing else ""
 
 
 def _judge_notice(pose: Pose, call: Said, notice: Said) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from twopipes.check.asker import Asker, Reply, Round, form
 from twopipes.check.posing import Pose, Said, scenario
 from twopipes.check.questions import ELICIT, declares, members, reply_faults, told
+from twopipes.check.scenarios.mr import judge_a_no
 from twopipes.client.filled import misfits
 
 _NAME = {"name": {"type": "string", "title": "Name", "minLength": 1}}
@@ -74,7 +75,7 @@ async def asks_for_choices(pose: Pose) -> None:
     simple = Asker(pose, "ask", Round(questions={"who": form("Who are you?", _NAME, required=["name"])}))
     rich = Asker(pose, "ask-for-choices", Round(questions={"what": form("What do you like?", _FIELDS)}))
     await pose.left()
-    simple.answered("who")
+    plain = simple.answered("who")
     reply = rich.reply("what")
     if not isinstance(reply.result, dict):
         pose.expect(
@@ -96,16 +97,22 @@ async def asks_for_choices(pose: Pose) -> None:
         mend="Answer a multiple choice with an array of its values, and any other with one of them.",
         about=reply.about,
     )
+    kept = [name for name, field in _FIELDS.items() if name in content and content[name] == field["default"]]
+    if not kept and content.keys() >= _FIELDS.keys():
+        pose.give_up("every field was filled in with something else, so that nobody can tell what stood there before")
+    if content and content == members(plain.result.get("content")):
+        # A callback that has never looked at the form: what the client would show to somebody who does, it does not tell.
+        pose.give_up("the form was filled in just as another one, so that nobody can tell whether anybody saw the defaults")
     pose.expect(
         "EL-05",
-        content.keys() & _FIELDS.keys(),
-        "all fields have a default, and the form was accepted with none of them filled in",
-        mend="Fill the form in with the defaults before the user sees it.",
+        kept,
+        "all fields have a default, some were left as they were, and the form was accepted with none of the defaults in it",
+        mend="Fill the form in with the defaults before the user sees it, and send what was left as it was along.",
         about=reply.about,
     )
 
 
-@scenario("EL-09", "EL-11", "EL-14")
+@scenario("EL-09", "EL-11", "EL-14", "MR-19")
 async def asks_to_visit_a_page(pose: Pose) -> None:
     """The user is asked to visit a page on this machine, which takes notice of everybody who comes."""
     listening = socket.create_server(("127.0.0.1", 0))
@@ -131,6 +138,8 @@ async def asks_to_visit_a_page(pose: Pose) -> None:
         _judge_an_undeclared_mode(pose, can, reply)
         return
     pose.skip("EL-09", "the client declares the mode url")
+    if pose.is_modern and reply.about is not None:
+        judge_a_no(pose, reply.result, about=reply.about)
     accepted = isinstance(reply.result, dict) and reply.result.get("action") == "accept"
     if accepted:
         pose.expect(

@@ -9,6 +9,8 @@ from msgspec.json import decode
 
 from twopipes.check.posing import Pose, Said, scenario
 from twopipes.check.posture import SILENCE, text
+from twopipes.check.verdict import Quote
+from twopipes.trace.format import Line
 from twopipes.wire import encode_line
 
 _FLOOD = 1024 * 1024
@@ -170,3 +172,12 @@ async def ends_lines_with_a_carriage_return(pose: Pose) -> None:
     await pose.heard("tools/list")
     await pose.left()
     pose.expect("FR-15", not pose.what_differs, f"when an answer ended in a carriage return and a newline, {pose.what_differs}")
+    # Carriage returns show in every conversation. Whoever had to be ended may have been in the middle of a line.
+    torn = [entry for each in pose.connections for entry in each.entries if isinstance(entry, Line) and not entry.is_whole]
+    pose.expect(
+        "FR-15",
+        pose.left_at is None or not torn,
+        "the last line of the client had no newline",
+        mend="End each line with a newline, also the last one.",
+        about=Quote(received=tuple(entry.data for entry in torn)),
+    )

@@ -14,6 +14,8 @@ from twopipes.errors import INVALID_REQUEST, METHOD_NOT_FOUND
 from twopipes.wire import encode_line
 
 _NUMBER, _TEXT, _UNKNOWN, _ROOTS = 4100001, "4100001", "unknown", "roots"
+_LINES, _LETTERS = "two\nlines", "\u00e9 \u6f22 \U0001f600"
+_STRAY = "stray"
 _ODD, _IN_A_BATCH = "odd", "in-a-batch"
 _BATCH = ("batch-1", "batch-2")
 _NOTIFICATION = {"jsonrpc": "2.0", "method": "notifications/twopipes-check-unknown", "params": {"zz": 1}}
@@ -22,12 +24,12 @@ _WITHOUT_BATCHES = ("2025-06-18", "2025-11-25")
 _OF_NO_USE = "on the stateless wire a client answers nothing"
 
 
-@scenario("JR-06", "JR-07", "JR-08", "JR-16", "JR-17", "ER-03", "ER-15", "PI-01", name="asks-the-client")
+@scenario("JR-06", "JR-07", "JR-08", "JR-16", "JR-17", "ER-03", "ER-15", "PI-01", "FR-02", "FR-03", name="asks-the-client")
 async def asks_the_client(pose: Pose) -> None:
-    """Two pings with ids that look alike, a method that nobody knows, and roots if the client has none."""
+    """Two pings with ids that look alike, two with odd ones, a method that nobody knows, and roots if the client has none."""
     if pose.is_modern:
         pose.give_up(_OF_NO_USE)
-    asked: dict[Any, str] = {_NUMBER: "ping", _TEXT: "ping", _UNKNOWN: "twopipes-check/no-such-method"}
+    asked: dict[Any, str] = {**dict.fromkeys((_NUMBER, _TEXT, _LINES, _LETTERS), "ping"), _UNKNOWN: "twopipes-check/no-such-method"}
 
     async def ask(said: Said) -> None:
         if "roots" not in said.connection.can:
@@ -52,6 +54,7 @@ async def asks_the_client(pose: Pose) -> None:
             about=said,
         )
     _judge_unknown(pose)
+    _judge_odd_ids(pose)
     if _ROOTS in asked:
         for said, answer in _answers_to(pose, _ROOTS)[:1]:
             pose.expect(
@@ -63,6 +66,25 @@ async def asks_the_client(pose: Pose) -> None:
             )
     else:
         pose.skip("ER-15", "the client has roots, and nobody outside can make it refuse a sampling or fail")
+
+
+def _judge_odd_ids(pose: Pose) -> None:
+    if not _answers_to(pose, _TEXT):
+        for rule in ("FR-02", "FR-03"):
+            pose.skip(rule, "the client does not answer pings")
+        return
+    for rule, request_id, mend in (
+        ("FR-02", _LINES, "Write a newline in a string as \\n; encoders of JSON do so by themselves, without pretty printing."),
+        ("FR-03", _LETTERS, "Read and write the streams as UTF-8, whatever the system takes for its own encoding."),
+    ):
+        odd = next((said for said in pose.heard_lines if said.message is None), None)
+        pose.expect(
+            rule,
+            _answers_to(pose, request_id),
+            f"a ping with the id {request_id!r} got no answer with this id, and one with a plain id did",
+            mend=mend,
+            about=odd or said_to(pose, _UNKNOWN),
+        )
 
 
 def _judge_unknown(pose: Pose) -> None:
@@ -185,7 +207,7 @@ async def answers_what_nobody_asked(pose: Pose) -> None:
 
 @scenario("JR-15", "JR-20", "ER-02", name="sends-broken-lines", judged=False)
 async def sends_broken_lines(pose: Pose) -> None:
-    """Lines that are no JSON, no object, no UTF-8 or no message, and one behind a byte order mark; in a session also an array."""
+    """Lines that are no JSON, no object, no UTF-8 or no message, one behind a byte order mark, and arrays."""
 
     def spoil(said: Said) -> None:
         said.connection.send(b'{oops\n"text"\n\xff\xfe\n' + _BEHIND_A_MARK)
@@ -193,6 +215,9 @@ async def sends_broken_lines(pose: Pose) -> None:
             said.connection.send({"jsonrpc": "2.0", "id": _ODD, "method": 5})
         if pose.revision in _WITHOUT_BATCHES:
             said.connection.send([{"jsonrpc": "2.0", "id": _IN_A_BATCH, "method": "ping"}])
+        if pose.is_modern or pose.revision in _WITHOUT_BATCHES:
+            stray = pose.line_for(said, {"tools": [{**pose.posture.tools[0], "name": _STRAY}]})
+            said.connection.send([decode(stray)])
 
     pose.on["tools/list"] = spoil
     await pose.heard("tools/list")
@@ -202,7 +227,7 @@ async def sends_broken_lines(pose: Pose) -> None:
         not pose.what_differs,
         f"when lines came that are no messages, {pose.what_differs}",
         mend="Pass over a line that cannot be read, and read the next.",
-        about=said_to(pose, "{oops", b"\xff", f'"{_ODD}"', _IN_A_BATCH),
+        about=said_to(pose, "{oops", b"\xff", f'"{_ODD}"', _IN_A_BATCH, _STRAY),
     )
     for said, answer in _answers_to(pose, _ODD)[:1]:
         pose.expect(
@@ -216,24 +241,34 @@ async def sends_broken_lines(pose: Pose) -> None:
         pose.skip("ER-02", _OF_NO_USE if pose.is_modern else "the client did not answer, as it may if it takes the line for noise")
     sent = next((said for said in pose.heard_lines if isinstance(said.message, list)), None)
     served = next((said for said, answer in _answers_to(pose, _IN_A_BATCH) if "result" in answer), None)
+    called = pose.requests("tools/call")
+    taken = next((said for said in called if said.params.get("name") == _STRAY), None)
+    if pose.is_modern and sent is None and not called:
+        pose.give_up("the client calls no tool, so that nobody can tell whether it took the list of tools that came in an array")
     pose.expect(
         "JR-15",
-        sent is None and served is None,
-        "the client wrote an array, or served a request that came inside of one",
+        sent is None and served is None and taken is None,
+        "the client wrote an array, served a request that came inside of one, or took an answer out of one",
         mend="Drop an array, or refuse it with one error -32600; batches exist in 2025-03-26 alone.",
-        about=sent or served,
+        about=sent or served or taken,
     )
 
 
 @scenario("JR-12", "JR-13", revisions=("2025-03-26",), name="asks-in-a-batch")
 async def asks_in_a_batch(pose: Pose) -> None:
-    """A batch with two pings and a notification, and one with a notification alone."""
+    """A batch with a notification alone, one with two pings and a notification, and one with nothing."""
+    before: list[int] = []
 
     async def ask(said: Said) -> None:
         one, two = ({"jsonrpc": "2.0", "id": each, "method": "ping"} for each in _BATCH)
         said.connection.send([_NOTIFICATION])
         said.connection.send([one, _NOTIFICATION, two])
         await pose.until(lambda: all(_answers_to(pose, each) for each in _BATCH) or None, a_while(pose))
+        if not before and all(_answers_to(pose, each) for each in _BATCH):
+            before.append(len(pose.heard_lines))
+            said.connection.send([])
+            # Not everybody answers this one: whoever has said nothing while it answered a ping will not.
+            await pose.ask("ping", within=a_while(pose))
 
     pose.on["tools/list"] = ask
     await pose.heard("tools/list")
@@ -257,13 +292,29 @@ async def asks_in_a_batch(pose: Pose) -> None:
         mend="Collect the answers of a batch, and write them as one array when the last is there.",
         about=lines[0],
     )
-    told = next((said for said in pose.heard_lines if said.message == []), None)
+    # The batches are read in their order: what comes before the answers to the second was said of the first.
+    told = _said_of_nothing(pose, 0, before[0])
     pose.expect(
         "JR-13",
-        told is None,
+        not told,
         "a batch of a notification alone was answered",
         mend="Where there is nothing to answer, write nothing.",
+        about=told[0] if told else None,
     )
+    told = _said_of_nothing(pose, before[0])
+    pose.expect(
+        "JR-13",
+        not told or (len(told) == 1 and isinstance(told[0].message, dict) and _code(told[0].message) == INVALID_REQUEST),
+        f"an empty array got {len(told)} answers, or another than the error -32600 as an object",
+        mend="Answer [] with a single error -32600 (Invalid Request).",
+        about=told[0] if told else None,
+    )
+
+
+def _said_of_nothing(pose: Pose, start: int, end: int | None = None) -> list[Said]:
+    """What the client said that answers no request: an empty array, or something without an id."""
+    without = [said for said, answer in _answers(pose) if answer.get("id") is None]
+    return [said for said in pose.heard_lines[start:end] if said.message == [] or said in without]
 
 
 def _answers(pose: Pose) -> list[tuple[Said, dict[str, Any]]]:

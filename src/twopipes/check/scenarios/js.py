@@ -14,6 +14,9 @@ _CALL = "tools/call"
 # Steps in each of which a validator has to try two ways, so that there are 2 ** 40 in all.
 _STEPS = 40
 
+# References from one schema to the next, one behind the other: more than a validator that calls itself can follow.
+_DEPTH = 2000
+
 _OF_2020 = {
     "type": "object",
     "properties": {"pair": {"$ref": "#/$defs/pair"}, "unit": {"type": "string"}},
@@ -32,8 +35,8 @@ _CHOOSY = {
 }
 
 
-def _missing(pose: Pose) -> str:
-    """What the client asks a healthy server and did not ask this one. How it ends is its own business here: it may complain.
+def _differs(pose: Pose) -> str:
+    """What the client did otherwise than with a healthy server; that it complains in its exit status is its own business here.
 
     Raises:
         Skip: It is not known what it does with a healthy one.
@@ -42,13 +45,17 @@ def _missing(pose: Pose) -> str:
         raise Skip("it is not known what the client does with a healthy server")
     if pose.heard_lines and pose.was_cut_short(pose.heard_lines[-1].at):
         raise Skip("the client was still at work when its time was over")
-    return ", ".join(sorted(pose.baseline.asked - {asked_for(said) for said in pose.requests()}))
+    missing = ", ".join(sorted(pose.baseline.asked - {asked_for(said) for said in pose.requests()}))
+    if not missing and pose.baseline.left and pose.left_at is None:
+        return "did not end by itself, as it does with a healthy server"
+    return f"did not ask for {missing}" if missing else ""
 
 
 def _expect_a_call(pose: Pose, rule: str, name: str, *, what: str, mend: str) -> None:
-    """The client uses a tool like the others; where it does not use all of the others, that cannot be told."""
-    if missing := _missing(pose):
-        pose.expect(rule, condition=False, why=f"with a tool {what} in the list, the client did not ask for {missing}", mend=mend)
+    """The client uses a tool like the others, and nothing is wrong with it; where it does not use all others, nobody can tell."""
+    differs = _differs(pose)
+    if found := f"the client {differs}" if differs else pose.what_differs:
+        pose.expect(rule, condition=False, why=f"with a tool {what} in the list, {found}", mend=mend)
         return
     called = {said.params.get("name") for said in pose.requests(_CALL)}
     if not {"greet", "work"} <= called:
@@ -74,11 +81,11 @@ async def has_a_tool_with_an_unknown_dialect(pose: Pose) -> None:
     pose.add_tool("odd", text("odd", structuredContent={}), outputSchema=schema)
     await pose.heard("tools/list")
     await pose.left()
-    missing = _missing(pose)
+    differs = _differs(pose)
     pose.expect(
         "JS-02",
-        not missing,
-        f"because of one tool whose schema is in an unknown dialect, the client did not ask for {missing}",
+        not differs,
+        f"because of one tool whose schema is in an unknown dialect, the client {differs}",
         mend="Say which tool cannot be validated, and use the others.",
     )
 
@@ -118,21 +125,26 @@ async def refers_to_the_network(pose: Pose) -> None:
 
 @scenario("JS-06")
 async def has_a_tool_with_an_endless_schema(pose: Pose) -> None:
-    """To validate the result of a tool by its schema would take 2 ** 40 steps."""
+    """To validate the results of three tools would take 2 ** 40 steps, leads 2,000 schemas deep, or never comes to an end."""
     steps: dict[str, Any] = {
         f"step{number}": {"anyOf": [{"$ref": f"#/$defs/step{number + 1}"}, {"$ref": f"#/$defs/step{number + 1}"}]}
         for number in range(_STEPS)
     }
     steps[f"step{_STEPS}"] = {"type": "integer"}
-    schema = {"type": "object", "properties": {"n": {"$ref": "#/$defs/step0"}}, "$defs": steps}
-    pose.add_tool("endless", text("endless", structuredContent={"n": "no integer"}), outputSchema=schema)
+    # The depth is one of references: so many braces, one inside the other, not every parser of JSON would read.
+    floors: dict[str, Any] = {f"floor{number}": {"allOf": [{"$ref": f"#/$defs/floor{number + 1}"}]} for number in range(_DEPTH)}
+    floors[f"floor{_DEPTH}"] = {"type": "integer"}
+    mirrors = {"mirror": {"$ref": "#/$defs/mirror"}}
+    for name, first, definitions in (("endless", "step0", steps), ("deep", "floor0", floors), ("mirrored", "mirror", mirrors)):
+        schema = {"type": "object", "properties": {"n": {"$ref": f"#/$defs/{first}"}}, "$defs": definitions}
+        pose.add_tool(name, text(name, structuredContent={"n": "no integer"}), outputSchema=schema)
     await pose.heard("tools/list")
     await pose.left()
-    missing = _missing(pose)
+    differs = _differs(pose)
     pose.expect(
         "JS-06",
-        not missing,
-        f"because of a schema that takes for ever to validate by, the client did not ask for {missing}",
+        not differs,
+        f"because of schemas that take for ever to validate by, the client {differs}",
         mend="Bound the depth, the number of subschemas or the time of a validation, and give up there.",
     )
 

@@ -7,10 +7,18 @@ from typing import Any
 
 from twopipes.check.posing import Pose, Said, scenario
 from twopipes.check.posture import SERVER_INFO, SILENCE, Fault
+from twopipes.check.verdict import Skip
+from twopipes.mcp.revisions import LEGACY
+from twopipes.trace.format import Event
 
 _STRANGE = "1999-01-01"
 # What may come before a session is open: a client that knows both eras asks server/discover, and everybody may ping.
 _EARLY = {"initialize", "server/discover", "ping"}
+# What belongs to other capabilities than tools.
+_OF_OTHERS = (
+    *("resources/list", "resources/templates/list", "resources/read", "resources/subscribe", "resources/unsubscribe"),
+    *("prompts/list", "prompts/get", "completion/complete", "logging/setLevel"),
+)
 
 
 @scenario("LC-01", "LC-05")
@@ -79,7 +87,7 @@ def _what_followed(pose: Pose, handshake: Said) -> Said | None:
 
 @scenario("LC-10", judged=False)
 async def answers_with_a_version_from_nowhere(pose: Pose) -> None:
-    """The server names a version that nobody supports: the client asks nothing more of it."""
+    """The server names a version that nobody supports: the client asks nothing more of it, and leaves."""
 
     def offer(said: Said) -> dict[str, Any]:
         return {**pose.posture.answer("initialize", said.params, is_modern=False), "protocolVersion": _STRANGE}
@@ -94,6 +102,44 @@ async def answers_with_a_version_from_nowhere(pose: Pose) -> None:
         f"the server chose {_STRANGE}, and the client went on with {more.method if more else 'something'}",
         mend="Look at the version in the result of initialize; if you do not support it, close the connection and say why.",
         about=more,
+    )
+    if pose.was_cut_short(handshake.at):
+        return
+    pose.expect(
+        "LC-10",
+        more is not None or _has_left(pose, handshake),
+        f"the server chose {_STRANGE}, and the client stayed connected until it was ended",
+        mend="Close the connection to a server whose version you do not support, and say why.",
+        about=handshake,
+    )
+
+
+def _has_left(pose: Pose, handshake: Said) -> bool:
+    """Whether the client let go of a connection of its own accord, before the check had to end it."""
+    events = [each for each in handshake.connection.entries if isinstance(each, Event) and each.name == "eof"]
+    return pose.left_at is not None or any(event.at < pose.patience.client for event in events)
+
+
+@scenario("LC-11", judged=False)
+async def has_nothing_but_tools(pose: Pose) -> None:
+    """The server declares tools and nothing else, and so nothing else is asked of it."""
+    pose.posture.capabilities = {"tools": {}}
+    # The first revision has no capability for completion, so that nobody can say that it was not declared.
+    undeclared = [each for each in _OF_OTHERS if each != "completion/complete" or pose.revision > LEGACY[0]]
+    for method in undeclared:
+        pose.on[method] = lambda said: Fault(-32601, f"there is no method {said.method!r} here")
+    handshake = await pose.heard("initialize")
+    await pose.left()
+    if _what_followed(pose, handshake) is None:
+        raise Skip("the client had no session with a server that has nothing but tools")
+    asked = [said for said in pose.requests() if said.method in undeclared and not said.is_modern]
+    methods = dict.fromkeys(said.method or "" for said in asked)
+    pose.expect(
+        "LC-11",
+        not asked,
+        f"the server declares tools and nothing else, and the client sent {', '.join(methods)}",
+        mend="Look at the capabilities in the result of initialize, and leave alone what is not among them.",
+        about=asked[0] if asked else None,
     )
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from twopipes.check.asker import Asker, Round, easy_questions
+from twopipes.check.asker import Asker, Exchanged, Round, easy_questions
 from twopipes.check.posing import Pose, Said, scenario
 from twopipes.check.posture import text
 from twopipes.check.questions import declares, members, told
 from twopipes.mcp.revisions import META_CAPABILITIES, META_VERSION
 
+__all__ = ["judge_a_no"]
+
+_NO = ("decline", "cancel")
 _CARRIED = ("inputResponses", "requestState")
 _ODD_STATES = ('\u0000\u00e9 = \n\t"\\', "", "x" * 100 * 1024, '{"looks":"like JSON"}', None)
 # Seconds between two retries of a call that gets nothing but a state, on the average. Whoever pauses at all takes longer.
@@ -37,6 +40,7 @@ async def asks_all_at_once(pose: Pose) -> None:
         mend="Keep state and answers with the call that they belong to, and forget them with it.",
         about=carrying[0] if carrying else retry,
     )
+    pose.give_up("the client said yes to all that it was asked, so that nobody can tell how it says no")
 
 
 def _carries(said: Said) -> list[str]:
@@ -76,13 +80,7 @@ def _judge_a_retry(pose: Pose, asker: Asker, call: Said, again: Said) -> None:
             mend="Put the result itself under the key, without an envelope around it.",
             about=asker.about(again),
         )
-        pose.expect(
-            "MR-19",
-            isinstance(answer, dict) and answer and "error" not in answer and "code" not in answer,
-            f"the answer to {told(key)} is none: {told(answer)}",
-            mend="Say decline or cancel to a form; where the model or the roots cannot be had, do not send the call again.",
-            about=asker.about(again),
-        )
+        judge_a_no(pose, answer, about=asker.about(again))
     strange = sorted(members(answers).keys() - asker.asked[0].keys())
     pose.expect(
         "MR-09",
@@ -92,6 +90,19 @@ def _judge_a_retry(pose: Pose, asker: Asker, call: Said, again: Said) -> None:
         mend="Keep state and answers with the call that they belong to.",
         about=asker.about(again),
     )
+
+
+def judge_a_no(pose: Pose, answer: Any, *, about: Exchanged | None) -> None:
+    """Judges MR-19 by an answer that says no, or that is none; what says yes shows nothing of it."""
+    is_none = not isinstance(answer, dict) or not answer or "error" in answer or "code" in answer
+    if is_none or answer.get("action") in _NO:
+        pose.expect(
+            "MR-19",
+            not is_none,
+            f"a question was answered with what is no answer: {told(answer)}",
+            mend="Say decline or cancel to a form; where the model or the roots cannot be had, do not send the call again.",
+            about=about,
+        )
 
 
 def _one_of(prefix: str) -> Any:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from twopipes.check.asker import Asker, Round
-from twopipes.check.posing import Pose, scenario
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from twopipes.check.asker import Asker, Questions, Round
+from twopipes.check.posing import Pose, Said, scenario
 from twopipes.check.questions import ROOTS, declares, members, root_faults, told
+from twopipes.check.scenarios.to import a_while, said_to
 
 _ALL = {"where": (ROOTS, None)}
 _CHANGED = "notifications/roots/list_changed"
@@ -15,7 +20,8 @@ async def asks_for_roots(pose: Pose) -> None:
     """The client is asked twice for its roots, by a request or in a result."""
     # Whoever has none is asked all the same where it can say so; there is no such way without a handshake.
     first = Asker(pose, "roots", Round(questions=_ALL), undeclared=not pose.is_modern)
-    again = Asker(pose, "roots-again", Round(questions=_ALL), undeclared=not pose.is_modern)
+    again = Asker(pose, "roots-again", Round(questions=_unless_unanswered(first)), undeclared=not pose.is_modern)
+    pinged = _pinged_beside(pose, first)
     await pose.left()
     told_of = pose.notifications(_CHANGED)
     if pose.is_modern and told_of:
@@ -26,6 +32,18 @@ async def asks_for_roots(pose: Pose) -> None:
             mend="Leave the notification out; servers ask for roots when they need them.",
             about=told_of[0],
         )
+    if _is_unanswered(first):
+        call = first.calls[0]
+        is_late = any(said not in pinged for said in pose.responses())
+        if pinged and not is_late and declares(call.connection.can, ROOTS) and not pose.was_cut_short(call.at):
+            pose.expect(
+                "RT-02",
+                condition=False,
+                why="the client declares roots, and did not answer roots/list, though it answered a ping meanwhile",
+                mend='Answer with {"roots": [...]}; an empty array if there are none.',
+                about=said_to(pose, f'"{ROOTS}"'),
+            )
+        pose.give_up("the client did not answer roots/list in time")
     reply = first.reply("where")
     if not declares(first.calls[0].connection.can, ROOTS):
         if reply.code == -32601:  # noqa: PLR2004 - the code of what is not there
@@ -61,3 +79,35 @@ async def asks_for_roots(pose: Pose) -> None:
         mend=f"Send {_CHANGED} when they change, or do not declare roots.listChanged.",
         about=answers[1].about,
     )
+
+
+def _is_unanswered(asker: Asker) -> bool:
+    """Whether a client with a handshake was asked, and has said nothing to it."""
+    reply = asker.replies.get("where")
+    return bool(asker.asked) and not asker.calls[0].is_modern and (reply is None or reply.about is None)
+
+
+def _unless_unanswered(asker: Asker) -> Any:
+    """The same question once more; not of somebody who has not answered it once."""
+
+    def choose(_can: Mapping[str, Any]) -> Questions:
+        return {} if _is_unanswered(asker) else _ALL
+
+    return choose
+
+
+def _pinged_beside(pose: Pose, asker: Asker) -> list[Said]:
+    """Sends a ping right behind the question of a session: whoever answers that one alone does not want to answer the other."""
+    pinged: list[Said] = []
+    play = pose.posture.results[asker.name]
+
+    async def ping(said: Said) -> None:
+        if not said.is_modern and (answer := await pose.ask("ping", within=a_while(pose))) is not None:
+            pinged.append(answer)
+
+    async def both(said: Said) -> Any:
+        answer, _ = await asyncio.gather(play(said), ping(said))
+        return answer
+
+    pose.posture.results[asker.name] = both
+    return pinged

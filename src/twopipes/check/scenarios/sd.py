@@ -14,6 +14,8 @@ _CALL = "tools/call"
 # Servers that a client may start, one after the other, when each of them dies, before it counts as without end.
 _MOST_LIVES = 25
 _OPENINGS = ("initialize", "server/discover")
+# Seconds. Who waits for a server waits longer than this, and the check sees it, however busy the machine is.
+_NO_TIME = 0.05
 
 
 @scenario("SD-01", needs_process=True)
@@ -34,6 +36,10 @@ async def stays_at_the_end_of_its_input(pose: Pose) -> None:
     _must_have_left(pose)
     if not _expect_the_end_of_input(pose) or not _expect_no_server(pose, "does not care about the end of its input"):
         return
+    first = min([*_signals(pose), *_ends(pose)])
+    _expect_a_wait(pose, pose.connection.input_ended_at or 0.0, first, "closed the server's stdin")
+    if pose.is_modern:
+        return  # there, SIGTERM before SIGKILL is only what is usual
     pose.expect(
         "SD-01",
         _signals(pose),
@@ -49,7 +55,11 @@ async def stays_at_a_signal(pose: Pose) -> None:
     pose.ends_with_input = False
     await pose.left()
     _must_have_left(pose)
-    _expect_no_server(pose, "cares neither about the end of its input nor about SIGTERM")
+    if not _expect_no_server(pose, "cares neither about the end of its input nor about SIGTERM") or pose.is_modern:
+        return
+    told = [each for each in pose.connection.signals if each[0] <= _limit(pose)]
+    if {name for _, name in told} == {"SIGTERM"}:
+        _expect_a_wait(pose, told[0][0], min(_ends(pose)), "sent SIGTERM")
 
 
 def _must_have_signals() -> None:
@@ -73,13 +83,29 @@ def _limit(pose: Pose) -> float:
     return ended + pose.patience.step / 2
 
 
-def _signals(pose: Pose) -> list[str]:
-    """The signals that the client has sent. Those that come later, when everything is cleared away, are ours."""
-    return [name for at, name in pose.connection.signals if at <= _limit(pose)]
+def _signals(pose: Pose) -> list[float]:
+    """When the client has sent signals. Those that come later, when everything is cleared away, are ours."""
+    return [at for at, _ in pose.connection.signals if at <= _limit(pose)]
+
+
+def _ends(pose: Pose) -> list[float]:
+    """When the server was gone, for the same reason as far as that was not our doing."""
+    events = [each for each in pose.connection.entries if isinstance(each, Event)]
+    return [event.at for event in events if event.name == "eof" and event.stream == "<" and event.at <= _limit(pose)]
+
+
+def _expect_a_wait(pose: Pose, since: float, until: float, what: str) -> None:
+    """How long a client waits is its own choice; that it waits at all is not."""
+    pose.expect(
+        "SD-01",
+        until - since >= _NO_TIME,
+        f"the client {what}, and used force only {max(until - since, 0.0) * 1000:.0f} ms later",
+        mend="Give the server a second or two to end by itself before the next step.",
+    )
 
 
 def _expect_the_end_of_input(pose: Pose) -> bool:
-    told = _signals(pose)
+    told = [name for at, name in pose.connection.signals if at <= _limit(pose)]
     how = f"by {told[0]}" if told else "by SIGKILL"
     return pose.expect(
         "SD-01",
@@ -90,13 +116,10 @@ def _expect_the_end_of_input(pose: Pose) -> bool:
 
 
 def _expect_no_server(pose: Pose, which: str) -> bool:
-    events = [each for each in pose.connection.entries if isinstance(each, Event)]
-    ended = [event.at for event in events if event.name == "eof" and event.stream == "<"]
-    is_gone = bool(ended) and ended[0] <= _limit(pose)
     how = "waited for it without end" if pose.left_at is None else "left it running"
     return pose.expect(
         "SD-01",
-        is_gone and pose.left_at is not None,
+        _ends(pose) and pose.left_at is not None,
         f"the client closed the stdin of a server that {which}, and {how}",
         mend="Wait for the server's end, then send SIGTERM, wait again, then SIGKILL.",
     )

@@ -154,6 +154,8 @@ async def makes_a_task_of_a_prompt(pose: Pose) -> None:
     pose.on["prompts/get"] = lambda _said: Bare({"resultType": "task", **_task(task_id, "working")})
     await pose.heard("prompts/get")
     await pose.left()
+    if not any(_declares(said) for said in pose.requests()):
+        raise Skip(f"the client does not declare the extension {_EXTENSION}")
     taken = next((said for said in pose.requests("tasks/get") if said.params.get("taskId") == task_id), None)
     pose.expect(
         "TX-04",

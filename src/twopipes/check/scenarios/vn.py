@@ -2,40 +2,48 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
-from twopipes.check.posing import Pose, Said, scenario
-from twopipes.check.posture import Fault
+from twopipes.check.posing import Pose, Said, asked_for, scenario
+from twopipes.check.posture import Bare, Fault
 from twopipes.check.verdict import Skip
 from twopipes.mcp.revisions import LEGACY, META_SERVER_INFO, META_VERSION, MODERN
 
 # Requests with one and the same fate. Whoever asks that often does not learn.
 _CIRCLES = 6
 _WEIRD = "weird"
+_METHODS = (
+    *("server/discover", "tools/list", "tools/call", "prompts/list", "prompts/get", "completion/complete"),
+    *("resources/list", "resources/templates/list", "resources/read", "subscriptions/listen"),
+)
 
 
 @scenario("VN-05", judged=False)
 async def refuses_every_version(pose: Pose) -> None:
     """Whatever is asked gets -32022 with a list: the client tries the list, or gives up, but it does not go on for ever."""
+    refused: list[Said] = []
 
     def refuse(said: Said) -> Any:
         if not said.is_modern:
             return None
+        refused.append(said)
         data = {"supported": list(MODERN), "requested": said.meta.get(META_VERSION)}
         return Fault(-32022, "that version is not served here", data)
 
-    for method in ("server/discover", "tools/list", "resources/list", "prompts/list", "tools/call", "subscriptions/listen"):
+    for method in _METHODS:
         pose.on[method] = refuse
     await pose.heard(lambda said: said.is_request and said.is_modern)
-    await pose.until(lambda: _refused(pose) if len(_refused(pose)) > _CIRCLES else None, pose.patience.client)
-    if len(_refused(pose)) > _CIRCLES:
+    circle = await pose.until(lambda: _circle(refused), pose.patience.client)
+    if circle is not None:
         pose.end_server()
-    refused = _refused(pose)
+    if not refused:
+        raise Skip("the client sent no request that was refused for its version")
     mend = "Try a version of data.supported once, as a new request; if that is refused as well, tell the user."
     pose.expect(
         "VN-05",
-        len(refused) <= _CIRCLES,
-        f"the client has sent server/discover more than {_CIRCLES} times, and each time the version was refused",
+        circle is None,
+        f"the client has sent {circle} more than {_CIRCLES} times, and each time the version was refused",
         mend=mend,
     )
     unlisted = next((said for said in refused[1:] if said.meta.get(META_VERSION) not in MODERN), None)
@@ -46,8 +54,10 @@ async def refuses_every_version(pose: Pose) -> None:
         pose.expect("VN-05", len(ids) == len(set(ids)), "the client sent a refused request again under the same id", mend=mend)
 
 
-def _refused(pose: Pose) -> list[Said]:
-    return [said for said in pose.requests("server/discover") if said.is_modern]
+def _circle(refused: list[Said]) -> str | None:
+    """What was asked for again and again, if anything was: a tour on which each request is refused once is no circle."""
+    often = Counter(map(asked_for, refused)).most_common(1)
+    return often[0][0] if often and often[0][1] > _CIRCLES else None
 
 
 @scenario("VN-10", eras=True, judged=False)
@@ -66,6 +76,18 @@ async def is_too_old_to_say_the_type_of_its_lists(pose: Pose) -> None:
         "the list of tools came without a resultType, and the client called none of them, as it does where there is one",
         mend="Take a result without a resultType for one of the type complete: those of older servers have none.",
     )
+
+
+@scenario("VN-10", judged=False)
+async def forgets_to_say_the_type_of_its_lists(pose: Pose) -> None:
+    """A server of the new era whose list of tools has no resultType: who takes it for a complete one is surely right."""
+    _need_calls(pose)
+    pose.on["tools/list"] = lambda _said: Bare({"tools": pose.posture.tools, "ttlMs": 0, "cacheScope": "private"})
+    await pose.heard("tools/list")
+    await pose.left()
+    if not pose.requests("tools/call"):
+        raise Skip("the client does not use a result without a type of a server of the new era, and the text can be read so")
+    pose.expect("VN-10", condition=True, why="")
 
 
 @scenario("VN-11", judged=False)

@@ -12,6 +12,8 @@ RULES = (
     _rule(
         id="CA-01",
         level="MAY",
+        # Whether to cancel is up to the client; over stdio it is then done in this way, and in no other.
+        must_since="2026-07-28",
         title="A request that is given up is named in a notifications/cancelled, by its id as it was sent, perhaps with a reason",
         partly_server="Only of servers that give up their own question when the call that it is for is cancelled",
         partly_client="Only of clients that give up a call of their own accord while the check waits",
@@ -47,7 +49,12 @@ RULES = (
         level="MAY",
         title="Cancellations of what is unknown or over, and ones that make no sense, are ignored",
     ),
-    _rule(id="CA-06", level="SHOULD", title="An answer that comes after its request was given up is ignored"),
+    _rule(
+        id="CA-06",
+        level="SHOULD",
+        title="An answer that comes after its request was given up is ignored",
+        partly_client="Only of clients that go on after they have given up a call, complain over the wire or die of a signal",
+    ),
     _rule(
         id="CA-07",
         level="MUST",

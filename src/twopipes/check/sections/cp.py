@@ -36,6 +36,7 @@ RULES = (
         page="client/elicitation",
         modern_page="client/elicitation",
         title="An elicitation capability with nothing in it means forms alone; whoever declares it can show one of the two kinds",
+        partly_server="Only that nobody who takes forms is sent to an address, and that this is refused with -32021 if stateless",
     ),
     _rule(
         id="CP-05",

@@ -13,7 +13,7 @@ RULES = (
         id="CT-01",
         level="MUST",
         basis="schema",
-        title="Blocks of content have a type, and the members that belong to it",
+        title="Blocks of content have a type that there is, and the members that belong to it",
     ),
     _rule(
         id="CT-02",
@@ -69,5 +69,6 @@ RULES = (
         side="client",
         title="A block of an unknown type does not spoil the blocks beside it",
         lenient="No sentence says what becomes of a block of an unknown type",
+        partly="Only that the client goes on; whether the text reaches whoever made the call is not seen",
     ),
 )

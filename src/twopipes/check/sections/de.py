@@ -25,6 +25,10 @@ RULES = (
         id="DE-03",
         level="MUST",
         title="A server that refuses a version with -32022 and a list is of the new era: the client takes that, and no handshake",
+        lenient=(
+            "There is only one version of the new era so far, so that the list has none but the one that was refused: a client"
+            " that gives up instead of trying it again is let pass"
+        ),
     ),
     _reading(
         id="DE-04",

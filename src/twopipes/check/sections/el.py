@@ -35,7 +35,13 @@ RULES = (
         untestable_server="It permits something; whether the choices are well made is judged by EL-02",
     ),
     _rule(
-        id="EL-05", level="SHOULD", side="client", title="Forms are filled in with their defaults beforehand", since="2025-11-25"
+        id="EL-05",
+        level="SHOULD",
+        side="client",
+        title="Forms are filled in with their defaults beforehand",
+        since="2025-11-25",
+        partly="What the user sees is not seen; only whether any default comes back where fields were left as they were",
+        lenient="It is said of clients that support defaults, which nothing declares: who fills in all forms alike is passed over",
     ),
     _rule(
         id="EL-06",
@@ -49,7 +55,7 @@ RULES = (
         id="EL-08",
         level="MUST",
         side="server",
-        title="Nobody is asked in a mode that the client did not declare",
+        title="Nobody is asked in a mode that the client did not declare; on the stateless wire, -32021 where it cannot go on",
         since="2025-11-25",
     ),
     _rule(
@@ -79,6 +85,8 @@ RULES = (
     _rule(
         id="EL-12",
         level="MAY",
+        # Nobody has to tell of it; whoever does has to name the question, and whoever hears of another has to ignore it.
+        must_since="2025-11-25",
         title="The end of a visit is told with the id of a question that this client was asked; unknown ids are ignored",
         since="2025-11-25",
         until="2025-11-25",
@@ -88,6 +96,10 @@ RULES = (
         level="MUST",
         side="server",
         title="Secrets are not asked for by forms, and addresses do not carry any",
+        partly=(
+            "Only names of fields, and of parameters in addresses, that mean nothing but a secret; what is asked for in other"
+            " words, and what lets somebody in by other means, is not seen; nor is https wanted"
+        ),
     ),
     _rule(
         id="EL-14",

@@ -94,6 +94,9 @@ RULES = (
         page="client/elicitation",
         since="2025-11-25",
         until="2025-11-25",
+        # That it may be used at all is the MAY; how, and for what, is a MUST.
+        must_since="2025-11-25",
+        partly="Of what it is not for, a tool, a prompt and a method that do not exist are tried",
     ),
     _legacy(
         id="ER-12",

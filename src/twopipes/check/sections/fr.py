@@ -13,7 +13,13 @@ RULES = (
     _rule(id="FR-02", level="MUST", title="A message holds no raw newline; those in strings are escaped"),
     _rule(id="FR-03", level="MUST", title="Messages are UTF-8, without a byte order mark", since="2025-03-26"),
     _rule(id="FR-04", level="MUST", side="server", title="Nothing but messages is written to stdout, from the start to the end"),
-    _rule(id="FR-05", level="MUST", side="client", title="Nothing but messages is written to the server's stdin"),
+    _rule(
+        id="FR-05",
+        level="MUST",
+        side="client",
+        title="Nothing but messages is written to the server's stdin",
+        partly_client="Of what stands in messages, the params without which a request is none; the rest is for the rules of each",
+    ),
     _rule(
         id="FR-06",
         level="MAY",

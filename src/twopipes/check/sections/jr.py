@@ -26,7 +26,13 @@ RULES = (
     ),
     _rule(id="JR-03", level="MUST", title="The id of a request is never null"),
     _legacy(id="JR-04", level="MUST", title="No side uses an id twice in a session"),
-    _modern(id="JR-05", level="MUST", side="client", title="An id is not used again while its request waits for an answer"),
+    _modern(
+        id="JR-05",
+        level="MUST",
+        title="An id is not used again while its request waits for an answer; later it may be, and is served",
+        # What clients must not do ends with the answer: what they may do from then on asks something of servers.
+        partly_server="Only that an id is served again when its request has been answered",
+    ),
     _rule(id="JR-06", level="MUST", title="An answer has the id of its request, value and type unchanged"),
     _rule(id="JR-07", level="MUST", title="An answer has a result, which is an object, or an error, and never both"),
     _rule(id="JR-08", level="MUST", title="An error has a whole number for its code and a text for its message"),
@@ -55,6 +61,7 @@ RULES = (
         title="The answers to a batch come as one array; notifications alone get nothing, and an empty array one error",
         since="2025-03-26",
         until="2025-03-26",
+        lenient="The error about an empty array has the id null, which the schema does not have: a client that sends none passes",
     ),
     _rule(
         id="JR-14",

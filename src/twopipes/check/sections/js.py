@@ -17,6 +17,7 @@ RULES = (
         level="MUST",
         title="A schema that names no dialect is read and written as 2020-12; others say which one they are written in",
         since="2025-11-25",
+        partly_server="Only how schemas are written; whether arguments are judged by them in that dialect is not tried",
     ),
     _rule(
         id="JS-02",

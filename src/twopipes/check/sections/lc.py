@@ -12,7 +12,13 @@ RULES = (
     _rule(
         id="LC-01", level="MUST", side="client", title="initialize comes first (behind the probe of a client that knows both eras)"
     ),
-    _rule(id="LC-02", level="MUST", side="client", title="initialize says the version, the capabilities, and who the client is"),
+    _rule(
+        id="LC-02",
+        level="MUST",
+        # What a server does with less, no page says: to answer with a version of its own will do.
+        side="client",
+        title="initialize says the version, the capabilities, and who the client is",
+    ),
     _rule(
         id="LC-03",
         level="MUST",
@@ -24,7 +30,13 @@ RULES = (
     ),
     _rule(id="LC-05", level="SHOULD", side="client", title="Before the result of initialize, the client asks nothing but ping"),
     _rule(id="LC-06", level="SHOULD", side="server", title="Before notifications/initialized, the server asks nothing but ping"),
-    _rule(id="LC-07", level="MUST", side="client", title="The client asks for a version that it supports"),
+    _rule(
+        id="LC-07",
+        level="MUST",
+        side="client",
+        title="The client asks for a version that it supports",
+        partly="Whether it is the newest that the client supports (a SHOULD) is not judged",
+    ),
     _rule(id="LC-08", level="MUST", side="server", title="A version that the server supports is agreed to"),
     _rule(
         id="LC-09",
@@ -41,7 +53,8 @@ RULES = (
         title="Nothing is used that the version and the capabilities do not have",
         must_since="2025-06-18",
         partly_server="Only what tools that may be called bring about, for a client that declares nothing",
-        partly_client="Only the methods of its requests, compared with the version and with what the server declared",
+        partly_client="Only the methods of its requests, compared with the version and with what the server declared; "
+        "before 2025-06-18, a recording shows the version alone",
     ),
     _rule(
         id="LC-12",
@@ -51,7 +64,12 @@ RULES = (
         page="basic/utilities/cancellation",
         partly="Only for as long as the check leaves a handshake without an answer",
     ),
-    _rule(id="LC-13", level="SHOULD", title="A handshake that fails is no reason to crash"),
+    _rule(
+        id="LC-13",
+        level="SHOULD",
+        title="A handshake that fails is no reason to crash",
+        partly_client="Only death by a signal is seen: who fails in good order and who does not may end with the same code",
+    ),
     _rule(
         id="LC-14",
         level="SHOULD",

@@ -23,6 +23,7 @@ RULES = (
         side="both",
         title="logging/setLevel sets the least level of the session, and is answered with an empty result",
         until=LEGACY[-1],
+        partly_server="Two of the eight levels are set, with a tool that logs below the higher one",
         untestable_client="It permits something; a client that never chooses a level is right, too",
     ),
     _rule(id="LG-04", level="SHOULD", title="A level that does not exist is refused with -32602", until=LEGACY[-1]),

@@ -40,7 +40,13 @@ RULES = (
     ),
     _rule(id="MR-07", level="MUST", side="client", title="requestState goes back exactly as it came, and none where none came"),
     _rule(id="MR-08", level="MUST", side="client", title="A call that is sent again has an id of its own"),
-    _rule(id="MR-09", level="MUST", side="client", title="State and answers of one call never get into another"),
+    _rule(
+        id="MR-09",
+        level="MUST",
+        side="client",
+        title="State and answers of one call never get into another",
+        partly="A client that makes its calls one after the other has never two of them open, and cannot be made to",
+    ),
     _rule(
         id="MR-10",
         level="MAY",
@@ -52,6 +58,7 @@ RULES = (
         id="MR-11",
         level="MAY",
         title="There may be several rounds; each brings back the latest state and the answers to the latest questions alone",
+        partly_server="Only of tools that come to an end: one that asks again and again may have got no answer that it likes",
     ),
     _rule(id="MR-12", level="SHOULD", side="server", title="Answers that are missing are asked for again, and are no error"),
     _rule(
@@ -88,6 +95,7 @@ RULES = (
         level="MUST",
         side="server",
         title="Calls that are never sent again cost nothing: the server goes on, and ends when it should",
+        partly="Some dozens of calls, after which the server answers and ends; the memory that they take is not looked at",
     ),
     _rule(
         id="MR-19",
@@ -96,5 +104,6 @@ RULES = (
         basis="inference",
         title="No is an answer to a form; where the model or the roots cannot be had, the call is not sent again",
         lenient="Answers to questions have no form for an error",
+        partly="Only answers that come: nobody outside can make a user say no, or a model fail",
     ),
 )

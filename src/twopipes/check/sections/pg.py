@@ -10,7 +10,12 @@ from twopipes.mcp.revisions import MODERN
 _rule = partial(Rule, page="server/utilities/pagination")
 
 RULES = (
-    _rule(id="PG-01", level="MUST", title="Lists are walked by cursors, which are strings: each leads on, until there is none"),
+    _rule(
+        id="PG-01",
+        level="MUST",
+        title="Lists are walked by cursors, which are strings: each leads on, until there is none",
+        partly_client="Tried with tools/list alone, and only with clients that follow cursors",
+    ),
     _rule(
         id="PG-02",
         level="MUST",

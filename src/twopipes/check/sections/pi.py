@@ -18,6 +18,7 @@ RULES = (
         lenient=(
             "The text permits pings before the handshake is complete, and wants a prompt answer; it does not speak of long calls"
         ),
+        partly_server="Where no tool that may be called takes its time, only a ping before the handshake is complete is tried",
     ),
     _legacy(
         id="PI-03",

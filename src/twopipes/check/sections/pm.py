@@ -20,8 +20,13 @@ RULES = (
         id="PM-02",
         level="MUST",
         basis="schema",
-        side="client",
-        title="A prompt is asked for by its name, and its arguments are strings",
+        title="A prompt is asked for by its name, and its arguments are strings; others are refused",
+        lenient=(
+            "The schema says what clients send, and the page that prompt inputs are validated; with which code a server refuses"
+            " an argument that is no string is not said here (see ER-04): any error will do"
+        ),
+        partly_client="Only arguments that the client gives; it cannot be made to give any",
+        partly_server="Tried with an object for one argument; a number, which may be taken for its digits, is not sent",
     ),
     _rule(
         id="PM-03",

@@ -30,6 +30,10 @@ RULES = (
         side="server",
         title="A subscription is confirmed by an empty result; changes are told until it is ended, and not after",
         until="2025-11-25",
+        partly=(
+            "Only the confirmations, unless a tool by the name of touch, as test servers have it, changes a listed resource;"
+            " what is gathered and told late after the end is not waited for"
+        ),
     ),
     _rule(
         id="RS-04",
@@ -46,6 +50,7 @@ RULES = (
         basis="schema",
         title="resources/subscribe and resources/unsubscribe are gone: whoever wants to know of changes listens",
         since="2026-07-28",
+        partly_server="That the two are gone; whether a listen for a resource is served shows with SU-09",
     ),
     _rule(
         id="RS-06",

@@ -13,8 +13,14 @@ RULES = (
         id="SU-01",
         level="MUST",
         basis="schema",
-        side="client",
+        # It asks something of clients; whoever asks for nothing must be promised nothing.
+        side="both",
         title="A listen says in notifications what to listen for: booleans for lists, an array of URIs for resources",
+        lenient=(
+            "That a server refuses a listen without notifications, and with -32602, is not spelled out: an acknowledgement that"
+            " promises nothing is let pass, and so is any error"
+        ),
+        partly_server="Only a listen without notifications",
     ),
     _rule(
         id="SU-02",
@@ -33,6 +39,7 @@ RULES = (
         level="MUST",
         side="server",
         title="Every message of a subscription carries the id of its listen request, with the same JSON type",
+        partly="Only acknowledgements, unless there is a tool by the name of mutate that changes the list of tools",
     ),
     _rule(
         id="SU-05",
@@ -47,6 +54,7 @@ RULES = (
         basis="schema",
         side="server",
         title="The acknowledgement leaves out what the server does not support or was not asked for",
+        lenient="A server that neither declares nor denies that something changes is not held to it",
     ),
     _rule(
         id="SU-07",
@@ -69,17 +77,20 @@ RULES = (
         side="server",
         title="Updates of resources are told for the URIs that were asked for, and what lies below them, and for no others",
         lenient="The text has the filter; that the notifications keep to it is not spelled out",
+        partly="Nobody outside can change a resource: it takes a tool by the name of touch, as test servers have it",
     ),
     _rule(
         id="SU-10",
         level="MAY",
         title="Several listens may be open at once, and each that matches gets a copy of its own",
+        partly_server="Tools alone change, by the tool mutate of test servers",
         untestable_client="It permits something; a client with one listen is right as well",
     ),
     _rule(
         id="SU-11",
         level="MUST",
         title="A listen is ended by notifications/cancelled with its id, and nothing more comes for it, not even a response",
+        partly_server="Only that it is not answered, unless there is a tool by the name of mutate that makes something to tell",
     ),
     _rule(
         id="SU-12",
@@ -120,9 +131,13 @@ RULES = (
         level="MUST",
         title="After a restart a client sends its listens again, since a server keeps none beyond the connection",
         partly_server=(
-            "Over stdio a new connection is a new process, which can hardly know of the one before; a socket shows more"
+            "Over stdio a new connection is a new process, which can hardly know of the one before; a socket shows more;"
+            " and it takes a tool by the name of mutate"
         ),
-        partly_client="Only of clients that start the server again of their own accord",
+        partly_client=(
+            "Only of clients that start the server again of their own accord, and ask it once more what they asked beside the"
+            " listen: others may have let go of the listen when the server died"
+        ),
     ),
     _rule(
         id="SU-17",

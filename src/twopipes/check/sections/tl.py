@@ -21,8 +21,9 @@ RULES = (
         id="TL-02",
         level="MUST",
         basis="schema",
-        side="client",
-        title="A call names its tool, and its arguments, where there are any, are an object",
+        title="A call names its tool, and its arguments, where there are any, are an object; without them it is served as well",
+        # The schema lets clients leave arguments out, and so it asks something of servers.
+        partly_server="Tried with one tool that works with an empty object; a call without a name belongs to ER-04",
     ),
     _rule(
         id="TL-03",
@@ -78,7 +79,10 @@ RULES = (
         side="server",
         title="A tool with an outputSchema gives structuredContent that fits it, unless it fails",
         since="2025-06-18",
-        partly="One set of arguments for each tool that may be called; nobody outside can make a tool break its promise",
+        partly=(
+            "One set of arguments for each tool that may be called; nobody outside can make a tool break its promise. More than"
+            " the type and the required members is seen with twopipes[validate] alone"
+        ),
     ),
     _rule(
         id="TL-11",

@@ -20,7 +20,8 @@ RULES = (
     ),
     _rule(
         id="TO-03",
-        level="MAY",
+        # That progress prolongs the wait is a MAY, which nobody can break; the end of all patience is a SHOULD.
+        level="SHOULD",
         title="Progress may prolong the wait, but not without an end",
         since="2025-03-26",
     ),

@@ -48,7 +48,11 @@ RULES = (
         partly="Tried with tasks/get; not with tasks/update and tasks/cancel, where it is a SHOULD",
     ),
     _rule(
-        id="TX-10", level="MUST", side="server", title="A tool result with isError completes a task; failed is for protocol errors"
+        id="TX-10",
+        level="MUST",
+        side="server",
+        title="A tool result with isError completes a task; failed is for protocol errors",
+        partly="It takes a tool by the name of fail, as test servers have it; protocol errors are not made",
     ),
     _rule(
         id="TX-11",
@@ -60,9 +64,15 @@ RULES = (
         id="TX-12",
         level="MAY",
         side="server",
-        title="A listen for tasks is acknowledged with the ids that will be told of, and only if the extension is declared",
+        title="A listen for tasks is acknowledged with the ids that will be told of, and refused if the extension is not declared",
+        partly="Only of servers that tell of tasks on a listen; the notifications about them are not looked at",
     ),
-    _rule(id="TX-13", level="MUST", title="Tasks have no progress and no notifications/cancelled"),
+    _rule(
+        id="TX-13",
+        level="MUST",
+        title="Tasks have no progress, no log messages and no notifications/cancelled",
+        partly_server="Only of a task that is still at work when it is asked for; a listen for it is not looked at",
+    ),
     _rule(
         id="TX-14",
         level="SHOULD",

@@ -26,7 +26,15 @@ RULES = (
         ),
         partly="Tried with server/discover alone",
     ),
-    _rule(id="VN-03", level="SHOULD", side="client", title="Every request says in its _meta who the client is"),
+    _rule(
+        id="VN-03",
+        level="SHOULD",
+        title="Every request says in its _meta who the client is; one that does not is served as well",
+        lenient=(
+            "The page asks it of clients, unless they are set up otherwise, and says that it is not required: that a server"
+            " does without it follows from that"
+        ),
+    ),
     _rule(
         id="VN-04",
         level="MUST",
@@ -41,6 +49,9 @@ RULES = (
         side="client",
         title="After -32022 the client tries a version of the server's list, under a new id, or gives up; never for ever",
         page="basic/versioning",
+        lenient=(
+            "The text speaks of one retry and not of what follows if that is refused as well: up to six times the same are let pass"
+        ),
     ),
     _rule(
         id="VN-06",
@@ -65,7 +76,12 @@ RULES = (
         id="VN-10",
         level="MUST",
         side="client",
-        title="A result of an older server, which does not say its type, is taken for a complete one",
+        title="A result that does not say its type, as those of older servers do not, is taken for a complete one",
+        lenient=(
+            "The page says it of every result, for the sake of older servers, and the schema of results of those alone: a"
+            " client that refuses one of a server of the new era is let pass"
+        ),
+        partly="Tried with the list of tools alone",
     ),
     _rule(id="VN-11", level="MUST", side="client", title="A result of a type that the client does not know is not used"),
     _rule(

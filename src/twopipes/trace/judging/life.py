@@ -8,10 +8,8 @@ from typing import Any
 
 from msgspec import UNSET
 
-from twopipes.errors import CAPABILITY_MISSING, METHOD_NOT_FOUND, UNSUPPORTED_REVISION
-from twopipes.mcp.metakeys import is_extension_name, meta_key_fault
+from twopipes.errors import CAPABILITY_MISSING, UNSUPPORTED_REVISION
 from twopipes.mcp.revisions import (
-    CLIENT_CAPABILITIES,
     LEGACY,
     META_CAPABILITIES,
     META_CLIENT_INFO,
@@ -19,9 +17,9 @@ from twopipes.mcp.revisions import (
     META_VERSION,
     MODERN,
     RESERVED_CODES,
-    SERVER_CAPABILITIES,
+    MethodRow,
 )
-from twopipes.trace.judging.table import Seen, is_modern_request, members_of, row_of, rule, shown
+from twopipes.trace.judging.table import Seen, has_capability, is_modern_answer, is_modern_request, members_of, row_of, rule, shown
 from twopipes.trace.message import Message
 
 _STANDARD_CODES = {-32700, -32600, -32601, -32602, -32603, -32021, -32022}
@@ -122,9 +120,12 @@ def _introduction(members: dict[str, Any], who: str) -> Iterator[str]:
         yield f"protocolVersion must be a string, not {shown(members.get('protocolVersion', UNSET))}"
     if not isinstance(members.get("capabilities"), dict):
         yield f"capabilities must be an object, not {shown(members.get('capabilities', UNSET))}"
-    info = members.get(who)
-    if not isinstance(info, dict) or not isinstance(info.get("name"), str) or not isinstance(info.get("version"), str):
+    if not _is_introduced(members.get(who)):
         yield f"{who} must be an object with name and version, not {shown(members.get(who, UNSET))}"
+
+
+def _is_introduced(info: Any) -> bool:
+    return isinstance(info, dict) and isinstance(info.get("name"), str) and isinstance(info.get("version"), str)
 
 
 @rule("LC-04", "MUST", "request", "notification", by="client")
@@ -167,31 +168,41 @@ def cancelled_handshake(message: Message, seen: Seen) -> Iterator[str]:
         yield "cancels initialize"
 
 
+_BINDING_SINCE = "2025-06-18"
+
+
+@rule("LC-11", "SHOULD", "request")
+def within_an_old_revision(message: Message, seen: Seen) -> Iterator[str]:
+    """The older revisions say SHOULD; of capabilities nothing is said there, since hosts have always asked for everything."""
+    if (seen.negotiated or "") < _BINDING_SINCE:
+        yield from _beyond_the_revision(message, seen)
+
+
 @rule("LC-11", "MUST", "request")
 def within_what_was_agreed(message: Message, seen: Seen) -> Iterator[str]:
     """In a session each side asks for what the revision has and the other side declared."""
-    revision = seen.negotiated
-    if message.call is None or revision not in LEGACY or revision < "2025-06-18" or is_modern_request(message):
-        return  # the older revisions say SHOULD, and hosts have always asked for everything
-    row = row_of(message.method or "", "client" if message.direction == ">" else "server")
-    if row is None or not seen.is_certain:
+    row = _row_in_session(message, seen)
+    revision = seen.negotiated or ""
+    if row is None or revision < _BINDING_SINCE:
         return
+    yield from _beyond_the_revision(message, seen)
     declared = seen.server_capabilities if message.direction == ">" else seen.client_capabilities
-    if not row.span.has(revision):
-        if row.method != "server/discover":
-            yield f"{message.method} does not exist in {revision}"
-    elif row.capability is not None and declared is not None and not _has(declared, row.capability):
+    if row.span.has(revision) and row.capability and declared is not None and not has_capability(declared, row.capability):
         other = "server" if message.direction == ">" else "client"
         yield f"{message.method}, and the {other} did not declare {row.capability}"
 
 
-def _has(declared: dict[str, Any], capability: str) -> bool:
-    found: Any = declared
-    for name in capability.split("."):
-        if not isinstance(found, dict) or found.get(name) is None or found.get(name) is False:
-            return False
-        found = found[name]
-    return True
+def _beyond_the_revision(message: Message, seen: Seen) -> Iterator[str]:
+    row = _row_in_session(message, seen)
+    if row is not None and not row.span.has(seen.negotiated or "") and row.method != "server/discover":
+        yield f"{message.method} does not exist in {seen.negotiated}"
+
+
+def _row_in_session(message: Message, seen: Seen) -> MethodRow | None:
+    """What the protocol knows about a request in a session that is known from its start."""
+    if message.call is None or seen.negotiated not in LEGACY or is_modern_request(message) or not seen.is_certain:
+        return None
+    return row_of(message.method or "", "client" if message.direction == ">" else "server")
 
 
 # The stateless wire
@@ -232,19 +243,18 @@ def metadata_of_requests(message: Message, seen: Seen) -> Iterator[str]:
 @rule("VN-03", "SHOULD", "request", by="client", once=True)
 def name_of_the_client(message: Message, seen: Seen) -> Iterator[str]:
     """On every request; told once."""
-    if is_modern_request(message) and META_CLIENT_INFO not in message.meta:
+    if not is_modern_request(message):
+        return
+    if META_CLIENT_INFO not in message.meta:
         yield f"requests without {META_CLIENT_INFO} in their _meta"
-
-
-def _is_modern_answer(message: Message, seen: Seen) -> bool:
-    call = message.call
-    return call is not None and is_modern_request(call.request) and seen.revision_of(call) in MODERN
+    elif not seen.is_redacted and not _is_introduced(message.meta[META_CLIENT_INFO]):
+        yield f"{META_CLIENT_INFO} must be an object with name and version, not {shown(message.meta[META_CLIENT_INFO])}"
 
 
 @rule("VN-02", "MUST", "result", by="server")
 def refusal_without_metadata(message: Message, seen: Seen) -> Iterator[str]:
     """Nothing falls back to the values of an earlier request."""
-    if message.direction != "<" or not _is_modern_answer(message, seen) or message.call is None:
+    if message.direction != "<" or not is_modern_answer(message, seen) or message.call is None:
         return
     has_type = isinstance(members_of(message.raw_result).get("resultType"), str)
     if has_type and not seen.is_redacted and not isinstance(message.call.request.meta.get(META_CAPABILITIES), dict):
@@ -267,18 +277,22 @@ def shape_of_discovery(message: Message, seen: Seen) -> Iterator[str]:
 @rule("VN-08", "SHOULD", "result", by="server", once=True)
 def name_of_the_server(message: Message, seen: Seen) -> Iterator[str]:
     """In every result; told once."""
-    if message.direction != "<" or not _is_modern_answer(message, seen):
+    if message.direction != "<" or not is_modern_answer(message, seen):
         return
     result = members_of(message.raw_result)
     meta = result.get("_meta")
-    if "resultType" in result and (not isinstance(meta, dict) or META_SERVER_INFO not in meta):
+    if "resultType" not in result:
+        return
+    if not isinstance(meta, dict) or META_SERVER_INFO not in meta:
         yield f"results without {META_SERVER_INFO} in their _meta"
+    elif not seen.is_redacted and not _is_introduced(meta[META_SERVER_INFO]):
+        yield f"{META_SERVER_INFO} must be an object with name and version, not {shown(meta[META_SERVER_INFO])}"
 
 
 @rule("VN-09", "MUST", "result", by="server")
 def type_of_results(message: Message, seen: Seen) -> Iterator[str]:
     """A client must know whether this is the end."""
-    if message.direction != "<" or not seen.server_is_modern or not _is_modern_answer(message, seen) or message.call is None:
+    if message.direction != "<" or not seen.server_is_modern or not is_modern_answer(message, seen) or message.call is None:
         return
     kind = members_of(message.raw_result).get("resultType", UNSET)
     capabilities = message.call.request.meta.get(META_CAPABILITIES)
@@ -323,7 +337,7 @@ def subscribe_is_gone(message: Message, seen: Seen) -> Iterator[str]:
 @rule("VN-12", "MUST", "result", by="server", methods=tuple(_GONE))
 def answer_to_what_is_gone(message: Message, seen: Seen) -> Iterator[str]:
     """-32601."""
-    if message.direction == "<" and seen.server_is_modern and _is_modern_answer(message, seen) and message.call is not None:
+    if message.direction == "<" and seen.server_is_modern and is_modern_answer(message, seen) and message.call is not None:
         yield f"a result for {message.call.method}, which does not exist in this revision"
 
 
@@ -369,7 +383,7 @@ def codes_of_the_old_era(message: Message, seen: Seen) -> Iterator[str]:
 
 def _modern_code(message: Message, seen: Seen) -> int | None:
     # A legacy server may be at the other end and not know better, so it must have shown that it is none.
-    if message.direction != "<" or not seen.server_is_modern or not _is_modern_answer(message, seen):
+    if message.direction != "<" or not seen.server_is_modern or not is_modern_answer(message, seen):
         return None
     code = members_of(message.raw_error).get("code")
     return code if isinstance(code, int) and not isinstance(code, bool) else None
@@ -399,88 +413,3 @@ def missing_capability(message: Message, seen: Seen) -> Iterator[str]:
     data = error.get("data")
     if not isinstance(data, dict) or not isinstance(data.get("requiredCapabilities"), dict):
         yield "-32021 without data.requiredCapabilities, an object"
-
-
-# Capabilities and metadata
-
-
-@rule("CP-01", "MUST", "result", by="server")
-def used_and_not_declared(message: Message, seen: Seen) -> Iterator[str]:
-    """What works is declared."""
-    call = message.call
-    if message.direction != "<" or call is None or seen.server_capabilities is None or not seen.is_certain:
-        return
-    row = row_of(call.method, "client")
-    if row is None or row.capability is None or "." in row.capability:
-        return
-    if row.capability == "completions" and (seen.negotiated or "") < "2025-03-26" and seen.handshake is not None:
-        return  # 2024-11-05 has the method, and no word for it
-    if (seen.negotiated is None) == is_modern_request(call.request) and not _has(seen.server_capabilities, row.capability):
-        yield f"{call.method} works, and the server did not declare {row.capability}"
-
-
-@rule("CP-03", "MUST", "request", "result")
-def shape_of_capabilities(message: Message, seen: Seen) -> Iterator[str]:
-    """Objects, with flags inside."""
-    declared: Any = None
-    known = CLIENT_CAPABILITIES if message.direction == ">" else SERVER_CAPABILITIES
-    if message.shape == "request":
-        if seen.is_redacted or message.direction != ">":
-            return
-        is_handshake = message.method == "initialize"
-        declared = members_of(message.raw_params).get("capabilities") if is_handshake else message.meta.get(META_CAPABILITIES)
-    elif message.direction == "<" and message.call is not None and message.call.method in ("initialize", "server/discover"):
-        declared = members_of(message.raw_result).get("capabilities")
-    if not isinstance(declared, dict):
-        return
-    for name, value in declared.items():
-        if name in known and not isinstance(value, dict):
-            yield f"the capability {name} must be an object, not {shown(value)}"
-        elif name in known:
-            for flag in ("listChanged", "subscribe"):
-                if f"{name}.{flag}" in known and not isinstance(value.get(flag, False), bool):
-                    yield f"{name}.{flag} must be a boolean, not {shown(value[flag])}"
-
-
-@rule("CP-07", "MUST", "request", "result")
-def names_of_extensions(message: Message, seen: Seen) -> Iterator[str]:
-    """With a prefix, so that nobody meets anybody else."""
-    if message.shape == "request":
-        capabilities = message.meta.get(META_CAPABILITIES) if is_modern_request(message) and not seen.is_redacted else None
-    else:
-        is_discovery = message.call is not None and message.call.method == "server/discover"
-        capabilities = members_of(message.raw_result).get("capabilities") if is_discovery else None
-    extensions = capabilities.get("extensions") if isinstance(capabilities, dict) else None
-    if isinstance(extensions, dict):
-        for name, value in extensions.items():
-            if not is_extension_name(name) or not isinstance(value, dict):
-                yield f"the extension {shown(name)} must have a prefix, and an object for its settings"
-
-
-@rule("ST-06", "MUST", "error", by="server")
-def declared_and_not_listed(message: Message, seen: Seen) -> Iterator[str]:
-    """A list may be empty, but it is there."""
-    call = message.call
-    if call is None or seen.handshake is not None or not _is_modern_answer(message, seen) or seen.server_capabilities is None:
-        return
-    feature = call.method.partition("/")[0]
-    is_list = call.method in ("tools/list", "prompts/list", "resources/list")
-    if is_list and _has(seen.server_capabilities, feature) and members_of(message.raw_error).get("code") == METHOD_NOT_FOUND:
-        yield f"{feature} is declared, and {call.method} does not exist"
-
-
-@rule("MT-01", "MUST", "request", "notification", "result")
-def keys_of_metadata(message: Message, seen: Seen) -> Iterator[str]:
-    """Names with a grammar."""
-    call = message.call
-    if message.shape == "result":
-        meta = members_of(message.raw_result).get("_meta") if b'"_meta"' in message.line else None
-        revision = seen.revision_of(call) if call is not None else None
-    else:
-        meta = message.meta
-        modern = message.meta.get(META_VERSION) if is_modern_request(message) else None
-        revision = modern or (seen.negotiated if seen.negotiated in LEGACY else None)
-    if revision is not None and isinstance(meta, dict):
-        for key in meta:
-            if meta_key_fault(key, revision) == "grammar":
-                yield f"{shown(key)} cannot be a key of _meta"

@@ -69,6 +69,13 @@ def noise_of_the_client(message: Message, seen: Seen) -> Iterator[str]:
         yield from _noise(message, "stdin")
 
 
+@rule("FR-15", "MAY", "request", "notification", "result", "error", "batch", once=True)
+def carriage_return(message: Message, seen: Seen) -> Iterator[str]:
+    """Nobody minds, and nobody has to send it; told once."""
+    if message.batch is None and message.data.endswith(b"\r"):
+        yield "lines that end in a carriage return and a newline; the newline alone parts messages"
+
+
 def _noise(message: Message, stream: str) -> Iterator[str]:
     if not message.is_whole:
         return  # torn by the end of the process or of the recording; nobody can tell what it would have become

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from twopipes.mcp.revisions import CACHEABLE, CONTENT_TYPES, LEGACY, MODERN
+from twopipes.mcp.revisions import CACHEABLE, CONTENT_TYPES, LEGACY, META_CAPABILITIES, MODERN
 from twopipes.trace.judging.table import Seen, members_of, rule, shown
 from twopipes.trace.message import Message
 
@@ -231,10 +231,18 @@ def shape_of_content(message: Message, seen: Seen) -> Iterator[str]:
                 yield f"a block of content is an object with a type, not {shown(block)}"
             continue
         kind = block["type"]
+        if kind not in CONTENT_TYPES and not _may_be_extended(message):
+            yield f"content of type {shown(kind)}, which no revision has"
         yield from _strings(block, f"content of type {kind}", *_BLOCK_MEMBERS.get(kind, ()))
         resource = block.get("resource")
         if kind == "resource" and not (isinstance(resource, dict) and isinstance(resource.get("uri"), str)):
             yield f"an embedded resource needs resource.uri, and has {shown(block.get('resource', UNSET))}"
+
+
+def _may_be_extended(message: Message) -> bool:
+    """Whether the client declared extensions, which may have content of their own."""
+    capabilities = message.call.request.meta.get(META_CAPABILITIES) if message.call is not None else None
+    return isinstance(capabilities, dict) and bool(capabilities.get("extensions"))
 
 
 @rule("CT-02", "SHOULD", "result", by="server", methods=("tools/call", "prompts/get"))
@@ -281,6 +289,26 @@ def shape_of_contents(message: Message, seen: Seen) -> Iterator[str]:
             yield "contents with neither text nor blob"
 
 
+# What the schema wants in requests that no other rule looks into.
+_NEEDED = {
+    "resources/read": "uri",
+    "resources/subscribe": "uri",
+    "resources/unsubscribe": "uri",
+    "logging/setLevel": "level",
+    "tasks/get": "taskId",
+    "tasks/result": "taskId",
+    "tasks/cancel": "taskId",
+}
+
+
+@rule("FR-05", "MUST NOT", "request", by="client", methods=tuple(_NEEDED))
+def half_a_request(message: Message, seen: Seen) -> Iterator[str]:
+    """Without what it is about it is no message of the protocol."""
+    params = _asked_by(message, seen, "client")
+    if params is not None:
+        yield from _strings(params, message.method or "", _NEEDED[message.method or ""])
+
+
 @rule("PM-02", "MUST", "request", by="client", methods=("prompts/get",))
 def arguments_of_prompts(message: Message, seen: Seen) -> Iterator[str]:
     """Strings."""
@@ -320,6 +348,12 @@ def shape_of_completion(message: Message, seen: Seen) -> Iterator[str]:
             pass
         case other:
             yield f"argument has a name and a value, both strings, not {shown(other)}"
+    if message.call is None or (seen.revision_of(message.call) or "") < "2025-06-18":
+        return  # nobody knows a context there, so that anything may stand in it
+    context = params.get("context", {})
+    arguments = context.get("arguments", {}) if isinstance(context, dict) else context
+    if not isinstance(arguments, dict) or not all(isinstance(value, str) for value in arguments.values()):
+        yield f"context has arguments that are settled, all strings, not {shown(context)}"
 
 
 @rule("CM-02", "MUST", "result", by="server", methods=("completion/complete",))

@@ -15,7 +15,7 @@ from twopipes.trace.message import Direction, Message, Shape
 
 __all__ = ["JUDGES", "Finding", "Judging", "Level", "Seen", "rule"]
 
-Level = Literal["MUST", "MUST NOT", "SHOULD", "SHOULD NOT"]
+Level = Literal["MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY"]
 Side = Literal["client", "server"]
 Judging = Callable[[Message, "Seen"], Iterator[str]]
 
@@ -27,7 +27,7 @@ class Finding(Struct, frozen=True, eq=False, kw_only=True):
 
     Attributes:
         rule: Its id, such as ``FR-04``.
-        level: How binding it is.
+        level: How binding it is; ``MAY`` where it is our reading that nobody needs to do it.
         what: What is wrong, in one line. It may quote the wire, so it is shown like anything from there: with care.
         by: Who broke it.
         at: When, in seconds since the start of the recording.
@@ -242,6 +242,22 @@ def members_of(raw: Raw) -> dict[str, Any]:
 def is_modern_request(message: Message) -> bool:
     """Whether a request of the client names a modern revision as its own."""
     return message.direction == ">" and message.meta.get(META_VERSION, UNSET) in MODERN
+
+
+def is_modern_answer(message: Message, seen: Seen) -> bool:
+    """Whether it answers a request that names a modern revision, to a server that knows what that is."""
+    call = message.call
+    return call is not None and is_modern_request(call.request) and seen.revision_of(call) in MODERN
+
+
+def has_capability(declared: dict[str, Any], capability: str) -> bool:
+    """Whether something was declared, with a dot before a detail: ``resources.subscribe``."""
+    found: Any = declared
+    for name in capability.split("."):
+        if not isinstance(found, dict) or found.get(name) is None or found.get(name) is False:
+            return False
+        found = found[name]
+    return True
 
 
 def row_of(method: str, side: Side) -> revisions.MethodRow | None:

@@ -1,0 +1,26 @@
+"""What pipes alone can do: each direction is a pipe of its own."""
+
+import sys
+
+import pytest
+
+from twopipes.channels.pipes import pipe_pair
+from twopipes.errors import ChannelBroken, ChannelClosed
+from unit.channels.joined import blocked, run, write_until_broken
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="made by POSIX calls")
+
+
+def test_who_gives_up_reading_can_go_on_to_write():
+    async def body():
+        one, other = pipe_pair()
+        async with one, other:
+            reading = await blocked(one.read())
+            one.close_read()
+            with pytest.raises(ChannelClosed):
+                await reading
+            assert isinstance(await write_until_broken(other), ChannelBroken)
+            one.write(b"still here\n")
+            assert await other.read() == b"still here\n"
+
+    run(body())
