@@ -1,4 +1,4 @@
-"""Our own server and client, as programs: they keep every rule that can be tried, over stdio, a Unix socket and TCP."""
+"""Our own server and client: they keep every rule that can be tried, in every revision, over stdio, a Unix socket and TCP."""
 
 import os
 import sys
@@ -17,6 +17,11 @@ from twopipes.check.talk import Waits
 from twopipes.mcp.revisions import ALL
 from twopipes.process.command import ServerCommand
 
+# Where all are spoken, most is tried in the newest revision of each era; so the others are tried alone as well.
+ever = pytest.mark.parametrize(
+    "revisions", [ALL, *((each,) for each in ALL[:-2])], ids=lambda each: each[0] if len(each) == 1 else "all"
+)
+
 TOURING = Path(__file__).parent / "touring.py"
 # Seconds. Processes on a busy machine; nothing is waited for that long that comes.
 WAITS = Waits(start=30, answer=20, grace=0.05, exit=10, step=5)
@@ -26,49 +31,53 @@ def told(outcome):
     return [(each.rule.id, each.revision, each.probe, each.why, each.received) for each in outcome.failures]
 
 
-def test_our_server_over_stdio():
+@ever
+def test_our_server_over_stdio(revisions):
     state = {name: os.environ[name] for name in ("XDG_STATE_HOME",) if name in os.environ}
     subject = CommandSubject(ServerCommand([sys.executable, str(EXAMPLE)], env=state), waits=WAITS)
-    outcome = run(of_server(subject))
-    assert outcome.revisions == list(ALL)
+    outcome = run(of_server(subject, revisions=revisions))
+    assert outcome.revisions == list(revisions)
     assert told(outcome) == []
     # A server that takes a second to start is checked within a minute: that is a matter of how often it is started.
     assert len(subject.talks) <= 68
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no Unix sockets in asyncio there")
-def test_our_server_over_a_unix_socket(tmp_path):
+@ever
+def test_our_server_over_a_unix_socket(tmp_path, revisions):
     path = tmp_path / "s"
 
     async def scene():
         server = new_server()
         listener = await listen_unix(path, lambda channel: server.serve_channel(channel, None))
         try:
-            return await of_server(AddressSubject(f"unix:{path}", waits=WAITS))
+            return await of_server(AddressSubject(f"unix:{path}", waits=WAITS), revisions=revisions)
         finally:
             await listener.close()
 
     outcome = run(scene())
-    assert outcome.revisions == list(ALL)
+    assert outcome.revisions == list(revisions)
     assert told(outcome) == []
 
 
-def test_our_server_over_tcp():
+@ever
+def test_our_server_over_tcp(revisions):
     async def scene():
         server = new_server()
         listener = await listen_tcp(0, lambda channel: server.serve_channel(channel, None))
         try:
-            return await of_server(AddressSubject(f"tcp://127.0.0.1:{listener.port}", waits=WAITS))
+            return await of_server(AddressSubject(f"tcp://127.0.0.1:{listener.port}", waits=WAITS), revisions=revisions)
         finally:
             await listener.close()
 
     outcome = run(scene())
-    assert outcome.revisions == list(ALL)
+    assert outcome.revisions == list(revisions)
     assert told(outcome) == []
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no Unix sockets in asyncio there")
-def test_our_client_over_a_unix_socket(tmp_path):
+@ever
+def test_our_client_over_a_unix_socket(tmp_path, revisions):
     numbers = count()
 
     async def make_the_tour(launcher):
@@ -79,12 +88,13 @@ def test_our_client_over_a_unix_socket(tmp_path):
         finally:
             await listener.close()
 
-    outcome = patiently(lambda: of_client(InProcessDriver(make_the_tour)))
-    assert outcome.revisions == list(ALL)
+    outcome = patiently(lambda: of_client(InProcessDriver(make_the_tour), revisions=revisions))
+    assert outcome.revisions == list(revisions)
     assert told(outcome) == []
 
 
-def test_our_client_over_tcp():
+@ever
+def test_our_client_over_tcp(revisions):
     async def make_the_tour(launcher):
         listener = await listen_tcp(0, lambda channel: launcher.serve(channel=channel))
         try:
@@ -92,12 +102,13 @@ def test_our_client_over_tcp():
         finally:
             await listener.close()
 
-    outcome = patiently(lambda: of_client(InProcessDriver(make_the_tour)))
-    assert outcome.revisions == list(ALL)
+    outcome = patiently(lambda: of_client(InProcessDriver(make_the_tour), revisions=revisions))
+    assert outcome.revisions == list(revisions)
     assert told(outcome) == []
 
 
-def test_our_client_as_a_program():
-    outcome = patiently(lambda: of_client(CommandDriver([sys.executable, str(TOURING), "{server}"])))
-    assert outcome.revisions == list(ALL)
+@ever
+def test_our_client_as_a_program(revisions):
+    outcome = patiently(lambda: of_client(CommandDriver([sys.executable, str(TOURING), "{server}"]), revisions=revisions))
+    assert outcome.revisions == list(revisions)
     assert told(outcome) == []
