@@ -124,6 +124,12 @@ class Baseline(Struct, frozen=True, kw_only=True):
     left: bool = True
 
 
+def _known(baseline: Baseline | None) -> Baseline:
+    if baseline is None:
+        raise Skip("it is not known what the client does with a healthy server")
+    return baseline
+
+
 class Pose(Sheet):
     """The server that poses, in one run of a scenario.
 
@@ -280,11 +286,9 @@ class Pose(Sheet):
         Raises:
             Skip: It is not known what it does there.
         """
-        if baseline is None:
-            raise Skip("it is not known what the client does with a healthy server")
-        missing = sorted(baseline.asked - {asked_for(said) for said in self.requests()})
-        if missing:
-            return f"it did not ask what it asks a healthy server: {', '.join(missing)}"
+        baseline = _known(baseline)
+        if missing := self._unasked(baseline):
+            return f"it did not ask what it asks a healthy server: {missing}"
         if baseline.left and self.left_at is None:
             if self.heard_lines and self.was_cut_short(self.heard_lines[-1].at):
                 raise Skip("the client was still at work when it had to be ended")
@@ -292,6 +296,21 @@ class Pose(Sheet):
         if self.exit is not None and baseline.exit is not None and self.exit != baseline.exit:
             return f"it ended with {self.exit.describe()} instead of {baseline.exit.describe()}"
         return ""
+
+    @property
+    def what_is_missing(self) -> str:
+        """What the client asks a healthy server and did not ask this one, for scenarios in which it may end as it likes.
+
+        Raises:
+            Skip: It is not known what it does with a healthy one, or it had no time for it.
+        """
+        missing = self._unasked(_known(self.baseline))
+        if self.heard_lines and self.was_cut_short(self.heard_lines[-1].at):
+            raise Skip("the client was still at work when its time was over")
+        return missing
+
+    def _unasked(self, baseline: Baseline) -> str:
+        return ", ".join(sorted(baseline.asked - {asked_for(said) for said in self.requests()}))
 
     def add_tool(self, name: str, does: Any, **members: Any) -> None:
         """Gives the posing server one more tool that takes no arguments.

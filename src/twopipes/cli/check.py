@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["check"]
 
+# Bytes that may wait for the disk: some lines of the check are 64 MiB long, and both sides of them are kept.
+_ROOM = 256 * 1024 * 1024
+
 _USAGE = """\
 twopipes check [options] -- CMD...
        twopipes check [options] --unix PATH | --tcp HOST:PORT
@@ -252,7 +255,8 @@ def _recorder(options: argparse.Namespace, command: Sequence[str] | None) -> Ite
 
     target = f"unix:{options.unix}" if options.unix else f"tcp://{options.tcp}" if options.tcp else ""
     try:
-        recorder = Recorder(options.trace, header_for("check", argv=command or (), target=target), on_loss=_remark, must_open=True)
+        header = header_for("check", argv=command or (), target=target)
+        recorder = Recorder(options.trace, header, on_loss=_remark, max_queued=_ROOM, must_open=True)
     except OSError as error:
         raise Mistake(f"{options.trace} cannot be written: {error.strerror or error}") from error
     try:

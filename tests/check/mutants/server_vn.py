@@ -144,6 +144,33 @@ def hides_its_tools_from_strangers(wire: Wire):
     wire.from_subject = hide
 
 
+@wire_mutant("VN-13")
+def serves_all_versions_once_it_has_served_one(wire: Wire):
+    served = []
+
+    def remember(message):
+        if meta_of(message).get(VERSION) == NEVER and served:
+            meta_of(message)[VERSION] = served[-1]
+        elif message.get("method") != "server/discover" and meta_of(message):
+            served.append(meta_of(message)[VERSION])
+        return message
+
+    to_subject(wire, remember)
+
+
+@wire_mutant("VN-15")
+def takes_a_notification_for_the_old_era(wire: Wire):
+    decided = []
+
+    def decide(message):
+        if not decided and message.get("method") != "server/discover":
+            decided.append("new" if "id" in message else "old")
+        is_strange = decided == ["old"] and message.get("method") == "server/discover"
+        return {**message, "method": "gone"} if is_strange else message
+
+    to_subject(wire, decide)
+
+
 @wire_mutant("VN-15")
 def wants_metadata_in_notifications(wire: Wire):
     def complain(message):

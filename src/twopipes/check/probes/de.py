@@ -6,6 +6,7 @@ from typing import Any
 
 from twopipes.check.probe import Case, probe
 from twopipes.check.probes.lc import judge_an_early_request, listing
+from twopipes.check.probes.vn import be_served
 from twopipes.check.talk import ABLE, CLIENT_INFO, Unanswered
 from twopipes.errors import UNSUPPORTED_REVISION
 from twopipes.mcp.revisions import LEGACY, META_CAPABILITIES, META_VERSION, MODERN
@@ -111,6 +112,7 @@ async def what_belongs_to_no_era_is_not_carried_out(case: Case) -> None:
 @probe("DE-14", answered=True)
 async def a_version_of_the_old_era_is_refused(case: Case) -> None:
     """server/discover that names a version with a handshake in its _meta gets -32022."""
+    await be_served(case)
     for version in (LEGACY[-1], LEGACY[0]):
         answer = await case.talk.request("server/discover", meta={META_VERSION: version})
         case.expect(

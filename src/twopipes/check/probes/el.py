@@ -24,9 +24,9 @@ from twopipes.check.questions import (
     url_faults,
 )
 from twopipes.check.talk import ABLE, Talk
+from twopipes.errors import URLS_REQUIRED
 
 _TOOLS = 3
-_URL_REQUIRED = -32042
 _NO_NUMBER = "twopipes-check-no-number"
 _MEND_MODE = "Look at what the client declares ({} means forms alone); do without, or refuse (stateless: -32021)."
 # In which mode nobody may ask whom; an empty object means forms.
@@ -116,7 +116,7 @@ async def ends_of_visits_name_a_question(case: Case) -> None:
 def _required_by(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The visits that an error wants to be made first: a question of another kind."""
     error = members(message.get("error"))
-    found = members(error.get("data")).get("elicitations") if error.get("code") == _URL_REQUIRED else None
+    found = members(error.get("data")).get("elicitations") if error.get("code") == URLS_REQUIRED else None
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 

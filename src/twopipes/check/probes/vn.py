@@ -91,9 +91,16 @@ async def nobody_has_to_say_who_it_is(case: Case) -> None:
         )
 
 
+async def be_served(case: Case) -> None:
+    """Asks for something ordinary: whoever remembers of a request what only the next one can say has occasion to do so now."""
+    lists = [f"{each}/list" for each in ("tools", "resources", "prompts") if case.features.has(each)]
+    await case.talk.request(lists[0] if lists else "server/discover")
+
+
 @probe("VN-04", answered=True)
 async def a_version_that_nobody_serves_is_refused(case: Case) -> None:
-    """Requests of a version from far ahead get -32022, whatever they ask for."""
+    """Requests of a version from far ahead get -32022, whatever they ask for, also where one of another version was served."""
+    await be_served(case)
     methods: list[tuple[str, dict[str, Any]]] = [("server/discover", {}), ("subscriptions/listen", {"notifications": {}})]
     methods += [(f"{each}/list", {}) for each in ("tools", "resources", "prompts") if case.features.has(each)]
     for method, params in methods:
@@ -168,6 +175,7 @@ async def what_is_gone_does_not_exist(case: Case) -> None:
 async def each_request_is_judged_by_itself(case: Case) -> None:
     """Requests of a version that is served and of one that is not, in turns: first one by one, then all at once."""
     talk = case.talk
+    await be_served(case)
     for at_once in (False, True):
         sent: list[tuple[Any, bool]] = []
         for number in range(6):
@@ -211,16 +219,20 @@ async def _contents(talk: Talk, method: str, name: str | None) -> tuple[Answer, 
     return answer, {key: value for key, value in answer.result.items() if key != "_meta"} or answer.code
 
 
-@probe("VN-15")
+@probe("VN-15", fresh=True)
 async def notifications_need_no_metadata(case: Case) -> None:
-    """Notifications without _meta are taken without complaint, and one that cancels a call does so."""
+    """Notifications without _meta are taken without complaint, also right after discovery, and one that cancels a call does so."""
     talk = case.talk
-    mend = "Ask for _meta in requests alone."
+    mend = "Ask for _meta in requests alone, and let no notification decide what the next request is taken for."
+    # A request that is still under way, since a client may cancel no others; whether it is answered does not matter.
+    talk.notify("notifications/cancelled", {"requestId": talk.start("server/discover")})
+    again = await talk.request("server/discover")
+    told = f"after server/discover and a notification without _meta, server/discover got {again.told}; before it, a result"
+    case.expect("VN-15", again.is_result, told, mend=mend, about=again)
     method = listing(case)
     if not (await talk.request(method)).is_result:
         case.give_up(f"{method} gets no result in any case")
     before = talk.position
-    # A request that is still under way, since a client may cancel no others; whether it is answered does not matter.
     talk.notify("notifications/cancelled", {"requestId": talk.start(method)})
     after = await talk.request(method)
     told = f"after a notification without _meta, {method} got {after.told}; before it, a result"

@@ -5,24 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from twopipes.check.posing import Pose, Said, asked_for, scenario
+from twopipes.check.posing import Pose, Said, scenario
 from twopipes.check.posture import Fault, text
-from twopipes.check.verdict import Skip
 
 _CALLS = 3
-
-
-def _missing(pose: Pose) -> str:
-    """What the client asks a healthy server and did not ask this one. How it ends is its own business: calls have failed.
-
-    Raises:
-        Skip: It is not known what it does with a healthy one, or it had no time.
-    """
-    if pose.baseline is None:
-        raise Skip("it is not known what the client does with a healthy server")
-    if pose.heard_lines and pose.was_cut_short(pose.heard_lines[-1].at):
-        raise Skip("the client was still at work when its time was over")
-    return ", ".join(sorted(pose.baseline.asked - {asked_for(said) for said in pose.requests()}))
 
 
 @scenario("ER-07", name="answers-with-a-code-of-its-own")
@@ -61,7 +47,7 @@ async def answers_with_a_code_of_its_own(pose: Pose) -> None:
         about=cancelled[0] if cancelled else None,
     )
     went_on = any(said.number > third.number for said in pose.requests())
-    missing = "" if went_on else _missing(pose)
+    missing = "" if went_on else pose.what_is_missing
     pose.expect(
         "ER-07",
         not missing,

@@ -6,7 +6,7 @@ import asyncio
 import socket
 from typing import Any
 
-from twopipes.check.posing import Pose, asked_for, scenario
+from twopipes.check.posing import Pose, scenario
 from twopipes.check.posture import text
 from twopipes.check.verdict import Skip
 
@@ -41,14 +41,10 @@ def _differs(pose: Pose) -> str:
     Raises:
         Skip: It is not known what it does with a healthy one.
     """
-    if pose.baseline is None:
-        raise Skip("it is not known what the client does with a healthy server")
-    if pose.heard_lines and pose.was_cut_short(pose.heard_lines[-1].at):
-        raise Skip("the client was still at work when its time was over")
-    missing = ", ".join(sorted(pose.baseline.asked - {asked_for(said) for said in pose.requests()}))
-    if not missing and pose.baseline.left and pose.left_at is None:
-        return "did not end by itself, as it does with a healthy server"
-    return f"did not ask for {missing}" if missing else ""
+    if missing := pose.what_is_missing:
+        return f"did not ask for {missing}"
+    is_stuck = pose.left_at is None and pose.baseline is not None and pose.baseline.left
+    return "did not end by itself, as it does with a healthy server" if is_stuck else ""
 
 
 def _expect_a_call(pose: Pose, rule: str, name: str, *, what: str, mend: str) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from twopipes.check.posing import Pose, Said, asked_for, scenario
-from twopipes.check.posture import Bare, Fault
+from twopipes.check.posture import Fault
 from twopipes.check.verdict import Skip
 from twopipes.mcp.revisions import LEGACY, META_SERVER_INFO, META_VERSION, MODERN
 
@@ -76,18 +76,6 @@ async def is_too_old_to_say_the_type_of_its_lists(pose: Pose) -> None:
         "the list of tools came without a resultType, and the client called none of them, as it does where there is one",
         mend="Take a result without a resultType for one of the type complete: those of older servers have none.",
     )
-
-
-@scenario("VN-10", judged=False)
-async def forgets_to_say_the_type_of_its_lists(pose: Pose) -> None:
-    """A server of the new era whose list of tools has no resultType: who takes it for a complete one is surely right."""
-    _need_calls(pose)
-    pose.on["tools/list"] = lambda _said: Bare({"tools": pose.posture.tools, "ttlMs": 0, "cacheScope": "private"})
-    await pose.heard("tools/list")
-    await pose.left()
-    if not pose.requests("tools/call"):
-        raise Skip("the client does not use a result without a type of a server of the new era, and the text can be read so")
-    pose.expect("VN-10", condition=True, why="")
 
 
 @scenario("VN-11", judged=False)
