@@ -2,9 +2,9 @@
 
 from contextlib import suppress
 
-from check.healthy import tour
 from check.mutating import MutatingChannel
 from check.pacing import waiting
+from check.touring import tour
 from twopipes import TwopipesError, connect
 from twopipes.check.client_running import InProcessDriver
 from twopipes.mcp.types import CreateMessageResult, ToolUseContent

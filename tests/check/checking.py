@@ -5,9 +5,10 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from check.healthy import IMPATIENT, PERMISSIONS, WAITS, new_server, served, tour
+from check.healthy import IMPATIENT, PERMISSIONS, WAITS, new_server, served
 from check.mutating import Mutant, MutatingChannel
 from check.pacing import PACES, pace, paced, waiting
+from check.touring import tour
 from twopipes.channels.base import Channel
 from twopipes.check.client_running import InProcessDriver, Launcher, check_client
 from twopipes.check.judging import passive_rules

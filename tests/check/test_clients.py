@@ -1,9 +1,13 @@
 """The check of clients: it catches each mutant, and has nothing against the healthy twin."""
 
+import sys
+
 import pytest
 
+from check import touring
 from check.checking import of_client, patiently, what_was_missed
 from check.mutating import all_mutants
+from twopipes.check.client_running import CommandDriver
 from twopipes.mcp.revisions import ALL
 
 
@@ -15,5 +19,13 @@ def test_a_mutant_is_caught(mutant):
 @pytest.mark.parametrize("revision", ALL)
 def test_the_healthy_twin_is_left_in_peace(revision):
     outcome = patiently(lambda: of_client(revisions=[revision]))
+    assert outcome.revisions == [revision]
+    assert [(each.rule.id, each.probe, each.why, each.received) for each in outcome.failures] == []
+
+
+@pytest.mark.parametrize("revision", ALL)
+def test_the_healthy_twin_is_left_in_peace_as_a_program(revision):
+    driver = CommandDriver([sys.executable, touring.__file__, "{server}"])
+    outcome = patiently(lambda: of_client(driver, revisions=[revision]))
     assert outcome.revisions == [revision]
     assert [(each.rule.id, each.probe, each.why, each.received) for each in outcome.failures] == []

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from check.checking import PATIENT, of_client, of_server, run
-from check.healthy import EXAMPLE, tour
+from check.healthy import EXAMPLE
+from check.touring import tour
 from twopipes import RestartPolicy, ServerCommand
 from twopipes.check.client_running import CommandDriver, InProcessDriver
 from twopipes.check.subject import CommandSubject

@@ -5,7 +5,8 @@ from functools import partial
 import pytest
 
 from check.checking import BRISK, of_client, of_server, run
-from check.healthy import WAITS, new_server, served, tour
+from check.healthy import WAITS, new_server, served
+from check.touring import tour
 from twopipes.check.client_running import InProcessDriver
 from twopipes.check.rules import chosen
 from twopipes.check.subject import ChannelSubject

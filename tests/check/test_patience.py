@@ -3,7 +3,7 @@
 from functools import partial
 
 from check.checking import PATIENT, of_client, run
-from check.healthy import tour
+from check.touring import tour
 from twopipes.check.client_running import InProcessDriver
 from twopipes.check.posing import Patience
 from twopipes.cli.check import _patience

@@ -1,11 +1,53 @@
-"""The tour of a client, as a program: ``python touring.py CMD...`` launches a server and does all there is to do with it."""
+"""The tour of a client: it does all there is to do with a server. As a program, ``python touring.py CMD...``, it launches one."""
 
 import asyncio
 import sys
-from pathlib import Path
+from contextlib import suppress
+from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+from twopipes import Timeouts, TwopipesError, connect
 
-from check.healthy import tour
 
-asyncio.run(tour(sys.argv[1:]))
+async def tour(server: Any, **options: Any) -> None:
+    """A client that does all there is to do: lists everything, calls every tool, reads, prompts, listens, answers, and leaves.
+
+    What the server does not declare, it does not ask for (LC-11).
+    """
+    options = {
+        "on_elicit": lambda _question: {"name": "Anna"},
+        "on_sample": lambda _question: "Hi",
+        "roots": ["file:///home/anna"],
+        "on_log": lambda _params: None,
+        # Within the limit of the patience in checking.py, so that a server that does not answer is seen to be given up.
+        "timeouts": Timeouts(request=4, total=5),
+        **options,
+    }
+    async with connect(server, **options) as client:
+        can = client.capabilities
+        for tool in await client.list_tools():
+            with suppress(TwopipesError):
+                # A tool of this name may never answer: it is given up soon, so that a cancellation is seen.
+                soon = Timeouts(request=0.2, total=0.2) if tool.name == "stuck" else None
+                await client.call_tool(tool.name, on_progress=lambda _progress: None, timeouts=soon)
+        for resource in await client.list_resources() if can.allows("resources") else ():
+            with suppress(TwopipesError):
+                await client.read_resource(resource.uri)
+        if can.allows("resources"):
+            await client.list_resource_templates()
+        for prompt in await client.list_prompts() if can.allows("prompts") else ():
+            with suppress(TwopipesError):
+                await client.get_prompt(prompt.name, {each.name: "3" for each in prompt.arguments or ()})
+        with suppress(TwopipesError):
+            # The first revision has completion, and no capability for it.
+            if can.allows("completions") or client.revision == "2024-11-05":
+                await client.complete("name", "a", resource="posing://notes/{name}")
+        with suppress(TwopipesError):
+            if can.allows("logging"):
+                await client.set_log_level("info")
+        with suppress(TwopipesError):
+            async with client.subscribe(tools=True, resources=["posing://note"] if can.allows("resources", "subscribe") else []):
+                await client.ping()
+
+
+if __name__ == "__main__":
+    asyncio.run(tour(sys.argv[1:]))

@@ -27,6 +27,9 @@ class PipeChannel(TwoHalves):
         by_threads: Use blocking calls in daemon threads instead of the event loop. Windows has no other way, whatever is given.
         high_water: Bytes; see :data:`twopipes.channels.base.HIGH_WATER`.
         low_water: Bytes; see :data:`twopipes.channels.base.LOW_WATER`.
+
+    Attributes:
+        is_threaded: Whether threads do the work.
     """
 
     def __init__(
@@ -41,6 +44,7 @@ class PipeChannel(TwoHalves):
     ) -> None:
         description = description or f"pipes fd {read_fd} and {write_fd}"
         close_read, close_write = partial(os.close, read_fd), partial(os.close, write_fd)
+        self.is_threaded = by_threads or sys.platform == "win32"
         source: Source
         sink: Sink
         if by_threads or sys.platform == "win32":
@@ -63,7 +67,7 @@ class PipeChannel(TwoHalves):
     def close_read(self) -> None:
         """Give up the end that is read, and go on writing: whoever writes to it gets a broken pipe.
 
-        A read that waits raises :class:`twopipes.ChannelClosed`. With ``by_threads`` the pipe stays open until its next bytes come.
+        A read that waits raises :class:`twopipes.ChannelClosed`. Where a thread reads, the pipe stays open until its next bytes come.
         """
         self._source.close()
 

@@ -2,8 +2,8 @@
 
 import json
 
-from check.healthy import tour
 from check.mutating import Wire, message_mutant, raw_mutant, wire_mutant
+from check.touring import tour
 from twopipes.check.client_running import InProcessDriver
 from twopipes.settings import Timeouts
 

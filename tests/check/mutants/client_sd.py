@@ -4,9 +4,9 @@ import asyncio
 import sys
 from pathlib import Path
 
-from check.healthy import tour
 from check.mutating import raw_mutant
 from check.raw_talking import META, Talking
+from check.touring import tour
 from twopipes import RestartPolicy, TwopipesError, connect
 from twopipes.check.client_running import CommandDriver, InProcessDriver
 

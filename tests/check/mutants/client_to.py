@@ -1,7 +1,7 @@
 """Clients that wait for ever, or do not say that they have stopped, one each."""
 
-from check.healthy import tour
 from check.mutating import message_mutant, raw_mutant
+from check.touring import tour
 from twopipes.check.client_running import InProcessDriver
 from twopipes.settings import Timeouts
 

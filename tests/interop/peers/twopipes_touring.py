@@ -6,7 +6,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from check.healthy import tour
+from check.touring import tour
 from twopipes import Timeouts
 
 # Seconds for an answer: what a host would set, too.
