@@ -89,8 +89,9 @@ def what_was_missed(mutant: Mutant) -> list[tuple[str, str]]:
     for each in PACES:
         with paced(each):
             found = run(outcome_of(mutant)).of(mutant.rule)
-        if any(verdict.outcome == "failed" for verdict in found):
-            return []
+        if failures := [verdict for verdict in found if verdict.outcome == "failed"]:
+            # A finding says how to mend it.
+            return [("failed", f"{verdict.why}, and no word how to mend it") for verdict in failures if not verdict.mend]
         said = [(verdict.outcome, verdict.why) for verdict in found]
     return said or [("silent", "no verdict at all")]
 

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from twopipes.check.judging import judged
+from twopipes.check.judging import judged, passive_rules
+from twopipes.check.mending import MENDS
 from twopipes.check.rules import RULES
 from twopipes.mcp.revisions import META_CAPABILITIES, META_VERSION
 from twopipes.trace.format import Line
@@ -65,6 +66,11 @@ def test_an_empty_list_does_not_show_what_is_in_lists():
 
     assert not passed("TL-01", *listed())
     assert passed("TL-01", *listed({"name": "greet", "inputSchema": {"type": "object"}}))
+
+
+@pytest.mark.parametrize("side", ["server", "client"])
+def test_what_a_conversation_shows_can_be_mended(side):
+    assert passive_rules(side) <= set(MENDS)
 
 
 def test_silence_after_a_cancellation_takes_a_cancellation():

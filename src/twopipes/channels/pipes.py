@@ -67,7 +67,7 @@ class PipeChannel(TwoHalves):
     def close_read(self) -> None:
         """Give up the end that is read, and go on writing: whoever writes to it gets a broken pipe.
 
-        A read that waits raises :class:`twopipes.ChannelClosed`. Where a thread reads, the pipe stays open until its next bytes come.
+        A read that waits raises :class:`twopipes.ChannelClosed`. Where a thread reads, the pipe is open until its next bytes come.
         """
         self._source.close()
 

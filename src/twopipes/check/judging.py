@@ -8,6 +8,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
+from twopipes.check.mending import MENDS
 from twopipes.check.outcome import Outcome
 from twopipes.check.rules import RULES, rules_for
 from twopipes.check.verdict import Verdict
@@ -125,7 +126,16 @@ def _failed(finding: Finding, revision: str | None) -> Verdict | None:
     spoken = revision or (call.revision if call is not None else None) or message.connection.revision
     if spoken is not None and not rule.applies_in(spoken):
         return None  # a judge sees wider than the table: the table decides what a revision demands
-    return Verdict(rule=rule, outcome="failed", revision=spoken, why=finding.what, sent=sent, received=(message.data,), probe=_NAME)
+    return Verdict(
+        rule=rule,
+        outcome="failed",
+        revision=spoken,
+        why=finding.what,
+        mend=MENDS.get(rule.id, ""),
+        sent=sent,
+        received=(message.data,),
+        probe=_NAME,
+    )
 
 
 def _with_occasion(conversation: Conversation, side: Side) -> set[str]:

@@ -7,6 +7,7 @@ from typing import Any, Literal, NoReturn, Protocol
 
 from msgspec import Struct
 
+from twopipes.check.mending import MENDS
 from twopipes.check.rule import Rule, Severity
 from twopipes.errors import LocalProtocolError
 
@@ -112,7 +113,7 @@ class Sheet:
             rule: Its id; one of those that the decorator names.
             condition: Whether it was kept.
             why: What was seen that breaks it, for the case that it was not.
-            mend: What to change.
+            mend: What to change; what the table of such sentences has, unless given.
             about: The lines to quote; the last ones of the conversation otherwise.
 
         Returns:
@@ -123,7 +124,8 @@ class Sheet:
         if found is not None:
             sent, received = ((), ()) if kept else self._quote(about)
             outcome: Outcome = "passed" if kept else "failed"
-            self._note(found, outcome, why="" if kept else why, mend="" if kept else mend, sent=sent, received=received)
+            told = "" if kept else mend or MENDS.get(rule, "")
+            self._note(found, outcome, why="" if kept else why, mend=told, sent=sent, received=received)
         return kept
 
     def skip(self, rule: str, reason: str) -> None:
