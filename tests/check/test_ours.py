@@ -22,10 +22,6 @@ from twopipes.process.command import ServerCommand
 # Where all are spoken, most is tried in the newest revision of each era; so the others are tried alone as well.
 OLDER = ALL[:-2]
 ever = pytest.mark.parametrize("revisions", [ALL, *((each,) for each in OLDER)], ids=["all", *OLDER])
-# TCP differs from a Unix socket in its address alone: there, what takes a minute in all is left to `make mutants`.
-ever_later = pytest.mark.parametrize(
-    "revisions", [ALL, *(pytest.param((each,), marks=pytest.mark.mutants) for each in OLDER)], ids=["all", *OLDER]
-)
 
 TOURING = Path(__file__).parent / "touring.py"
 # Seconds. Processes on a busy machine; nothing is waited for that long that comes.
@@ -65,7 +61,7 @@ def test_our_server_over_a_unix_socket(tmp_path, revisions):
     assert told(outcome) == []
 
 
-@ever_later
+@ever
 def test_our_server_over_tcp(revisions):
     async def scene():
         server = new_server()
@@ -98,7 +94,7 @@ def test_our_client_over_a_unix_socket(tmp_path, revisions):
     assert told(outcome) == []
 
 
-@ever_later
+@ever
 def test_our_client_over_tcp(revisions):
     async def make_the_tour(launcher):
         listener = await listen_tcp(0, lambda channel: launcher.serve(channel=channel))

@@ -43,6 +43,15 @@ def test_our_own_reading_accuses_nobody_of_an_error():
     assert exit_code(outcome(failed(READING))) == 0
 
 
+def test_a_rule_may_be_our_reading_before_it_was_written_down():
+    rule = Rule(id="SD-02", level="MUST", title="Leaves", stated_since="2026-07-28")
+    old, new = (
+        outcome(Verdict(rule=rule, outcome="failed", revision=each, why="it stays")) for each in ("2025-11-25", "2026-07-28")
+    )
+    assert ("our reading" in rendered(old, "text"), exit_code(old)) == (True, 0)
+    assert ("our reading" in rendered(new, "text"), exit_code(new)) == (False, 1)
+
+
 def test_a_rule_may_bind_more_from_some_revision_on():
     firmer = Rule(id="LC-11", level="SHOULD", title="Nothing undeclared is used", must_since="2025-06-18", until="2025-11-25")
     early = Verdict(rule=firmer, outcome="failed", revision="2024-11-05", why="x")

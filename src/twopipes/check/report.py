@@ -46,6 +46,11 @@ class Judgement(Struct, frozen=True, kw_only=True):
         return [verdict for verdict in self.verdicts if verdict.outcome == "failed"]
 
     @property
+    def basis(self) -> str:
+        """Where the rule stands: of the newest revision in which it was broken, if it was."""
+        return self.rule.basis_in(max((verdict.revision for verdict in self.failures if verdict.revision), default=None))
+
+    @property
     def reasons(self) -> list[str]:
         """Why it was skipped, each reason once."""
         return list(dict.fromkeys(verdict.why for verdict in self.verdicts if verdict.outcome == "skipped"))
@@ -132,7 +137,7 @@ def summary(outcome: Outcome) -> str:
 def _finding(judgement: Judgement) -> Iterable[str]:
     rule = judgement.rule
     where = ", ".join(dict.fromkeys(verdict.revision for verdict in judgement.failures if verdict.revision))
-    ours = ", our reading" if rule.basis == "inference" else ""
+    ours = ", our reading" if judgement.basis == "inference" else ""
     yield f"{_HEADS[judgement.kind]}  {rule.id}  {rule.title} ({rule.degree}{ours})"
     for why, verdict in {verdict.why: verdict for verdict in reversed(judgement.failures)}.items():
         yield f"  why       {visible(why)}"
@@ -197,7 +202,7 @@ def _for_programs(outcome: Outcome) -> dict[str, Any]:
             {
                 "id": judgement.rule.id,
                 "level": judgement.rule.level_in(),
-                "basis": judgement.rule.basis,
+                "basis": judgement.basis,
                 "title": judgement.rule.title,
                 "link": judgement.rule.link,
                 "result": judgement.kind,

@@ -37,6 +37,7 @@ class Rule(Struct, frozen=True, kw_only=True):
         except_in: Revisions between the two that do not have it.
         must_since: From which revision on what can be broken of it is a MUST, where it is less before, or where the word at its
             beginning is about what may be done.
+        stated_since: From which revision on it stands there; in those before it is our reading. In all, unless given.
         untestable: Why nobody can see from outside whether it is kept; empty for all others.
         untestable_server: The same, for servers alone.
         untestable_client: The same, for clients alone.
@@ -57,6 +58,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     until: str | None = None
     except_in: tuple[str, ...] = ()
     must_since: str | None = None
+    stated_since: str | None = None
     untestable: str = ""
     untestable_server: str = ""
     untestable_client: str = ""
@@ -114,7 +116,12 @@ class Rule(Struct, frozen=True, kw_only=True):
         level = self.level_in(revision)
         if level == "MAY":
             return "note"
-        return "error" if level == "MUST" and self.basis != "inference" else "warning"
+        return "error" if level == "MUST" and self.basis_in(revision) != "inference" else "warning"
+
+    def basis_in(self, revision: str | None = None) -> Basis:
+        """Where it stands, as of a revision; of the newest that has it unless given."""
+        is_stated = self.stated_since is None or (revision or self.revisions[-1]) >= self.stated_since
+        return self.basis if is_stated else "inference"
 
     @property
     def link(self) -> str:

@@ -21,7 +21,14 @@ RULES = (
         ),
         partly="On Windows there are no signals that a process could tell of, and nothing is tried",
     ),
-    _rule(id="SD-02", level="SHOULD", side="server", title="A server exits soon after the end of its input, whatever it is doing"),
+    _rule(
+        id="SD-02",
+        level="SHOULD",
+        side="server",
+        title="A server exits soon after the end of its input, whatever it is doing",
+        stated_since="2026-07-28",
+        lenient="Before 2026-07-28 only the client is told to close the input and wait; that the server leaves then is implied",
+    ),
     _rule(
         id="SD-03",
         level="MAY",
