@@ -5,11 +5,12 @@ BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 FUZZ_SECONDS ?= 300
 SOAK_SECONDS ?= 300
+ATTACK_SECONDS ?= 30
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Compiled once: the tests start hundreds of children, and each would compile everything anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo dist release-check test mutants walkthrough lint types fuzz soak interop bench bench-quick bench-check bench-profile bench-publish rules scoreboard docs console format clean
+.PHONY: help demo dist release-check test mutants walkthrough lint types fuzz soak attack kill interop bench bench-quick bench-check bench-profile bench-publish rules scoreboard docs console format clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -90,11 +91,21 @@ docs: $(STAMPS)/docs ## the documentation as a site, in site/; a warning is an e
 console: $(STAMPS)/dev ## runs the console blocks of the documentation, and rewrites what they show; CHECK=--check only looks
 	$(BIN)/python tools/console $(CHECK)
 
-fuzz: $(STAMPS)/fuzz ## coverage-guided fuzzing of the decoder, FUZZ_SECONDS=300
+fuzz: $(STAMPS)/fuzz ## coverage-guided fuzzing of the decoder, a served connection and the client, FUZZ_SECONDS=300 each
 	$(BIN)/python fuzz/fuzz_decoder.py -max_total_time=$(FUZZ_SECONDS)
+	$(BIN)/python fuzz/fuzz_steps.py server -max_total_time=$(FUZZ_SECONDS)
+	$(BIN)/python fuzz/fuzz_steps.py client -max_total_time=$(FUZZ_SECONDS)
 
-soak: $(STAMPS)/package ## 50 servers, 100,000 calls, random kills and cancels; SOAK_SECONDS=300
+soak: $(STAMPS)/package ## 50 servers, 100,000 calls, random kills and cancels, then every attack; SOAK_SECONDS=300
 	$(BIN)/python tests/soak/soak.py --seconds $(SOAK_SECONDS)
+	$(MAKE) attack
+
+attack: $(STAMPS)/package ## one promise after the other is attacked with random timing; ATTACK_SECONDS=30 each
+	@set -e; for program in tests/soak/attack_*.py; do \
+	  echo "$$program --seconds $(ATTACK_SECONDS)"; $(BIN)/python $$program --seconds $(ATTACK_SECONDS); done
+
+kill: $(STAMPS)/package ## kills clients and servers at random moments; nothing of them may be left; SOAK_SECONDS=300
+	$(BIN)/python tests/soak/attack_kills.py --seconds $(SOAK_SECONDS)
 
 # The other implementations, each in an environment of its own; `make clean` takes them along. One that cannot be installed here
 # (no registry, no node) is reported and skipped by its tests, unless INTEROP_REQUIRED is set; the next run tries again.

@@ -29,9 +29,10 @@ RANKS = {
     "errors": 0,
     "version": 0,
     "last_words": 0,
+    "remedies": 0,
 }
 # The ground floor is one room in a few files, which know each other in this order.
-GROUND_FLOOR = ["version", "last_words", "errors", "outcome", "settings", "wire", "jsonrpc"]
+GROUND_FLOOR = ["version", "last_words", "remedies", "errors", "outcome", "settings", "wire", "jsonrpc"]
 # A child is made of pipes: the one edge between neighbours, and it goes one way.
 NEIGHBOURS = {("process", "channels")}
 # The doors: they import whatever they hand out, when it is asked for and not before.

@@ -9,10 +9,11 @@ An error holds data and phrases itself when it is printed, so raising one costs 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from twopipes.last_words import by_interpreter, left_behind, silence
+from twopipes.remedies import IN_PYTHON, Remedy
 
 __all__ = [
     "CapabilityMissing",
@@ -62,6 +63,14 @@ USER_REFUSED = -1  # legacy revisions, sampling
 class TwopipesError(Exception):
     """The root: ``except TwopipesError`` catches whatever twopipes raises on purpose."""
 
+    def describe(self, options: Mapping[str, str] = IN_PYTHON) -> str:  # noqa: ARG002 - for those that name options
+        """Return the message, with each option named as its reader types it.
+
+        Args:
+            options: How the options are typed, by key. An option that is not in it is not mentioned.
+        """
+        return str(self)
+
     def __reduce__(self) -> tuple[Any, ...]:
         # The inherited way calls the class with `args`, which a keyword-only signature refuses: no copy, no process pool.
         return _revive, (type(self), self.args), self.__dict__
@@ -83,15 +92,22 @@ class RemoteProtocolError(TwopipesError):
     Attributes:
         what: What the peer did, in words.
         excerpt: The offending bytes, cut to a bounded length; empty where there are none.
+        remedy: The option that allows it, where there is one.
     """
 
-    def __init__(self, what: str, *, excerpt: bytes = b"") -> None:
+    def __init__(self, what: str, *, excerpt: bytes = b"", remedy: Remedy | None = None) -> None:
         super().__init__(what, excerpt)
         self.what = what
         self.excerpt = excerpt
+        self.remedy = remedy
 
     def __str__(self) -> str:
-        return f"{self.what}: {self.excerpt!r}" if self.excerpt else self.what
+        return self.describe()
+
+    def describe(self, options: Mapping[str, str] = IN_PYTHON) -> str:
+        """As :meth:`TwopipesError.describe`."""
+        text = f"{self.what}: {self.excerpt!r}" if self.excerpt else self.what
+        return text if self.remedy is None else text + self.remedy.told(options)
 
 
 class ToolError(TwopipesError):
@@ -120,17 +136,19 @@ class ConnectionLost(TwopipesError):
         method: What was asked.
         request_id: Its id; ``None`` if it was not sent.
         retryable: Whether it does no harm to ask again, as far as is known.
+        why: Why this side ended the connection; empty if the peer did.
     """
 
-    def __init__(self, method: str, request_id: RequestId | None, *, retryable: bool = False) -> None:
+    def __init__(self, method: str, request_id: RequestId | None, *, retryable: bool = False, why: str = "") -> None:
         super().__init__(method, request_id)
         self.method = method
         self.request_id = request_id
         self.retryable = retryable
+        self.why = why
 
     def __str__(self) -> str:
         which = self.method if self.request_id is None else f"{self.method} (id {self.request_id!r})"
-        return f"the connection ended before {which} was answered"
+        return f"the connection ended before {which} was answered" + (f": {self.why}" if self.why else "")
 
 
 class ClientClosed(TwopipesError):
@@ -167,22 +185,26 @@ class InvalidOutput(TwopipesError):
 
 
 class QuestionFailed(TwopipesError):
-    """A callback that should have answered a question of the server broke, so the call that asked it cannot go on.
+    """A callback that should have answered a question of the server broke, so the call that led to it failed.
+
+    A session does not say which call a question belongs to. There, the only open call gets this error if the server then fails it;
+    with several open calls it is given to the event loop's exception handler alone.
 
     Attributes:
         question: What was asked, such as ``elicitation/create``.
-        method: The request that led to it.
+        method: The request that led to it; ``None`` if that is not known.
         reason: What the callback raised, in words; the error itself is the cause of this one.
     """
 
-    def __init__(self, question: str, method: str, reason: str) -> None:
+    def __init__(self, question: str, method: str | None, reason: str) -> None:
         super().__init__(question, method, reason)
         self.question = question
         self.method = method
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"the callback for {self.question}, which {self.method} led to, failed: {self.reason}"
+        led = "" if self.method is None else f", which {self.method} led to,"
+        return f"the callback for {self.question}{led} failed: {self.reason}"
 
 
 class RequestTimedOut(TwopipesError, TimeoutError):
@@ -203,14 +225,19 @@ class RequestTimedOut(TwopipesError, TimeoutError):
         self.limit = limit
 
     def __str__(self) -> str:
+        return self.describe()
+
+    def describe(self, options: Mapping[str, str] = IN_PYTHON) -> str:
+        """As :meth:`TwopipesError.describe`."""
         if self.request_id is None:
             return (
                 f"{self.method} could not be sent within its {self.limit} limit, because the server was being started again; "
                 f"given up after {self.waited:.3g} s"
             )
+        option = "request" if self.limit == "idle" else "total"
         return (
             f"{self.method} (id {self.request_id!r}) was not answered within its {self.limit} limit; "
-            f"given up after {self.waited:.3g} s"
+            f"given up after {self.waited:.3g} s{Remedy(option, 2 * self.waited, 'to wait longer').told(options)}"
         )
 
 
@@ -237,12 +264,14 @@ class OpeningFailed(TwopipesError):
         spoken: The revisions that are spoken here, where that matters.
         stderr: The last lines the server wrote to its stderr.
         stray_stdout: What it wrote to its stdout that is no message.
+        remedy: The option that may change it, where there is one.
     """
 
     def __init__(
         self,
         why: str,
         *,
+        remedy: Remedy | None = None,
         offered: Sequence[str] = (),
         spoken: Sequence[str] = (),
         stderr: Sequence[str] = (),
@@ -254,12 +283,19 @@ class OpeningFailed(TwopipesError):
         self.spoken = tuple(spoken)
         self.stderr = tuple(stderr)
         self.stray_stdout = tuple(stray_stdout)
+        self.remedy = remedy
 
     def __str__(self) -> str:
+        return self.describe()
+
+    def describe(self, options: Mapping[str, str] = IN_PYTHON) -> str:
+        """As :meth:`TwopipesError.describe`."""
         text = self.why
         if self.offered:
             spoken = f"; spoken here: {', '.join(self.spoken)}" if self.spoken else ""
             text += f" (the server offers {', '.join(self.offered)}{spoken})"
+        if self.remedy is not None:
+            text += self.remedy.told(options)
         return text + left_behind(self.stderr, self.stray_stdout)
 
 
@@ -291,10 +327,15 @@ class StartFailed(TwopipesError):
         self.detail = detail
 
     def __str__(self) -> str:
+        return self.describe()
+
+    def describe(self, options: Mapping[str, str] = IN_PYTHON) -> str:
+        """As :meth:`TwopipesError.describe`."""
         name = self.argv[0]
         detail = f" ({self.detail})" if self.detail else ""
         if self.reason == "no such folder":
-            return f"cannot start {name!r}: its folder {self.cwd} does not exist or is no folder; create it, or give another cwd"
+            other = f", or set another one with {options['cwd']}" if "cwd" in options else ""
+            return f"cannot start {name!r}: its folder {self.cwd} does not exist or is not a folder; create it{other}"
         by_hand = by_interpreter(self.argv)
         if self.reason == "not executable":
             return f"cannot start {name!r}: not executable{detail}; make it executable, or start it by its interpreter{by_hand}"
@@ -306,7 +347,7 @@ class StartFailed(TwopipesError):
             what_next = (
                 f"start it by its interpreter{by_hand}"
                 if by_hand
-                else "install it, give its full path, or give the child another PATH in env"
+                else "install it, or give its full path" + (f", or set {options['path']}" if "path" in options else "")
             )
         else:
             what_next = f"the path was seen from {self.cwd}, the folder of the child"
@@ -451,21 +492,32 @@ class NotFound(McpError):
 
 
 class CapabilityMissing(McpError):
-    """The request needs something that the client did not declare.
+    """The request needs something that the other side did not declare.
+
+    A server answers so what needs more of its client. A client raises it, and sends nothing, where a call needs more of its server.
 
     Attributes:
-        required: The missing part as a ClientCapabilities object, such as ``{"elicitation": {}}`` (ER-10).
+        required: The missing part as a capabilities object, such as ``{"elicitation": {}}`` (ER-10).
     """
 
     default_code = CAPABILITY_MISSING
 
     def __init__(self, required: Mapping[str, Any], *, message: str | None = None) -> None:
-        names = ", ".join(sorted(required))
+        names = ", ".join(sorted(_capability_names(required)))
         super().__init__(
             message or f"This request needs a client that declares the capability {names}",
             data={"requiredCapabilities": dict(required)},
         )
         self.required = dict(required)
+
+
+def _capability_names(required: Mapping[str, Any]) -> Iterator[str]:
+    """The capabilities by name, such as ``roots`` or ``elicitation.url``."""
+    for name, details in required.items():
+        if details and isinstance(details, Mapping):  # a peer may have written anything
+            yield from (f"{name}.{detail}" for detail in details)
+        else:
+            yield name
 
 
 class UnsupportedRevision(McpError):

@@ -11,6 +11,8 @@ __all__ = ["Limits", "QuestionPolicy", "RestartPolicy", "ServerSettings", "Timeo
 
 KIB = 1024
 MIB = 1024 * KIB
+# Bytes of a file in a served folder that is sent as a whole. In base64 it is a third more, and several may be on their way at once.
+MAX_FILE_SIZE = 16 * MIB
 
 _WHEN = ("modern", "always", "never")
 _RESEND = ("safe", "all", "none")
@@ -35,6 +37,12 @@ class Limits(Struct, frozen=True, kw_only=True):
     max_pages: int | None = 1_000
     # Items that such a walk brings together, however few pages they come on.
     max_listed: int | None = 1_000_000
+    # Bytes of a client's responses that its server leaves unread; each counts as its id and 256 bytes, an error as its text. Beyond
+    # that the client stops reading, so a server that asks and never reads fills its own pipe and not our memory.
+    max_unsent: int | None = 1 * MIB
+    # Bytes of events that wait in front of one slow callback of a client, or for the reader of one subscription; each counts 1 KiB
+    # more than its own size, so that is some eight thousand log messages. What comes beyond that is dropped and counted.
+    max_backlog: int | None = 8 * MIB
     # Turns of one sampled conversation in which the model used tools (SA-12): a server that goes on for ever spends money.
     max_tool_turns: int | None = 100
 
@@ -137,3 +145,6 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     watch_parent: bool = True
     # Seconds after which a coroutine that blocks the event loop is named on stderr; None to look away.
     blocked_after: float | None = 1.0
+    # Take "3" for a number and "true" for a truth value in the arguments of tools, for models that quote them. A schema that was
+    # written by hand is still enforced as it is.
+    lenient_arguments: bool = False

@@ -396,13 +396,19 @@ def test_the_inspector_answers_the_one_question_it_has_an_answer_to(era, revisio
 
 @pytest.mark.parametrize(("era", "revision"), ERAS)
 def test_the_inspector_has_nobody_to_ask_and_is_told_so(era, revision, inspect):
-    """Its command line declares no elicitation, so that a form must not reach it."""
+    """Its command line declares no elicitation, so a form must not reach it. A session gets a result with isError."""
     inspected = inspect(era, "--method", "tools/call", "--tool-name", "ask")
-    assert inspected.exit_code == 1
-    assert inspected.error["message"] == "This request needs a client that declares the capability elicitation"
-    (refusal,) = [line.message["error"] for line in inspected.wire if "error" in line.message]
-    assert refusal["code"] == (-32021 if revision == LATEST_MODERN else -32600)
-    assert refusal["data"] == {"requiredCapabilities": {"elicitation": {}}}
+    explained = "This request needs a client that declares the capability elicitation"
+    if revision == LATEST_MODERN:
+        assert inspected.exit_code == 1
+        assert inspected.error["message"] == explained
+        (refusal,) = [line.message["error"] for line in inspected.wire if "error" in line.message]
+        assert refusal["code"] == -32021
+        assert refusal["data"] == {"requiredCapabilities": {"elicitation": {}}}
+    else:
+        assert inspected.exit_code == 5  # a tool failed, to the Inspector
+        assert inspected.result["isError"] is True
+        assert inspected.result["content"] == [{"type": "text", "text": explained}]
 
 
 @pytest.mark.parametrize("era", [ERAS[0].values[0], ERAS[2].values[0]], ids=["legacy", "modern"])

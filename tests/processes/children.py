@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
 import sys
 import textwrap
@@ -11,6 +12,7 @@ import threading
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
+from processes.launching import NET
 from twopipes.process.child import Child
 from twopipes.process.command import ServerCommand
 
@@ -144,7 +146,25 @@ def run(body) -> None:
         asyncio.run(bounded())
 
 
+def end_group(number: int) -> None:
+    """A net for a whole group, also for members that are forked meanwhile."""
+    if group_of(number):
+        with suppress(ProcessLookupError):
+            os.killpg(number, signal.SIGKILL)
+
+
 def end(pid: int) -> None:
     """A net: whatever a test left is gone afterwards."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
+
+
+@contextmanager
+def watching(pid):
+    """At the end of the block the process ends by itself. It is not a child of this process, so this waits in its own way."""
+    fd = os.pidfd_open(pid)
+    try:
+        yield
+        assert select.select([fd], [], [], NET)[0], f"process {pid} still runs"
+    finally:
+        os.close(fd)

@@ -74,7 +74,11 @@ def connect(_nothing_is_left_behind):
         kind, _, place = address.partition(":" if address.startswith("unix:") else " ")
         if kind == "unix":
             sock = socket.socket(socket.AF_UNIX)
-            sock.connect(place)
+            try:
+                sock.connect(place)
+            except OSError:
+                sock.close()
+                raise
         else:
             host, _, port = place.rpartition(":")
             sock = socket.create_connection((host, int(port)))

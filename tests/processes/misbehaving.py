@@ -173,6 +173,17 @@ SILENT_LEGACY = """
         if message["method"] != "server/discover":
             handle(message, "legacy", {"life": answer}, ())
 """
+# Exits before it reads anything.
+FAILS_AT_START = """
+    from speak import *
+    raise RuntimeError("no database")
+"""
+# Reads what it is sent and exits, whatever it is.
+DIES_OF_ANYTHING = """
+    from speak import *
+    hear()
+    raise RuntimeError("no database")
+"""
 # Whatever comes before initialize kills it.
 DIES_ON_PROBE = """
     from speak import *

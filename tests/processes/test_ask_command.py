@@ -118,6 +118,61 @@ def test_list(ask):
     assert "did you mean add?" in ask("list", "tools", "ad", code=2).stderr
 
 
+# Declares three kinds of things, lists tools, and fails at the others: one is malformed, one is an error.
+PARTIAL = """
+    import json, sys
+    results = {
+        "initialize": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {"tools": {}, "resources": {}, "prompts": {}},
+            "serverInfo": {"name": "partial", "version": "1"},
+        },
+        "tools/list": {"tools": [{"name": "works", "inputSchema": {"type": "object"}}]},
+        "prompts/list": {"prompts": 5},
+    }
+    for line in sys.stdin:
+        message = json.loads(line)
+        id, method = message.get("id"), message["method"]
+        if "die" in sys.argv and method == "resources/list":
+            sys.exit(7)
+        if method in results:
+            print(json.dumps({"jsonrpc": "2.0", "id": id, "result": results[method]}), flush=True)
+        elif id is not None:
+            error = {"code": -32601, "message": "Method not found"}
+            print(json.dumps({"jsonrpc": "2.0", "id": id, "error": error}), flush=True)
+"""
+
+
+def test_a_list_that_fails_does_not_hide_the_others(ask, write):
+    server = python(write(PARTIAL))
+    done = ask("list", "--era", "legacy", server=server, code=4)
+    assert "Tools (1)" in done.stdout
+    assert "works" in done.stdout
+    assert "Error: resources/list failed: Method not found (code -32601)\n" in done.stderr
+    assert "Error: prompts/list failed: " in done.stderr
+    found = json.loads(ask("list", "--era", "legacy", "--output", "json", server=server, code=4).stdout)
+    assert [tool["name"] for tool in found["tools"]] == ["works"]
+    assert found["resourceTemplates"] == []
+    assert found["errors"]["resources/list"] == {"code": -32601, "message": "Method not found"}
+    assert list(found["errors"]) == ["resources/list", "prompts/list"]
+    assert "resources" not in found
+    # One that was asked for by name is all that there is to say.
+    assert ask("list", "resources", "--era", "legacy", server=server, code=1).stdout == ""
+
+
+def test_what_was_listed_before_the_server_died_is_shown(ask, write):
+    done = ask("list", "--era", "legacy", server=python(write(PARTIAL), "die"), code=4)
+    assert "Tools (1)" in done.stdout
+    assert "Error: resources/list failed: the server ended with exit code 7" in done.stderr
+    assert "prompts/list" not in done.stderr
+
+
+def test_a_limit_that_ran_out_is_named_by_the_option_that_sets_it(ask, write):
+    done = ask("list", "--timeout", "0.3", server=python(write("import sys; sys.stdin.read()")), code=3)
+    assert "pass --timeout 0.6 if the server needs longer" in done.stderr
+    assert "Timeouts" not in done.stderr
+
+
 def test_list_as_json_has_every_page_and_exactly_what_was_on_the_wire(ask, secretary):
     found = json.loads(ask("list", "--output", "json").stdout)
     assert list(found) == ["tools", "resources", "resourceTemplates", "prompts"]
@@ -176,7 +231,7 @@ def test_an_error_of_the_server(ask):
         (["call", "zzzzz"], "the server has no tool 'zzzzz'; it has wait, die"),
         (["call", "wait", "c=1"], "wait has no argument 'c'; it takes x, y"),
         (["call", "wait", "y=1"], "wait also needs x (integer); give x=VALUE"),
-        (["call", "wait", "x=one"], "argument x of wait: 'one' is no integer; it is integer (how long)"),
+        (["call", "wait", "x=one"], "argument x of wait: 'one' is not an integer; expected: integer (how long)"),
         (["call", "wait", "x=1", "--log", "info"], "--log: the server declares no log messages"),
         (["prompt", "wait"], "the server has no prompt 'wait'; it has none"),
         (["list", "resources", "x"], "names are for tools and prompts"),

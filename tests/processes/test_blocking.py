@@ -13,7 +13,6 @@ from processes.children import EXITS_AT_ONCE, end, is_running, no_thread_left, p
 from processes.launching import NET
 from twopipes import ServerExited, StartFailed, Timeouts
 from twopipes.blocking import callbacks, connect
-from twopipes.process.lifeline import lifeline
 
 SERVER = """
     import asyncio, os, sys
@@ -313,7 +312,6 @@ def test_an_exit_waits_for_no_callback(host):
     assert is_gone(pid)
 
 
-@pytest.mark.skipif(not lifeline(sys.executable, lasting_thread=True), reason="needs setpriv of util-linux")
 def test_a_host_that_is_killed_takes_along_a_server_that_does_not_look_at_its_input(host, write):
     deaf = write(
         """

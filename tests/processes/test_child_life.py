@@ -369,16 +369,19 @@ def test_each_line_of_stderr_is_told_with_its_time():
 
 def test_stderr_is_appended_to_a_private_file(tmp_path):
     log = tmp_path / "server.log"
-    log.write_text("before\n")
-    log.unlink()
+    earlier = tmp_path / "earlier.log"
+    earlier.write_text("before\n")
+    earlier.chmod(0o644)
 
     async def body():
-        for _ in range(2):
-            async with started(command(EXITS_AT_ONCE, stderr=log)) as child:
+        for path in (log, log, earlier):
+            async with started(command(EXITS_AT_ONCE, stderr=path)) as child:
                 await child.wait()
 
     run(body())
     assert log.read_text() == "nothing works here\n" * 2
+    assert earlier.read_text() == "before\nnothing works here\n"
+    assert stat.S_IMODE(earlier.stat().st_mode) == 0o600
     assert stat.S_IMODE(log.stat().st_mode) & 0o077 == 0
 
 

@@ -2,19 +2,21 @@
 
 import os
 import select
+import signal
 import subprocess
 import sys
 import textwrap
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import pytest
 
-from processes.children import DEAF, STUBBORN, end
+from processes.children import DEAF, STUBBORN, end, end_group, group_of, is_running, program
 from processes.launching import NET
-from twopipes.process import lifeline
+from processes.tapping import wait_until
 
 OWNER = """
-    import asyncio, os, sys, threading
+    import asyncio, os, signal, sys, threading
     from twopipes.process.child import Child
     from twopipes.process.command import ServerCommand
 
@@ -22,7 +24,7 @@ OWNER = """
     over = threading.Event()
 
     async def main():
-        child = await Child.start(ServerCommand([sys.executable, "-c", sys.argv[1]]))
+        child = await Child.start(ServerCommand(sys.argv[1:]))
         kept.append(child)
         said = b""
         while not said.endswith(b"\\n"):
@@ -35,39 +37,40 @@ OWNER = """
 """
 
 
+class Started(NamedTuple):
+    pid: int
+    fd: int  # becomes readable when the process has ended, whoever its parent is by then
+
+
 @contextmanager
-def owner(then, text, *, run="asyncio.run(main())"):
-    program = textwrap.dedent(OWNER.format(then=then, run=run))
+def owner(then, child, *, run="asyncio.run(main())", **options):
+    text = textwrap.dedent(OWNER.format(then=then, run=run))
+    words = program(child) if isinstance(child, str) else child
     # The child's stderr is a pipe of its owner, so nothing here is held open by it.
     process = subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", program, textwrap.dedent(text)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-W", "ignore", "-c", text, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options
     )
     pid = None
     try:
         with process:
             pid = int(process.stdout.readline())
-            # Becomes readable when the process has ended, whoever its parent is by then.
             fd = os.pidfd_open(pid)
             try:
                 process.stdin.write(b"go on\n")
                 process.stdin.flush()
-                yield process, fd
+                yield process, Started(pid, fd)
             finally:
                 os.close(fd)
                 process.kill()
     finally:
         if pid is not None:
-            end(pid)
+            end_group(pid)
 
 
-def has_ended(fd):
-    return bool(select.select([fd], [], [], NET)[0])
+def has_ended(child):
+    return bool(select.select([child.fd], [], [], NET)[0])
 
 
-needs_a_lifeline = pytest.mark.skipif(lifeline._setpriv() is None, reason="this machine has no setpriv that knows --pdeathsig")
-
-
-@needs_a_lifeline
 def test_a_child_that_is_deaf_dies_when_its_owner_is_killed():
     with owner("sys.stdin.read()", DEAF) as (process, child):
         process.kill()
@@ -113,9 +116,7 @@ def test_a_fork_of_the_owner_does_not_end_its_children():
         assert process.stdout.readline() == b"0 True\n"
 
 
-@needs_a_lifeline
-def test_a_thread_that_ends_does_not_take_its_child_along():
-    """The kernel means the thread that forked, so there is no lifeline to one that may end."""
+def test_a_thread_that_ends_does_not_take_its_child_along_but_the_death_of_the_owner_does():
     in_a_thread = """
     async def keep():
         thread = threading.Thread(target=asyncio.run, args=(main(),))
@@ -125,5 +126,97 @@ def test_a_thread_that_ends_does_not_take_its_child_along():
         sys.stdin.read()
     asyncio.run(keep())
     """
-    with owner("return", DEAF, run=textwrap.dedent(in_a_thread).strip().replace("\n", "\n    ")) as (process, _):
+    with owner("return", DEAF, run=textwrap.dedent(in_a_thread).strip().replace("\n", "\n    ")) as (process, child):
         assert process.stdout.readline() == b"False\n"
+        process.kill()
+        assert has_ended(child)
+
+
+# The whole group
+
+DEAF_BEHIND_A_SHELL = ["sh", "-c", '"$0" "$@"; true', *program(DEAF)]
+# Ignores the end of its input and every signal that can be ignored. So do a grandchild, and one whose parent has ended.
+STUBBORN_FAMILY = """
+    import os, signal
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    if os.fork():
+        if (middle := os.fork()) == 0:
+            if os.fork():
+                os._exit(0)
+        else:
+            os.waitpid(middle, 0)
+            print("ready", flush=True)
+    while True:
+        signal.pause()
+"""
+# A chain of processes: each forks the next one and ends, so that every signal meets one that is about to do so.
+FORKS_AND_ENDS = """
+    import os, signal, time
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    until = time.monotonic() + 100  # a net
+    print("ready", flush=True)
+    if os.fork():
+        signal.pause()
+    while time.monotonic() < until:
+        time.sleep(0.001)
+        if os.fork():
+            os._exit(0)
+"""
+NASTY = {"deaf behind a shell": DEAF_BEHIND_A_SHELL, "a stubborn family": STUBBORN_FAMILY, "forks and ends": FORKS_AND_ENDS}
+
+
+def group_has_ended(child):
+    wait_until(lambda: not group_of(child.pid))
+    return True
+
+
+@pytest.mark.parametrize("end_of_owner", ["os.kill(os.getpid(), 9)", "os._exit(0)", "os.abort()"])
+@pytest.mark.parametrize("nasty", NASTY)
+def test_the_whole_group_ends_with_its_owner(nasty, end_of_owner):
+    with owner(end_of_owner, NASTY[nasty]) as (process, child):
+        process.wait(NET)
+        assert group_has_ended(child)
+
+
+def test_a_kill_of_the_whole_group_of_the_owner_ends_the_child():
+    with owner("sys.stdin.read()", STUBBORN_FAMILY, start_new_session=True) as (process, child):
+        os.killpg(process.pid, signal.SIGKILL)
+        assert group_has_ended(child)
+
+
+def test_a_fork_of_the_owner_that_lives_on_does_not_save_the_group():
+    then = """
+        if (fork := os.fork()) == 0:
+            signal.pause()
+        print(fork, flush=True)
+        sys.stdin.read()
+    """
+    with owner(textwrap.indent(textwrap.dedent(then), " " * 8).strip(), STUBBORN_FAMILY) as (process, child):
+        fork = int(process.stdout.readline())
+        try:
+            process.kill()
+            assert group_has_ended(child)
+            assert is_running(fork)
+        finally:
+            end(fork)
+
+
+def test_what_left_the_group_on_purpose_outlives_a_killed_owner():
+    leaves = """
+        import os, signal
+        if os.fork() == 0:
+            os.setsid()
+            print(os.getpid(), flush=True)
+        signal.pause()
+    """
+    tells = "print(said.decode(), flush=True); sys.stdin.read()"
+    with owner(tells, leaves) as (process, child):
+        daemon = int(process.stdout.readline())
+        try:
+            process.kill()
+            assert group_has_ended(child)
+            assert is_running(daemon)
+        finally:
+            end(daemon)

@@ -75,6 +75,24 @@ async def test_every_line_on_stderr_reaches_whoever_asked_for_them(stage):
     assert lines == ["the disk is on fire"]
 
 
+@staged
+async def test_a_flood_on_stderr_does_not_pile_up_in_front_of_a_slow_callback(stage):
+    called, go_on = 0, asyncio.Event()
+
+    async def slow(_):
+        nonlocal called
+        called += 1
+        await go_on.wait()
+
+    async with stage.connect(they.FLOODS_STDERR, on_stderr=slow) as client:
+        await client.call_tool("flood")
+        await stage.until(lambda: client.stderr[-1:] == ["63: all is well"])
+        assert called < 10_000  # of a quarter of a million
+        assert called + client.dropped["on_stderr"] <= 64 * 4000
+        assert client.dropped["on_stderr"] > 200_000
+        go_on.set()
+
+
 # 12: nobody says why the child died
 
 

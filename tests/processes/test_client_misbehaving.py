@@ -2,12 +2,14 @@
 
 import asyncio
 import shlex
+import sys
 
 import pytest
 
 from processes import misbehaving as they
 from processes.client_stage import FIRM, IMPATIENT, SOON, staged, steps_of
 from processes.launching import NET
+from twopipes.client.verdicts import Verdict
 from twopipes.errors import OpeningFailed, RemoteProtocolError, RequestTimedOut, ServerExited, StartFailed
 from twopipes.process.command import ServerCommand
 from twopipes.session.client_side import ClientSession
@@ -89,7 +91,6 @@ async def test_one_that_exits_at_once_leaves_its_code_and_its_last_words(stage):
     assert error.stderr == ("nothing works here",)
     for told in ("exit code 3", "starting", "nothing works here", "server.py"):
         assert told in str(error)
-    assert len(stage.lives) == 2  # the second was not probed (DE-06), and fared no better
 
 
 @staged
@@ -107,6 +108,29 @@ async def test_a_silent_one_costs_the_patience_for_the_opening_and_is_named(stag
         await stage.connect(they.SILENT, timeouts=Timeouts(probe=SOON, connect=0.2, shutdown=NET))
     assert len(stage.lives) <= 1
     assert stage.left() == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system does not tell what a child has read")
+@pytest.mark.parametrize("known", [None, "modern", "legacy"])
+@staged
+async def test_one_that_fails_before_it_reads_anything_is_launched_once_and_its_traceback_is_shown_once(stage, known):
+    """DE-06: it did not die of the probe. Nor of the handshake, whatever was known of it before."""
+    command = stage.command(they.FAILS_AT_START)
+    if known is not None:
+        stage.memory.remember(command.identity(), Verdict(known, "", "answered"))
+    lines = []
+    with pytest.raises(ServerExited, match="no database"):
+        await stage.connect(command, on_stderr=lambda line: lines.append(line.text))
+    assert len(stage.lives) == 1
+    assert lines.count("RuntimeError: no database") == 1
+
+
+@staged
+async def test_one_that_dies_of_whatever_it_reads_is_launched_again_for_the_handshake(stage):
+    """DE-06: whether the probe or something else was the reason is found out by trying."""
+    with pytest.raises(ServerExited, match="no database"):
+        await stage.connect(they.DIES_OF_ANYTHING)
+    assert [life[0]["method"] for life in stage.lives] == ["server/discover", "initialize"]
 
 
 @staged

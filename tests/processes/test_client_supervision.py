@@ -328,7 +328,7 @@ async def test_a_mistake_during_a_restart_comes_out_and_hangs_nobody(stage):
     async with connect(target, restart=AT_ONCE) as client:
         target.link._serving.cancel()
         with pytest.raises(ZeroDivisionError):
-            await client.list_tools()
+            await client.ping()
 
 
 # Subscriptions

@@ -1,7 +1,9 @@
 """`twopipes mock` as a process: it answers what the real server answered, in the recorded revision and in others."""
 
 import asyncio
+import base64
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +15,7 @@ from processes.launching import INITIALIZE, NET, call, modern, request
 from processes.recordings import EVERYTHING, converse, handshake, options, record, trace_of
 from twopipes import connect
 from twopipes.mcp.revisions import ALL
+from twopipes.process.command import ServerCommand
 
 MOCK = [sys.executable, "-m", "twopipes", "mock"]
 REPLAY = [sys.executable, "-m", "twopipes", "replay"]
@@ -347,3 +350,73 @@ def test_a_host_does_not_wait_for_what_it_does_not_need(tmp_path):
     )
     assert json.loads(done.stdout)["result"]["protocolVersion"] == "2025-11-25"
     assert done.stderr == b"[]\n"
+
+
+# Redacted
+
+ASKS_TWICE = """
+from typing import TypedDict
+from twopipes import Context, Server
+
+server = Server("asks")
+
+class Login(TypedDict):
+    password: str
+
+class Choice(TypedDict):
+    colour: str
+
+@server.tool
+async def paint(ctx: Context, thing: str) -> str:
+    await ctx.elicit("Who are you?", Login)
+    choice = await ctx.elicit("Which colour?", Choice)
+    return f"{thing} is {choice.content['colour']}"
+
+server.run()
+"""
+
+
+def people(password):
+    async def answer(question):
+        known = {"password": password, "colour": "red"}
+        return {name: known[name] for name in question.params.requested_schema["properties"]}
+
+    return {**options("2026-07-28"), "on_elicit": answer}
+
+
+def words_of(path):
+    """The words of a recording, those in base64 too."""
+    text = path.read_text()
+    decoded = [base64.urlsafe_b64decode(word[: len(word) // 4 * 4]) for word in re.findall(r"[\w-]{16,}", text)]
+    return text + b"\n".join(decoded).decode(errors="replace")
+
+
+def test_what_the_user_answered_is_not_in_a_redacted_recording_and_it_can_be_mocked_and_replayed(write, run, tmp_path):
+    """MR-05, MR-07: the state of a question holds earlier answers, there and back."""
+    command = [sys.executable, str(write(ASKS_TWICE))]
+    plain, redacted = tmp_path / "plain.jsonl", tmp_path / "redacted.jsonl"
+
+    async def paint(target, password, **more):
+        async with connect(target, **people(password), **more) as client:
+            both = await asyncio.gather(*(client.call_tool("paint", {"thing": thing}) for thing in ("the door", "the door")))
+            return [result.text for result in both]
+
+    target = ServerCommand(command, environment="inherit")
+    got = within(paint(target, "hunter2-hunter2", trace=plain))
+    assert within(paint(target, "hunter2-hunter2", trace=redacted, redact=["Password"])) == got == ["the door is red"] * 2
+    assert "hunter2" in words_of(plain)
+    assert "hunter2" not in words_of(redacted)
+
+    assert within(paint([*MOCK, str(redacted)], "another one")) == got
+    done = run([*REPLAY, str(redacted), "--", *command])
+    assert done.returncode == 0, done.stdout.decode()
+
+
+def test_a_request_is_found_again_where_a_string_of_it_was_blanked(mock):
+    recorded = [(">", call(1, "get", url="https://h/?Token=[redacted]&page=1")), ("<", answer(1, "page 1"))]
+    child = mock(*handshake(), *recorded, redacted=("token",))
+    child.initialize()
+    assert said_by(child.ask(call(1, "get", url="https://h/?Token=secret&page=1"))) == "page 1"
+    assert "error" in child.ask(call(2, "get", url="https://h/?page=1"))
+    child.end_input()
+    assert child.wait() == 0

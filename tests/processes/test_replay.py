@@ -173,6 +173,14 @@ def test_a_server_that_hangs(found, two_calls, server):
     assert report["ended"] is None or report["ended"].startswith("it says nothing any more")
 
 
+def test_a_server_that_pings_for_ever_and_never_reads_is_given_up(found, two_calls, server):
+    """Neither its pings nor our answers to them are kept without end, and its death by our hand is not held against it."""
+    code, report = found(two_calls, "--", *server("while True: say(id='p', method='ping')"))
+    assert code == 1
+    assert report["ended"] == "it floods its client: it sent far more messages than it was recorded with"
+    assert [(each["kind"], each["id"]) for each in report["findings"]] == [("no answer", 1)]
+
+
 def test_a_server_that_does_not_answer_once(found, two_calls, server):
     code, report = found(two_calls, "--timeout", "0.3", "--", *server('if message["id"] == 1: continue'))
     assert code == 1

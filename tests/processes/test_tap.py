@@ -310,7 +310,8 @@ def test_sigkill_takes_the_server_and_what_it_started_along(launch, tapped, file
     assert child.wait() == -signal.SIGKILL
     wait_until(lambda: not any(map(is_running, family)))
     # Who writes has time to finish.
-    wait_until(lambda: file.exists() and "note" in names_of(file))
+    wait_until(lambda: file.exists() and b'"note"' in file.read_bytes())
+    wait_until(lambda: "note" in names_of(file))
     assert events_of(file)[-1].reason == "the tap was killed"
 
 
@@ -319,6 +320,15 @@ def test_sigkill_of_the_whole_group_takes_the_server_along(launch, tapped):
     family = list(map(int, child.out.next().split()))
     os.killpg(child.process.pid, signal.SIGKILL)
     wait_until(lambda: not any(map(is_running, family)))
+
+
+def test_what_the_server_left_in_its_group_ends_with_the_tap(launch, tapped):
+    """The host cannot reach it: the group of the server is not that of the tap."""
+    child = launch(tapped(["sh", "-c", "(trap '' TERM; exec sleep 60 >&- 2>&-) & echo $!; exec cat"]))
+    left = int(child.out.next())
+    child.end_input()
+    assert child.wait() == 0
+    wait_until(lambda: not is_running(left))
 
 
 def test_nothing_of_the_tap_is_left_when_the_server_has_ended(launch, tapped):

@@ -152,6 +152,13 @@ def test_a_mistake_on_the_command_line_is_one_line(words, run):
     assert done.stderr.count(b"\n") == 1
 
 
+def test_the_option_of_other_commands_for_a_recording_leads_to_the_one_of_tap(run):
+    for words in (["--trace", "x.jsonl"], ["--trace=x.jsonl"]):
+        done = run(python("-m", "twopipes", "tap", *words, "--", "cat"))
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert b"-o FILE names the file to record to" in done.stderr
+
+
 def test_help_is_for_people_and_only_before_the_command(run):
     done = run(python("-m", "twopipes", "tap", "--help"))
     assert (done.returncode, done.stderr) == (0, b"")

@@ -201,7 +201,7 @@ def test_every_argument_is_explained():
 
 def test_subscriptions_and_questions_have_what_the_async_ones_have():
     for_the_client = {"attach", "detach", "hear", "fail", "acknowledged", "notified", "ended", "aclose"}
-    assert public(twopipes.Subscription) - for_the_client | {"wanted", "honoured"} == public(Subscription) - {"get"}
+    assert public(twopipes.Subscription) - for_the_client | {"wanted", "honoured", "dropped"} == public(Subscription) - {"get"}
     assert parameters(InputRequired.answer) == parameters(AsyncInputRequired.answer)
     assert public(InputRequired) == public(AsyncInputRequired)
 
@@ -596,11 +596,11 @@ def test_an_async_callback_that_calls_the_client_is_told_instead_of_waiting_for_
 
 
 @pytest.mark.parametrize("breaks", [RuntimeError("no pen"), StopIteration("no pen"), SystemExit("no pen")])
-def test_a_question_whose_callback_breaks_says_why(bench, breaks):
+def test_a_question_whose_callback_breaks_says_why(bench, era, breaks):
     def on_elicit(question):
         raise breaks
 
-    with connect(bench.server, era="modern", on_elicit=on_elicit) as client, pytest.raises(QuestionFailed, match="no pen"):
+    with connect(bench.server, era=era, on_elicit=on_elicit) as client, pytest.raises(QuestionFailed, match="no pen"):
         client.call_tool("greet")
 
 

@@ -1,11 +1,13 @@
 """The tree of errors: who is under whom, what each one says, and that each survives a copy."""
 
 import copy
+import inspect
 import pickle
+import re
 
 import pytest
 
-from twopipes import errors
+from twopipes import connect, errors, settings
 from twopipes.errors import (
     CapabilityMissing,
     ChannelBroken,
@@ -35,6 +37,7 @@ from twopipes.errors import (
     UserRefused,
 )
 from twopipes.process.exit_status import ExitStatus
+from twopipes.remedies import IN_PYTHON, Remedy
 
 # Each error once, with what it says when it is printed.
 SPOKEN = [
@@ -58,7 +61,7 @@ SPOKEN = [
     (
         StartFailed(["npx", "-y", "x"], "not found", path=["/usr/bin", "/bin"], cwd="/"),
         (
-            "cannot start 'npx': not found; install it, give its full path, or give the child another PATH in env; "
+            "cannot start 'npx': not found; install it, or give its full path, or set PATH in env=; "
             "searched on the PATH of the child:\n  /usr/bin\n  /bin"
         ),
     ),
@@ -76,7 +79,7 @@ SPOKEN = [
     ),
     (
         StartFailed(["server"], "no such folder", cwd="/srv"),
-        "cannot start 'server': its folder /srv does not exist or is no folder; create it, or give another cwd",
+        "cannot start 'server': its folder /srv does not exist or is not a folder; create it, or set another one with cwd=",
     ),
     (
         StartFailed(["server.py"], "not executable", detail="/srv/server.py: the permission is missing"),
@@ -117,7 +120,18 @@ SPOKEN = [
     (ConnectionLost("tools/call", 7), "the connection ended before tools/call (id 7) was answered"),
     (
         RequestTimedOut("tools/call", "7", waited=60.0123, limit="idle"),
-        "tools/call (id '7') was not answered within its idle limit; given up after 60 s",
+        (
+            "tools/call (id '7') was not answered within its idle limit; given up after 60 s; "
+            "pass timeouts=Timeouts(request=120) to wait longer"
+        ),
+    ),
+    (
+        RemoteProtocolError("too many pages", remedy=Remedy("max_pages", 2000, "if there are so many")),
+        "too many pages; pass limits=Limits(max_pages=2000) if there are so many",
+    ),
+    (
+        OpeningFailed("no response in 30 s", stderr=["Loading"], remedy=Remedy("connect", 60.0, "if it needs longer")),
+        ("no response in 30 s; pass timeouts=Timeouts(connect=60) if it needs longer\n  its last words on stderr:\n    Loading"),
     ),
     (RequestCancelled("tools/call", 7), "tools/call (id 7) was cancelled"),
     (RequestCancelled("tools/call", 7, "user"), "tools/call (id 7) was cancelled: user"),
@@ -139,6 +153,10 @@ SPOKEN = [
         "This request needs a client that declares the capability elicitation, sampling (code -32021)",
     ),
     (CapabilityMissing({"roots": {}}, message="no roots"), "no roots (code -32021)"),
+    (
+        CapabilityMissing({"sampling": {"tools": {}, "context": {}}, "roots": 3}),
+        "This request needs a client that declares the capability roots, sampling.context, sampling.tools (code -32021)",
+    ),
     (
         UnsupportedRevision("1900-01-01", ["2026-07-28"]),
         "Unsupported protocol version '1900-01-01'; supported: 2026-07-28 (code -32022)",
@@ -166,6 +184,23 @@ def test_an_error_survives_a_copy_and_a_trip_to_another_process(error, sentence)
 @each_error
 def test_one_except_clause_catches_them_all(error, sentence):
     assert isinstance(error, TwopipesError)
+
+
+@each_error
+def test_a_reader_without_options_is_told_of_none(error, sentence):
+    told = error.describe({})
+    assert sentence.startswith(told.partition(";")[0].partition("\n")[0])
+    assert not {"timeouts=", "limits=", "cwd=", "env="} & set(re.findall(r"\w+=", told))
+
+
+def test_every_option_that_an_error_can_name_is_one_of_connect():
+    taken = inspect.signature(connect).parameters
+    for text in IN_PYTHON.values():
+        name, group = re.search(r"(\w+)=(\w+)?", text).groups()
+        assert name in taken
+        if group:
+            group_class, field = re.search(r"=(\w+)\((\w+)=", text).groups()
+            assert field in getattr(settings, group_class).__struct_fields__
 
 
 def test_every_error_is_spoken_here():

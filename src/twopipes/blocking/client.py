@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
@@ -74,11 +75,14 @@ class Client:
     are called is written in :mod:`twopipes.blocking.callbacks`.
     """
 
-    def __init__(self, inner: AsyncClient, house: LoopThread, lease: Lease, herald: Herald) -> None:
+    def __init__(
+        self, inner: AsyncClient, house: LoopThread, lease: Lease, herald: Herald, question_slots: asyncio.Semaphore
+    ) -> None:
         self._inner = inner
         self._house = house
         self._lease = lease
         self._herald = herald
+        self._question_slots = question_slots
 
     def __repr__(self) -> str:
         return repr(self._inner)
@@ -136,6 +140,14 @@ class Client:
         return self._inner.stray_count
 
     @property
+    def dropped(self) -> Mapping[str, int]:
+        """How many events were dropped because a callback was too slow for them, by its name: ``{"on_log": 12}``.
+
+        How much may wait is ``Limits.max_backlog``. A subscription counts its own: :attr:`Subscription.dropped`.
+        """
+        return self._inner.dropped
+
+    @property
     def restarts(self) -> int:
         """How often the server was started again."""
         return self._inner.restarts
@@ -148,7 +160,11 @@ class Client:
     # Tools
 
     def list_tools(self, *, fresh: bool = False, timeouts: Timeouts | None = None) -> list[Tool]:
-        """All tools, from all pages, in the server's order. From the cache while the server allows it, unless ``fresh``."""
+        """All tools, from all pages, in the server's order. From the cache while the server allows it, unless ``fresh``.
+
+        None where the server did not declare tools: it is not asked then (LC-11), unless ``connect(undeclared="raise")`` says that
+        this is a ``CapabilityMissing``. The same holds for the other lists.
+        """
         return self._run(lambda: self._inner.list_tools(fresh=fresh, timeouts=timeouts))
 
     def call_tool(
@@ -181,6 +197,7 @@ class Client:
             RequestTimedOut: No answer in time.
             ServerExited: The server died, and the call is not one that may be sent twice.
             InvalidOutput: The structured result breaks the tool's own schema, and ``validate`` is ``raise``.
+            CapabilityMissing: The server did not declare tools; nothing was sent.
         """
         progress = _progress(on_progress)
         return self._run(
@@ -213,6 +230,7 @@ class Client:
 
         Raises:
             NotFound: There is no such resource.
+            CapabilityMissing: The server did not declare resources; nothing was sent.
         """
         progress = _progress(on_progress)
         return self._run(
@@ -234,7 +252,11 @@ class Client:
         timeouts: Timeouts | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> GetPromptResult:
-        """A prompt with its arguments, which are strings, filled in (PM-02)."""
+        """A prompt with its arguments, which are strings, filled in (PM-02).
+
+        Raises:
+            CapabilityMissing: The server did not declare prompts; nothing was sent.
+        """
         progress = _progress(on_progress)
         return self._run(
             lambda: self._inner.get_prompt(name, arguments, on_progress=progress, timeouts=timeouts, meta=meta), progress
@@ -251,6 +273,8 @@ class Client:
         timeouts: Timeouts | None = None,
     ) -> Completion:
         """Suggestions for an argument of a prompt, or a variable of a resource template, that the user is typing.
+
+        None where the server did not declare completions; see :meth:`list_tools`.
 
         Args:
             argument: Which argument.
@@ -276,6 +300,9 @@ class Client:
             prompts: When the list of prompts changes.
             resource_list: When the list of resources changes.
             resources: When one of these resources changes.
+
+        Iterating raises ``LocalProtocolError`` where the server delivers none of this; ``ready()`` tells what it delivers. With
+        ``connect(undeclared="raise")``, this raises ``CapabilityMissing`` where the server declared none of it.
         """
         inner = self._inner.subscribe(tools=tools, prompts=prompts, resource_list=resource_list, resources=resources)
         return Subscription(inner, self._house, self._inner.timeouts.request, self)
@@ -287,7 +314,10 @@ class Client:
         self._run(lambda: self._inner.ping(timeouts=timeouts))
 
     def set_log_level(self, level: LoggingLevel, *, timeouts: Timeouts | None = None) -> None:
-        """Which log messages ``on_log`` gets from now on: of the session, or, on the stateless wire, of each later call."""
+        """Which log messages ``on_log`` gets from now on: of the session, or, on the stateless wire, of each later call.
+
+        Does nothing where the server did not declare logging; see :meth:`list_tools`.
+        """
         self._run(lambda: self._inner.set_log_level(level, timeouts=timeouts))
 
     def set_roots(self, roots: Roots) -> None:
@@ -298,7 +328,7 @@ class Client:
         """
 
         async def set_them() -> None:
-            self._inner.set_roots(roots_in_a_thread(roots))
+            self._inner.set_roots(roots_in_a_thread(roots, self._question_slots))
 
         self._run(set_them)
 

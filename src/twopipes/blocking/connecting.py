@@ -6,38 +6,29 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from twopipes.blocking.callbacks import Herald, in_a_thread, roots_in_a_thread
+from twopipes.blocking.callbacks import Herald, in_a_thread, question_slots, roots_in_a_thread
 from twopipes.blocking.client import Client
 from twopipes.blocking.loop import Lease, LoopThread
 from twopipes.channels.base import Channel
 from twopipes.client.client import Client as AsyncClient
 from twopipes.client.connect import Era, Given
 from twopipes.client.connect import connect as connect_async
+from twopipes.client.facts import Undeclared
 from twopipes.client.noise import Stray
 from twopipes.client.output import Validate
 from twopipes.client.questions import OnElicit, OnSample, Roots
-from twopipes.client.targets import CommandTarget, Link, OnStderr, target_of
+from twopipes.client.targets import target_of
 from twopipes.client.verdicts import VerdictMemory
 from twopipes.errors import LocalProtocolError, TwopipesError
 from twopipes.mcp.types import Implementation, LogParams
-from twopipes.process.child import Child
 from twopipes.process.shutdown import ShutdownPlan
 from twopipes.process.stderr import StderrLine
-from twopipes.process.witness import Witness
 from twopipes.settings import Limits, RestartPolicy, Timeouts
 
 if TYPE_CHECKING:
     from twopipes.trace.record import Recorder
 
 __all__ = ["connect"]
-
-
-class _LastingCommand(CommandTarget):
-    """A command that is launched by a thread which ends after it, so that its life can be tied to ours (docs/decisions/0014)."""
-
-    async def open(self, on_stderr: OnStderr | None, *, witness: Witness | None = None) -> Link:
-        child = await Child.start(self.command, on_stderr=on_stderr, lasting_thread=True, witness=witness)
-        return Link(child.channel, child)
 
 
 def connect(
@@ -63,6 +54,7 @@ def connect(
     restart: RestartPolicy | None = None,
     shutdown: ShutdownPlan | None = None,
     validate: Validate = "flag",
+    undeclared: Undeclared = "empty",
     remember: VerdictMemory | None = None,
     client_info: Implementation | None = None,
     experimental: Mapping[str, Any] | None = None,
@@ -98,6 +90,8 @@ def connect(
         restart: When to start a server again that died: by default one of the stateless era.
         shutdown: How to end a child: by default close its stdin, wait, SIGTERM, wait, SIGKILL.
         validate: What to do about output schemas: ``flag`` the result, ``raise``, or ``off``.
+        undeclared: What to do about lists and completions of what the server did not declare: ``empty`` ones, or ``raise``
+            ``CapabilityMissing``. The server is not asked in either case.
         remember: Where verdicts about commands are kept; by default in this process.
         client_info: Who this client is.
         experimental: Experimental capabilities to declare.
@@ -118,10 +112,9 @@ def connect(
             "give connect() the address or the command"
         )
     where = target_of(target, *arguments)
-    if type(where) is CommandTarget:
-        where = _LastingCommand(where.command)
     plan = shutdown or where.plan or ShutdownPlan.default((timeouts or Timeouts()).shutdown)
     lease = Lease(plan)
+    slots = question_slots()
 
     async def open_client(herald: Herald) -> AsyncClient:
         try:
@@ -131,11 +124,11 @@ def connect(
                 cwd=cwd,
                 era=era,
                 revision=revision,
-                on_elicit=in_a_thread(on_elicit),
-                on_elicit_url=in_a_thread(on_elicit_url),
-                on_sample=in_a_thread(on_sample),
+                on_elicit=in_a_thread(on_elicit, slots),
+                on_elicit_url=in_a_thread(on_elicit_url, slots),
+                on_sample=in_a_thread(on_sample, slots),
                 sample_tools=sample_tools,
-                roots=None if roots is None else roots_in_a_thread(roots),
+                roots=None if roots is None else roots_in_a_thread(roots, slots),
                 on_log=herald.wrap(on_log),
                 on_notification=herald.wrap(on_notification),
                 on_stderr=herald.wrap(on_stderr),
@@ -146,6 +139,7 @@ def connect(
                 restart=restart,
                 shutdown=shutdown,
                 validate=validate,
+                undeclared=undeclared,
                 remember=remember,
                 client_info=client_info,
                 experimental=experimental,
@@ -175,7 +169,7 @@ def connect(
             herald.join()
             house.join()
             raise
-        return Client(inner, house, lease, herald)
+        return Client(inner, house, lease, herald, slots)
     except BaseException:
         LoopThread.take_back(lease)
         raise

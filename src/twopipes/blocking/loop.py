@@ -11,12 +11,13 @@ import atexit
 import os
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
-from twopipes.blocking.callbacks import Progress
+from twopipes.blocking.callbacks import Progress, Report, patience
 from twopipes.errors import ClientClosed, LocalProtocolError
 from twopipes.process.shutdown import ShutdownPlan, Wait
 
@@ -49,17 +50,23 @@ class Errand(Generic[T]):
         self._inbox: SimpleQueue[Any] = SimpleQueue() if progress is None else progress.inbox
         self._task: asyncio.Task[T] | None = None
         self._abandoned = False
+        # When the waiting thread first saw that there is an outcome.
+        self._done_at: float | None = None
 
     # In the loop
 
     def start(self) -> None:
         """Begins it."""
+        if self._progress is not None:
+            self._progress.begin()
         self._task = asyncio.get_running_loop().create_task(self._run())
         self._task.add_done_callback(self._done)
 
     def abandon(self) -> None:
         """Nobody waits any more: what is under way is cancelled, and the server is told."""
         self._abandoned = True
+        if self._progress is not None:
+            self._progress.abandon()
         if self._task is not None and not self._task.cancel():
             self._done(self._task)  # it had come to its end; its result is in an inbox that nobody reads
 
@@ -86,8 +93,21 @@ class Errand(Generic[T]):
             if news is self:
                 return
             # What is left of an errand that was interrupted has come too late for everybody.
-            if self._progress is not None and not isinstance(news, Errand):
-                call_back(self._progress.function, news)
+            if self._progress is not None and isinstance(news, Report):
+                self._report(call_back, self._progress.function, news)
+
+    def _report(self, call_back: Callable[..., None], function: Callable[..., Any], report: Report) -> None:
+        """Calls back with a report of progress, unless the outcome has waited behind such reports for long enough."""
+        now = time.monotonic()
+        if self._done_at is None and self._task is not None and self._task.done():
+            self._done_at = now
+        if self._done_at is not None and now - self._done_at > patience():
+            report.done.cancel()
+            return
+        try:
+            call_back(function, report.params)
+        finally:
+            report.done.set_result(None)
 
     def outcome(self) -> T:
         """The result, or the error: with the traceback of the caller, to whom that of the loop says nothing."""

@@ -28,8 +28,9 @@ class Subscription:
             for change in changes:
                 print(change.kind)
 
-    Iterating waits for as long as it takes; :meth:`close` in another thread ends it, and so does Ctrl-C. Equal changes that nobody
-    has looked at yet are one change, so a slow reader misses nothing and costs little.
+    Iterating waits for as long as it takes; :meth:`close` in another thread ends it, and so does Ctrl-C. Equal changes that wait to
+    be read are one change. Of different ones as many wait as ``Limits.max_backlog`` allows. When :attr:`dropped` has grown, the
+    reader was too slow: whatever it watches may have changed.
     """
 
     def __init__(self, inner: AsyncSubscription, house: LoopThread, patience: float | None, client: object) -> None:
@@ -48,6 +49,11 @@ class Subscription:
     def honoured(self) -> SubscriptionFilter | None:
         """What the server really delivers; ``None`` until it has said so (SU-07)."""
         return self._inner.honoured
+
+    @property
+    def dropped(self) -> int:
+        """How many changes were dropped because too many others waited to be read."""
+        return self._inner.dropped
 
     @property
     def is_over(self) -> bool:

@@ -40,6 +40,7 @@ class DescriptorSource(Source):
     ) -> None:
         super().__init__(description)
         self._fd = fd
+        self._hold(fd)
         self._release = release
         self._receive = receive or partial(os.read, fd)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -77,7 +78,9 @@ class DescriptorSource(Source):
             try:
                 if self._take(chunk):
                     return  # and the reader waits on
-            except Exception as error:  # noqa: BLE001 - it is the reader's, who would have met it itself
+            except (KeyboardInterrupt, SystemExit):
+                raise  # these end the program, as everywhere
+            except BaseException as error:  # noqa: BLE001 - it is the reader's, who would have met it itself
                 if not self._waiter.done():
                     self._waiter.set_exception(error)
                 return
@@ -92,6 +95,7 @@ class DescriptorSource(Source):
 
     def _free(self) -> None:
         self._unwatch()
+        self._let_go()
         self._release()
 
 
@@ -124,6 +128,7 @@ class DescriptorSink(Sink):
     ) -> None:
         super().__init__(description, high_water=high_water, low_water=low_water)
         self._fd = fd
+        self._hold(fd)
         self._release: Callable[[], None] | None = release
         self._shut = shut
         self._send = send or partial(os.write, fd)
@@ -163,6 +168,18 @@ class DescriptorSink(Sink):
             loop = asyncio.get_running_loop()
             loop.add_writer(self._fd, self._writable)
             self._loop = loop
+
+    @property
+    def unread(self) -> int | None:
+        """How many bytes the peer has not read: those that wait here and those in the pipe. Only Linux knows the latter."""
+        if sys.platform == "linux" and self._shut is None and self._release is not None:
+            from fcntl import ioctl  # noqa: PLC0415 - asked once in the life of a channel, if at all
+            from struct import unpack  # noqa: PLC0415 - as above
+            from termios import FIONREAD  # noqa: PLC0415 - as above
+
+            with suppress(OSError):
+                return self._buffered + int(unpack("i", ioctl(self._fd, FIONREAD, bytes(4)))[0])
+        return None
 
     def _writable(self) -> None:
         pending = self._pending
@@ -217,6 +234,7 @@ class DescriptorSink(Sink):
             self._shut()
 
     def _free(self) -> None:
+        self._let_go()
         release, self._release = self._release, None
         if release is not None:
             release()

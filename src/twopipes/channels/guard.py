@@ -4,7 +4,8 @@ A single ``print()`` in a tool, a banner of a library, the output of a child pro
 noise on the wire, and some hosts hang up on it. And a tool that calls ``input()`` or starts a child that reads its
 standard input eats the host's requests. So a server that is about to serve takes both descriptors for itself:
 
-* The wire moves to private duplicates, which no child inherits.
+* The wire moves to private duplicates, which no child process inherits; a process that is merely forked finds the null device
+  there (see :mod:`twopipes.channels.forking`).
 * Descriptor 1 becomes a second descriptor of stderr, and descriptor 0 one of the null device, for everyone: prints,
   ``os.write(1, ...)``, C code, child processes.
 * What was printed before and is still in Python's buffer, or in that of C, comes out on stderr. What was flushed before is
@@ -21,9 +22,11 @@ import atexit
 import os
 import sys
 from contextlib import ExitStack, suppress
+from functools import partial
 from types import FrameType, TracebackType
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Self
 
+from twopipes.channels.forking import in_forked_children, point_at_null
 from twopipes.channels.stderr import LogStream, StderrLog, duplicate, reroute
 from twopipes.errors import ChannelClosed, LocalProtocolError
 
@@ -89,6 +92,8 @@ class Guard:
             # Undone in reverse: first the buffers are emptied, then the descriptors put back, and last the streams over them.
             streams = undo.enter_context(ExitStack())
             wire_in, wire_out = _take(0, undo), _take(1, undo)
+            for wire in (wire_in, wire_out):
+                undo.callback(in_forked_children(partial(point_at_null, wire)))
             _point_at_null(0, os.O_RDONLY)
             # First the descriptor, then the buffers: what is in them must not find the old way.
             os.dup2(2, 1)

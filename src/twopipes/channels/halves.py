@@ -11,11 +11,26 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn
+from weakref import WeakKeyDictionary
 
 from twopipes.channels.base import HIGH_WATER, LOW_WATER, Channel
+from twopipes.channels.forking import in_forked_children, point_at_null
 from twopipes.errors import ChannelBroken, ChannelClosed, LocalProtocolError
 
 __all__ = ["Sink", "Source", "TwoHalves"]
+
+# The descriptors of all halves that are open in this process. A channel belongs to the process that opened it.
+_descriptors: WeakKeyDictionary[_Half, int] = WeakKeyDictionary()
+
+
+def _give_up_all_descriptors() -> None:
+    for fd in set(_descriptors.values()):
+        point_at_null(fd)
+    _descriptors.clear()
+    in_forked_children(_give_up_all_descriptors)  # the child may open channels of its own, and fork
+
+
+in_forked_children(_give_up_all_descriptors)
 
 
 def _closed_here(description: str) -> ChannelClosed:
@@ -26,7 +41,17 @@ def _broken(description: str, cause: OSError) -> ChannelBroken:
     return ChannelBroken(f"{description}: {cause.strerror or cause}")
 
 
-class Source(ABC):
+class _Half:
+    def _hold(self, fd: int) -> None:
+        """From now on a process that is forked from this one finds the null device in place of the descriptor."""
+        _descriptors[self] = fd
+
+    def _let_go(self) -> None:
+        """The descriptor is about to be closed."""
+        _descriptors.pop(self, None)
+
+
+class Source(_Half, ABC):
     """The reading half. It never holds more than one chunk that nobody has asked for."""
 
     def __init__(self, description: str) -> None:
@@ -62,7 +87,7 @@ class Source(ABC):
             finally:
                 self._waiter = None
 
-    def offer_to(self, take: Callable[[bytes], bool]) -> None:  # noqa: B027 - see Channel.offer_to
+    def offer_to(self, take: Callable[[bytes], bool]) -> None:
         """Offer what arrives to a function first; see :meth:`Channel.offer_to`."""
 
     def close(self) -> None:
@@ -100,7 +125,7 @@ class Source(ABC):
             self._waiter.set_result(None)
 
 
-class Sink(ABC):
+class Sink(_Half, ABC):
     """The writing half: what is buffered, and who waits for it to become less."""
 
     def __init__(self, description: str, *, high_water: int = HIGH_WATER, low_water: int = LOW_WATER) -> None:
@@ -122,6 +147,11 @@ class Sink(ABC):
     def buffered(self) -> int:
         """How many bytes wait to be taken by the system."""
         return self._buffered
+
+    @property
+    def unread(self) -> int | None:
+        """How many of the bytes written the peer has not read, where the system tells; ``None`` where it does not."""
+        return None
 
     @abstractmethod
     def write(self, data: bytes) -> None:

@@ -7,10 +7,12 @@ import errno
 import socket
 import sys
 from collections.abc import Awaitable, Callable
+from functools import partial
 from types import TracebackType
 from typing import Self
 
 from twopipes.channels.base import Channel
+from twopipes.channels.forking import in_forked_children, point_at_null
 from twopipes.channels.socket_channel import SocketChannel
 from twopipes.channels.unix_path import Placed
 
@@ -50,6 +52,7 @@ class Listener:
         self.address = address
         self.port = port
         self._sock = sock
+        self._no_longer_in_forks = in_forked_children(partial(point_at_null, sock.fileno()))
         self._on_connect = on_connect
         self._on_error = on_error
         self._placed = placed
@@ -73,6 +76,7 @@ class Listener:
         if not self._closed.is_set():
             self._closed.set()
             self._stop_accepting()
+            self._no_longer_in_forks()
             self._sock.close()
             if self._placed is not None:
                 self._placed.remove()

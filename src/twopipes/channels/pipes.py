@@ -64,6 +64,11 @@ class PipeChannel(TwoHalves):
             sink = DescriptorSink(description, write_fd, release=close_write, high_water=high_water, low_water=low_water)
         super().__init__(source, sink, description)
 
+    @property
+    def unread(self) -> int | None:
+        """How many of the bytes written the peer has not read; ``None`` where that cannot be known."""
+        return self._sink.unread
+
     def close_read(self) -> None:
         """Give up the end that is read, and go on writing: whoever writes to it gets a broken pipe.
 

@@ -69,6 +69,7 @@ class ThreadSource(Source):
     ) -> None:
         super().__init__(description)
         self._fd = fd
+        self._hold(fd)
         self._receive = receive
         self._release = release
         self._interrupt = wake
@@ -119,6 +120,7 @@ class ThreadSource(Source):
             self._deliver(answer)
 
     def _free(self) -> None:
+        self._let_go()
         if self._thread is None:
             self._release()
             return
@@ -157,6 +159,7 @@ class ThreadSink(Sink):
     ) -> None:
         super().__init__(description, high_water=high_water, low_water=low_water)
         self._fd = fd
+        self._hold(fd)
         self._send = send
         self._release: Callable[[], None] | None = release
         self._shut = shut
@@ -224,6 +227,7 @@ class ThreadSink(Sink):
         self._free()
 
     def _free(self) -> None:
+        self._let_go()
         if self._thread is None:
             self._end()
             return

@@ -10,9 +10,10 @@ from msgspec import Raw
 from msgspec import json as msgspec_json
 
 from twopipes.client.cache import ResultCache, Ticket
+from twopipes.client.callbacks import Callbacks
 from twopipes.client.caller import Caller, InputRequired
-from twopipes.client.connection import Connection, OnProgress, call_back
-from twopipes.client.facts import Facts
+from twopipes.client.connection import Connection, OnProgress
+from twopipes.client.facts import Facts, Undeclared
 from twopipes.client.keeper import Keeper
 from twopipes.client.noise import Noise
 from twopipes.client.output import OutputCheck, Validate
@@ -21,7 +22,7 @@ from twopipes.client.questions import Questions, Roots
 from twopipes.client.results import CallResult, plain
 from twopipes.client.subscription import Subscription
 from twopipes.client.watching import Watching
-from twopipes.errors import ClientClosed, LocalProtocolError, McpError, RemoteProtocolError
+from twopipes.errors import CapabilityMissing, ClientClosed, LocalProtocolError, McpError, RemoteProtocolError
 from twopipes.mcp.types import (
     LOGGING_LEVELS,
     CacheableResult,
@@ -54,6 +55,7 @@ from twopipes.mcp.types import (
     SubscriptionFilter,
     Tool,
 )
+from twopipes.session.subscriptions import honoured
 from twopipes.settings import Limits, Timeouts
 
 __all__ = ["Client"]
@@ -73,14 +75,16 @@ class Client(Facts):
         keeper: Keeper,
         questions: Questions,
         noise: Noise,
+        callbacks: Callbacks,
         *,
         timeouts: Timeouts,
         limits: Limits,
         validate: Validate,
+        undeclared: Undeclared,
         on_log: Callable[[LogParams], Any] | None,
         on_notification: Callable[[str, Any], Any] | None,
     ) -> None:
-        super().__init__(keeper, noise)
+        super().__init__(keeper, noise, callbacks, undeclared)
         self.timeouts = timeouts
         self._questions = questions
         self._limits = limits
@@ -91,7 +95,7 @@ class Client(Facts):
         self._tools: dict[str, Tool] = {}
         self._log_level: LoggingLevel | None = None
         self._caller = Caller(keeper, questions, timeouts, self._annotations_of)
-        self._watching = Watching(keeper, self._caller, self._cache)
+        self._watching = Watching(keeper, self._caller, self._cache, max_backlog=limits.max_backlog)
 
     def __repr__(self) -> str:
         state = "closed" if self._keeper.is_closing else f"{self.era} {self.revision}"
@@ -100,7 +104,11 @@ class Client(Facts):
     # Tools
 
     async def list_tools(self, *, fresh: bool = False, timeouts: Timeouts | None = None) -> list[Tool]:
-        """All tools, from all pages, in the server's order. From the cache while the server allows it, unless ``fresh``."""
+        """All tools, from all pages, in the server's order. From the cache while the server allows it, unless ``fresh``.
+
+        None where the server did not declare tools: it is not asked then (LC-11), unless ``connect(undeclared="raise")`` says that
+        this is a ``CapabilityMissing``. The same holds for the other lists.
+        """
         result = await self._list("tools/list", ListToolsResult, fresh=fresh, timeouts=timeouts)
         self._tools = {tool.name: tool for tool in result.tools}
         self._output.learn(result.tools)
@@ -136,7 +144,9 @@ class Client(Facts):
             RequestTimedOut: No answer in time.
             ServerExited: The server died, and the call is not one that may be sent twice.
             InvalidOutput: The structured result breaks the tool's own schema, and ``validate`` is ``raise``.
+            CapabilityMissing: The server did not declare tools; nothing was sent.
         """
+        self._require("tools/call")
         result: CallToolResult = await self._call(
             "tools/call",
             CallToolParams(name, None if arguments is None else _written(arguments, f"the arguments of {name}")),
@@ -146,7 +156,7 @@ class Client(Facts):
             log_level=log_level,
         )
         mode = validate or self._output.mode
-        if mode == "raise" and name not in self._tools and self.capabilities.allows("tools"):
+        if mode == "raise" and name not in self._tools:
             await self.list_tools(timeouts=timeouts)  # its schema has to be known
         return CallResult(result, self._output.check(name, result, mode))
 
@@ -174,7 +184,9 @@ class Client(Facts):
 
         Raises:
             NotFound: There is no such resource.
+            CapabilityMissing: The server did not declare resources; nothing was sent.
         """
+        self._require("resources/read")
         return await self._here(
             lambda: self._read(uri, fresh=fresh, on_progress=on_progress, timeouts=timeouts, meta=meta)  # the cache has one thread
         )
@@ -194,7 +206,12 @@ class Client(Facts):
         timeouts: Timeouts | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> GetPromptResult:
-        """A prompt with its arguments, which are strings, filled in (PM-02)."""
+        """A prompt with its arguments, which are strings, filled in (PM-02).
+
+        Raises:
+            CapabilityMissing: The server did not declare prompts; nothing was sent.
+        """
+        self._require("prompts/get")
         given: Mapping[str, object] = arguments or {}  # whatever a caller without a type checker gives
         if wrong := [key for key, value in given.items() if not isinstance(value, str)]:
             raise LocalProtocolError(f"the arguments of a prompt are strings; {', '.join(wrong)} of {name} are not")
@@ -214,6 +231,8 @@ class Client(Facts):
     ) -> Completion:
         """Suggestions for an argument of a prompt, or a variable of a resource template, that the user is typing.
 
+        None where the server did not declare completions; see :meth:`list_tools`.
+
         Args:
             argument: Which argument.
             value: What is typed so far.
@@ -232,6 +251,8 @@ class Client(Facts):
         params = CompleteParams(
             ref, CompletionArgument(argument, value), None if context is None else CompletionContext(dict(context))
         )
+        if not self._may_send("completion/complete"):
+            return Completion([])
         result: CompleteResult = await self._call("completion/complete", params, timeouts=timeouts)
         return result.completion
 
@@ -248,7 +269,8 @@ class Client(Facts):
             resource_list: When the list of resources changes.
             resources: When one of these resources changes.
 
-        Iterating raises ``LocalProtocolError`` where the server delivers none of this; ``ready()`` tells what it delivers.
+        Iterating raises ``LocalProtocolError`` where the server delivers none of this; ``ready()`` tells what it delivers. With
+        ``connect(undeclared="raise")``, this raises ``CapabilityMissing`` where the server declared none of it.
         """
         if isinstance(resources, str):
             raise LocalProtocolError(f"resources= is a list of URIs; write resources=[{resources!r}]")
@@ -260,6 +282,8 @@ class Client(Facts):
             resources_list_changed=resource_list or None,
             resource_subscriptions=list(resources) or None,
         )
+        if self._undeclared == "raise" and honoured(wanted, self.capabilities) == SubscriptionFilter():
+            raise CapabilityMissing({}, message="the server declared no changes of what subscribe() was asked for")
         return self._watching.subscription(wanted)
 
     # The rest
@@ -269,10 +293,13 @@ class Client(Facts):
         await self._call("ping" if self.era == "legacy" else "server/discover", EmptyParams(), timeouts=timeouts)
 
     async def set_log_level(self, level: LoggingLevel, *, timeouts: Timeouts | None = None) -> None:
-        """Which log messages ``on_log`` gets from now on: of the session, or, on the stateless wire, of each later call."""
+        """Which log messages ``on_log`` gets from now on: of the session, or, on the stateless wire, of each later call.
+
+        Does nothing where the server did not declare logging; see :meth:`list_tools`.
+        """
         if level not in LOGGING_LEVELS:
             raise LocalProtocolError(f"the level of a log message is one of {', '.join(LOGGING_LEVELS)}, and not {level!r}")
-        if self.era == "legacy":
+        if self._may_send("logging/setLevel") and self.era == "legacy":
             await self._call("logging/setLevel", SetLevelParams(level), timeouts=timeouts)
         self._log_level = level
 
@@ -375,6 +402,8 @@ class Client(Facts):
         return await self._here(lambda: self._walk(method, kind, fresh=fresh, timeouts=timeouts))
 
     async def _walk(self, method: str, kind: type[PageT], *, fresh: bool, timeouts: Timeouts | None) -> PageT:
+        if not self._may_send(method):
+            return kind([])
         loop = self._keeper.loop
         cached = None if fresh else self._cache.get(method, now=loop.time())
         if isinstance(cached, kind):
@@ -427,11 +456,11 @@ class Client(Facts):
         tool = self._tools.get(name)
         return None if tool is None else tool.annotations
 
-    def notified(self, method: str, params: Any) -> None:
-        """A notification that belongs to no request of ours; for the connection to call."""
+    def notified(self, method: str, params: Any, size: int) -> None:
+        """A notification that belongs to no request of ours, of so many bytes; for the connection to call."""
         if method == "notifications/message":
             if self._on_log is not None:
-                call_back(self._keeper.loop, self._on_log, params)
+                self._callbacks.call("on_log", self._on_log, params, size=size)
             return
         self._cache.on_notification(method, params)
         self._watching.heard(method, params)
@@ -441,11 +470,11 @@ class Client(Facts):
             except RemoteProtocolError as error:
                 self._noise.add_notification(method, error)
             else:
-                call_back(self._keeper.loop, self._on_notification, method, given)
+                self._callbacks.call("on_notification", self._on_notification, method, given, size=size)
 
     def reopened(self, connection: Connection) -> None:
         """The server was started again: what it has to know again is told to it; for the keeper to call."""
-        if self._log_level is not None and self.era == "legacy":
+        if self._log_level is not None and self.era == "legacy" and self._declares("logging/setLevel"):
             connection.send_and_forget("logging/setLevel", SetLevelParams(self._log_level))  # SD-06
         self._watching.reopened(connection)
 

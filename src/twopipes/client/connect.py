@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import structs
 
 from twopipes.channels.base import Channel
+from twopipes.client.callbacks import Callbacks
 from twopipes.client.client import Client
-from twopipes.client.connection import call_back
+from twopipes.client.facts import Undeclared
 from twopipes.client.keeper import Keeper
 from twopipes.client.noise import Noise, Stray
 from twopipes.client.opening import Opener
@@ -104,6 +105,7 @@ def connect(
     restart: RestartPolicy | None = None,
     shutdown: ShutdownPlan | None = None,
     validate: Validate = "flag",
+    undeclared: Undeclared = "empty",
     remember: VerdictMemory | None = None,
     client_info: Implementation | None = None,
     experimental: Mapping[str, Any] | None = None,
@@ -136,6 +138,8 @@ def connect(
         restart: When to start a server again that died: by default one of the stateless era.
         shutdown: How to end a child: by default close its stdin, wait, SIGTERM, wait, SIGKILL.
         validate: What to do about output schemas: ``flag`` the result, ``raise``, or ``off``.
+        undeclared: What to do about lists and completions of what the server did not declare: ``empty`` ones, or ``raise``
+            ``CapabilityMissing``. The server is not asked in either case.
         remember: Where verdicts about commands are kept; by default in this process.
         client_info: Who this client is.
         experimental: Experimental capabilities to declare.
@@ -157,6 +161,8 @@ def connect(
         where = _with(where, env, cwd)
     if timeouts is not None and not isinstance(timeouts, Timeouts):
         raise LocalProtocolError(f"timeouts= says what may take how long: Timeouts(request={timeouts!r}), and not {timeouts!r}")
+    if undeclared not in ("empty", "raise"):
+        raise LocalProtocolError(f"undeclared must be 'empty' or 'raise', got {undeclared!r}")
     if trace == "1":
         raise LocalProtocolError('trace="1" shows a conversation on the stderr of a server; a client is given a file to record in')
     if redact:
@@ -166,8 +172,14 @@ def connect(
     if restart is None:
         restart = RestartPolicy()
     timeouts = timeouts or Timeouts()
+    limits = limits or Limits()
     questions = Questions(
-        on_elicit=on_elicit, on_elicit_url=on_elicit_url, on_sample=on_sample, sample_tools=sample_tools, roots=roots
+        on_elicit=on_elicit,
+        on_elicit_url=on_elicit_url,
+        on_sample=on_sample,
+        sample_tools=sample_tools,
+        roots=roots,
+        limits=limits,
     )
     profile = ClientProfile(
         info=client_info or Implementation("twopipes", __version__),
@@ -187,17 +199,19 @@ def connect(
             from twopipes.client.recording import RecordedTarget  # noqa: PLC0415 - only where it is wanted
 
             reached = recorded = RecordedTarget(where, trace, redact)
-        noise = Noise(None if on_stray is None else partial(call_back, asyncio.get_running_loop(), on_stray))
+        callbacks = Callbacks(asyncio.get_running_loop(), limits.max_backlog)
+        noise = Noise(None if on_stray is None else partial(callbacks.call, "on_stray", on_stray))
         plan = shutdown or where.plan or ShutdownPlan.default(timeouts.shutdown)
         opener = Opener(
             reached,
             profile,
             questions,
-            notified=lambda method, params: client.notified(method, params),  # noqa: PLW0108 - the client is made below
+            notified=lambda *notification: client.notified(*notification),  # noqa: PLW0108 - the client is made below
+            callbacks=callbacks,
             noise=noise,
             on_stderr=on_stderr,
             timeouts=timeouts,
-            limits=limits or Limits(),
+            limits=limits,
             verdicts=remember or PROCESS_WIDE,
             plan=plan,
         )
@@ -209,6 +223,7 @@ def connect(
             plan=plan,
             reopened=lambda connection: client.reopened(connection),  # noqa: PLW0108 - likewise
             lost=lambda: client.lost(),  # noqa: PLW0108 - likewise
+            callbacks=callbacks,
             on_restart=on_restart,
             recorded=recorded,
         )
@@ -216,9 +231,11 @@ def connect(
             keeper,
             questions,
             noise,
+            callbacks,
             timeouts=timeouts,
-            limits=limits or Limits(),
+            limits=limits,
             validate=validate,
+            undeclared=undeclared,
             on_log=on_log,
             on_notification=on_notification,
         )

@@ -1,22 +1,31 @@
 """One connection of one client: a session running over a channel.
 
 The read loop never waits for a callback or for a caller. Whoever asks gets a future; what comes in settles it, and what goes out
-leaves in one write per turn of the loop. A connection opens once and ends once; what outlives it, a restart of the server, is
-the business of :mod:`twopipes.client.keeper`.
+leaves in one write per turn of the loop. It waits for one thing only: a server that asks and does not read our responses
+(docs/decisions/0024). A connection opens once and ends once; what outlives it, a restart of the server, is the business of
+:mod:`twopipes.client.keeper`.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from typing import Any, Protocol
 
 from msgspec import UNSET
 
 from twopipes.channels.base import READ_SIZE, Channel
+from twopipes.client.callbacks import Callbacks
 from twopipes.client.noise import Noise
-from twopipes.errors import ChannelBroken, ChannelClosed, ConnectionLost, RequestCancelled, TwopipesError
+from twopipes.errors import (
+    ChannelBroken,
+    ChannelClosed,
+    ConnectionLost,
+    McpError,
+    QuestionFailed,
+    RequestCancelled,
+    TwopipesError,
+)
 from twopipes.mcp.types import InputRequiredResult, LoggingLevel, Params, ProgressParams, Result, SubscriptionFilter
 from twopipes.session.client_side import ClientSession
 from twopipes.session.events import (
@@ -62,10 +71,12 @@ class ListenTarget(Protocol):
 class Pending:
     """A request under way: the future that its caller waits for, and whom to tell of progress."""
 
-    __slots__ = ("asked", "future", "on_progress")
+    __slots__ = ("asked", "broken", "future", "on_progress")
 
     def __init__(self, future: asyncio.Future[Any], on_progress: OnProgress | None) -> None:
         self.asked: Asked | None = None
+        # A question of a session that this request led to, as far as is known, and whose callback broke.
+        self.broken: QuestionFailed | None = None
         self.future = future
         self.on_progress = on_progress
 
@@ -82,8 +93,9 @@ class Connection:
         session: The protocol.
         channel: The bytes.
         noise: Where lines that are no messages are kept.
-        answer: Answers what the server of a legacy session asks.
-        notified: Told of every notification that belongs to no request of ours.
+        answer: Answers what the server of a legacy session asks; told which method of ours led to it, if that is known.
+        notified: Told of every notification that belongs to no request of ours, and of its size in bytes.
+        callbacks: Calls what the callers want to be called with progress.
         post_mortem: Asked, once nothing more comes, why; its answer makes the errors of everybody who still waits.
     """
 
@@ -93,24 +105,33 @@ class Connection:
         channel: Channel,
         *,
         noise: Noise,
-        answer: Callable[[Call], Awaitable[Result]],
-        notified: Callable[[str, Any], None],
+        answer: Callable[[Call, str | None], Awaitable[Result]],
+        notified: Callable[[str, Any, int], None],
+        callbacks: Callbacks,
         post_mortem: Callable[[], Awaitable[Cause]],
     ) -> None:
         self.session = session
         self.channel = channel
         self.noise = noise
         self.heard_anything = False
+        self.sent = 0
+        """Bytes that were given to the channel."""
+        self.why_ended = ""
+        """Why this side gave the server up; empty if it did not."""
         self.on_end: Callable[[], None] | None = None
         self._loop = asyncio.get_running_loop()
         self._answer = answer
         self._notified = notified
+        self._callbacks = callbacks
         self._post_mortem = post_mortem
         self._cause: Cause | None = None
         self._opening: asyncio.Future[ClientOpened | OpeningEnded] = self._loop.create_future()
         self._answering: dict[Call, asyncio.Task[None]] = {}
         self._flushing = False
         self._draining: asyncio.Task[None] | None = None
+        # Of session.responded: how much was written to the channel, and how much of that the server has surely read, or can.
+        self._written = 0
+        self._taken = 0
         self._timer: asyncio.TimerHandle | None = None
         self._last_words: asyncio.TimerHandle | None = None
         self._deaf = False
@@ -163,6 +184,8 @@ class Connection:
         channel.offer_to(self._take)
         try:
             while chunk := await channel.read():
+                if self._is_flooded and not await self._wait_for_the_server():
+                    break
                 self._hear(chunk)
                 if len(chunk) >= READ_SIZE:
                     await asyncio.sleep(0)  # there is more, at once: the callers have their turn before it
@@ -174,9 +197,33 @@ class Connection:
 
     def _take(self, chunk: bytes) -> bool:
         """What :meth:`_read` does with most of what comes, without a turn of the loop before it."""
-        if len(chunk) >= READ_SIZE:
+        if len(chunk) >= READ_SIZE or self._is_flooded:
             return False
         self._hear(chunk)
+        return True
+
+    @property
+    def _is_flooded(self) -> bool:
+        """Whether the server leaves more of our responses unread than we hold for it."""
+        most = self.session.limits.max_unsent
+        return most is not None and self._draining is not None and self.session.responded - self._taken > most
+
+    async def _wait_for_the_server(self) -> bool:
+        """Wait until the server has read enough of our responses. False if it reads nothing for as long as a request may take.
+
+        Only responses count, because they are what a server can make us produce without end. Requests of our callers do not: a
+        server that works on one call at a time may well not read before we have read its answer.
+        """
+        patience = self.session.timeouts.request
+        while self._is_flooded and self._draining is not None and not self.ended.done():
+            unread = self.channel.buffered
+            done, _ = await asyncio.wait([self._draining, self.ended], timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            if not done and self.channel.buffered >= unread:  # a server that reads slowly is not given up
+                self.why_ended = (
+                    f"the server has read nothing for {patience:.3g} s, while {self.session.responded - self._taken:,} bytes of "
+                    "responses to its requests wait for it"
+                )
+                return False
         return True
 
     def _hear(self, chunk: bytes) -> None:
@@ -281,7 +328,9 @@ class Connection:
         if future.done():
             return  # its caller has gone
         error = event.error
-        if error is None:
+        if pending.broken is not None and (isinstance(error, McpError) or getattr(event.result, "is_error", False)):
+            future.set_exception(pending.broken)
+        elif error is None:
             future.set_result(event.result)
         elif isinstance(error, RequestCancelled):
             future.cancel()
@@ -299,9 +348,9 @@ class Connection:
             case ProgressReceived():
                 on_progress = event.asked.context.on_progress
                 if on_progress is not None:
-                    self._call_back(on_progress, event.params)
+                    self._callbacks.call("on_progress", on_progress, event.params, size=event.size)
             case NotificationReceived():
-                self._notified(event.method, event.params)
+                self._notified(event.method, event.params, event.size)
             case ListenNotified():
                 event.asked.context.notified(event.method, event.params)
             case ListenAcknowledged():
@@ -331,20 +380,22 @@ class Connection:
 
     async def _respond(self, call: Call) -> None:
         """Answers a question of a legacy server."""
+        opened = list(self.session.outgoing)
+        # A session does not say which request a question belongs to; it is known only where there is no choice.
+        cause = opened[0] if len(opened) == 1 else None
         try:
-            result = await self._answer(call)
+            result = await self._answer(call, None if cause is None else cause.method)
             self.session.respond(call, result)
         except asyncio.CancelledError:
             raise
         except Exception as error:  # noqa: BLE001 - the server gets an error, the conversation goes on
             self.session.fail(call, error)
-            if not isinstance(error, TwopipesError):
+            if isinstance(error, QuestionFailed) and cause is not None and isinstance(cause.context, Pending):
+                cause.context.broken = error
+            if isinstance(error, QuestionFailed) or not isinstance(error, TwopipesError):
                 self._loop.call_exception_handler({"message": f"no answer to {call.method}: a callback failed", "exception": error})
         finally:
             self._flush_soon()
-
-    def _call_back(self, function: Callable[..., Any], *arguments: Any) -> None:
-        call_back(self._loop, function, *arguments)
 
     # What goes out
 
@@ -369,12 +420,17 @@ class Connection:
         except (ChannelBroken, ChannelClosed):
             self._stop_writing()
             return
+        self.sent += len(data)
+        self._written = self.session.responded
         if self.channel.buffered:
             self._draining = self._loop.create_task(self._drain())
+        else:
+            self._taken = self._written
 
     async def _drain(self) -> None:
         try:
             await self.channel.drain()
+            self._taken = self._written  # but for what the channel may hold
         except (ChannelBroken, ChannelClosed):
             self._stop_writing()
         finally:
@@ -416,32 +472,7 @@ class Connection:
         self._handle(self.session.tick(now=now))
 
 
-def call_back(loop: asyncio.AbstractEventLoop, function: Callable[..., Any], *arguments: Any) -> None:
-    """Calls a callback of the user's, plain or async. What goes wrong in it is reported, and harms nothing else."""
-    try:
-        outcome = function(*arguments)
-    except Exception as error:  # noqa: BLE001 - it is the user's
-        loop.call_exception_handler({"message": f"a callback of twopipes failed: {function!r}", "exception": error})
-        return
-    if isinstance(outcome, Awaitable):
-        task = asyncio.ensure_future(outcome, loop=loop)
-        _callbacks.add(task)
-        task.add_done_callback(_callback_done)
-
-
 def _looked_at(future: asyncio.Future[Any]) -> None:
     """Keeps asyncio from reporting an error that nobody waits for."""
     if not future.cancelled():
         future.exception()
-
-
-# The loop holds tasks weakly only.
-_callbacks: set[asyncio.Future[Any]] = set()
-
-
-def _callback_done(task: asyncio.Future[Any]) -> None:
-    _callbacks.discard(task)
-    with suppress(asyncio.CancelledError):
-        error = task.exception()
-        if error is not None:
-            task.get_loop().call_exception_handler({"message": "a callback of twopipes failed", "exception": error})

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from twopipes.client.callbacks import Callbacks
 from twopipes.client.keeper import Keeper
 from twopipes.client.noise import Noise, Stray
-from twopipes.errors import LocalProtocolError
+from twopipes.errors import CapabilityMissing, LocalProtocolError
+from twopipes.mcp.revisions import LEGACY, NEEDED_CAPABILITIES
 from twopipes.mcp.types import Implementation, ServerCapabilities
 from twopipes.process.shutdown import ShutdownReport
 from twopipes.session.events import ClientOpened
 
-__all__ = ["Facts"]
+__all__ = ["Facts", "Undeclared"]
+
+Undeclared = Literal["empty", "raise"]
+"""What to do about a list of something that the server did not declare: give an empty one, or raise ``CapabilityMissing``."""
 
 
 class Facts:
     """The part of a client that only tells."""
 
-    def __init__(self, keeper: Keeper, noise: Noise) -> None:
+    def __init__(self, keeper: Keeper, noise: Noise, callbacks: Callbacks, undeclared: Undeclared) -> None:
         self._keeper = keeper
         self._noise = noise
+        self._callbacks = callbacks
+        self._undeclared = undeclared
 
     @property
     def era(self) -> Literal["legacy", "modern"]:
@@ -70,6 +77,14 @@ class Facts:
         return self._noise.count
 
     @property
+    def dropped(self) -> Mapping[str, int]:
+        """How many events were dropped because a callback was too slow for them, by its name: ``{"on_log": 12}``.
+
+        How much may wait is ``Limits.max_backlog``. A subscription counts its own: :attr:`Subscription.dropped`.
+        """
+        return dict(self._callbacks.dropped)
+
+    @property
     def restarts(self) -> int:
         """How often the server was started again."""
         return self._keeper.restarts
@@ -78,6 +93,31 @@ class Facts:
     def closed(self) -> ShutdownReport | None:
         """How the server was ended; ``None`` until it was."""
         return self._keeper.report
+
+    def _declares(self, method: str) -> bool:
+        """Whether the server has declared what a request needs (LC-11)."""
+        needed = NEEDED_CAPABILITIES.get(method)
+        if needed is None or self.capabilities.allows(*needed):
+            return True
+        return method == "completion/complete" and self.revision == LEGACY[0]  # which has the method, and no capability for it
+
+    def _may_send(self, method: str) -> bool:
+        """Whether a request may be sent; where it may not, and that is an error to the user, it is raised (LC-11)."""
+        if self._keeper.is_closing or self._declares(method):  # a client that is closed says that, and nothing else
+            return True
+        if self._undeclared == "raise":
+            self._require(method)
+        return False
+
+    def _require(self, method: str) -> None:
+        """Refuse a request that the server has not declared and that has no empty result."""
+        if not (self._keeper.is_closing or self._declares(method)):
+            name = ".".join(NEEDED_CAPABILITIES[method])
+            raise CapabilityMissing(
+                {NEEDED_CAPABILITIES[method][0]: {}},
+                message=f"{method} needs the capability {name}, which the server did not declare; nothing was sent. "
+                f"If it serves {method} all the same, use request()",
+            )
 
     @property
     def _opened(self) -> ClientOpened:

@@ -13,7 +13,8 @@ from contextlib import suppress
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
-from twopipes.client.connection import Connection, call_back
+from twopipes.client.callbacks import Callbacks
+from twopipes.client.connection import Connection
 from twopipes.client.opening import Opener, Reached
 from twopipes.errors import ClientClosed, ServerExited, TwopipesError
 from twopipes.process.child import Child
@@ -38,6 +39,7 @@ class Keeper:
         plan: How to end it.
         reopened: Called with each connection after the first one, before anybody else gets it.
         lost: Told when a connection is over.
+        callbacks: Calls ``on_restart``.
         on_restart: Told why a server is started again.
         recorded: What to release at the very end, where the conversation is recorded.
 
@@ -58,6 +60,7 @@ class Keeper:
         plan: ShutdownPlan,
         reopened: Callable[[Connection], None],
         lost: Callable[[], None],
+        callbacks: Callbacks,
         on_restart: Callable[[TwopipesError], Any] | None = None,
         recorded: RecordedTarget | None = None,
     ) -> None:
@@ -72,6 +75,7 @@ class Keeper:
         self._plan = plan
         self._reopened = reopened
         self._lost = lost
+        self._callbacks = callbacks
         self._on_restart = on_restart
         self._recorded = recorded
         self._crashes = Restarts(policy, random=random.random)
@@ -185,7 +189,7 @@ class Keeper:
                 self._fail(_given_up(error, self._crashes.why(self.loop.time())))
                 return
             if self._on_restart is not None:
-                call_back(self.loop, self._on_restart, error)
+                self._callbacks.call("on_restart", self._on_restart, error)
             await asyncio.sleep(delay)
             self.restarts += 1
 

@@ -44,7 +44,7 @@ class Noise:
         count: How many there were in all.
     """
 
-    def __init__(self, tell: Callable[[Stray], Any] | None = None) -> None:
+    def __init__(self, tell: Callable[..., Any] | None = None) -> None:
         self.kept: list[Stray] = []
         self.count = 0
         self._tell = tell
@@ -70,7 +70,7 @@ class Noise:
         if len(self.kept) < MOST_KEPT:
             self.kept.append(stray)
         if self._tell is not None:
-            self._tell(stray)
+            self._tell(stray, size=len(stray.excerpt))
 
     def lines(self) -> tuple[str, ...]:
         """The kept pieces as text, and how many there were beyond them."""

@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs
 
-from twopipes.client.connection import Connection, call_back
+from twopipes.client.callbacks import Callbacks
+from twopipes.client.connection import Connection
 from twopipes.client.noise import Noise
 from twopipes.client.questions import Questions
 from twopipes.client.targets import Link, Target
@@ -21,6 +22,7 @@ from twopipes.errors import ClientClosed, ConnectionLost, OpeningFailed, ServerE
 from twopipes.process.child import Child
 from twopipes.process.shutdown import ShutdownPlan, ShutdownReport
 from twopipes.process.stderr import StderrLine
+from twopipes.remedies import Remedy
 from twopipes.session.client_side import ClientSession
 from twopipes.session.events import ClientOpened, OpeningEnded
 from twopipes.session.profiles import ClientProfile
@@ -35,10 +37,17 @@ _FOR_THE_OUTPUT = 0.5
 
 
 class _Failed(Struct, frozen=True):
-    """An opening that did not work out; with ``respawn`` a fresh process opened as a legacy one may still do (DE-06)."""
+    """An opening that did not work out.
+
+    Attributes:
+        error: Why.
+        respawn: A fresh process, opened as a legacy one, may still do (DE-06).
+        deaf: The process exited and had read nothing of what it was sent, so another way to open it would change nothing.
+    """
 
     error: TwopipesError
     respawn: bool
+    deaf: bool
 
 
 class Reached:
@@ -94,13 +103,14 @@ class Reached:
 
     def explain(self, lost: ConnectionLost) -> TwopipesError:
         """The loss of one request, told by how the server ended."""
-        return self.exited(lost) if self.link.child is not None else lost
+        return self.exited(lost) if self.link.child is not None or self.connection.why_ended else lost
 
     def exited(self, lost: ConnectionLost | None = None) -> TwopipesError:
         """What is known of its end."""
         child = self.link.child
-        if child is None:
-            return ConnectionLost(f"anything more of {self._description}", None)
+        if child is None or self.connection.why_ended:
+            method, request_id = (f"anything more of {self._description}", None) if lost is None else (lost.method, lost.request_id)
+            return ConnectionLost(method, request_id, why=self.connection.why_ended)
         return ServerExited(
             phase=self.phase,
             argv=child.argv,
@@ -163,7 +173,8 @@ class Opener:
         target: Whom to open.
         profile: What this client is.
         questions: Answers what a legacy server asks.
-        notified: Told of notifications.
+        notified: Told of notifications, and of their sizes in bytes.
+        callbacks: Calls ``on_stderr``.
         noise: Collects what is no message.
         on_stderr: Told of every line on the child's stderr.
         timeouts: ``connect`` is for all of it; ``probe`` for the probe alone.
@@ -178,7 +189,8 @@ class Opener:
         profile: ClientProfile,
         questions: Questions,
         *,
-        notified: Callable[[str, Any], None],
+        notified: Callable[[str, Any, int], None],
+        callbacks: Callbacks,
         noise: Noise,
         on_stderr: Callable[[StderrLine], Any] | None,
         timeouts: Timeouts,
@@ -190,6 +202,7 @@ class Opener:
         self._profile = profile
         self._questions = questions
         self._notified = notified
+        self._callbacks = callbacks
         self._noise = noise
         self._on_stderr = on_stderr
         self._timeouts = timeouts
@@ -212,11 +225,13 @@ class Opener:
         deadline = None if limit is None else self._loop.time() + limit
         known = await self._recall()
         reached = await self._attempt(deadline, known)
+        if isinstance(reached, _Failed) and reached.deaf:
+            raise reached.error
         if isinstance(reached, _Failed) and known is not None and (known.era == "legacy" or reached.respawn):
             # DE-07: the verdict has proved wrong; or a modern server died, and, as it took the probe before, of something else.
             known = None
             reached = await self._attempt(deadline, known)
-        died = isinstance(reached, _Failed) and reached.respawn and self._target.reopens
+        died = isinstance(reached, _Failed) and reached.respawn and not reached.deaf and self._target.reopens
         if died:
             reached = await self._attempt(deadline, Verdict("legacy", "", "died"))  # DE-06
         if isinstance(reached, _Failed):
@@ -259,7 +274,7 @@ class Opener:
                 silent = False
                 reached.connection.stirred()  # the first sign of life, and no other: one that only ever logs is not waited for
             if self._on_stderr is not None:
-                call_back(self._loop, self._on_stderr, line)
+                self._callbacks.call("on_stderr", self._on_stderr, line, size=len(line.text))
 
         link = await self._target.open(on_stderr)
         reached = Reached(link, self._noise, self._target.description)
@@ -281,6 +296,7 @@ class Opener:
             noise=self._noise,
             answer=self._questions.answer_call,
             notified=self._notified,
+            callbacks=self._callbacks,
             post_mortem=reached.post_mortem,
         )
         self._session = session
@@ -292,8 +308,8 @@ class Opener:
             limit = self._timeouts.connect
             outcome = OpeningEnded(
                 OpeningFailed(
-                    f"the server did not finish its opening within the connect limit of {limit:.3g} s; "
-                    "raise Timeouts.connect if it needs longer"
+                    f"the server did not finish its opening within the connect limit of {limit:.3g} s",
+                    remedy=Remedy("connect", 2 * (limit or 0.0), "if the server needs longer"),
                 )
             )
         except BaseException:
@@ -308,16 +324,19 @@ class Opener:
     async def _fail(self, reached: Reached, outcome: OpeningEnded) -> _Failed:
         error: TwopipesError = outcome.error
         child = reached.link.child
+        deaf = False
         # Asked before it is ended: what it says about being ended is not what was wrong with it.
         if reached.by_itself and child is not None:
             error = reached.exited()
+            deaf = not child.running and child.unread_input == reached.connection.sent
         elif isinstance(error, OpeningFailed):
             error = OpeningFailed(
                 error.why,
                 offered=error.offered,
                 spoken=self._profile.revisions,
+                remedy=error.remedy,
                 stderr=() if child is None else child.stderr.lines(),
                 stray_stdout=self._noise.lines(),
             )
         await reached.end(self._plan)
-        return _Failed(error, outcome.respawn)
+        return _Failed(error, outcome.respawn, deaf)

@@ -37,6 +37,8 @@ class OutputCheck:
 
     def __init__(self, mode: Validate) -> None:
         self.mode = mode
+        # An import that fails is not remembered by Python, and takes as long as a third of a call.
+        self._has_library: bool | None = None
         self._schemas: dict[str, dict[str, Any] | None] = {}
         # A validator, or why there can be none.
         self._compiled: dict[str, Validator | SchemaRefused] = {}
@@ -64,7 +66,9 @@ class OutputCheck:
             return _NO_SCHEMA
         if result.is_error:
             return _FAILED  # TL-10
-        if not available():
+        if self._has_library is None:
+            self._has_library = available()
+        if not self._has_library:
             return _NO_LIBRARY
         validation = self._judge(name, schema, result)
         if validation.verdict is False and mode == "raise":

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from twopipes.errors import InvalidParams, LocalProtocolError, RemoteProtocolError, TwopipesError
 from twopipes.mcp.types import ListPromptsResult, ListResourcesResult, ListResourceTemplatesResult, ListToolsResult
+from twopipes.remedies import Remedy
 from twopipes.settings import Limits
 
 __all__ = ["PageWalk"]
@@ -101,8 +102,8 @@ class PageWalk(Generic[PageT]):
         limits = self._limits
         if limits.max_listed is not None and len(self._items) > limits.max_listed:
             raise RemoteProtocolError(
-                f"{self.method} gave {len(self._items)} items on {self._pages} pages, and at most {limits.max_listed} are taken; "
-                "raise Limits.max_listed if there really are so many"
+                f"{self.method} gave {len(self._items)} items on {self._pages} pages, and at most {limits.max_listed} are taken",
+                remedy=Remedy("max_listed", 2 * limits.max_listed, "if there really are so many"),
             )
         # PG-03, PG-04: only absence or null is the end; an empty string is a cursor like any other.
         if following is None or (self._legacy and not following):
@@ -116,8 +117,8 @@ class PageWalk(Generic[PageT]):
             )
         if limits.max_pages is not None and self._pages >= limits.max_pages:
             raise RemoteProtocolError(
-                f"{self.method} has more than {self._pages} pages ({len(self._items)} items so far); "
-                "raise Limits.max_pages if there really are so many"
+                f"{self.method} has more than {self._pages} pages ({len(self._items)} items so far)",
+                remedy=Remedy("max_pages", 2 * limits.max_pages, "if there really are so many"),
             )
         self._followed.add(following)
         self.cursor = following

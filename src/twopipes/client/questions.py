@@ -34,6 +34,7 @@ from twopipes.mcp.types import (
     TextContent,
 )
 from twopipes.session.ledger import Call
+from twopipes.settings import Limits
 
 __all__ = ["Elicitation", "Questions", "Sampling"]
 
@@ -117,6 +118,7 @@ class Questions:
         on_sample: Asks the model; a string is what it said. Raise ``UserRefused`` for a no.
         sample_tools: Whether ``on_sample`` can hand tools to the model.
         roots: The places the server may look at: paths, ``file://`` URIs or ``Root``; or a function that returns them.
+        limits: ``max_in_flight`` is how many questions one result may ask; those of a legacy server are counted by its session.
     """
 
     def __init__(
@@ -127,12 +129,14 @@ class Questions:
         on_sample: OnSample | None = None,
         sample_tools: bool = False,
         roots: Roots | None = None,
+        limits: Limits,
     ) -> None:
         self._on_elicit = on_elicit
         self._on_elicit_url = on_elicit_url
         self._on_sample = on_sample
         self._sample_tools = sample_tools
         self.roots = roots
+        self._limits = limits
         self.server: Implementation | None = None
 
     @property
@@ -146,19 +150,31 @@ class Questions:
             roots=None if self.roots is None else {"listChanged": True},
         )
 
-    async def answer_call(self, call: Call) -> Result:
-        """Answers a request of a legacy server; the session has judged whether it may ask."""
-        return await self._answer(call.method, call.params)
+    async def answer_call(self, call: Call, method: str | None) -> Result:
+        """Answers a request of a legacy server; the session has judged whether it may ask.
+
+        Args:
+            call: What it asks.
+            method: The request of ours that led to it, if that is known.
+
+        Raises:
+            QuestionFailed: A callback broke.
+            TwopipesError: Whatever of ours a callback raised, such as ``UserRefused``.
+        """
+        return await self._ask(call.method, call.params, method)
 
     async def answer_all(self, asking: InputRequiredResult, method: str) -> dict[str, Result]:
         """Answers everything that a result asks for, all at once (MR-05).
 
         Raises:
-            RemoteProtocolError: The server asks for what was not declared; there is no way to tell it (CON-04).
+            RemoteProtocolError: The server asks for what was not declared, or too much; there is no way to tell it (CON-04).
             QuestionFailed: A callback broke, so there is no answer, and the request is not sent again (MR-19).
             TwopipesError: Whatever of ours a callback raised, such as ``UserRefused``.
         """
         asked = asking.input_requests or {}
+        most = self._limits.max_in_flight
+        if most is not None and len(asked) > most:
+            raise RemoteProtocolError(f"the server answered {method} with {len(asked):,} questions; at most {most:,} are answered")
         for request in asked.values():
             self._check(request, method)
         tasks = {key: asyncio.ensure_future(self._answer_input(request, method)) for key, request in asked.items()}
@@ -190,8 +206,11 @@ class Questions:
         name = {ElicitRequest: "elicitation/create", CreateMessageRequest: "sampling/createMessage"}.get(
             type(request), "roots/list"
         )
+        return await self._ask(name, request.params, method)
+
+    async def _ask(self, name: str, params: Any, method: str | None) -> Result:
         try:
-            return await self._answer(name, request.params)
+            return await self._answer(name, params)
         except TwopipesError:
             raise
         except Exception as error:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
+from twopipes.client.callbacks import EVENT_SIZE
 from twopipes.client.connection import Connection
 from twopipes.errors import LocalProtocolError, TwopipesError
 from twopipes.mcp.types import SubscriptionFilter
@@ -39,11 +40,13 @@ class Subscription:
             async for change in changes:
                 print(change.kind)
 
-    Equal changes that nobody has looked at yet are one change, so a slow reader misses nothing and costs little.
+    Equal changes that wait to be read are one change. Of different ones as many wait as ``Limits.max_backlog`` allows. When
+    ``dropped`` has grown, the reader was too slow: whatever it watches may have changed.
 
     Attributes:
         wanted: What was asked for.
         honoured: What the server really delivers; ``None`` until it has said so (SU-07).
+        dropped: How many changes were dropped because too many others waited to be read.
     """
 
     def __init__(
@@ -53,9 +56,13 @@ class Subscription:
         begin: Callable[[Subscription], None],
         end: Callable[[Subscription], None],
         heard: Callable[[str, Any], None],
+        max_backlog: int | None,
     ) -> None:
         self.wanted = wanted
         self.honoured: SubscriptionFilter | None = None
+        self.dropped = 0
+        self._max_backlog = max_backlog
+        self._waiting = 0
         self._begin = begin
         self._end = end
         self._heard = heard
@@ -95,6 +102,7 @@ class Subscription:
             await self._stirred.wait()
         change = next(iter(self._changes))
         del self._changes[change]
+        self._waiting -= _size_of(change)
         return change
 
     async def ready(self) -> SubscriptionFilter:
@@ -205,7 +213,14 @@ class Subscription:
                 return any(change.uri == uri or change.uri.startswith(uri.rstrip("/") + "/") for uri in watched)
 
     def _add(self, change: Change) -> None:
+        if change in self._changes:
+            return
+        size = _size_of(change)
+        if self._changes and self._max_backlog is not None and self._waiting + size > self._max_backlog:
+            self.dropped += 1
+            return
         self._changes[change] = None
+        self._waiting += size
         self._stirred.set()
 
     def _finish(self, error: TwopipesError | None) -> None:
@@ -213,6 +228,10 @@ class Subscription:
         self._error = error
         self._stirred.set()
         self._acknowledged.set()
+
+
+def _size_of(change: Change) -> int:
+    return EVENT_SIZE + len(change.uri)
 
 
 def _said(wanted: SubscriptionFilter) -> str:

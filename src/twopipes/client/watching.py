@@ -24,10 +24,11 @@ class Watching:
     In a session, one ``resources/subscribe`` serves everybody who watches the same resource; the last one to leave takes it back.
     """
 
-    def __init__(self, keeper: Keeper, caller: Caller, cache: ResultCache) -> None:
+    def __init__(self, keeper: Keeper, caller: Caller, cache: ResultCache, *, max_backlog: int | None) -> None:
         self._keeper = keeper
         self._caller = caller
         self._cache = cache
+        self._max_backlog = max_backlog
         self._subscriptions: dict[Subscription, None] = {}
         self._watched: Counter[str] = Counter()
         # What each of them counts for above, so that it gives back that much and no more.
@@ -36,7 +37,9 @@ class Watching:
 
     def subscription(self, wanted: SubscriptionFilter) -> Subscription:
         """A new one; it begins when it is first used."""
-        return Subscription(wanted, begin=self._begin, end=self._end, heard=self._cache.on_notification)
+        return Subscription(
+            wanted, begin=self._begin, end=self._end, heard=self._cache.on_notification, max_backlog=self._max_backlog
+        )
 
     def heard(self, method: str, params: Any) -> None:
         """A notification of a session: for everybody who wants it."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from operator import is_
 from typing import Any
 
-from msgspec import UNSET, DecodeError, Raw, ValidationError, convert, structs
+from msgspec import UNSET, DecodeError, Raw, ValidationError, structs
 from msgspec.json import Decoder, decode
 
-from twopipes.mcp.custom import converted, read_custom
+from twopipes.mcp.custom import converted, converted_leniently, read_custom
 from twopipes.mcp.records import Field, struct_of
 from twopipes.mcp.rejections import ArgumentsRejected, Problem, ValueRejected
 from twopipes.mcp.wording import given, problems_in
@@ -57,7 +58,7 @@ class Binder:
         self._are_all_required = all(field.is_required for field in fields)
         self._fills = {field.name: field.fill for field in fields if field.fill is not None}
 
-    def read(self, raw: bytes | Raw | None) -> dict[str, Any]:
+    def read(self, raw: bytes | Raw | None, *, lenient: bool = False) -> dict[str, Any]:
         """Gives the arguments by the names of the parameters; one that is absent is left to the function.
 
         Raises:
@@ -80,19 +81,23 @@ class Binder:
             raise self._rejection(self._subject, [_unreadable(error)]) from None
         if not isinstance(plain, dict):
             raise self._rejection(self._subject, [Problem("", f"Expected an object with the arguments by name{given(plain)}")])
-        return self.read_plain(plain)
+        return self.read_plain(plain, read=_read_leniently if lenient else _read)
 
-    def read_plain(self, plain: Mapping[str, Any], *, are_strings: bool = False) -> dict[str, Any]:
-        """Does the same with values that are decoded already, or with strings that stand for values."""
+    def read_strings(self, values: Mapping[str, str]) -> dict[str, Any]:
+        """Does the same with strings that stand for values."""
+        return self.read_plain(values, read=_from_string)
+
+    def read_plain(self, plain: Mapping[str, Any], *, read: Callable[[Any, Any], Any] | None = None) -> dict[str, Any]:
+        """Does the same with values that are decoded already."""
+        read = _read if read is None else read
         problems: list[Problem] = []
         found: dict[str, Any] = {}
         for name, field in self._fields.items():
             if name not in plain:
                 if field.is_required:
-                    problems.append(Problem(name, "This argument is missing"))
+                    problems.append(Problem(name, f"This {self._rejection.part} is missing"))
                 continue
             try:
-                read = _from_string if are_strings else _read
                 found[field.name] = read(plain[name], self._types[name])
             except (ValidationError, RecursionError) as error:
                 problems += self._problems(name, plain[name], error)
@@ -127,11 +132,12 @@ class Binder:
     def _unknown(self, name: str) -> str:
         from difflib import get_close_matches  # noqa: PLC0415 -- only where something is wrong
 
+        missing = f"There is no such {self._rejection.part}"
         close = get_close_matches(name[:_LONGEST_NAME], self._fields, n=1)
         if close:
-            return f"There is no such argument; did you mean {close[0]}?"
+            return f"{missing}; did you mean {close[0]}?"
         names = ", ".join(self._fields)
-        return f"There is no such argument; there are {names}" if names else "There is no such argument; there are none"
+        return f"{missing}; there are {names}" if names else f"{missing}; there are none"
 
 
 def _unreadable(error: Exception) -> Problem:
@@ -150,6 +156,16 @@ def _read(value: Any, kind: Any) -> Any:
         except ValidationError:
             pass
         raise
+
+
+def _read_leniently(value: Any, kind: Any) -> Any:
+    try:
+        return _read(value, kind)
+    except ValidationError as error:
+        first = error
+    with suppress(ValidationError):
+        return converted_leniently(value, kind)
+    raise first  # with its cause, which holds the problems
 
 
 def _whole(value: Any) -> Any:
@@ -171,14 +187,11 @@ def _from_string(text: str, kind: Any) -> Any:
         return converted(text, kind)
     except ValidationError as error:
         first = error
-    try:
-        return convert(text, kind, strict=False, dec_hook=read_custom, str_keys=True)
-    except ValidationError:
-        pass
-    try:
+    with suppress(ValidationError):
+        return converted_leniently(text, kind)
+    with suppress(DecodeError, RecursionError):
         return _read(decode(text), kind)
-    except (DecodeError, RecursionError):
-        raise first from None
+    raise first  # with its cause, which holds the problems
 
 
 def _choices(schema: Any, path: str) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MemberDescriptorType
 from typing import Any
 
 from msgspec import NODEFAULT, Struct
@@ -147,15 +148,62 @@ def _dataclass_members(kind: type[Any], hints: Mapping[str, _Hint], record: Reco
     if any(_is_init_only(hint.annotation) for hint in hints.values()):
         raise Unsupported(f"{kind.__qualname__} has an InitVar, whose value is nowhere to be read back from")
     for field in dataclasses.fields(kind):
-        if not field.init:  # msgspec would ask for it
-            record.is_native = False
-            continue
         must = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        default = field.default if field.default is not dataclasses.MISSING else NO_DEFAULT
-        if field.default_factory is not dataclasses.MISSING:
-            default = _shown(field.default_factory)
-        found.append(_member(hints, field.name, is_required=must, default=default))
+        # msgspec would ask for a field that __init__ does not take, and leave out a default that the class has as well.
+        if not field.init or (not must and _is_on_the_class(kind, field.name)):
+            record.is_native = False
+        if field.init:
+            default = _default_of(field) if field.default_factory is dataclasses.MISSING else _shown(field.default_factory)
+            found.append(_member(hints, field.name, is_required=must, default=default))
+    record.make = _dataclass_maker(kind, dataclasses.fields(kind))
     return found
+
+
+def _is_on_the_class(kind: type[Any], name: str) -> bool:
+    """Whether every instance seems to have an attribute because its class, or one that it inherits from, has it.
+
+    msgspec sets a default only where it finds no attribute of that name. An attribute of the class is not written as JSON, is not
+    in ``vars()``, and may be another value than the default of the field. A slot without a value is not found.
+    """
+    return hasattr(kind, name) and not isinstance(getattr(kind, name), MemberDescriptorType)
+
+
+def _default_of(field: Any) -> Any:
+    import dataclasses  # noqa: PLC0415 -- as above
+
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return NO_DEFAULT if field.default is dataclasses.MISSING else field.default
+
+
+def _dataclass_maker(kind: Any, fields: Sequence[Any]) -> Callable[[dict[str, Any]], Any]:
+    """Gives a function that makes an instance on which every field with a value is set."""
+    parameters = inspect.signature(kind).parameters
+    # The generated __init__ leaves a default that it takes no argument for to the class.
+    hidden = [field for field in fields if not field.init and getattr(kind, field.name, NO_DEFAULT) is field.default]
+    if all(field.name in parameters for field in fields if field.init):
+
+        def make(given: dict[str, Any]) -> Any:
+            made = kind(**given)
+            for field in hidden:
+                if field.name not in vars(made):
+                    object.__setattr__(made, field.name, field.default)
+            return made
+
+        return make
+
+    def make_without_init(given: dict[str, Any]) -> Any:
+        """Does what msgspec does with a class whose ``__init__`` the author wrote for other arguments."""
+        made = object.__new__(kind)
+        for field in fields:
+            value = given[field.name] if field.name in given else _default_of(field)
+            if value is not NO_DEFAULT:
+                object.__setattr__(made, field.name, value)
+        if hasattr(made, "__post_init__"):
+            made.__post_init__()
+        return made
+
+    return make_without_init
 
 
 def _is_init_only(annotation: Any) -> bool:
@@ -168,10 +216,11 @@ def _attrs_members(kind: Any, hints: Mapping[str, _Hint], record: Record) -> lis
     for field in kind.__attrs_attrs__:
         has_factory = hasattr(field.default, "takes_self")
         # msgspec runs the validators, but not the converters.
-        if not field.init or field.converter is not None or (has_factory and field.default.takes_self):
+        must = type(field.default).__name__ == "_Nothing"
+        is_hidden = not must and _is_on_the_class(kind, field.name)
+        if not field.init or field.converter is not None or (has_factory and field.default.takes_self) or is_hidden:
             record.is_native = False
         if field.init:
-            must = type(field.default).__name__ == "_Nothing"
             default = NO_DEFAULT if must else _shown(field.default.factory) if has_factory else field.default
             alias = field.alias if field.alias != field.name else None
             found.append(_member(hints, field.name, name=alias, is_required=must, default=default))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from types import CoroutineType
 from typing import Any
 
@@ -12,6 +13,9 @@ from msgspec.json import Decoder, Encoder
 from twopipes.mcp import pydantic_bridge
 from twopipes.mcp.rejections import Refused
 from twopipes.mcp.wording import problems_in
+
+# How values are read, also inside stand-ins, which msgspec tells nothing about it.
+_is_strict: ContextVar[bool] = ContextVar("twopipes reads strictly", default=True)
 
 
 class _StandIn(type):
@@ -108,4 +112,17 @@ def converted(value: Any, kind: Any) -> Any:
     Raises:
         msgspec.ValidationError: The value does not fit.
     """
-    return convert(value, kind, dec_hook=read_custom, str_keys=True)
+    return convert(value, kind, strict=_is_strict.get(), dec_hook=read_custom, str_keys=True)
+
+
+def converted_leniently(value: Any, kind: Any) -> Any:
+    """Does the same, and reads a string as the number or the truth value in it where the type asks for one.
+
+    Raises:
+        msgspec.ValidationError: The value does not fit.
+    """
+    before = _is_strict.set(False)
+    try:
+        return converted(value, kind)
+    finally:
+        _is_strict.reset(before)

@@ -10,11 +10,15 @@ from msgspec import json as msgspec_json
 from twopipes import errors
 from twopipes.errors import McpError
 from twopipes.jsonrpc import ErrorObject
+from twopipes.mcp.rejections import FormRejected
 from twopipes.mcp.revisions import ERROR_CODES, RESERVED_CODES, is_modern
 
 
 def written(error: BaseException, revision: str) -> ErrorObject:
     """Gives the error object to answer with. It says nothing that the author of the error did not say on purpose."""
+    if isinstance(error, FormRejected):
+        # MR-14: a modern client sends its response in the params of this request.
+        return ErrorObject(errors.INVALID_PARAMS if is_modern(revision) else errors.INTERNAL_ERROR, error.summary)
     if not isinstance(error, McpError):
         # What is in an exception of the author's own, or of a library, is not for the peer: paths, secrets, code.
         return ErrorObject(errors.INTERNAL_ERROR, "Internal error")

@@ -38,8 +38,9 @@ _KINDS = "a form can ask for text, numbers, yes or no, and choices among strings
 def elicitation_schema(kind: type[Any]) -> Schema:
     """Gives the form that asks for an instance of a dataclass, a TypedDict, a Struct, an attrs class or a pydantic model.
 
-    Fields are strings (with ``email``, ``uri``, ``date`` and ``date-time``), numbers, booleans, a ``Literal`` or an enum of
-    strings, and lists of those two. What forms cannot say, such as a pattern, is checked by :func:`read_form`.
+    Fields are strings (with ``email``, ``uri``, ``date`` and ``date-time``), numbers, booleans, a ``Literal`` of strings or an
+    enum, and lists of those two. The options of an enum have titles where its names say more than its values; where its values
+    are not strings, they are offered by name. What forms cannot say, such as a pattern, is checked by :func:`read_form`.
 
     Raises:
         SignatureRejected: A field is of another kind; the error names it.
@@ -64,7 +65,9 @@ def read_form(kind: type[T], content: Mapping[str, Any] | None) -> T:
     fields, make = _form(kind)
     answers = {name: value for name, value in (content or {}).items() if value is not None}
     for field in fields:
-        if field.is_required and field.wire_name not in answers and _may_be_null(field.shape):
+        if field.wire_name in answers:
+            answers[field.wire_name] = _meant(field, answers[field.wire_name])
+        elif field.is_required and _may_be_null(field.shape):
             answers[field.wire_name] = None
     try:
         if make is None:
@@ -126,20 +129,16 @@ def _question(field: Field) -> Schema:
     Raises:
         Unsupported: A form has no such field.
     """
-    shape, notes = _bare(field.shape)
-    if isinstance(shape, Choice):
-        others = [member for member in shape.members if member is not NULL]
-        if len(others) != 1:
-            raise Unsupported(f"a form cannot ask for one of several types; {_KINDS}")
-        shape, more = _bare(others[0])
-        notes = {**more, **notes}
+    shape, notes = _without_null(field.shape)
     said = {**field.schema(Book()), **notes}
     common = {name: said[name] for name in _COMMON if said.get(name) is not None}
-    options = getattr(shape, "options", None) if isinstance(shape, Leaf) else None
+    options = _options(shape)
+    if options is not None and "default" in common:
+        common["default"] = _offered(options, common["default"])
+    if isinstance(shape, Array):
+        return {**_multiple_choice(shape, options), **common}
     if options is not None:
         return {"type": "string", **_choices(options, "oneOf"), **common}
-    if isinstance(shape, Array):
-        return {**_multiple_choice(shape), **common}
     found = {**shape.schema(Book()), **notes}
     kind = found.get("type")
     if kind not in _KEYWORDS or "contentEncoding" in found or "enum" in found:
@@ -151,9 +150,29 @@ def _question(field: Field) -> Schema:
     return {"type": kind, **{name: found[name] for name in found if name in _KEYWORDS[kind]}, **common}
 
 
-def _multiple_choice(shape: Array) -> Schema:
-    item, _ = _bare(shape.item)
-    options = getattr(item, "options", None) if isinstance(item, Leaf) else None
+def _without_null(shape: Shape) -> tuple[Shape, Schema]:
+    """The shape of a field that may be left out, without what is said about it, and that.
+
+    Raises:
+        Unsupported: The field is of one of several types.
+    """
+    shape, notes = _bare(shape)
+    if isinstance(shape, Choice):
+        others = [member for member in shape.members if member is not NULL]
+        if len(others) != 1:
+            raise Unsupported(f"a form cannot ask for one of several types; {_KINDS}")
+        shape, more = _bare(others[0])
+        notes = {**more, **notes}
+    return shape, notes
+
+
+def _options(shape: Shape) -> Any:
+    """The enum class or the literals that a choice, or a list of choices, is made of; else ``None``."""
+    item = _bare(shape.item)[0] if isinstance(shape, Array) else shape
+    return item.options if isinstance(item, Leaf) else None
+
+
+def _multiple_choice(shape: Array, options: Any) -> Schema:
     if options is None:
         raise Unsupported(f"a form cannot ask for a list of anything but choices; {_KINDS}")
     choices = _choices(options, "anyOf")
@@ -163,16 +182,46 @@ def _multiple_choice(shape: Array) -> Schema:
 
 def _choices(options: Any, titled: str) -> Schema:
     """The choices with titles, where the members of an enum have names that say more than their values."""
+    by_string = _values_by_string(options)
+    names = [member.name for member in options] if isinstance(options, type) else list(by_string)  # type: ignore[attr-defined]
+    if any(name.lower() != str(value).lower() for name, value in zip(names, by_string.values(), strict=True)):
+        titles = [name.replace("_", " ").capitalize() for name in names]
+        return {titled: [{"const": const, "title": title} for const, title in zip(by_string, titles, strict=True)]}
+    return {"enum": list(by_string)}
+
+
+def _values_by_string(options: Any) -> dict[str, Any]:
+    """What each choice means, by the string that a form offers for it (EL-02): the value, or the name where the value is no string.
+
+    Raises:
+        Unsupported: They are neither strings nor the members of an enum.
+    """
     members = list(options)
     values = [member.value if isinstance(member, enum.Enum) else member for member in members]
-    if not all(isinstance(value, str) for value in values):
+    if all(isinstance(value, str) for value in values):
+        return {str(value): str(value) for value in values}
+    if not isinstance(options, type):
         raise Unsupported(f"a form cannot offer choices that are not strings; {_KINDS}")
-    values = [str(value) for value in values]
-    is_enum = isinstance(options, type)
-    if is_enum and any(member.name.lower() != value.lower() for member, value in zip(members, values, strict=True)):
-        titles = [member.name.replace("_", " ").capitalize() for member in members]
-        return {titled: [{"const": value, "title": title} for value, title in zip(values, titles, strict=True)]}
-    return {"enum": values}
+    return {member.name: member.value for member in members}
+
+
+def _offered(options: Any, default: Any) -> Any:
+    """A default in the terms of the form."""
+    if isinstance(default, list):
+        return [_offered(options, each) for each in default]
+    return next((const for const, value in _values_by_string(options).items() if value == default), default)
+
+
+def _meant(field: Field, answer: Any) -> Any:
+    """An answer in the terms of the class; what was not offered is left for the class to refuse."""
+    try:
+        options = _options(_without_null(field.shape)[0])
+        by_string = {} if options is None else _values_by_string(options)
+    except Unsupported:  # then nothing was asked
+        return answer
+    if isinstance(answer, list):
+        return [by_string.get(each, each) for each in answer]
+    return by_string.get(answer, answer) if isinstance(answer, str) else answer
 
 
 def _make_inclusive(found: Schema) -> None:

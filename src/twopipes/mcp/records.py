@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from msgspec import UNSET, Struct, defstruct
+from msgspec import UNSET, Struct, defstruct, structs
 from msgspec.json import decode
 
 from twopipes.mcp.custom import converted, encode, is_readable, stand_in
@@ -164,8 +164,8 @@ class Record(Shape):
     def _read(self, value: Any) -> Any:
         shadow = self._once("shadow", lambda: self._shadow([field.shape.reading() for field in self.fields]))
         found = converted(value, shadow)
-        given = ((field.name, getattr(found, f"m{index}")) for index, field in enumerate(self.fields))
-        return self.make({name: each for name, each in given if each is not UNSET})
+        given = zip(self.fields, structs.astuple(found), strict=True)
+        return self.make({field.name: each for field, each in given if each is not UNSET})
 
     def _shadow(self, kinds: Sequence[Any]) -> type[Struct]:
         fields = zip(self.fields, kinds, strict=True)

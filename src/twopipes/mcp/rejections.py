@@ -42,6 +42,7 @@ class ValueRejected(TwopipesError, ValueError):
     """
 
     opening = "The value for"
+    part = "member"
 
     def __init__(self, subject: str, problems: Sequence[Problem]) -> None:
         super().__init__(subject, tuple(problems))
@@ -61,12 +62,20 @@ class ArgumentsRejected(ValueRejected):
     """The arguments of a call do not fit the function (TL-06)."""
 
     opening = "Invalid arguments for"
+    part = "argument"
 
 
 class FormRejected(ValueRejected):
-    """The answer to a form does not fit the form."""
+    """The response to a form does not match the form."""
 
-    opening = "Invalid answer to"
+    opening = "Invalid response to the form"
+    part = "field"
+
+    @property
+    def summary(self) -> str:
+        """What the client is told: the names of the fields. The values are the user's, and not for the model."""
+        names = ", ".join(dict.fromkeys(problem.path for problem in self.problems if problem.path))
+        return f"The response to the form does not match it{f'; wrong or missing fields: {names}' if names else ''}"
 
 
 class ReturnRejected(ValueRejected):

@@ -25,6 +25,7 @@ _SAYS_NOTHING = (None, type(None), Any, object, typing.NoReturn, typing.Never)
 _AWAITABLES = {collections.abc.Awaitable, collections.abc.Coroutine}
 # What is of such a type is what was promised; there is nothing in it to look at. (A float may be NaN, which JSON does not have.)
 _SURE = {str, int, bool}
+_WRAPPING = b'{"result":'
 _HOLDERS = {list, tuple, typing.Union, types.UnionType, collections.abc.Sequence, collections.abc.Iterable, typing.Annotated}
 
 
@@ -44,7 +45,7 @@ class Output:
         self._decoder: Decoder[Any] | None = None
 
     def written(self, value: Any, subject: str) -> Raw:
-        """Writes a value as the schema says, once: the same bytes go on the wire and into the text form (TL-13).
+        """Writes a value as the schema says, once: :meth:`text` makes the text form of the same bytes (TL-13).
 
         Raises:
             ReturnRejected: The value is not what the annotation promises, so the schema would be broken (TL-10).
@@ -69,8 +70,19 @@ class Output:
             raise ReturnRejected(subject, [Problem("", "The output schema asks for an object")])
         return self._wrapped(data)
 
+    def text(self, written: Raw) -> str:
+        """Gives the text form of what :meth:`written` gave: a scalar as it is, anything else as the same JSON (TL-13)."""
+        data = bytes(written)
+        if self.is_wrapped:
+            scalar = data[len(_WRAPPING) : -1]
+            if scalar[:1] == b'"':
+                return str(decode(scalar))
+            if scalar[:1] not in b"[{":
+                return scalar.decode()
+        return data.decode()
+
     def _wrapped(self, data: bytes) -> Raw:
-        return Raw(b'{"result":' + data + b"}" if self.is_wrapped else data)
+        return Raw(_WRAPPING + data + b"}" if self.is_wrapped else data)
 
 
 def output_of(annotation: Any, builder: ShapeBuilder, content: tuple[type, ...]) -> Output | None:

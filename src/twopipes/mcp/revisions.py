@@ -111,6 +111,9 @@ NOTIFICATIONS = (
     MethodRow("notifications/subscriptions/acknowledged", "server", SINCE_2607),
 )
 
+NEEDED_CAPABILITIES = {row.method: tuple(row.capability.split(".")) for row in REQUESTS if row.capability}
+"""What the receiver of a request must have declared: ``("resources", "subscribe")``. Nothing for a method that is not in it."""
+
 INPUT_METHODS = ("elicitation/create", "sampling/createMessage", "roots/list")
 """What a server may ask inside an InputRequiredResult, from 2026-07-28 on (MR-03)."""
 

@@ -49,7 +49,15 @@ from twopipes.mcp.shapes import Book, Schema, Shape
 from twopipes.mcp.unions import Choice, Foreign
 from twopipes.mcp.wording import problems_in
 
-__all__ = ["ArgumentsRejected", "Parameter", "ReturnRejected", "Signature", "SignatureRejected", "describe"]
+__all__ = [
+    "ArgumentsRejected",
+    "Parameter",
+    "ReturnRejected",
+    "Signature",
+    "SignatureRejected",
+    "describe",
+    "injected_names",
+]
 
 
 class Parameter(Struct, frozen=True):
@@ -93,7 +101,7 @@ class Signature:
         self.output_schema = output.schema if output else None
         self.wraps_output = output is not None and output.is_wrapped
         self.injected_names = injected_names
-        self._output = output
+        self._output = output or Output({}, None, is_wrapped=False)
         self._fields = fields
         self._takes_more = takes_more
         self._binder: Binder | None = None
@@ -112,16 +120,17 @@ class Signature:
             found.append(Parameter(field.wire_name, about or field.description, field.is_required))
         return tuple(found)
 
-    def bind(self, raw: bytes | Raw | None) -> dict[str, Any]:
+    def bind(self, raw: bytes | Raw | None, *, lenient: bool = False) -> dict[str, Any]:
         """Reads the arguments of a call into the types of the function, by the names of its parameters.
 
         An argument that is not there is not in the answer, so that the function's own default holds. Whole numbers may be
-        written as ``3.0``, as JSON Schema has it; nothing else is bent to fit.
+        written as ``3.0``, as JSON Schema has it; nothing else is bent to fit, unless ``lenient`` allows ``"3"`` for a number and
+        ``"true"`` for a truth value.
 
         Raises:
             ArgumentsRejected: They do not fit; everything that was found is in it (TL-06).
         """
-        return self._reader().read(raw)
+        return self._reader().read(raw, lenient=lenient)
 
     def bind_strings(self, values: Mapping[str, str]) -> dict[str, Any]:
         """Reads arguments that can only be strings: those of a prompt (PM-02) or of a resource template.
@@ -131,18 +140,19 @@ class Signature:
         Raises:
             ArgumentsRejected: They do not fit.
         """
-        return self._reader().read_plain(values, are_strings=True)
+        return self._reader().read_strings(values)
 
     def structured(self, value: Any) -> Raw:
         """Writes a return value as JSON for ``structured_content``, wrapped where :attr:`wraps_output` says so.
 
-        The same bytes, as a string, are the text form (TL-13).
-
         Raises:
             ReturnRejected: The value breaks the output schema, or has no form in JSON (TL-10).
         """
-        output = self._output or Output({}, None, is_wrapped=False)
-        return output.written(value, self.name)
+        return self._output.written(value, self.name)
+
+    def text(self, structured: Raw) -> str:
+        """Gives the text form of what :meth:`structured` gave: a scalar as it is, anything else as the same JSON (TL-13)."""
+        return self._output.text(structured)
 
     def _reader(self) -> Binder:
         if self._binder is None:  # made by the first call: a server that starts has other things to do
@@ -213,6 +223,27 @@ def describe(
         fields=tuple(fields),
         takes_more=takes_more,
     )
+
+
+def injected_names(function: Callable[..., Any], injected: tuple[type, ...]) -> frozenset[str]:
+    """Finds the parameters whose annotation is one of the ``injected`` types.
+
+    Raises:
+        SignatureRejected: An annotation cannot be resolved, or a parameter is meant for the server and does not say so.
+    """
+    core = plain_function(function)
+    builder = ShapeBuilder(getattr(core, "__globals__", {}), lambda: enclosing_variables(core))
+    names = []
+    for parameter in inspect.signature(function).parameters.values():
+        try:
+            annotation = builder.resolve(parameter.annotation)
+            if _is_injected(annotation, injected, builder):
+                names.append(parameter.name)
+            else:
+                _check_context(parameter, annotation, injected)
+        except Unsupported as error:
+            raise SignatureRejected(qualified_name(function), f"parameter {parameter.name}", str(error)) from error
+    return frozenset(names)
 
 
 def _is_injected(annotation: Any, injected: tuple[type, ...], builder: ShapeBuilder) -> bool:

@@ -101,7 +101,6 @@ class Child:
         command: ServerCommand,
         *,
         on_stderr: Callable[[StderrLine], Any] | None = None,
-        lasting_thread: bool = False,
         witness: Witness | None = None,
     ) -> Child:
         """Start a process.
@@ -109,8 +108,6 @@ class Child:
         Args:
             command: What to start.
             on_stderr: Called in the event loop with each line of its stderr, beside what the command itself asks for.
-            lasting_thread: This thread lives as long as the program. Only then, or in the main thread, can the child be tied to our
-                life, because Linux means the thread that forked.
             witness: Told of everything that happens to it.
 
         Raises:
@@ -143,7 +140,6 @@ class Child:
                     stdout=child_stdout,
                     stderr=child_stderr,
                     die_with_us=command.die_with_us,
-                    lasting_thread=lasting_thread,
                 )
             except OSError as error:
                 raise _why(command, executable, error) from error
@@ -176,6 +172,11 @@ class Child:
     def exit(self) -> ExitStatus | None:
         """How it ended; ``None`` while it runs. When this is known, all that it wrote to stderr has been read."""
         return self._exit
+
+    @property
+    def unread_input(self) -> int | None:
+        """How many of the bytes written to its stdin it has not read; ``None`` where that cannot be known."""
+        return self._pipes.unread
 
     @property
     def lived(self) -> float:

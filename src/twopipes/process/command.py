@@ -45,7 +45,7 @@ class ServerCommand(_Words, frozen=True, kw_only=True):
         stderr: What is done with its stderr beside keeping the last lines for error messages; see
             :data:`twopipes.process.stderr.StderrPolicy`.
         shutdown: How it is ended; close stdin, wait 2 s, SIGTERM, wait 2 s, SIGKILL unless given.
-        die_with_us: On Linux, have the kernel end it when we are killed, where that is safe.
+        die_with_us: End its whole process group when this program dies in any way, also by SIGKILL: SIGTERM, 2 s, SIGKILL.
 
     Raises:
         LocalProtocolError: A part of it cannot be handed to any process.

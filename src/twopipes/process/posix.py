@@ -18,10 +18,12 @@ if sys.platform != "win32":
     from contextlib import suppress
 
     from twopipes.process.exit_status import SIGKILL, ExitStatus
-    from twopipes.process.lifeline import lifeline
+    from twopipes.process.group_watchdog import GroupWatchdog
 
     __all__ = ["ProcessGroup", "spawn"]
 
+    # Ends every group that was started with die_with_us when this process dies. The grace period is that of a ShutdownPlan.
+    _watchdog = GroupWatchdog(grace=2.0)
     # Seconds to wait for a thread that is known to have nothing left to do but end. It takes microseconds; this is a net.
     ENDING = 1.0
 
@@ -34,7 +36,6 @@ if sys.platform != "win32":
         stdout: int,
         stderr: int,
         die_with_us: bool,
-        lasting_thread: bool,
     ) -> ProcessGroup:
         """Start a process that leads a group of its own.
 
@@ -45,23 +46,22 @@ if sys.platform != "win32":
             stdin: The descriptor that becomes its standard input; the other two likewise. They stay open here.
             stdout: See ``stdin``.
             stderr: See ``stdin``.
-            die_with_us: Tie its life to ours, where that is safe.
-            lasting_thread: This thread lives as long as the program.
+            die_with_us: Have the whole group ended when this process dies in any way.
 
         Raises:
             OSError: It could not be started. ``filename`` is the folder, if that was the reason.
         """
-        prefix = lifeline(argv[0], lasting_thread=lasting_thread) if die_with_us else ()
-
-        def start(words: Sequence[str]) -> subprocess.Popen[bytes]:
-            return subprocess.Popen(  # noqa: S603 - starting the user's command is what we are here for
-                words, env=env, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True, close_fds=True
+        expected = _watchdog.expect(stdin) if die_with_us else ""
+        try:
+            process = subprocess.Popen(  # noqa: S603 - starting the user's command is what we are here for
+                argv, env=env, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True, close_fds=True
             )
-
-        if prefix:
-            with suppress(OSError):  # setpriv was removed meanwhile, or the folder is at fault, which the second try tells
-                return ProcessGroup(start([*prefix, *argv]))
-        return ProcessGroup(start(argv))
+        except BaseException:
+            _watchdog.remove(expected)
+            raise
+        if die_with_us:
+            _watchdog.add(process.pid, expected)
+        return ProcessGroup(process)
 
     class ProcessGroup:
         """A process that we started, and all that belongs to its group.
@@ -128,6 +128,7 @@ if sys.platform != "win32":
                 self._record(os.waitpid(self.pid, 0)[1])
             except ChildProcessError:
                 self._record(None)
+            self.is_gone()  # the watchdog must forget the number even if the loop does not come round
             with suppress(RuntimeError):  # the loop is closed, and with it everyone who could care
                 loop.call_soon_threadsafe(on_exit)
 
@@ -159,6 +160,8 @@ if sys.platform != "win32":
             with self._lock:
                 if not self._is_gone and self.reap():
                     self._is_gone = not self._has_members()
+                    if self._is_gone:
+                        _watchdog.remove(self.pid)  # the number may be given to others from now on
                 return self._is_gone
 
         def signal(self, number: int) -> None:

@@ -4,7 +4,7 @@ A thread for each of the three streams reads and writes, and nothing else: it lo
 on the far side, so that backpressure passes as well. The main thread waits for signals, of which the end of the child is one.
 
 The child leads a session of its own, as every child of ours. Whoever kills our group means the child too, and does not reach it; so
-the signals that ask a program to end go to its whole group, and a guardian passes on the one that nobody can catch.
+the signals that ask a program to end go to its whole group, and a watchdog passes on SIGKILL, which cannot be caught.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["Relay", "end_like", "say"]
 
 if sys.platform != "win32":
-    from twopipes.process.guardian import Guardian
+    from twopipes.process.group_watchdog import GroupWatchdog, inheritable_descriptors
 
     # Bytes read at once: what a pipe of Linux holds.
     READ_SIZE = 64 * 1024
@@ -88,7 +88,8 @@ if sys.platform != "win32":
             self._host = os.getppid()
             self._gone = threading.Event()
             self._is_given_up = False
-            self._guardian: Guardian | None = None
+            # No grace period: a host that kills the tap means to kill the server, and has asked before (docs/decisions/0019).
+            self._watchdog = GroupWatchdog(grace=0)
             nothing = _open_all_three()
             # From here on a signal waits until somebody asks for it. Some are ignored where they have no handler, even so.
             signal.signal(signal.SIGCHLD, _nothing_to_do)
@@ -97,9 +98,11 @@ if sys.platform != "win32":
             its_input, to_child = os.pipe()
             from_child, its_output = os.pipe()
             from_its_stderr, its_stderr = os.pipe()
+            expected = self._watchdog.expect(its_input)
             try:
                 self.pid = _spawn(argv, (its_input, its_output, its_stderr), mask)
             except BaseException:
+                self._watchdog.remove(expected)
                 for each in (to_child, from_child, from_its_stderr, nothing):
                     os.close(each)
                 signal.pthread_sigmask(signal.SIG_SETMASK, mask)
@@ -107,10 +110,10 @@ if sys.platform != "win32":
             finally:
                 for each in (its_input, its_output, its_stderr):
                     os.close(each)
-            _close_what_was_meant_for_the_child()
-            # Where there is no room for one more process, it goes without: whoever kills us leaves the child the end of its input.
-            with suppress(OSError):
-                self._guardian = Guardian(self.pid)
+            self._watchdog.add(self.pid, expected)
+            # A host may hand over more than three descriptors. The child has them now; their end shall be its end.
+            for each in inheritable_descriptors():
+                os.close(each)
             self._no_more_input, no_more_input = _bell()
             self._no_more_output, no_more_output = _bell()
             self._in = _Pump(">", 0, to_child, bell=no_more_input, nothing=nothing)
@@ -181,8 +184,13 @@ if sys.platform != "win32":
                 if not ended:
                     return None
                 self._clear_up()
-            if self._guardian is not None:
-                self._guardian.dismiss()
+            try:
+                os.killpg(self.pid, 0)
+            except ProcessLookupError:
+                self._watchdog.remove(self.pid)
+            except OSError:
+                pass  # see below
+            # Otherwise something of the group is left. The watchdog kills it when the tap ends, which it is about to do.
             os.close(self._no_more_output)
             return status
 
@@ -355,14 +363,6 @@ if sys.platform != "win32":
         while (nothing := os.open(os.devnull, os.O_RDWR)) <= 2:  # noqa: PLR2004
             pass
         return nothing
-
-    def _close_what_was_meant_for_the_child() -> None:
-        """A host may hand over more than three descriptors. The child has them now; their end shall be its end."""
-        for name in os.listdir("/dev/fd"):  # noqa: PTH208 - names are all we want
-            descriptor = int(name)
-            with suppress(OSError):  # the one that listed them is closed
-                if descriptor > 2 and os.get_inheritable(descriptor):  # noqa: PLR2004 - the three are still in use
-                    os.close(descriptor)
 
     def _bell() -> tuple[int, int]:
         """What to close in order to ring, and what to wait for."""

@@ -24,6 +24,7 @@ from msgspec import Struct
 from twopipes.channels.base import READ_SIZE
 from twopipes.channels.stderr import StderrLog
 from twopipes.errors import LocalProtocolError
+from twopipes.process.private_file import open_private
 
 __all__ = ["Copier", "Listeners", "StderrLine", "StderrPolicy", "StderrReader", "StderrTail", "check_policy", "copier_of"]
 
@@ -241,7 +242,7 @@ def copier_of(policy: StderrPolicy) -> Copier | None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         if sys.platform != "win32":
             flags |= os.O_NONBLOCK
-        fd = os.open(policy, flags, 0o600)
+        fd = open_private(policy, flags)
         try:
             return _LogCopier(fd)  # which makes a duplicate
         finally:

@@ -130,7 +130,6 @@ if sys.platform == "win32":
         stdout: int,
         stderr: int,
         die_with_us: bool,  # noqa: ARG001 - the job sees to it always
-        lasting_thread: bool,  # noqa: ARG001 - a matter of Linux
     ) -> ProcessGroup:
         """Start a process in a job of its own; see :func:`twopipes.process.posix.spawn`.
 

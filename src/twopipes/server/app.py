@@ -7,11 +7,12 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, Literal, Never
 
 from twopipes.channels.base import Channel
-from twopipes.errors import LocalProtocolError
+from twopipes.channels.forking import in_forked_children
+from twopipes.errors import InternalError, LocalProtocolError, McpError
 from twopipes.mcp.revisions import LEGACY, MODERN
 from twopipes.mcp.types import LOGGING_LEVELS, CacheScope, Icon, Implementation, LoggingLevel, Result, ServerCapabilities
 from twopipes.server.registry import Offer
@@ -73,6 +74,11 @@ class Server(Offer):
         limits: How much of anything a connection may hold.
         questions: How to wait for the client's answers.
         settings: Threads, draining and the rest.
+        debug: Send the text of unexpected exceptions to the client. For development: such a text may hold paths, code and secrets.
+            By default the client learns the type at most, unless ``TWOPIPES_DEBUG=1`` is in the environment.
+
+    Attributes:
+        debug: Whether clients are sent the text of unexpected exceptions.
     """
 
     def __init__(
@@ -98,6 +104,7 @@ class Server(Offer):
         limits: Limits | None = None,
         questions: QuestionPolicy | None = None,
         settings: ServerSettings | None = None,
+        debug: bool | None = None,
     ) -> None:
         flags = getattr(getattr(lifespan, "__code__", None), "co_flags", 0)
         texts: tuple[object, ...] = (name, version)  # whatever an author without a type checker gives
@@ -116,6 +123,7 @@ class Server(Offer):
         self.info = Implementation(name, version, title, description, website_url, None if icons is None else list(icons))
         self.instructions = instructions
         self.settings = settings or ServerSettings()
+        self.debug = os.environ.get("TWOPIPES_DEBUG", "0") not in {"", "0"} if debug is None else debug
         self._revisions = _REVISIONS[eras]
         self._lifespan = lifespan
         self._middleware = middleware
@@ -136,6 +144,14 @@ class Server(Offer):
 
     def __repr__(self) -> str:
         return f"<Server {self.info.name} {self.info.version}>"
+
+    # A type checker that saw it would take every misspelt name for a good one.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            from twopipes.server.mistakes import no_such_server_member  # noqa: PLC0415 - see there
+
+            raise AttributeError(no_such_server_member(name), name=name, obj=self)
 
     # What it tells
 
@@ -227,6 +243,18 @@ class Server(Offer):
             return await self._methods.serve(context)
         return await self._through_middleware(self._middleware, context, self._methods.serve)
 
+    async def _handle_and_reveal(self, context: Context) -> Result:
+        """Does the same, and tells the client the text of an unexpected exception."""
+        try:
+            return await self.handle(context)
+        except McpError:
+            raise
+        except (Exception, SystemExit) as error:
+            from twopipes.server.failures import summary  # noqa: PLC0415 - not before something has gone wrong
+
+            self._report(context.call, error)
+            raise InternalError(f"Internal error: {summary(error)}") from error
+
     @staticmethod
     async def _through_middleware(middleware: Middleware, context: Context, call_next: Next) -> Result:
         result = await middleware(context, call_next)
@@ -239,18 +267,28 @@ class Server(Offer):
         from twopipes.server.mistakes import hint_about  # noqa: PLC0415 - likewise
 
         what = f"Error: {call.method} {getattr(call.params, 'name', getattr(call.params, 'uri', ''))} failed"
-        sys.stderr.write(f"{what}\n{told(error)}{hint_about(error)}")
+        # A stderr that is closed, or None, must not keep the client from its response.
+        with suppress(AttributeError, OSError, ValueError):
+            sys.stderr.write(f"{what}\n{told(error)}{hint_about(error)}")
 
     # Serving
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Any]:
         """Enters the lifespan, around everything that is served."""
-        if self._lifespan is None:
-            yield None
-            return
-        async with self._lifespan(self) as value:
-            yield value
+        import asyncio  # noqa: PLC0415 - this file is read before there is a loop
+
+        from twopipes.server.forked import abandon_loop  # noqa: PLC0415 - likewise
+
+        no_longer = in_forked_children(functools.partial(abandon_loop, asyncio.get_running_loop()))
+        try:
+            if self._lifespan is None:
+                yield None
+                return
+            async with self._lifespan(self) as value:
+                yield value
+        finally:
+            no_longer()
 
     @property
     def answers_alone(self) -> bool:
@@ -278,8 +316,7 @@ class Server(Offer):
         return Connection(
             self.new_session() if begun is None else begun.session,
             channel,
-            # Where nothing stands between, nothing is passed through: two coroutines less for each call.
-            self._methods.serve if middleware is None and self._spans is None else self.handle,
+            self._handler(),
             is_instant=self._methods.is_instant if middleware is None else None,  # a middleware may wait
             lifespan=lifespan,
             max_running=self.settings.max_running,
@@ -287,6 +324,12 @@ class Server(Offer):
             begun=begun,
             around_own=None if middleware is None else functools.partial(self._through_middleware, middleware),
         )
+
+    def _handler(self) -> Next:
+        if self.debug:
+            return self._handle_and_reveal
+        # Where nothing stands between, nothing is passed through: two coroutines less for each call.
+        return self._methods.serve if self._middleware is None and self._spans is None else self.handle
 
     async def serve_channel(
         self,
@@ -305,6 +348,9 @@ class Server(Offer):
             ending: The wish to end, if somebody may have it.
             last_resort: Armed once the end has begun, where the process ends with the channel.
             begun: What was said before there was an event loop.
+
+        Raises:
+            Exception: Reading failed because of a defect, ours or that of a channel. What was in flight has been finished before.
         """
         import asyncio  # noqa: PLC0415 - this file is read before there is a loop
 
@@ -312,6 +358,12 @@ class Server(Offer):
 
         connection = self.connect(channel, lifespan, begun=begun)
         self._connections.add(connection)
+
+        def abandon() -> None:
+            self._connections.discard(connection)
+            connection.abandon()
+
+        no_longer = in_forked_children(abandon)
         reading = asyncio.create_task(connection.run())
         waiting = {reading} if ending is None else {reading, asyncio.create_task(ending.wait())}
         try:
@@ -321,6 +373,7 @@ class Server(Offer):
                 last_resort.arm(seconds + GRACE)
             await finished_in_time(connection.finish(seconds), ending, self.settings.drain_on_signal)
         finally:
+            no_longer()
             self._connections.discard(connection)
             if not self._connections:
                 self._workers.rest()
@@ -328,6 +381,8 @@ class Server(Offer):
                 task.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)
             await connection.stop()
+        if not reading.cancelled():
+            reading.result()  # raises what ended the reading, if that was neither the peer nor the channel
 
     async def serve(
         self,
@@ -369,6 +424,7 @@ class Server(Offer):
         tcp: tuple[str, int] | None = None,
         trace: Trace | None = None,
         redact: Iterable[str] = (),
+        **unknown: Never,
     ) -> None:
         """Serves standard input and output, as the last thing a program does; or sockets.
 
@@ -383,7 +439,12 @@ class Server(Offer):
             trace: Record every message in this file, or show it on stderr for ``"1"``, as ``TWOPIPES_TRACE`` does; or record it
                 with a ``Recorder`` of yours, which you close.
             redact: Names of members whose values are blanked in what is recorded or shown, beside those of ``TWOPIPES_REDACT``.
+            unknown: Refused, with a hint at what to write instead.
         """
+        if unknown:
+            from twopipes.server.mistakes import no_such_run_option  # noqa: PLC0415 - see there
+
+            raise no_such_run_option(unknown)
         from twopipes.server.run import run  # noqa: PLC0415 - a server under test never runs
 
         run(self, unix=unix, tcp=tcp, trace=trace, redact=redact)

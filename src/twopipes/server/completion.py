@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from twopipes.errors import LocalProtocolError
 from twopipes.mcp.functions import is_async
+from twopipes.mcp.schema import injected_names
 from twopipes.mcp.types import CompleteResult, Completion
 from twopipes.server.calling import RunBlocking
 from twopipes.server.context import Context
@@ -19,37 +20,47 @@ from twopipes.server.registry import place_of
 __all__ = ["CompletionEntry", "completed", "suggestions"]
 
 _MOST_VALUES: Final = 100  # CM-02
-_MOST_PARAMETERS: Final = 2
+_MOST_TEXTS: Final = 2  # what is typed, and what is settled
 
 
 class CompletionEntry:
-    """A function that suggests values for one argument."""
+    """A function that suggests values for one argument.
 
-    __slots__ = ("_takes_context", "function", "place")
+    It takes what is typed so far, the arguments that are settled if it has a second parameter, and a :class:`Context` in any
+    parameter that is annotated with it.
+    """
+
+    __slots__ = ("_context_names", "_signature", "_texts", "function", "place")
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         self.place = place_of(function)
-        parameters = list(inspect.signature(function).parameters.values())
-        needed = sum(each.default is each.empty and each.kind is not each.VAR_POSITIONAL for each in parameters)
-        if not parameters or needed > _MOST_PARAMETERS or any(_is_context(each.annotation) for each in parameters):
+        self._signature = inspect.signature(function)
+        self._context_names = injected_names(function, (Context,))
+        texts = [each for each in self._signature.parameters.values() if _may_take_text(each, self._context_names)]
+        required = [each for each in texts if each.default is each.empty and each.kind is not each.VAR_POSITIONAL]
+        if not texts or len(required) > _MOST_TEXTS:
             raise LocalProtocolError(
-                f"the completion at {self.place} takes what is typed so far and, if it wants it, a dict of the arguments that are "
-                "settled: def suggest(typed: str, settled: dict[str, str]). There is no Context for it"
+                f"the completion at {self.place} must take what is typed so far, and may take a dict of the arguments that are "
+                "settled, and a Context: def suggest(typed: str, settled: dict[str, str], ctx: Context)"
             )
-        self._takes_context = len(parameters) > 1
+        self._texts = texts[:_MOST_TEXTS]
 
-    async def suggest(self, value: str, resolved: Mapping[str, str], run_blocking: RunBlocking) -> CompleteResult:
+    async def suggest(self, value: str, resolved: Mapping[str, str], context: Context, run_blocking: RunBlocking) -> CompleteResult:
         """Asks the function, with what is typed so far and, if it wants it, the arguments that are settled (CM-04)."""
-        call = functools.partial(self.function, value)
-        if self._takes_context:
-            call = functools.partial(call, dict(resolved))
+        arguments: dict[str, Any] = dict.fromkeys(self._context_names, context)
+        for parameter, given in zip(self._texts, (value, dict(resolved)), strict=False):
+            arguments[parameter.name] = (given,) if parameter.kind is parameter.VAR_POSITIONAL else given
+        bound = inspect.BoundArguments(self._signature, arguments)
+        call = functools.partial(self.function, *bound.args, **bound.kwargs)
         found = await call() if is_async(self.function) else await run_blocking(call)
         return completed(found)
 
 
-def _is_context(annotation: Any) -> bool:
-    return annotation is Context or annotation == Context.__name__
+def _may_take_text(parameter: inspect.Parameter, context_names: Collection[str]) -> bool:
+    if parameter.name in context_names or parameter.kind is parameter.VAR_KEYWORD:
+        return False
+    return parameter.kind is not parameter.KEYWORD_ONLY or parameter.default is parameter.empty
 
 
 def completed(found: CompleteResult | Completion | Iterable[Any] | None) -> CompleteResult:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
@@ -18,10 +18,12 @@ from functools import partial
 from typing import Any
 
 from twopipes.channels.base import READ_SIZE, Channel
+from twopipes.channels.forking import this_process
 from twopipes.errors import ChannelBroken, ChannelClosed, InternalError, McpError
 from twopipes.mcp.types import InputRequest, LoggingLevel, Result
-from twopipes.server.context import Context, Next
+from twopipes.server.context import GAP, Context, Next, is_no_failure
 from twopipes.server.first_words import FirstWords
+from twopipes.server.forked import come_back, leave
 from twopipes.session.events import CallAbandoned, CallCancelled, CallReceived, Event, InputsAnswered, OwnCallReceived
 from twopipes.session.ledger import Call
 from twopipes.session.server_side import ServerSession
@@ -77,6 +79,7 @@ class Connection:
         self.session = session
         self.channel = channel
         self.thread_id = threading.get_ident()
+        self.process = this_process()
         self.loop = asyncio.get_running_loop()
         self._new_task = task_maker(self.loop)
         self._handler = handler
@@ -88,7 +91,8 @@ class Connection:
         self._begun = begun
         self._contexts: dict[Call, Context] = {}
         self._starting = False
-        self._queue: deque[Call] = deque()
+        # Calls that wait for a place, in order. A cancelled one leaves at once, with its arguments: they may be large.
+        self._queue: OrderedDict[Call, None] = OrderedDict()
         self._parked = 0
         # Of the contexts, those that take no place among the handlers; and of these, the subscriptions that are open.
         self._beside = 0
@@ -165,6 +169,10 @@ class Connection:
                 await self._sent()
         await self.close()
 
+    def abandon(self) -> None:
+        """Let the copy of a connection in a forked process be silent: the connection is served by the process it was made in."""
+        self._over = True
+
     async def close(self) -> None:
         """Closes the channel and forgets the timer."""
         self._over = True
@@ -192,7 +200,7 @@ class Connection:
         for event in events:
             match event:
                 case CallReceived():
-                    self._queue.append(event.call)
+                    self._queue[event.call] = None
                 case OwnCallReceived():
                     self._start_own(event.call)
                 case CallCancelled() | CallAbandoned():
@@ -201,7 +209,7 @@ class Connection:
                     self._contexts[event.call].answered(event.answers)
                 case InputsAnswered():
                     # Its handler has not waited for the answers (a timeout of its own, perhaps): another one starts with them.
-                    self._queue.append(event.call)
+                    self._queue[event.call] = None
         if self._queue:
             self._start_waiting()
         self._set_timer()
@@ -215,10 +223,9 @@ class Connection:
         try:
             # While the peer does not read, no more answers are made: those that wait to be read are enough.
             while self._queue and self._draining is None and len(self._contexts) - self._parked - self._beside < self._max_running:
-                call = self._queue.popleft()
-                if self.session.incoming.is_open(call):  # not cancelled while it waited
-                    start = self._start if self._is_instant is None or not self._is_instant(call) else self._do
-                    start(Context(call, self, self._lifespan), self._handler)
+                call, _ = self._queue.popitem(last=False)
+                start = self._start if self._is_instant is None or not self._is_instant(call) else self._do
+                start(Context(call, self, self._lifespan), self._handler)
         finally:
             self._starting = False
         self._rest_if_idle()
@@ -230,17 +237,21 @@ class Connection:
     def _start(self, context: Context, handler: Next) -> None:
         self._contexts[context.call] = context  # first: the handler may be done when its task is made
         context.task = self._new_task(self._work(context, handler))
+        if self.process.is_forked:
+            come_back()  # a task that starts at once has waited for something
 
     def _do(self, context: Context, handler: Next) -> None:
         """Does what waits for nothing: here and now, without a task, which would cost as much as all the rest of a small call."""
         self._contexts[context.call] = context
         work = self._work(context, handler)
+        variables = copy_context()
         try:
-            copy_context().run(work.send, None)
+            variables.run(work.send, None)
         # CancelledError comes from the author's code, if it comes; the peer has its answer then.
         except (StopIteration, asyncio.CancelledError):  # `suppress` would cost a twentieth of the whole call
             return
-        raise AssertionError(f"{context.call.method} was sure to wait for nothing, and waits")
+        # Its handler is done, and its response waits for a moment: the rest is a task's, from the bare yield of sleep(0) on.
+        context.task = self.loop.create_task(work, context=variables)
 
     def _start_own(self, call: Call) -> None:
         """Starts what the session can do by itself: at once, and in the order in which it came, however busy the handlers are."""
@@ -278,19 +289,37 @@ class Connection:
         call = context.call
         context.is_begun = True
         try:
-            result = await handler(context)
+            try:
+                result = await handler(context)
+            except BaseException as error:
+                if self.process.is_forked:
+                    leave(error)
+                raise
+            if self.process.is_forked:
+                leave()
             context.tell_all()
+            if context.has_progressed:
+                await self._keep_a_distance(context)
             self.session.respond(call, result)
         except asyncio.CancelledError:
+            if context.has_progressed and not context.cancelled:
+                await self._keep_a_distance(context)
             context.cancelled.set()
             # The peer may still wait: this can come from the author's code, not only from a cancelled call.
             self.session.fail(call, InternalError("the handler was cancelled"))
             raise
-        except McpError as error:
+        except KeyboardInterrupt:
+            self.session.fail(call, InternalError("the handler was interrupted"))
+            raise  # it ends the program, as everywhere; the response is sent on the way out
+        except BaseException as error:  # the server goes on, whatever a handler raises
+            if is_no_failure(error, context):
+                raise
+            context.tell_all()
+            if context.has_progressed:
+                await self._keep_a_distance(context)
             self.session.fail(call, error)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the server lives on, whatever a handler does
-            self.session.fail(call, error)
-            self.report(call, error)
+            if not isinstance(error, McpError):
+                self.report(call, error)
         finally:
             self._retire(context)
 
@@ -314,11 +343,15 @@ class Connection:
                 self._flush()  # nobody else is about to say anything, so there is nothing to wait for
 
     def report(self, call: Call, error: BaseException) -> None:
-        """Tells the author of something that went wrong in a handler."""
+        """Report a failure of a handler to the author."""
         if self._report is not None:
             self._report(call, error)
 
     def _cancel(self, call: Call) -> None:
+        if call in self._queue:
+            del self._queue[call]
+            self._rest_if_idle()
+            return
         context = self._contexts.get(call)
         if context is not None:
             context.cancelled.set()
@@ -332,6 +365,8 @@ class Connection:
 
     def report_progress(self, context: Context, done: float, total: float | None, message: str | None) -> bool:
         """Reports progress of a call; see :meth:`ServerSession.report_progress`. What comes too fast waits, and the newest wins."""
+        if context.is_closed:
+            return False
         is_last = total is not None and done >= total
         if not is_last and not context.pace.allows(self.loop.time()):
             if context.postponed is None:
@@ -341,8 +376,21 @@ class Connection:
         context.postponed = None
         sent = self.session.report_progress(context.call, done, total, message)
         if sent:
+            context.has_progressed = True
             self._flush_soon()
         return sent
+
+    async def _keep_a_distance(self, context: Context) -> None:
+        """Send the progress of a call whose handler is done, and wait for a moment before the response.
+
+        Whoever cancels this ends the wait, and nothing else: the handler is done.
+        """
+        context.close()  # no progress can come now
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(0)  # see _do
+            await self.drain()
+            self._flush()
+            await asyncio.sleep(GAP)
 
     def _report_postponed(self, context: Context) -> None:
         if context.postponed is not None:

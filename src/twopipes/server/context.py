@@ -39,12 +39,16 @@ if TYPE_CHECKING:
 
     from twopipes.server.connection import Connection
 
-__all__ = ["CancelToken", "ClientView", "Context", "Elicited", "Next"]
+__all__ = ["CancelToken", "ClientView", "Context", "Elicited", "Next", "is_no_failure"]
 
 T = TypeVar("T")
 # Progress reports of one call: so many at once, and so many in a second after that. Nobody can look faster.
 BURST = 50
 PER_SECOND = 20.0
+
+# Seconds between the last progress of a call and its response. Clients in TypeScript handle a response before a notification that
+# they have read together with it, and lose the notification (see docs/decisions/0022).
+GAP: Final = 0.001
 
 # What a thread may say while the event loop is busy or the client does not read; of more, the newest are kept.
 _MOST_HELD: Final = 1000
@@ -161,11 +165,15 @@ class Context:
         waits: How many answers of the client its handler waits for now.
         is_begun: Whether its handler has had its first turn.
         task: Where its handler runs, once it has been started.
+        has_progressed: Whether progress was sent for it, so that its response keeps a distance.
+        is_closed: Whether nothing can be reported or asked for it any more.
         is_beside: Whether it takes no place among the handlers that work, because the protocol itself has the answer.
     """
 
     is_beside: bool = False
     is_begun: bool = False
+    has_progressed: bool = False
+    is_closed: bool = False
     task: asyncio.Task[None] | None = None
     waits: int = 0
     postponed: tuple[float, float | None, str | None] | None = None
@@ -174,7 +182,6 @@ class Context:
     _asking: bool = False
     _scheduled: bool = False
     _telling: bool = False
-    _closed: bool = False
 
     # What most calls never need stands above, where it costs nothing to make a context.
     def __init__(self, call: Call, connection: Connection, lifespan: Any) -> None:
@@ -210,6 +217,11 @@ class Context:
     def client(self) -> ClientView:
         """Who asks, in this round."""
         return ClientView(self.call.capabilities, self.call.client_info, self.call.dialect.revision)
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is a copy of it, in a process that was forked from the server."""
+        return self._connection.process.is_forked
 
     @property
     def meta(self) -> Mapping[str, Any]:
@@ -264,7 +276,7 @@ class Context:
 
     def close(self) -> None:
         """The call is over: whoever still waits for an answer of the client, a thread perhaps, waits no longer."""
-        self._closed = True
+        self.is_closed = True
         if self._futures:
             for future in list(self._futures.values()):
                 future.cancel()
@@ -383,7 +395,7 @@ class Context:
         return f"{kind}-{self._keys[kind]}"
 
     async def _ask(self, question: InputRequest, key: str) -> Any:
-        if self._closed:
+        if self.is_closed:
             raise LocalProtocolError(f"{self.call!r} is over; nothing can be asked on its behalf")
         if key in self._futures:
             raise LocalProtocolError(f"this call asks two things under the key {key!r} at once")
@@ -408,7 +420,10 @@ class Context:
         # At the end of this turn of the loop, so that questions asked side by side (asyncio.gather) become one round.
         if not self._scheduled and not (self._asking and self.call.dialect.modern):
             self._scheduled = True
-            self._loop.call_soon(self._ask_now)
+            if self.has_progressed and self.call.dialect.modern:
+                self._loop.call_later(GAP, self._ask_now)  # there the questions are a response
+            else:
+                self._loop.call_soon(self._ask_now)
 
     def _ask_now(self) -> None:
         self._scheduled = False
@@ -444,6 +459,14 @@ class Context:
             future.set_exception(outcome)
         else:
             future.set_result(outcome)
+
+
+def is_no_failure(error: BaseException, context: Context) -> bool:
+    """Return whether an error of a handler is not to be answered, because the handler is not served any more.
+
+    Python closes its coroutine, which was left behind when the server ended; or this is a copy of it in a forked process.
+    """
+    return (isinstance(error, GeneratorExit) and bool(context.cancelled)) or context.is_forked
 
 
 Next = Callable[[Context], Awaitable[Result]]

@@ -9,7 +9,7 @@ from typing import Final
 
 from twopipes.mcp.rejections import ReturnRejected
 
-__all__ = ["told"]
+__all__ = ["summary", "told"]
 
 _LIBRARY: Final = os.path.dirname(os.__file__) + os.sep  # noqa: PTH120 - compared with what frames say, as a text
 _OURS: Final = os.path.dirname(os.path.dirname(__file__)) + os.sep  # noqa: PTH120 - likewise
@@ -27,6 +27,12 @@ def told(error: BaseException) -> str:
     for each in _with_causes(whole):
         each.stack[:] = _worth_reading(each.stack)
     return "".join(whole.format())
+
+
+def summary(error: BaseException) -> str:
+    """The type and the text of an error, without a traceback; for a client whose user is the author of the server."""
+    text = "".join(TracebackException.from_exception(error).format_exception_only()).strip()
+    return text.encode("utf-8", "replace").decode()
 
 
 def _with_causes(error: TracebackException) -> Iterator[TracebackException]:

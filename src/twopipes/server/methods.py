@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from asyncio import CancelledError
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from twopipes.mcp.types import (
     ReadResourceResult,
     Result,
 )
-from twopipes.server.context import Context
+from twopipes.server.context import Context, is_no_failure
 from twopipes.server.paging import page_of
 from twopipes.server.tools import failed
 from twopipes.server.workers import Workers
@@ -105,18 +106,25 @@ class Methods:
         if entry is None:
             raise NotFound("tool", context.call.params.name)  # TL-04
         try:
-            return await entry.call(context, self._workers.run)
-        except McpError:
+            return await entry.call(context, self._workers.run, lenient=self._server.settings.lenient_arguments)
+        except (McpError, CancelledError, KeyboardInterrupt):
             raise
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - TL-05: the model is told, and the server lives on
+        except BaseException as error:  # TL-05: the model is told, and the server goes on
+            if is_no_failure(error, context):
+                raise
             self._report(context.call, error)
-            return failed(entry, error)
+            return failed(entry, error, debug=self._server.debug)
 
     async def _list_resources(self, context: Context) -> ListResourcesResult:
         resources = {uri: entry.resource for uri, entry in self._server.resources.entries.items()}
-        for directory in self._server.directories:
-            resources |= {resource.uri: resource for resource in await self._workers.run(directory.listing)}
-        page, cursor = page_of(resources, context.call.params.cursor, self.page_size, "resources")
+        cursor = context.call.params.cursor
+        directories = list(self._server.directories)
+        if not directories:
+            page, cursor = page_of(resources, cursor, self.page_size, "resources")
+        else:
+            from twopipes.server.directory import page_with_files  # noqa: PLC0415 - few servers have one
+
+            page, cursor = await page_with_files(resources, directories, cursor, self.page_size, self._workers.run)
         return ListResourcesResult(list(page), cursor, ttl_ms=self._ttls.get("resources", 0))
 
     async def _read_resource(self, context: Context) -> ReadResourceResult:
@@ -146,7 +154,7 @@ class Methods:
             raise NotFound("argument", argument.name)  # CM-03
         entry = self._server.completions.get(f"{name} {argument.name}")
         if entry is not None:
-            return await entry.suggest(argument.value, resolved, self._workers.run)
+            return await entry.suggest(argument.value, resolved, context, self._workers.run)
         return completed(suggestions(schema[argument.name], argument.value))
 
     def _schema_of(self, ref: Any, name: str) -> Mapping[str, Any]:

@@ -7,7 +7,15 @@ from typing import Any, Final
 
 from twopipes.errors import LocalProtocolError
 
-__all__ = ["hint_about", "no_such_member", "no_such_option", "not_a_server", "not_a_uri"]
+__all__ = [
+    "hint_about",
+    "no_such_member",
+    "no_such_option",
+    "no_such_run_option",
+    "no_such_server_member",
+    "not_a_server",
+    "not_a_uri",
+]
 
 _ERAS: Final = ("both", "legacy", "modern")
 
@@ -27,6 +35,41 @@ _ELSEWHERE: Final = {
     "lifespan_context": "ctx.lifespan",
     "client_id": "ctx.client.info",
     "is_cancelled": "ctx.cancelled, which is true or false",
+}
+
+
+_ONE_SERVER: Final = "a server does not hold others; register the functions of both on one, server.add_tool(function)"
+_NO_HTTP: Final = "HTTP is not served; server.run() serves stdio, and server.run(unix=...) or server.run(tcp=...) a socket"
+_IN_A_LOOP: Final = "write await server.serve()"
+_BY_A_CLIENT: Final = "ask as a client does: async with connect(server) as client"
+# What other server objects have, and what to do here instead.
+_OF_OTHER_SERVERS: Final = {
+    "add_middleware": "pass one callable, Server(..., middleware=m), with async def m(ctx, call_next)",
+    "mount": _ONE_SERVER,
+    "import_server": _ONE_SERVER,
+    "add_provider": _ONE_SERVER,
+    "as_proxy": _ONE_SERVER,
+    "run_async": _IN_A_LOOP,
+    "run_stdio_async": _IN_A_LOOP,
+    "run_http_async": _NO_HTTP,
+    "run_sse_async": _NO_HTTP,
+    "run_streamable_http_async": _NO_HTTP,
+    "http_app": _NO_HTTP,
+    "sse_app": _NO_HTTP,
+    "streamable_http_app": _NO_HTTP,
+    "custom_route": _NO_HTTP,
+    "add_template": 'a template is a resource whose URI has variables: server.add_resource("user://{name}", function)',
+    "get_context": "annotate a parameter of the function, ctx: Context",
+    "get_tools": _BY_A_CLIENT,
+    "list_tools": _BY_A_CLIENT,
+    "call_tool": _BY_A_CLIENT,
+}
+_OF_OTHER_RUNS: Final = {
+    "transport": "run() serves stdio; for a socket write unix= or tcp=. HTTP is not served",
+    "host": 'write tcp=("127.0.0.1", 9000)',
+    "port": 'write tcp=("127.0.0.1", 9000)',
+    "show_banner": "there is no banner; leave it out",
+    "log_level": "leave it out; clients choose the level of ctx.log()",
 }
 
 
@@ -64,6 +107,20 @@ def no_such_member(name: str) -> str:
     meant = _ELSEWHERE.get(name)
     said = f"'Context' object has no attribute {name!r}"
     return said if meant is None else f"{said}; here it is {meant}"
+
+
+def no_such_server_member(name: str) -> str:
+    """What is said about a member that a server does not have."""
+    instead = _OF_OTHER_SERVERS.get(name)
+    said = f"'Server' object has no attribute {name!r}"
+    return said if instead is None else f"{said}; {instead}"
+
+
+def no_such_run_option(given: Collection[str]) -> TypeError:
+    """What is said about options that ``run`` does not have."""
+    name = next(iter(given))
+    instead = _OF_OTHER_RUNS.get(name, "there are unix=, tcp=, trace= and redact=")
+    return TypeError(f"Server.run() got an unexpected keyword argument {name!r}; {instead}")
 
 
 def hint_about(error: BaseException) -> str:

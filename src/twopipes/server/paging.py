@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from twopipes.errors import InvalidParams
 
-__all__ = ["page_of"]
+__all__ = ["cursor_of", "name_in", "page_of"]
 
 T = TypeVar("T")
 
@@ -24,13 +24,14 @@ def page_of(items: Mapping[str, T], cursor: str | None, size: int | None, kind: 
     if size is None and cursor is None:
         return list(items.values()), None
     names = list(items)
-    start = 0 if cursor is None else _position(names, cursor, kind)
+    start = 0 if cursor is None else _position(names, name_in(cursor, kind))
     end = len(names) if size is None else start + size
     page = [items[name] for name in names[start:end]]
-    return page, _cursor(names[end - 1], kind) if end < len(names) else None
+    return page, cursor_of(names[end - 1], kind) if end < len(names) else None
 
 
-def _cursor(name: str, kind: str) -> str:
+def cursor_of(name: str, kind: str) -> str:
+    """A cursor for what comes after the item of this name."""
     from base64 import urlsafe_b64encode  # noqa: PLC0415 - few servers have so much to list
     from binascii import crc32  # noqa: PLC0415 - likewise
 
@@ -38,13 +39,18 @@ def _cursor(name: str, kind: str) -> str:
     return urlsafe_b64encode(text.encode()).decode("ascii")
 
 
-def _position(names: list[str], cursor: str, kind: str) -> int:
+def name_in(cursor: str, kind: str) -> str | None:
+    """The name that a cursor of such a list was made of; ``None`` if it is not one."""
     from base64 import urlsafe_b64decode  # noqa: PLC0415 - as above
 
     try:
         name = urlsafe_b64decode(cursor.encode("ascii")).decode()[8:]
-        if _cursor(name, kind) == cursor:
-            return names.index(name) + 1
     except ValueError:
-        pass
-    raise InvalidParams("Invalid cursor: it does not belong to this list, or what it named is gone; start without a cursor")
+        return None
+    return name if cursor_of(name, kind) == cursor else None
+
+
+def _position(names: list[str], name: str | None) -> int:
+    if name not in names:
+        raise InvalidParams("Invalid cursor: it does not belong to this list, or what it named is gone; start without a cursor")
+    return names.index(name) + 1

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 from twopipes.errors import LocalProtocolError
 from twopipes.server.obvious import is_obvious
+from twopipes.settings import MAX_FILE_SIZE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -212,11 +213,29 @@ class Offer:
         else:
             self.resources.remove(uri)
 
-    def add_directory(self, uri: str, path: str | Path, *, name: str | None = None, description: str | None = None) -> None:
-        """Serves the files below a folder, and nothing outside of it. :meth:`remove_resource` takes it away."""
+    def add_directory(
+        self,
+        uri: str,
+        path: str | Path,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        max_size: int | None = MAX_FILE_SIZE,
+    ) -> None:
+        """Serves the files below a folder, and nothing outside of it. :meth:`remove_resource` takes it away.
+
+        A link in the folder is followed if it leads to a place in the folder. Reading the address of a folder lists what is in it.
+
+        Args:
+            uri: The address of the folder, such as ``file:///docs/``.
+            path: The folder. It must exist.
+            name: What it is called in lists.
+            description: What it holds.
+            max_size: Bytes of the largest file that can be read; ``None`` for no limit.
+        """
         from twopipes.server.directory import Directory  # noqa: PLC0415 - few servers have one, and it brings paths and URLs along
 
-        directory = Directory(uri, path, name=name, description=description)
+        directory = Directory(uri, path, name=name, description=description, max_size=max_size)
         self.directories.add(directory.uri, directory)
 
     # Prompts and completion
@@ -262,7 +281,8 @@ class Offer:
     def add_completion(self, ref: str, argument: str, function: Callable[..., Any]) -> None:
         """Registers a function that suggests values at any time.
 
-        It is given what is typed so far, and, if it takes a second argument, a dict of the arguments that are settled.
+        It is given what is typed so far and, if it has a second parameter, a dict of the arguments that are settled. A parameter
+        that is annotated with :class:`~twopipes.Context` is given the context of the request.
         """
         from twopipes.server.completion import CompletionEntry  # noqa: PLC0415 - see above
 

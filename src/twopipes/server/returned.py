@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import base64
+import os
 from collections.abc import Mapping
-from typing import Any, Final, Literal, get_args
+from typing import Any, ClassVar, Final, Literal, get_args
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, structs
 
 from twopipes.errors import LocalProtocolError
 from twopipes.mcp.content import Annotations, Block, UnknownContent
@@ -25,24 +26,87 @@ from twopipes.mcp.types import (
 __all__ = ["Audio", "Image", "ToolResult", "blocks_of", "contents_of", "messages_of"]
 
 
-class Image(Struct, frozen=True):
-    """A picture to return from a tool or a prompt: the bytes and what they are."""
+class _Media(Struct, frozen=True):
+    """Bytes and what they are, given as they are or by the file that holds them."""
 
-    data: bytes
-    mime_type: str = "image/png"
+    data: bytes = UNSET  # type: ignore[assignment]  # set below where a path is given
+    mime_type: str = ""
     annotations: Annotations | None = None
+    path: str | os.PathLike[str] | None = None
+
+    endings: ClassVar[Mapping[str, str]]
+
+    def __post_init__(self) -> None:
+        kind = type(self).__name__
+        data: Any = self.data
+        if (data is UNSET) is (self.path is None):
+            raise LocalProtocolError(f"{kind} needs data= or path=, and not both")
+        if self.path is not None:
+            with open(self.path, "rb") as file:  # noqa: PTH123 - pathlib is not loaded for this
+                structs.force_setattr(self, "data", file.read())
+        elif not isinstance(data, bytes | bytearray | memoryview):
+            raise LocalProtocolError(f"the data of {kind} is bytes, not {type(data).__name__}; a file is {kind}(path=...)")
+        if not self.mime_type:
+            structs.force_setattr(self, "mime_type", self._guessed_type())
+
+    def _guessed_type(self) -> str:
+        if self.path is None:
+            return next(iter(self.endings.values()))
+        ending = os.path.splitext(self.path)[1].lower()  # noqa: PTH122 - as above
+        if ending not in self.endings:
+            raise LocalProtocolError(f"the type of {os.fspath(self.path)!r} is unknown; give mime_type=...")
+        return self.endings[ending]
+
+
+class Image(_Media, frozen=True):
+    """A picture to return from a tool or a prompt: ``Image(data)`` or ``Image(path="plot.png")``.
+
+    Attributes:
+        data: The bytes.
+        mime_type: What they are. By default it follows from the ending of the path; ``image/png`` without a path.
+        annotations: For whom the picture is, and how important.
+        path: The file to read, at once.
+
+    Raises:
+        LocalProtocolError: There is neither data nor a path, or there are both, or the ending of the path is unknown.
+        OSError: The file cannot be read.
+    """
+
+    endings: ClassVar = {
+        ".png": "image/png",
+        ".jpg": "image/jpeg",
+        ".jpeg": "image/jpeg",
+        ".gif": "image/gif",
+        ".webp": "image/webp",
+        ".svg": "image/svg+xml",
+        ".bmp": "image/bmp",
+        ".tif": "image/tiff",
+        ".tiff": "image/tiff",
+        ".avif": "image/avif",
+    }
 
     def block(self) -> ImageContent:
         """The block it is sent as."""
         return ImageContent(_base64(self.data), self.mime_type, self.annotations)
 
 
-class Audio(Struct, frozen=True):
-    """A sound to return from a tool or a prompt: the bytes and what they are."""
+class Audio(_Media, frozen=True):
+    """A sound to return from a tool or a prompt: ``Audio(data)`` or ``Audio(path="bell.mp3")``.
 
-    data: bytes
-    mime_type: str = "audio/wav"
-    annotations: Annotations | None = None
+    The attributes and errors are those of :class:`Image`; without a path the type is ``audio/wav``.
+    """
+
+    endings: ClassVar = {
+        ".wav": "audio/wav",
+        ".mp3": "audio/mpeg",
+        ".ogg": "audio/ogg",
+        ".oga": "audio/ogg",
+        ".opus": "audio/ogg",
+        ".flac": "audio/flac",
+        ".m4a": "audio/mp4",
+        ".aac": "audio/aac",
+        ".webm": "audio/webm",
+    }
 
     def block(self) -> AudioContent:
         """The block it is sent as."""

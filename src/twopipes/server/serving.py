@@ -41,7 +41,7 @@ def run_stdio(
     if tracing is not None:
         channel = tracing.watch(channel)
     children = Children()
-    last_resort = LastResort(children.end, guard.log.flush)
+    last_resort = LastResort(children.end, guard.log.flush, meanwhile=children.guard)
     try:
         asyncio.run(
             serve_stdio(server, channel, last_resort, parent=parent, stdin_fd=guard.stdin_fd, say=guard.log.say, begun=begun)
@@ -126,7 +126,7 @@ def run_sockets(
     log = StderrLog(2)
     put_back = reroute("stderr", LogStream(log, 2, "<stderr>"))
     children = Children()
-    last_resort = LastResort(children.end, log.flush)
+    last_resort = LastResort(children.end, log.flush, meanwhile=children.guard)
     try:
         asyncio.run(serve_sockets(server, last_resort, unix=unix, tcp=tcp, trace=trace, redact=redact))
     finally:

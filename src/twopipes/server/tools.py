@@ -9,10 +9,10 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Raw
 
-from twopipes.errors import InvalidParams, LocalProtocolError, ToolError
+from twopipes.errors import CapabilityMissing, InvalidParams, LocalProtocolError, ToolError
 from twopipes.mcp.custom import encode
 from twopipes.mcp.functions import never_waits
-from twopipes.mcp.rejections import ArgumentsRejected, Problem, ReturnRejected
+from twopipes.mcp.rejections import ArgumentsRejected, FormRejected, Problem, ReturnRejected
 from twopipes.mcp.schema import Signature, describe
 from twopipes.mcp.types import CallToolParams, CallToolResult, Icon, TextContent, Tool, ToolAnnotations
 from twopipes.server.calling import RunBlocking, call_function
@@ -60,13 +60,13 @@ class ToolEntry:
         self._written_input = written_input
         self._written_output = written_output
 
-    async def call(self, context: Context, run_blocking: RunBlocking) -> CallToolResult:
+    async def call(self, context: Context, run_blocking: RunBlocking, *, lenient: bool = False) -> CallToolResult:
         """Binds the arguments, runs the function, and turns what it returns into a result."""
         params: CallToolParams = context.call.params
         try:
             if self._written_input is not None:
                 self._check_arguments(self._written_input, params.arguments)
-            arguments = self.signature.bind(params.arguments)
+            arguments = self.signature.bind(params.arguments, lenient=lenient)
         except ArgumentsRejected as error:
             if context.call.dialect.revision < _ARGUMENT_ERRORS_ARE_RESULTS_SINCE:
                 raise InvalidParams(str(error)) from None
@@ -75,6 +75,10 @@ class ToolEntry:
             value = await call_function(self.function, self.signature, arguments, context, run_blocking)
         except ToolError as error:
             return _failure(str(error))
+        except CapabilityMissing as error:
+            if context.call.dialect.modern:
+                raise  # CP-06: -32021, which names what to declare
+            return _failure(error.message)  # TL-05: a legacy host shows this to the model; some restart the server on an error
         result = self.result_of(value)
         if self.signature.output_schema is not None and result.structured_content is UNSET and not result.is_error:
             # TL-10. Clients refuse such a result, so its author had better hear of it.
@@ -105,7 +109,7 @@ class ToolEntry:
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise ReturnRejected(self.tool.name, [Problem("", str(error))]) from error
         structured = self.signature.structured(value)  # TL-10: a value that does not fit is an error, not bad data
-        text = value if isinstance(value, str) else bytes(structured).decode()
+        text = value if isinstance(value, str) else self.signature.text(structured)
         return CallToolResult([TextContent(text)], structured)  # TL-13
 
 
@@ -113,9 +117,15 @@ def _failure(text: str) -> CallToolResult:
     return CallToolResult([TextContent(text)], is_error=True)
 
 
-def failed(entry: ToolEntry, error: BaseException) -> CallToolResult:
-    """What the model is told when a tool breaks: that it did, and not how (TL-05)."""
-    return _failure(f"The tool {entry.tool.name} failed: {type(error).__name__}")
+def failed(entry: ToolEntry, error: BaseException, *, debug: bool = False) -> CallToolResult:
+    """What the model is told when a tool breaks: that it did, and not how, unless its author is debugging it (TL-05)."""
+    if debug:
+        from twopipes.server.failures import summary  # noqa: PLC0415 - see there
+
+        what = summary(error)
+    else:
+        what = error.summary if isinstance(error, FormRejected) else type(error).__name__
+    return _failure(f"The tool {entry.tool.name} failed: {what}")
 
 
 def make_tool(

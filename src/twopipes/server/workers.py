@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import contextvars
 import threading
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from contextlib import suppress
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
+
+from twopipes.channels.forking import this_process
+from twopipes.server.forked import leave
 
 if TYPE_CHECKING:
     import asyncio
 
 __all__ = ["Workers"]
 
-Job = tuple["_Outbox", "asyncio.Future[Any]", contextvars.Context, Callable[[], Any]]
+Job = tuple["_Outbox", contextvars.Context, Callable[[], Any]]
 
 
 class _Outbox:
@@ -46,6 +48,25 @@ class _Outbox:
             outcome(future, value)
 
 
+class _Crew:
+    """Threads that end together, and the jobs that wait for them, in order.
+
+    Attributes:
+        changed: Notified when there is one job more, or nothing more to come.
+        waiting: Jobs by the future of whoever waits for them.
+        threads: How many threads there are, busy or not.
+        free: How many of them have no job in hand.
+        is_leaving: Whether they end once nothing waits.
+    """
+
+    def __init__(self, lock: threading.Lock) -> None:
+        self.changed = threading.Condition(lock)
+        self.waiting: OrderedDict[asyncio.Future[Any], Job] = OrderedDict()
+        self.threads = 0
+        self.free = 0
+        self.is_leaving = False
+
+
 class Workers:
     """A bounded number of threads that run functions for an event loop.
 
@@ -55,18 +76,20 @@ class Workers:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._outbox: _Outbox | None = None
+        self._start_over()
+
+    def _start_over(self) -> None:
+        self._process = this_process()
         self._lock = threading.Lock()
-        self._threads = 0
-        self._free = 0
+        self._crew = _Crew(self._lock)
         # Functions under way or waiting, whichever threads they are with.
         self._busy = 0
-        self._outbox: _Outbox | None = None
 
     @property
     def threads(self) -> int:
         """How many threads there are now for what comes, busy or not."""
-        return self._threads
+        return self._crew.threads
 
     @property
     def busy(self) -> int:
@@ -75,62 +98,92 @@ class Workers:
             return self._busy
 
     async def run(self, function: Callable[[], Any]) -> Any:
-        """Runs a function in a thread, with the context variables of the caller.
+        """Run a function in a thread, with the context variables of the caller.
 
-        Cancelling is safe: what has not started never will, and what runs goes on unwatched, since no thread can be stopped.
+        Cancelling is safe: a function that waits for a thread is dropped, with its arguments, and one that runs goes on
+        unwatched, since no thread can be stopped.
         """
-        from asyncio import get_running_loop  # noqa: PLC0415 - this file is read before there is a loop
+        from asyncio import CancelledError, get_running_loop  # noqa: PLC0415 - this file is read before there is a loop
 
         loop = get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         outbox = self._outbox
         if outbox is None or outbox.loop is not loop:
             outbox = self._outbox = _Outbox(loop)
+        if self._process.is_forked:
+            self._start_over()  # the threads have stayed behind, and one of them may hold the lock
         with self._lock:
-            jobs = self._jobs
-            jobs.put((outbox, future, contextvars.copy_context(), function))
+            crew = self._crew
+            crew.waiting[future] = (outbox, contextvars.copy_context(), function)
             self._busy += 1
-            # Free threads less waiting jobs: below zero only when there are as many threads as there may be.
-            start = self._free <= 0 and self._threads < self._limit
+            start = crew.free < len(crew.waiting) and crew.threads < self._limit
             if start:
-                self._threads += 1
+                crew.threads += 1
+                crew.free += 1
             else:
-                self._free -= 1
-        if start:
-            threading.Thread(target=self._work, args=(jobs,), name="twopipes worker", daemon=True).start()
-        return await future
+                crew.changed.notify()
+        try:
+            if start:
+                self._start_a_thread(crew)
+            return await future
+        except (CancelledError, RuntimeError):
+            # Not only the function may raise these: a call is cancelled, or no thread can be started.
+            self._drop(crew, future)
+            raise
+
+    def _start_a_thread(self, crew: _Crew) -> None:
+        try:
+            threading.Thread(target=self._work, args=(crew,), name="twopipes worker", daemon=True).start()
+        except RuntimeError:
+            with self._lock:
+                crew.threads -= 1
+                crew.free -= 1
+                if crew.threads:
+                    return  # the system has no room for one more; the others will come round
+            raise
+
+    def _drop(self, crew: _Crew, future: asyncio.Future[Any]) -> None:
+        with self._lock:
+            if crew.waiting.pop(future, None) is not None:
+                self._busy -= 1
 
     def rest(self) -> None:
-        """Lets every thread end after what it has to do; the next function starts a new one.
+        """Let every thread end after what it has to do; the next function starts a new one.
 
-        From here on there is another queue: a function that comes now must neither be left to a thread that is about to end,
+        From here on there is another crew: a function that comes now must neither be left to a thread that is about to end,
         nor wait for one that never returns.
         """
         with self._lock:
-            for _ in range(self._threads):
-                self._jobs.put(None)
-            self._jobs = SimpleQueue()
-            self._threads = self._free = 0
+            self._crew.is_leaving = True
+            self._crew.changed.notify_all()
+            self._crew = _Crew(self._lock)
 
-    def _work(self, jobs: SimpleQueue[Job | None]) -> None:
-        while (job := jobs.get()) is not None:
-            outbox, future, context, function = job
-            outcome: Callable[[asyncio.Future[Any], Any], None] | None = None
-            value = None
-            if not future.cancelled():
-                outcome = _give
-                try:
-                    value = context.run(function)
-                except BaseException as error:  # noqa: BLE001 - it belongs to the caller, whatever it is
-                    outcome, value = _throw, error
+    def _work(self, crew: _Crew) -> None:
+        process = self._process
+        while (job := self._next_job(crew)) is not None:
+            future, (outbox, context, function) = job
+            outcome: Callable[[asyncio.Future[Any], Any], None] = _give
+            try:
+                value = context.run(function)
+            except BaseException as error:  # noqa: BLE001 - it belongs to the caller, whatever it is
+                outcome, value = _throw, error
+            if process.is_forked:
+                leave(value if outcome is _throw else None)
             # Before anybody hears of it: whoever has the last answer finds nobody at work.
             with self._lock:
                 self._busy -= 1
-                if jobs is self._jobs:
-                    self._free += 1
-            if outcome is not None:
-                outbox.put(outcome, future, value)
+                crew.free += 1
+            outbox.put(outcome, future, value)
             job = outbox = future = context = function = outcome = value = None  # type: ignore[assignment]
+
+    def _next_job(self, crew: _Crew) -> tuple[asyncio.Future[Any], Job] | None:
+        with self._lock:
+            while not crew.waiting:
+                if crew.is_leaving:
+                    return None
+                crew.changed.wait()
+            crew.free -= 1
+            return crew.waiting.popitem(last=False)
 
 
 def _give(future: asyncio.Future[Any], value: Any) -> None:
@@ -141,6 +194,9 @@ def _give(future: asyncio.Future[Any], value: Any) -> None:
 def _throw(future: asyncio.Future[Any], error: BaseException) -> None:
     if future.done():
         return
-    if isinstance(error, StopIteration):  # a future refuses it
-        error = RuntimeError("the handler raised StopIteration")
+    if isinstance(error, (StopIteration, GeneratorExit)):
+        # Neither can be thrown into the coroutine that waits: a future refuses the one, and the other would close the coroutine.
+        reason = RuntimeError(f"the handler raised {type(error).__name__}")
+        reason.__cause__ = error
+        error = reason
     future.set_exception(error)

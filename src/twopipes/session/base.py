@@ -9,6 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from twopipes import jsonrpc
 from twopipes.errors import (
+    INTERNAL_ERROR,
     PARSE_ERROR,
     ConnectionLost,
     InternalError,
@@ -29,6 +30,10 @@ from twopipes.settings import Limits
 from twopipes.wire import LineDecoder, LineRejected
 
 __all__ = ["Session"]
+
+
+# Bytes. About what a response without content takes in memory.
+_RESPONSE = 256
 
 
 class BatchReply:
@@ -68,7 +73,10 @@ class Session(ABC):
         self.incoming = Incoming(max_open=limits.max_in_flight)
         self._lines = LineDecoder(max_line=limits.max_line, max_excerpt=limits.max_excerpt)
         self._out: list[bytes] = []
+        self.responded = 0
+        """Bytes that the peer has made this side say: errors in full, of other responses the id and some bytes more."""
         self._events: list[Event] = []
+        self._size = 0  # of the message that is being read, in bytes
         self._ending = False  # what is read now is what came before the end, and may have been cut off by it
         self._ended = False
 
@@ -125,12 +133,12 @@ class Session(ABC):
             return False
         try:
             line = jsonrpc.encode(Response(call.id, self._finish(call, result)))
-        except Exception as error:
+        except BaseException as error:  # what runs here may be the author's: the peer has its response, whatever that raises
             self._emit_error(call, InternalError("the result cannot be written as JSON"))
-            if isinstance(error, LocalProtocolError):
+            if isinstance(error, LocalProtocolError) or not isinstance(error, Exception):
                 raise
             raise LocalProtocolError(f"the result of {call.method} cannot be written: {error}") from error
-        self._emit(line, call.batch)
+        self._send_response(line, call.batch, size=_size_of(call))
         return True
 
     def fail(self, call: Call, error: BaseException) -> bool:
@@ -180,7 +188,9 @@ class Session(ABC):
         dialect = self.session_dialect
         batches = dialect is not None and BATCHES.has(dialect.revision)
         message = jsonrpc.decode(line, max_batch=self.limits.max_batch if batches else 0, max_excerpt=self.limits.max_excerpt)
+        self._size = len(line)
         if isinstance(message, Batch):
+            self._size //= len(message.members) or 1
             self._read_batch(message, now)
         else:
             self._dispatch(message, now, None)
@@ -188,7 +198,8 @@ class Session(ABC):
     def _read_batch(self, batch: Batch, now: float) -> None:
         if not batch.members:
             rejected = LineRejected(reason="not JSON-RPC", detail="an empty batch", excerpt=b"[]", size=2)
-            self._reject(rejected, now)  # JR-13: one error object, not an array
+            self._events.append(rejected)
+            self._refuse(rejected)  # JR-13: one error object, not an array; whichever side it comes from
             return
         to_answer = sum(
             isinstance(member, Request) or (isinstance(member, LineRejected) and self._is_answered(member))
@@ -230,10 +241,14 @@ class Session(ABC):
                 error = RemoteProtocolError(f"the answer to {asked.method} is {rejected}", excerpt=rejected.excerpt)
                 self._on_failure(asked, error, now)
         elif self._is_answered(rejected):
-            answer = ErrorResponse(
-                self._readable_id(rejected.request_id), ErrorObject(rejected.code, f"{rejected.reason}: {rejected.detail}")
-            )
-            self._emit(jsonrpc.encode(answer), batch)
+            self._refuse(rejected, batch)
+
+    def _refuse(self, rejected: LineRejected, batch: BatchReply | None = None) -> None:
+        answer = ErrorResponse(
+            self._readable_id(rejected.request_id), ErrorObject(rejected.code, f"{rejected.reason}: {rejected.detail}")
+        )
+        line = jsonrpc.encode(answer)
+        self._send_response(line, batch, size=len(line))
 
     def _is_answered(self, rejected: LineRejected) -> bool:
         # JR-10: a notification is never answered, even if malformed. An answer is never answered.
@@ -247,14 +262,27 @@ class Session(ABC):
         dialect = self.session_dialect
         return None if dialect is not None and ERROR_ID_IS_NULL.has(dialect.revision) else UNSET
 
-    def _emit(self, line: bytes, batch: BatchReply | None = None) -> None:
+    def _emit(self, line: bytes) -> None:
+        self._out.append(line)
+
+    def _send_response(self, line: bytes, batch: BatchReply | None, *, size: int) -> None:
+        """Emit a response, or add it to those of its batch. ``size`` is what :attr:`responded` grows by."""
+        self.responded += size
         if batch is None:
             self._out.append(line)
         else:
             batch.add(line)
 
     def _emit_error(self, call: Call, error: BaseException) -> None:
-        self._emit(jsonrpc.encode(ErrorResponse(call.id, call.dialect.write_error(error))), call.batch)
+        try:
+            line = jsonrpc.encode(ErrorResponse(call.id, call.dialect.write_error(error)))
+        except BaseException as failure:  # the text or the data of an error may be an object of the author's
+            # The call has left the ledger: if nothing were sent now, the peer would wait forever (JR-16).
+            line = jsonrpc.encode(ErrorResponse(call.id, ErrorObject(INTERNAL_ERROR, "Internal error")))
+            if isinstance(failure, KeyboardInterrupt):
+                self._send_response(line, call.batch, size=_size_of(call))
+                raise
+        self._send_response(line, call.batch, size=_size_of(call))
 
     def _book(
         self,
@@ -292,6 +320,11 @@ class Session(ABC):
     def _take_events(self) -> list[Event]:
         events, self._events = self._events, []
         return events
+
+
+def _size_of(call: Call) -> int:
+    """What a response costs that a handler has made. How much the handler has to say is not of the peer's making."""
+    return _RESPONSE + (len(call.id) if isinstance(call.id, str) else 0)
 
 
 def _plain_error(error: ErrorObject) -> McpError:

@@ -275,7 +275,7 @@ class ClientSession(ClientOpening):
         try:
             params = spoken.read_notification(method, None if notification.params is UNSET else notification.params)
         except MethodNotFound:
-            self._events.append(NotificationReceived(method, notification.params))
+            self._events.append(NotificationReceived(method, notification.params, self._size))
             return
         except McpError:
             return  # malformed; JR-10
@@ -283,13 +283,13 @@ class ClientSession(ClientOpening):
             progress = cast("ProgressParams", params)
             asked = self.outgoing.heard(progress.progress_token, now=now)
             if asked is not None:
-                self._events.append(ProgressReceived(asked, progress))
+                self._events.append(ProgressReceived(asked, progress, self._size))
         elif method == "notifications/cancelled":
             self._on_cancelled(cast("CancelledParams", params))
         elif spoken.modern and (tag := (params.meta or {}).get(META_SUBSCRIPTION_ID)) is not None:
             self._on_tagged(method, params, tag)
         else:
-            self._events.append(NotificationReceived(method, params))
+            self._events.append(NotificationReceived(method, params, self._size))
 
     def _on_tagged(self, method: str, params: Params, tag: Any) -> None:
         """A notification of a subscription: routed by its tag, by value and JSON type (SU-04, SU-08)."""
@@ -329,7 +329,8 @@ class ClientSession(ClientOpening):
             call = self._read_call(request, spoken, batch)
             self.incoming.begin(call)
         except McpError as error:
-            self._emit(jsonrpc.encode(ErrorResponse(self._readable_id(request.id), spoken.write_error(error))), batch)
+            line = jsonrpc.encode(ErrorResponse(self._readable_id(request.id), spoken.write_error(error)))
+            self._send_response(line, batch, size=len(line))
         else:
             if request.method == "ping":
                 self.respond(call, EmptyResult())  # PI-01

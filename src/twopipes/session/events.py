@@ -85,17 +85,19 @@ class Answered(Struct, frozen=True):
 
 
 class ProgressReceived(Struct, frozen=True):
-    """The peer reports progress of a request of this side."""
+    """The peer reports progress of a request of this side. ``size`` is what the notification took on the wire, in bytes."""
 
     asked: Asked
     params: ProgressParams
+    size: int = 0
 
 
 class NotificationReceived(Struct, frozen=True):
-    """A notification that the session itself does not act on."""
+    """A notification that the session itself does not act on. ``size`` is what it took on the wire, in bytes."""
 
     method: str
     params: Any
+    size: int = 0
 
 
 class PeerComplained(Struct, frozen=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from msgspec import UNSET, DecodeError, Raw, Struct, ValidationError, convert
 from msgspec.json import Decoder
@@ -20,7 +20,7 @@ from twopipes.mcp.revisions import (
     META_CLIENT_INFO,
     META_LOG_LEVEL,
     META_VERSION,
-    REQUESTS,
+    NEEDED_CAPABILITIES,
     is_modern,
 )
 from twopipes.mcp.types import (
@@ -33,6 +33,7 @@ from twopipes.mcp.types import (
     InitializeResult,
     LoggingLevel,
     Params,
+    Result,
     ServerCapabilities,
 )
 from twopipes.session.base import BatchReply, Session
@@ -43,8 +44,6 @@ from twopipes.session.profiles import ServerProfile
 from twopipes.settings import Limits
 
 __all__ = ["ServerGate"]
-
-_NEEDS: Final = {row.method: tuple(row.capability.split(".")) for row in REQUESTS if row.capability}
 
 
 class Arrival(Struct, frozen=True):
@@ -137,7 +136,13 @@ class ServerGate(Session):
             self._make_move(move, arrival, spoken, now)
         except McpError as error:
             answer = ErrorResponse(self._readable_id(request.id), spoken.write_error(error))
-            self._emit(jsonrpc.encode(answer), batch)
+            line = jsonrpc.encode(answer)
+            self._send_response(line, batch, size=len(line))
+
+    def _respond_now(self, arrival: Arrival, result: Result) -> None:
+        """Answer what never becomes a call."""
+        line = jsonrpc.encode(Response(arrival.request.id, result))
+        self._send_response(line, arrival.batch, size=len(line))
 
     def _make_move(self, move: Move, arrival: Arrival, spoken: Dialect, now: float) -> None:
         request = arrival.request
@@ -149,7 +154,7 @@ class ServerGate(Session):
             case Move.ANSWER_PING if self._delegates:
                 self._serve(self._session_call(arrival, spoken), now)
             case Move.ANSWER_PING:
-                self._emit(jsonrpc.encode(Response(request.id, EmptyResult())), arrival.batch)
+                self._respond_now(arrival, EmptyResult())
             case Move.OPEN_SESSION:
                 self._open_session(arrival, now)
             case Move.REFUSE_SECOND:
@@ -217,7 +222,7 @@ class ServerGate(Session):
     def _check(self, arrival: Arrival, spoken: Dialect) -> None:
         """The rungs that both eras share: the method exists (ER-03), its params make sense (ER-04)."""
         method = arrival.request.method
-        needed = _NEEDS.get(method)
+        needed = NEEDED_CAPABILITIES.get(method)
         if arrival.fault is None and arrival.params is None:
             raise MethodNotFound(f"there is no method {method}")
         if not spoken.serves(method) or (needed and not self.profile.capabilities.allows(*needed)):
@@ -237,7 +242,7 @@ class ServerGate(Session):
         if self._delegates:
             self._serve(self._session_call(arrival, spoken), now)
         else:
-            self._emit(jsonrpc.encode(Response(arrival.request.id, spoken.fit(self._introduction(spoken)))), arrival.batch)
+            self._respond_now(arrival, spoken.fit(self._introduction(spoken)))
         # At once, whoever answers and when: what comes in the same read belongs to the session already.
         self._session_dialect = spoken
         self.phase = Phase.OPENING

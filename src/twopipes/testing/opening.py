@@ -118,7 +118,6 @@ class Opening:
         from twopipes.blocking.connecting import connect  # noqa: PLC0415 - a test with await needs no threads
 
         self._enter()
-        self._target.is_in_a_lasting_thread = True
         self.talk.connected(connect(self._target, **self._options))
         return self.talk
 
@@ -163,12 +162,10 @@ class _Tested(Target):
     Attributes:
         log: Where everything is noted.
         plan_of_faults: What goes wrong.
-        is_in_a_lasting_thread: Whether the event loop lives in a thread that stays for as long as the program.
     """
 
     log: WireLog
     plan_of_faults: FaultPlan
-    is_in_a_lasting_thread = False
 
     def __init__(self) -> None:
         self._opened = 0
@@ -212,7 +209,7 @@ class _InAProcess(_Tested):
                 "a child lives in real time, which a ManualClock cannot move; use pair() with the server object"
             )
         witness = _Witness(self.log, self.plan_of_faults, self._next())
-        child = await Child.start(self._command, on_stderr=on_stderr, lasting_thread=self.is_in_a_lasting_thread, witness=witness)
+        child = await Child.start(self._command, on_stderr=on_stderr, witness=witness)
         witness.child = child
         return Link(child.channel, child)
 

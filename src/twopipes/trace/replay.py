@@ -89,7 +89,7 @@ class Replay:
     def __init__(self, recorded: Conversation, connection: Connection, *, ignore: Sequence[str] = ()) -> None:
         self.recorded = recorded
         self.connection = connection
-        self.ignoring = Ignoring(ignore)
+        self.ignoring = Ignoring(ignore, blanked=recorded.header.redacted)
         self.ignored = tuple(ignore)
         self.live = Conversation()
         self.partners: dict[Call, Call] = {}

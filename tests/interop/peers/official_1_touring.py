@@ -5,6 +5,7 @@ import sys
 from contextlib import suppress
 from datetime import timedelta
 
+import anyio
 from mcp import ClientSession, StdioServerParameters, stdio_client, types
 from pydantic import AnyUrl
 
@@ -81,4 +82,7 @@ async def main(command, *arguments):
             await session.send_ping()
 
 
-asyncio.run(main(*sys.argv[1:]))
+try:
+    asyncio.run(main(*sys.argv[1:]))
+except* anyio.BrokenResourceError:
+    pass  # the reader of this SDK fails if a message comes while it closes; the tour is over by then

@@ -7,15 +7,22 @@ import resource
 import socket
 import stat
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from twopipes.channels import listener as listening
+from twopipes.channels import unix_path
 from twopipes.channels.sockets import connect_tcp, connect_unix, listen_tcp, listen_unix
 from twopipes.errors import ChannelBroken, ListenFailed, LocalProtocolError
 from unit.channels.joined import blocked, nothing_left_behind, read_all, read_exactly, run, spin
+
+if sys.platform != "win32":
+    import fcntl
+
+NET = 30
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets and modes of files")
 
@@ -327,6 +334,78 @@ def test_of_two_servers_that_find_the_same_dead_socket_the_second_does_not_take_
         first[0][0].close()
 
     run(body())
+
+
+def test_of_servers_that_race_for_a_dead_socket_one_listens_and_none_is_displaced(path, monkeypatch):
+    """While the first looks at the dead socket a second one comes, and a third while the first moves it away."""
+    dead = socket.socket(socket.AF_UNIX)
+    dead.bind(path)
+    dead.close()
+    os.link(path, "kept")  # so that its inode number is not used again
+    placed, threads = [], []
+    paused = threading.Event()
+
+    def place():
+        sock = socket.socket(socket.AF_UNIX)
+        try:
+            placed.append(unix_path.bind_privately(sock, path, backlog=1))
+            opened.append(sock)
+        except (ListenFailed, OSError):
+            sock.close()
+        finally:
+            paused.set()
+
+    def until_another_has_come():
+        """Returns when another server has done what it wanted, or waits for this one."""
+        paused.clear()
+        threads.append(threading.Thread(target=place))
+        threads[-1].start()
+        assert paused.wait(NET)
+
+    is_live, rename = unix_path._is_live, Path.rename
+    looked, moved = iter([True]), iter([True])
+    first = threading.current_thread()
+
+    def slow_is_live(place, family):
+        found = is_live(place, family)
+        if threading.current_thread() is first and next(looked, False):
+            until_another_has_come()
+        return found
+
+    def slow_rename(source, target):
+        rename(source, target)
+        if threading.current_thread() is first and next(moved, False):
+            until_another_has_come()
+
+    opened = []
+    monkeypatch.setattr(unix_path, "_is_live", slow_is_live)
+    monkeypatch.setattr(Path, "rename", slow_rename)
+    monkeypatch.setattr(unix_path, "_pause", paused.set, raising=False)
+    place()
+    for thread in threads:
+        thread.join(NET)
+
+    (winner,) = placed
+    assert len(threads) == 2
+    assert Path(path).lstat().st_ino == winner.inode
+    for sock in opened:
+        sock.close()
+
+
+def test_a_folder_that_stays_locked_is_given_up_with_its_name(path, tmp_path, monkeypatch):
+    monkeypatch.setattr(unix_path, "PATIENCE", 0.0)
+    folder = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+
+    async def body():
+        with pytest.raises(ListenFailed, match=f"another process keeps the folder {tmp_path} locked"):
+            await listen_unix(path, never_called)
+        assert names() == []
+
+    try:
+        run(body())
+    finally:
+        os.close(folder)
 
 
 def test_closing_leaves_a_socket_alone_that_another_server_put_there(path):

@@ -56,7 +56,7 @@ async def test_what_is_nested_without_end_harms_nobody_else():
         await client.ping()
         assert client.stray_count >= 1
         # A session may let through what only the last step cannot read.
-        client.notified("own/news", Raw(deep))
+        client.notified("own/news", Raw(deep), 0)
         assert "own/news" in client.stray[-1].what
     assert heard == reported == []
 

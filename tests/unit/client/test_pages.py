@@ -126,7 +126,8 @@ def test_a_list_that_always_has_another_page_is_stopped():
     for number in range(999):
         walked.feed(page("a", following=str(number)), now=0.0)
     with pytest.raises(
-        RemoteProtocolError, match=r"tools/list has more than 1000 pages \(1000 items so far\); raise Limits.max_pages"
+        RemoteProtocolError,
+        match=r"tools/list has more than 1000 pages \(1000 items so far\); pass limits=Limits\(max_pages=2000\)",
     ):
         walked.feed(page("a", following="on and on"), now=0.0)
 
@@ -137,7 +138,7 @@ def test_the_last_page_that_is_allowed_may_be_the_last():
 
 def test_a_list_of_too_many_items_is_stopped_however_few_pages_it_has():
     walked = walk(page("a", "b", following="1"), limits=Limits(max_listed=3))
-    with pytest.raises(RemoteProtocolError, match=r"gave 4 items on 2 pages, and at most 3 are taken; raise Limits.max_listed"):
+    with pytest.raises(RemoteProtocolError, match=r"at most 3 are taken; pass limits=Limits\(max_listed=6\)"):
         walked.feed(page("c", "d"), now=0.0)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from fake_server import SILENCE, FakeServer, scene, text
 from twopipes import InvalidOutput, RemoteProtocolError, connect
+from twopipes.client import output
 from twopipes.mcp.revisions import LATEST_MODERN
 from twopipes.mcp.validation import available
 
@@ -154,3 +155,15 @@ async def test_a_schema_that_would_keep_us_busy_for_ever_is_refused(bomb):
         assert result.validation.verdict is not True
         assert result.structured == {"a": 1}
         await client.ping()
+
+
+@scene
+async def test_without_the_library_it_is_looked_for_once_and_not_at_each_call(monkeypatch):
+    """Python does not remember an import that failed, and looks through all folders again."""
+    looked = []
+    monkeypatch.setattr(output, "available", lambda: bool(looked.append(1)))
+    async with connect(promising(PROMISE, {"a": 1})) as client:
+        await client.list_tools()
+        found = [(await client.call_tool("t")).validation for _ in range(3)]
+    assert [each.why for each in found] == ["install twopipes[validate]"] * 3
+    assert len(looked) == 1

@@ -237,12 +237,69 @@ async def test_a_callback_that_breaks_is_an_internal_error_and_tells_no_secrets(
     answer = await answer_of(("sampling/createMessage", SAMPLE), era="legacy", on_sample=broken)
     assert answer["code"] == -32603
     assert "secret" not in str(answer)
-    assert isinstance(reported[0], ZeroDivisionError)
+    assert isinstance(reported[0], QuestionFailed)
+    assert isinstance(reported[0].__cause__, ZeroDivisionError)
     fake = FakeServer({"tools/call": asks({"k": ("sampling/createMessage", SAMPLE)})})
     async with connect(fake, on_sample=broken) as client:
         with pytest.raises(QuestionFailed, match="secret path"):
             await client.call_tool("x")
     assert fake.methods.count("tools/call") == 1
+
+
+def asking(question, params):
+    """A tool of a session that asks, and fails if it gets no answer: by its result, or by an error."""
+
+    async def ask(asked):
+        answer = await asked.fake.ask(question, params)
+        if "result" in answer:
+            return text("answered")
+        return Fault(-32603, "no answer") if asked.params["name"] == "refuses" else text("no answer", isError=True)
+
+    return {"tools/call": ask}
+
+
+@pytest.mark.parametrize("tool", ["fails", "refuses"])
+@both_eras
+@scene
+async def test_a_call_whose_question_broke_the_callback_ends_with_the_cause(era, tool):
+    """MR-19: what went wrong is in the caller's own program, and the caller hears it from the call."""
+    reported = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["exception"]))
+    modern = FakeServer({"tools/call": asks({"k": ("elicitation/create", FORM)})})
+    fake = modern if era == "modern" else legacy(asking("elicitation/create", FORM))
+    async with connect(fake, on_elicit=broken) as client:
+        with pytest.raises(QuestionFailed, match=r"elicitation/create, which tools/call led to, failed.*secret path") as error:
+            await client.call_tool(tool)
+    assert isinstance(error.value.__cause__, ZeroDivisionError)
+    assert reported == ([] if era == "modern" else [error.value])
+
+
+@scene
+async def test_a_call_of_a_session_that_did_well_in_spite_of_a_broken_callback_has_its_result():
+    reported = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["exception"]))
+
+    async def ask(asked):
+        assert "error" in await asked.fake.ask("elicitation/create", FORM)
+        return text("went on without")
+
+    async with connect(legacy({"tools/call": ask}), on_elicit=broken) as client:
+        assert (await client.call_tool("x")).text == "went on without"
+    assert [type(error) for error in reported] == [QuestionFailed]
+
+
+@scene
+async def test_with_several_calls_open_none_of_them_is_blamed_for_a_broken_callback():
+    """A session does not say which call a question belongs to."""
+    reported = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["exception"]))
+    fake = legacy({**asking("elicitation/create", FORM), "prompts/get": SILENCE})
+    async with connect(fake, on_elicit=broken) as client:
+        other = asyncio.ensure_future(client.get_prompt("p"))
+        await fake.until("prompts/get")
+        assert (await client.call_tool("fails")).is_error
+        other.cancel()
+    assert [str(error) for error in reported] == ["the callback for elicitation/create failed: ZeroDivisionError('secret path')"]
 
 
 # Elicitation

@@ -92,7 +92,7 @@ def test_everything_that_is_wrong_is_said_at_once():
         ({"limit": "x" * 100}, "limit", 'Expected `integer`, got `string` ("' + "x" * 59 + "...)"),
         ({"limit": 2.5}, "limit", "Expected `integer`, got `number` (2.5)"),
         ({"limit": 200.0}, "limit", "Expected `integer`, got `number` (200.0)"),
-        ({"where": 3}, "where", "Expected `object | null`, got `integer` (3)"),
+        ({"where": 3}, "where", "Expected `object`, got `integer` (3)"),
         ({"where": {"x": "a"}}, "where.x", 'Expected `integer`, got `string` ("a")'),
         ({"where": {"y": 1}}, "where", "Object missing required field `x`"),
         ({"where": {"x": 1, "colour": "r"}}, "where.colour", "Invalid enum value 'r'; expected one of 'red', 'blue'"),
@@ -318,3 +318,62 @@ def test_whatever_is_sent_the_answer_is_arguments_or_problems(value):
         return
     with contextlib.suppress(ArgumentsRejected):
         assert SEARCH.bind(raw).keys() <= set(search.__annotations__)
+
+
+def measure(
+    count: int,
+    ratio: float = 1.0,
+    *,
+    sure: bool = False,
+    point: Point | None = None,
+    sizes: list[int] | None = None,
+    text: str = "",
+    either: int | str = 0,
+    limit: Annotated[int, msgspec.Meta(le=100)] = 10,
+): ...
+
+
+MEASURE = describe(measure)
+QUOTED = {
+    "count": "3",
+    "ratio": "0.5",
+    "sure": "true",
+    "point": {"x": "1", "y": "2"},  # made by its class, and not by msgspec alone
+    "sizes": ["1", 2],
+    "text": "3",
+    "either": "3",
+}
+
+
+def test_quoted_numbers_are_read_where_that_is_wanted():
+    assert MEASURE.bind(msgspec.json.encode(QUOTED), lenient=True) == {
+        "count": 3,
+        "ratio": 0.5,
+        "sure": True,
+        "point": Point(1, 2),
+        "sizes": [1, 2],
+        "text": "3",
+        "either": "3",
+    }
+
+
+def test_quoted_numbers_are_refused_by_default():
+    """TL-06."""
+    assert list(problems(QUOTED, MEASURE)) == ["count", "ratio", "sure", "point.x", "sizes[0]"]
+
+
+def test_what_is_no_number_is_refused_with_the_same_words_either_way():
+    """TL-06: also a number beyond its bounds, and a number where a string was asked for."""
+    wrong = msgspec.json.encode({"count": "many", "sure": "perhaps", "point": {"x": "east"}, "text": 3, "limit": "200"})
+    refusals = []
+    for lenient in (False, True):
+        with pytest.raises(ArgumentsRejected) as caught:
+            MEASURE.bind(wrong, lenient=lenient)
+        refusals.append({problem.path: problem.what for problem in caught.value.problems})
+    assert refusals[0] == refusals[1]
+    assert refusals[0]["point.x"] == 'Expected `integer`, got `string` ("east")'
+
+
+def test_leniency_ends_with_the_call():
+    MEASURE.bind(b'{"count":"3"}', lenient=True)
+    assert list(problems({"count": 1, "point": {"x": "1"}}, MEASURE)) == ["point.x"]

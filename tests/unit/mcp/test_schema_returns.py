@@ -262,6 +262,27 @@ def test_an_output_schema_by_hand_is_anything_that_the_revision_allows():
     assert bytes(giving(Any, output_schema={"type": "object"}).structured({"a": 1})) == b'{"a":1}'
 
 
+@pytest.mark.parametrize(
+    ("annotation", "value", "text"),
+    [
+        (int, 3, "3"),
+        (float, 0.5, "0.5"),
+        (bool, True, "true"),
+        (int | None, None, "null"),
+        (dt.date, dt.date(2026, 7, 28), "2026-07-28"),
+        (Literal['say "hi"'], 'say "hi"', 'say "hi"'),
+        (Point | int, 3, "3"),
+        (Point | int, Point(1), '{"result":{"x":1}}'),
+        (list[int], [1, 2], '{"result":[1,2]}'),
+        (Point, Point(1), '{"x":1}'),
+    ],
+)
+def test_the_text_of_a_scalar_is_the_scalar(annotation, value, text):
+    """TL-13: anything else is the JSON of the structured content."""
+    found = giving(annotation)
+    assert found.text(found.structured(value)) == text
+
+
 def test_subclasses_of_plain_types_are_written_as_what_they_are():
     class Name(str):
         __slots__ = ()

@@ -1,14 +1,17 @@
 """Calls that are cancelled, at any time and by anybody (section CA of the rules)."""
 
 import asyncio
+import gc
 import json
 import random
+import threading
 from typing import Any
 
 import pytest
 
 import sessions
 from twopipes import Context, Server, ServerSettings
+from twopipes.session.ledger import Call
 from unit.server.inmemory import ALL, ERAS, NET, Client, play
 
 PROGRESS = "notifications/progress"
@@ -169,3 +172,43 @@ def test_a_handler_that_cancels_itself_is_answered(revision):
             assert line["error"]["code"] == -32603
 
     play(server, scenario, revision)
+
+
+@pytest.mark.parametrize("tool", ["wait", "block"])
+def test_calls_that_are_cancelled_while_they_wait_for_a_place_or_a_thread_are_forgotten(tool):
+    """CA-03: nothing of a cancelled call stays, however many are sent and cancelled while everything is busy."""
+    server = Server("s", settings=ServerSettings(max_running=4, max_threads=1))
+    begun, release, released = asyncio.Event(), threading.Event(), asyncio.Event()
+
+    @server.tool
+    async def wait(text: str, ctx: Context) -> str:
+        begun.set()
+        await released.wait()
+        return text
+
+    @server.tool
+    def block(text: str, ctx: Context) -> str:
+        ctx._loop.call_soon_threadsafe(begun.set)
+        release.wait(NET)
+        return text
+
+    async def scenario(client: Client):
+        places = 4 if tool == "wait" else 1  # a cancelled function that blocks gives its place back, and not its thread
+        first = [client.start_tool(tool, text="first") for _ in range(places)]
+        await begun.wait()
+        await client.settle()
+        for _ in range(100):
+            request_id = client.start_tool(tool, text="x" * 1000)
+            await client.settle()  # so that it waits when it is cancelled, and has not only been read
+            client.cancel(request_id)
+        await client.settle()
+        await client.settle()
+        gc.collect()
+        kept = [each for each in gc.get_objects() if type(each) is Call and each.method == "tools/call"]
+        assert len(kept) <= places
+        released.set()
+        release.set()
+        for request_id in first:
+            assert (await client.line_of(request_id))["result"]["content"][0]["text"] == "first"
+
+    play(server, scenario)

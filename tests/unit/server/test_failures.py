@@ -8,7 +8,7 @@ import re
 import pytest
 
 import twopipes.server.tools as ours
-from twopipes import InvalidParams, Server, connect
+from twopipes import InvalidParams, McpError, Server, ToolError, connect
 from twopipes.mcp.rejections import Problem, ReturnRejected
 from twopipes.server.failures import told
 
@@ -118,3 +118,80 @@ def test_our_lines_between_two_of_the_authors_are_left_out():
     names = [name for _, name in places(told(caught(middleware)))]
     assert "between" not in names
     assert names[-1] == "lookup"
+
+
+SECRET = "password is hunter2"
+
+
+def failing(**options):
+    server = Server("s", **options)
+
+    @server.tool
+    def boom() -> str:
+        raise RuntimeError(SECRET)
+
+    @server.tool
+    async def refuse() -> str:
+        raise ToolError("no paper")
+
+    @server.resource("x://y")
+    def broken() -> str:
+        raise KeyError(SECRET)
+
+    return server
+
+
+async def what_a_client_is_told(server):
+    async with connect(server) as client:
+        tool = await client.call_tool("boom", {})
+        refused = await client.call_tool("refuse", {})
+        assert (tool.is_error, refused.is_error) == (True, True)
+        with pytest.raises(McpError) as caught:
+            await client.read_resource("x://y")
+        return tool.text, refused.text, caught.value.code, caught.value.message
+
+
+MASKED = ("The tool boom failed: RuntimeError", "no paper", -32603, "Internal error")
+REVEALED = (f"The tool boom failed: RuntimeError: {SECRET}", "no paper", -32603, f"Internal error: KeyError: '{SECRET}'")
+
+
+@pytest.mark.parametrize(
+    ("options", "variable", "expected"),
+    [
+        ({}, None, MASKED),
+        ({}, "", MASKED),
+        ({}, "0", MASKED),
+        ({}, "1", REVEALED),
+        ({"debug": True}, None, REVEALED),
+        ({"debug": True}, "0", REVEALED),
+        ({"debug": False}, "1", MASKED),
+    ],
+)
+def test_a_client_reads_the_text_of_an_exception_only_while_its_author_debugs(options, variable, expected, monkeypatch, capsys):
+    """TL-05: masking is the default; what the program says goes before the environment."""
+    monkeypatch.delenv("TWOPIPES_DEBUG", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("TWOPIPES_DEBUG", variable)
+    assert asyncio.run(what_a_client_is_told(failing(**options))) == expected
+    said = capsys.readouterr().err
+    assert said.count(f"RuntimeError: {SECRET}\n") == 1  # stderr has the traceback in any case, and once
+    assert said.count(f"KeyError: '{SECRET}'\n") == 1
+
+
+def test_debugging_reaches_through_middleware_and_leaves_errors_of_the_protocol_alone(capsys):
+    async def middleware(ctx, call_next):
+        if ctx.call.method == "prompts/list":
+            raise ValueError(SECRET)
+        return await call_next(ctx)
+
+    async def main():
+        server = failing(debug=True, middleware=middleware)
+        server.add_prompt(lambda: "x", name="p")
+        async with connect(server) as client:
+            with pytest.raises(McpError, match=f"Internal error: ValueError: {SECRET}"):
+                await client.list_prompts()
+            with pytest.raises(McpError, match="Unknown tool: nope"):
+                await client.call_tool("nope", {})
+
+    asyncio.run(main())
+    assert "Unknown tool" not in capsys.readouterr().err

@@ -1,14 +1,18 @@
 """Progress of a call: who hears of it, how often, and until when (section PR of the rules)."""
 
 import asyncio
+import json
 import threading
+from typing import Any
 
 import pytest
 
 import sessions
-from twopipes import Context, Server
+from twopipes import Context, InvalidParams, Server, ServerSettings
+from twopipes.channels.memory import MemoryChannel, memory_pair
+from twopipes.server import connection as connection_module
 from twopipes.server import context as context_module
-from unit.server.inmemory import ALL, ERAS, NET, Client, connected, play, turn_until
+from unit.server.inmemory import ALL, ERAS, LATEST_MODERN, NET, Client, connected, play, turn_until
 
 PROGRESS = "notifications/progress"
 
@@ -191,3 +195,148 @@ def test_a_report_that_had_to_wait_is_sent_when_its_time_has_come(monkeypatch):
             assert [note["progress"] for note in client.notes(PROGRESS)] == [1, 3]
 
     asyncio.run(main())
+
+
+def watch(channel: MemoryChannel) -> list[list[Any]]:
+    """What will have been written to a channel, write by write."""
+    written: list[list[Any]] = []
+    write = channel._sink.write
+
+    def watched(data: bytes) -> None:
+        written.append([json.loads(line) for line in data.splitlines()])
+        write(data)
+
+    channel._sink.write = watched  # type: ignore[method-assign]
+    return written
+
+
+def telling() -> Server:
+    server = Server("s")
+
+    @server.tool
+    async def awaited(ctx: Context) -> str:
+        await ctx.progress(1, 2)
+        await ctx.progress(2, 2)
+        return "done"
+
+    @server.tool
+    async def instant(ctx: Context) -> str:
+        ctx.progress(1, 2)
+        ctx.progress(2, 2)
+        return "done"
+
+    @server.tool
+    def threaded(ctx: Context) -> str:
+        ctx.progress(1, 2)
+        ctx.progress(2, 2)
+        return "done"
+
+    @server.tool
+    async def failing(ctx: Context) -> str:
+        ctx.progress(2, 2)
+        raise ValueError("no")
+
+    @server.tool
+    async def refusing(ctx: Context) -> str:
+        ctx.progress(2, 2)
+        raise InvalidParams("no")
+
+    @server.tool
+    async def cancelling(ctx: Context) -> str:
+        ctx.progress(2, 2)
+        raise asyncio.CancelledError
+
+    @server.tool
+    async def asking(ctx: Context) -> str:
+        ctx.progress(2, 2)
+        await ctx.list_roots()
+        return "done"
+
+    @server.tool
+    async def quiet(ctx: Context) -> str:
+        return "done"
+
+    return server
+
+
+async def writes_of(server: Server, revision: str, *tools: str, leave: bool = False) -> list[list[Any]]:
+    """Calls tools, all at once, and returns what the server wrote."""
+    async with asyncio.timeout(NET):
+        ours, theirs = memory_pair()
+        written = watch(theirs)
+        serving = asyncio.create_task(server.serve_channel(theirs))
+        client = Client(ours, revision, sessions.ABLE)
+        client.listen()
+        if not client.modern:
+            client.send(sessions.initialize("opening", revision=revision, capabilities=sessions.ABLE))
+            client.send(sessions.note("notifications/initialized"))
+            await client.line_of("opening")
+        calls = [client.start_tool(tool, meta={"progressToken": tool}) for tool in tools]
+        if not leave:
+            for request_id in calls:
+                await client.line_of(request_id)
+        await client.leave()
+        await serving
+        await client.close()
+        return written
+
+
+@pytest.mark.parametrize("revision", ERAS)
+@pytest.mark.parametrize("tool", ["awaited", "instant", "threaded", "failing", "refusing", "cancelling"])
+def test_a_response_is_written_apart_from_the_last_progress_of_its_call(tool, revision):
+    """PR-04: some clients handle a response before a notification that they read together with it."""
+    written = asyncio.run(writes_of(telling(), revision, tool))
+    (responded,) = [lines for lines in written if any(line.get("id") == 1 for line in lines)]
+    told = [lines for lines in written if any(line.get("method") == PROGRESS for line in lines)]
+    assert told[-1][-1]["params"]["progress"] == 2
+    assert responded not in told
+
+
+def test_questions_that_are_a_response_are_written_apart_from_progress():
+    """PR-04, MR-01: on the stateless wire."""
+    written = asyncio.run(writes_of(telling(), LATEST_MODERN, "asking"))
+    (asked,) = [lines for lines in written if any(line.get("id") == 1 for line in lines)]
+    assert asked[0]["result"]["resultType"] == "input_required"
+    assert [line["method"] for lines in written for line in lines if "method" in line] == [PROGRESS]
+    assert len(asked) == 1
+
+
+def test_a_call_without_progress_does_not_wait_for_one_with_progress():
+    """The response of an instant tool leaves in the very turn in which its request was read."""
+    written = asyncio.run(writes_of(telling(), LATEST_MODERN, "instant", "quiet"))
+    order = [line.get("id") for lines in written for line in lines if "id" in line]
+    assert order == [2, 1]
+
+
+@pytest.mark.parametrize("revision", ERAS)
+def test_a_response_that_keeps_its_distance_is_sent_although_the_client_leaves(revision):
+    """SD-07."""
+    written = asyncio.run(writes_of(telling(), revision, "instant", "threaded", leave=True))
+    assert {line["id"] for lines in written for line in lines if "id" in line} >= {1, 2}
+
+
+def test_a_response_that_keeps_its_distance_is_sent_at_once_when_the_server_stops(monkeypatch):
+    """SD-02: the handler is done, so its result is not lost."""
+    monkeypatch.setattr(connection_module, "GAP", 1000)
+    server = telling()
+    server.settings = ServerSettings(drain=0)
+    written = asyncio.run(writes_of(server, LATEST_MODERN, "instant", leave=True))
+    assert written[-1][0]["result"]["content"][0]["text"] == "done"
+
+
+def test_a_call_that_is_cancelled_while_its_response_keeps_its_distance_gets_none(monkeypatch):
+    """CA-04."""
+    monkeypatch.setattr(connection_module, "GAP", 1000)
+
+    async def scenario(client: Client):
+        request_id = client.start_tool("instant", meta={"progressToken": 1})
+        await client.note(PROGRESS)
+        client.cancel(request_id)
+        await client.settle()
+        assert client.answers_to(request_id) == []
+        (connection,) = connections
+        await turn_until(lambda: not connection._contexts)
+
+    server = telling()
+    connections = server._connections
+    play(server, scenario)

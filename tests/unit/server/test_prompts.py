@@ -1,5 +1,6 @@
 """Prompts and completion (sections PM and CM of the rules)."""
 
+import asyncio
 import functools
 from typing import Any, Literal
 
@@ -16,7 +17,7 @@ from twopipes.mcp.types import (
     ResourceContents,
     TextContent,
 )
-from unit.server.inmemory import ALL, ERAS, LATEST_LEGACY, MODERN, Client, play
+from unit.server.inmemory import ALL, ERAS, LATEST_LEGACY, MODERN, Client, connected, play
 
 
 def prompts() -> Server:
@@ -228,6 +229,53 @@ def test_settled_arguments_change_what_is_suggested(revision):
         assert moody["completion"]["values"][0] == "sad-1"
 
     play(completing(), scenario, revision)
+
+
+def first(ctx: Context, typed: str) -> list[str]:
+    return [f"{ctx.lifespan}-{typed}"]
+
+
+def last(typed: str, settled: dict[str, str], ctx: "Context") -> list[str]:
+    return [f"{ctx.lifespan}-{typed}-{settled['mood']}"]
+
+
+async def by_name(typed: str, extra: dict[str, str] | None = None, unused: int = 3, *, ctx: Context | None = None) -> list[str]:
+    assert ctx is not None
+    return [f"{ctx.lifespan}-{typed}-{extra}-{unused}"]
+
+
+@pytest.mark.parametrize("revision", ERAS)
+@pytest.mark.parametrize(
+    ("function", "suggested"),
+    [
+        (first, "database-a"),
+        (last, "database-a-sad"),
+        (by_name, "database-a-{'mood': 'sad'}-3"),
+        (functools.partial(by_name, unused=4), "database-a-{'mood': 'sad'}-4"),
+        (lambda *texts: [f"{len(texts)}"], "1"),
+        (lambda typed, *rest: [f"{typed}-{rest}"], "a-({'mood': 'sad'},)"),
+    ],
+)
+def test_a_completion_may_take_a_context(function, suggested, revision):
+    server = Server("s")
+
+    @server.prompt
+    def dialogue(topic: str, mood: str) -> str:
+        return topic
+
+    server.add_completion("dialogue", "topic", function)
+
+    async def main():
+        async with connected(server, revision, lifespan="database") as client:
+            result = await client.result(
+                "completion/complete",
+                ref=PROMPT,
+                argument={"name": "topic", "value": "a"},
+                context={"arguments": {"mood": "sad"}},
+            )
+            assert result["completion"]["values"] == [suggested]
+
+    asyncio.run(main())
 
 
 def test_the_values_of_a_type_are_suggested_without_a_function():

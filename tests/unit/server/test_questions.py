@@ -273,23 +273,35 @@ def test_waiting_is_not_for_coroutines(revision, capsys):
     play(server, scenario, revision)
 
 
-NEEDS = {"name": "elicitation", "url": "elicitation", "sample": "sampling", "sample_with_tools": "sampling", "roots": "roots"}
+NEEDS = {
+    "name": "elicitation",
+    "url": "elicitation.url",
+    "sample": "sampling",
+    "sample_with_tools": "sampling.tools",
+    "roots": "roots",
+}
 
 
 @pytest.mark.parametrize("revision", ERAS)
 @pytest.mark.parametrize("tool", NEEDS)
 def test_what_the_client_did_not_declare_is_not_asked(tool, revision):
-    """CP-02, CP-04, CP-06, MR-04, EL-08, SA-04, ST-01: -32021 with the object, or an error of the session's own."""
+    """CP-02, CP-04, CP-06, MR-04, EL-08, SA-04, ST-01: -32021 with the object; in a session, a result of the tool (TL-05)."""
     least = {"url": {"elicitation": {}}, "sample_with_tools": {"sampling": {}}}.get(tool, {})
 
     async def main():
         async with connected(asking(), revision, can=least) as client:
-            error = await client.error("tools/call", name=tool)
-            assert NEEDS[tool] in error["data"]["requiredCapabilities"]
-            assert isinstance(error["data"]["requiredCapabilities"], dict)
-            assert (error["code"] == -32021) is client.modern
-            assert client.asked == []
-            if client.modern:  # each request counts for itself
+            if not client.modern:
+                result = await client.call(tool)
+                assert result["isError"] is True
+                assert result["content"][0]["text"] == f"This request needs a client that declares the capability {NEEDS[tool]}"
+                assert client.asked == []
+            else:
+                error = await client.error("tools/call", name=tool)
+                assert error["code"] == -32021
+                assert error["message"] == f"This request needs a client that declares the capability {NEEDS[tool]}"
+                assert isinstance(error["data"]["requiredCapabilities"], dict)
+                assert client.asked == []
+                # each request counts for itself
                 client.can = sessions.ABLE
                 assert "result" in await client.request("tools/call", name=tool)
                 client.can = least
@@ -322,7 +334,9 @@ def test_a_revision_without_forms_has_no_forms(revision):
     """CP-02: whatever the client says it can."""
 
     async def scenario(client: Client):
-        assert "elicitation" in (await client.error("tools/call", name="name"))["message"]
+        result = await client.call("name")
+        assert result["isError"] is True
+        assert "elicitation" in result["content"][0]["text"]
         assert client.asked == []
 
     play(asking(), scenario, revision)

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import dataclasses
 import functools
 import json
 import re
@@ -13,7 +14,18 @@ import msgspec
 import pytest
 
 import sessions
-from twopipes import Audio, Context, Image, LocalProtocolError, McpError, Server, ToolError, ToolResult, TwopipesError
+from twopipes import (
+    Audio,
+    Context,
+    Image,
+    LocalProtocolError,
+    McpError,
+    Server,
+    ServerSettings,
+    ToolError,
+    ToolResult,
+    TwopipesError,
+)
 from twopipes.mcp.types import (
     Annotations,
     CallToolResult,
@@ -54,6 +66,13 @@ class Desk:
     @classmethod
     def make(cls, minutes: int) -> str:
         return f"{cls.__name__} in {minutes}"
+
+
+@dataclasses.dataclass
+class Note:
+    title: str
+    priority: int = 3
+    tag: str = "idea"
 
 
 class AsyncDesk:
@@ -159,7 +178,28 @@ def test_bad_arguments_are_reported_as_the_revision_wants_it(revision):
         # A request that is not of the shape of tools/call is an error in every revision.
         assert (await client.error("tools/call", name="add", arguments=[1]))["code"] == -32602
         assert (await client.error("tools/call", arguments={}))["code"] == -32602
-        assert await client.text("add", a=1, b=2) == ('{"result":3}')
+        assert await client.text("add", a=1, b=2) == "3"
+
+    play(server, scenario, revision)
+
+
+@pytest.mark.parametrize("revision", ERAS)
+@pytest.mark.parametrize("lenient", [False, True])
+def test_a_server_may_take_quoted_numbers(lenient, revision):
+    """TL-06: refused by default; the schema is the same."""
+    server = Server("s", settings=ServerSettings(lenient_arguments=lenient))
+
+    @server.tool
+    def double(number: int) -> int:
+        return 2 * number
+
+    async def scenario(client: Client) -> None:
+        (tool,) = (await client.result("tools/list"))["tools"]
+        assert tool["inputSchema"]["properties"]["number"] == {"type": "integer"}
+        result = await client.call("double", number="21")
+        assert result.get("isError", False) is not lenient
+        text = "42" if lenient else 'Invalid arguments for double: number: Expected `integer`, got `string` ("21")'
+        assert result["content"][0]["text"] == text
 
     play(server, scenario, revision)
 
@@ -243,7 +283,7 @@ class Forecast(TypedDict):
 
 @pytest.mark.parametrize("revision", ALL)
 def test_a_return_annotation_gives_structured_content_and_its_text(revision):
-    """TL-10, TL-11, TL-13: an object as it is, all else wrapped; and not before 2025-06-18."""
+    """TL-10, TL-11, TL-13: an object as it is, all else wrapped; and not before 2025-06-18. The text of a scalar is the scalar."""
     server = Server("s")
 
     @server.tool
@@ -266,22 +306,33 @@ def test_a_return_annotation_gives_structured_content_and_its_text(revision):
     def maybe() -> list[int] | None:
         return None
 
+    @server.tool
+    def numbers() -> list[int]:
+        return [1, 2]
+
     expected = {
         "weather": {"city": "Rome", "celsius": 20.5},
         "forecast": {"days": [1, 2]},
         "number": {"result": 7},
         "text": {"result": "seven"},
         "maybe": {"result": None},
+        "numbers": {"result": [1, 2]},
+    }
+
+    texts = {
+        "weather": '{"city":"Rome","celsius":20.5}',
+        "forecast": '{"days":[1,2]}',
+        "number": "7",
+        "text": "seven",
+        "maybe": "null",
+        "numbers": '{"result":[1,2]}',
     }
 
     async def scenario(client: Client):
         for tool in (await client.result("tools/list"))["tools"]:
             result = await client.call(tool["name"])
             assert len(result["content"]) == 1
-            if tool["name"] == "text":
-                assert result["content"][0]["text"] == "seven"
-            else:
-                assert json.loads(result["content"][0]["text"]) == expected[tool["name"]]
+            assert result["content"][0]["text"] == texts[tool["name"]]
             if revision in WITH_STRUCTURE:
                 assert tool["outputSchema"]["type"] == "object"
                 assert result["structuredContent"] == expected[tool["name"]]
@@ -291,6 +342,21 @@ def test_a_return_annotation_gives_structured_content_and_its_text(revision):
                 assert "structuredContent" not in result
 
     play(server, scenario, revision)
+
+
+def test_a_dataclass_that_came_as_an_argument_is_returned_with_its_default_values():
+    server = Server("notes")
+
+    @server.tool
+    def save(note: Note) -> Note:
+        return note
+
+    async def scenario(client: Client) -> None:
+        result = await client.call("save", note={"title": "x"})
+        assert result["structuredContent"] == {"title": "x", "priority": 3, "tag": "idea"}
+        assert json.loads(result["content"][0]["text"]) == result["structuredContent"]
+
+    play(server, scenario)
 
 
 @pytest.mark.parametrize("revision", ALL)
@@ -414,6 +480,49 @@ def test_other_things_that_a_tool_may_return():
         assert "isError" not in await client.call("own_result")
 
     play(server, scenario)
+
+
+@pytest.mark.parametrize(
+    ("kind", "file", "expected"),
+    [
+        (Image, "plot.png", "image/png"),
+        (Image, "photo.JPEG", "image/jpeg"),
+        (Audio, "bell.mp3", "audio/mpeg"),
+        (Audio, "bell.wav", "audio/wav"),
+    ],
+)
+def test_a_picture_or_a_sound_may_be_given_by_its_file(kind, file, expected, tmp_path):
+    path = tmp_path / file
+    path.write_bytes(b"\x00\x01")
+    server = Server("s")
+
+    @server.tool
+    def show() -> list[Any]:
+        return [kind(path=path), kind(path=str(path), mime_type="x/y"), kind(b"\x00\x01")]
+
+    async def scenario(client: Client) -> None:
+        named, told, bare = (await client.call("show"))["content"]
+        assert named["data"] == told["data"] == bare["data"] == "AAE="
+        types = (named["mimeType"], told["mimeType"], bare["mimeType"])
+        assert types == (expected, "x/y", "image/png" if kind is Image else "audio/wav")
+
+    play(server, scenario)
+
+
+@pytest.mark.parametrize("kind", [Image, Audio])
+def test_a_picture_or_a_sound_without_its_bytes_is_refused_where_it_is_made(kind, tmp_path):
+    path = tmp_path / "file.unknown"
+    path.write_bytes(b"")
+    with pytest.raises(LocalProtocolError, match=r"needs data= or path=, and not both"):
+        kind()
+    with pytest.raises(LocalProtocolError, match=r"needs data= or path=, and not both"):
+        kind(b"", path=path)
+    with pytest.raises(LocalProtocolError, match=rf"is bytes, not str; a file is {kind.__name__}\(path=...\)"):
+        kind("plot.png")
+    with pytest.raises(LocalProtocolError, match=r"file.unknown' is unknown; give mime_type="):
+        kind(path=path)
+    with pytest.raises(FileNotFoundError):
+        kind(path=tmp_path / "missing.png")
 
 
 def test_content_where_data_was_promised_is_an_error(capsys):

@@ -406,11 +406,13 @@ def test_variables_and_parameters_that_do_not_match():
 
 
 def test_a_completion_that_takes_something_else():
-    def with_context(typed: str, ctx: Context) -> list[str]: ...
+    def context_alone(ctx: Context) -> list[str]: ...
 
-    for function in (with_context, lambda: None, lambda a, b, c: None):
+    for function in (context_alone, lambda: None, lambda a, b, c: None):
         said = told(lambda function=function: Server("s").add_completion("review", "language", function))
-        assert "takes what is typed so far and, if it wants it, a dict of the arguments that are settled" in said
+        assert "must take what is typed so far, and may take a dict of the arguments that are settled, and a Context" in said
+    said = told(lambda: Server("s").add_completion("review", "language", lambda typed, ctx: None))
+    assert "parameter ctx: annotate it, ctx: Context, to have it filled in" in said
 
 
 def test_a_completion_comes_and_goes():
@@ -686,3 +688,102 @@ def test_an_answer_that_does_not_fit_the_form_can_be_caught():
         return await client.text("ask")
 
     assert "years" in play(server, scenario)
+
+
+@dataclasses.dataclass
+class Trip:
+    days: int
+    goal: str
+    mood: Literal["sad", "gay"] = "gay"
+
+
+def travelling() -> Server:
+    server = Server("s")
+
+    @server.tool
+    async def book(ctx: Context) -> str:
+        return (await ctx.elicit("Where to?", Trip)).action
+
+    @server.prompt
+    async def plan(ctx: Context) -> str:
+        return (await ctx.elicit("Where to?", Trip)).action
+
+    return server
+
+
+WRONG_TRIP = {"action": "accept", "content": {"days": "hunter2", "mood": "hunter2", "goals": "hunter2"}}
+WRONG_FIELDS = "The response to the form does not match it; wrong or missing fields: days, goal, mood, goals"
+
+
+@pytest.mark.parametrize("revision", ERAS)
+def test_a_response_that_does_not_match_its_form_is_explained_to_the_client_and_to_the_author(revision, capsys):
+    """The client learns which fields are wrong; the values are the user's and stay out of what the model reads (TL-05)."""
+
+    async def scenario(client: Client):
+        client.answer = lambda key, method, params: WRONG_TRIP
+        result = await client.call("book")
+        assert result["isError"] is True
+        assert result["content"][0]["text"] == f"The tool book failed: {WRONG_FIELDS}"
+
+    play(travelling(), scenario, revision)
+    said = capsys.readouterr().err
+    assert "Error: tools/call book failed\n" in said
+    assert 'await ctx.elicit("Where to?", Trip)' in said  # the line of the author
+    assert "FormRejected: Invalid response to the form Trip:\n" in said
+    assert '- days: Expected `integer`, got `string` ("hunter2")\n' in said
+    assert "- goal: This field is missing\n" in said
+    assert "- mood: Invalid enum value 'hunter2'; expected one of 'sad', 'gay'\n" in said
+    assert "- goals: There is no such field; did you mean goal?\n" in said
+    assert "argument" not in said
+
+
+@pytest.mark.parametrize("revision", ERAS)
+def test_a_prompt_whose_form_was_answered_wrongly_is_an_error_that_names_the_fields(revision, capsys):
+    """MR-14: in the stateless era the response to the form is a part of the params."""
+
+    async def scenario(client: Client):
+        client.answer = lambda key, method, params: WRONG_TRIP
+        error = await client.error("prompts/get", name="plan")
+        assert (error["code"], error["message"]) == (-32602 if client.modern else -32603, WRONG_FIELDS)
+
+    play(travelling(), scenario, revision)
+    assert "FormRejected: Invalid response to the form Trip" in capsys.readouterr().err
+
+
+# What other libraries call it
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("mount", "register the functions of both on one, server.add_tool(function)"),
+        ("add_middleware", "pass one callable, Server(..., middleware=m), with async def m(ctx, call_next)"),
+        ("run_async", "write await server.serve()"),
+        ("http_app", "HTTP is not served; server.run() serves stdio"),
+    ],
+)
+def test_a_habit_from_another_library_is_answered_with_what_to_write_here(name, instead):
+    with pytest.raises(AttributeError, match=f"'Server' object has no attribute '{name}'") as caught:
+        getattr(Server("s"), name)
+    assert instead in str(caught.value)
+    assert (caught.value.name, hasattr(Server("s"), name)) == (name, False)
+
+
+def test_a_name_that_is_nowhere_is_an_ordinary_attribute_error():
+    with pytest.raises(AttributeError, match=r"^'Server' object has no attribute 'spin'$"):
+        Server("s").spin  # noqa: B018 - looking is the mistake
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"transport": "stdio"}, "run() serves stdio; for a socket write unix= or tcp=. HTTP is not served"),
+        ({"host": "0.0.0.0", "port": 80}, 'write tcp=("127.0.0.1", 9000)'),
+        ({"colour": "red"}, "there are unix=, tcp=, trace= and redact="),
+    ],
+)
+def test_an_option_of_another_run_is_answered_with_the_one_of_this(options, said):
+    name = next(iter(options))
+    with pytest.raises(TypeError) as caught:
+        Server("s").run(**options)
+    assert str(caught.value) == f"Server.run() got an unexpected keyword argument {name!r}; {said}"

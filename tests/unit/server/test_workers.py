@@ -3,6 +3,8 @@
 import asyncio
 import threading
 
+import pytest
+
 from twopipes.server.workers import Workers
 from unit.server.inmemory import NET, turn_until
 
@@ -96,5 +98,61 @@ def test_a_function_that_never_returns_holds_nobody_up_after_the_rest():
         await waiting
         workers.rest()
         await turn_until(lambda: not workers.busy)
+
+    asyncio.run(main())
+
+
+def test_a_function_that_is_cancelled_while_it_waits_is_dropped_at_once():
+    async def main():
+        workers, go_on, started = Workers(1), threading.Event(), threading.Event()
+        ran = []
+
+        def block() -> None:
+            started.set()
+            go_on.wait(NET)
+
+        blocking = asyncio.ensure_future(workers.run(block))
+        await turn_until(started.is_set)
+        waiting = [asyncio.ensure_future(workers.run(lambda number=number: ran.append(number))) for number in range(100)]
+        await asyncio.sleep(0)
+        assert workers.busy == 101
+        for each in waiting[:-1]:
+            each.cancel()
+        await asyncio.gather(*waiting[:-1], return_exceptions=True)
+        assert workers.busy == 2
+        assert len(workers._crew.waiting) == 1
+        go_on.set()
+        await asyncio.gather(blocking, waiting[-1])
+        assert ran == [99]
+        assert workers.threads == 1
+        workers.rest()
+
+    asyncio.run(main())
+
+
+def test_a_thread_that_is_free_again_takes_the_next_function():
+    async def main():
+        workers = Workers(10)
+        for number in range(200):
+            assert await workers.run(lambda number=number: number) == number
+        assert workers.threads == 1
+        workers.rest()
+
+    asyncio.run(main())
+
+
+def test_a_function_for_which_no_thread_can_be_started_fails_and_is_forgotten(monkeypatch):
+    def refuse(self):
+        raise RuntimeError("can't start new thread")
+
+    async def main():
+        workers = Workers(10)
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            with pytest.raises(RuntimeError, match="can't start new thread"):
+                await workers.run(lambda: 1)
+        assert (workers.busy, workers.threads) == (0, 0)
+        assert await workers.run(lambda: 2) == 2
+        workers.rest()
 
     asyncio.run(main())

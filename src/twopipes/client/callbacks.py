@@ -1,0 +1,90 @@
+"""Calls the callbacks of one client, and drops what a slow one cannot keep up with.
+
+The read loop never waits for a callback (docs/decisions/0005), so events gather in front of one that is slower than the server.
+How much may wait is bounded for each callback (``Limits.max_backlog``); what comes beyond that is dropped and counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+__all__ = ["EVENT_SIZE", "Callbacks"]
+
+# Bytes. What an event, and the task or the queue that holds it, takes in memory beside its content.
+EVENT_SIZE = 1024
+
+# The loop holds tasks weakly only, and a callback may outlive its client.
+_running: set[asyncio.Future[Any]] = set()
+
+
+class Callbacks:
+    """Calls them in the event loop. An ``async`` one runs as a task; one that returns a ``Future`` is done when that is.
+
+    An event whose future is cancelled counts as dropped.
+
+    Args:
+        loop: The loop of the client.
+        max_backlog: Bytes of events that may wait in front of one callback; ``None`` for no limit.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, max_backlog: int | None) -> None:
+        self._loop = loop
+        self._max_backlog = max_backlog
+        # Bytes of the events that each callback has not dealt with. Futures may be done in any thread.
+        self._waiting: Counter[str] = Counter()
+        self._lock = threading.Lock()
+        self.dropped: Counter[str] = Counter()
+        """How many events each callback missed, by its name."""
+
+    def call(self, name: str, function: Callable[..., Any], *arguments: Any, size: int = 0) -> None:
+        """Call a callback with an event, unless too many wait for it already. An error in it is reported, and harms nothing else.
+
+        Args:
+            name: The name of the callback, such as ``on_log``.
+            function: What the user gave.
+            *arguments: The event.
+            size: Bytes that it had on the wire.
+        """
+        size += EVENT_SIZE
+        with self._lock:
+            waiting = self._waiting[name]
+            if waiting and self._max_backlog is not None and waiting + size > self._max_backlog:
+                self.dropped[name] += 1
+                return
+            self._waiting[name] += size
+        is_pending = False
+        try:
+            outcome = function(*arguments)
+            if isinstance(outcome, Awaitable):
+                outcome = asyncio.ensure_future(outcome, loop=self._loop)
+                _running.add(outcome)
+                outcome.add_done_callback(_finished)
+            if isinstance(outcome, Future | asyncio.Future):
+                outcome.add_done_callback(partial(self._done, name, size))
+                is_pending = True
+        except Exception as error:  # noqa: BLE001 - it is the user's
+            self._loop.call_exception_handler({"message": f"a callback of twopipes failed: {function!r}", "exception": error})
+        finally:
+            if not is_pending:
+                self._done(name, size)
+
+    def _done(self, name: str, size: int, future: Future[Any] | asyncio.Future[Any] | None = None) -> None:
+        with self._lock:
+            self._waiting[name] -= size
+            if future is not None and future.cancelled():
+                self.dropped[name] += 1
+
+
+def _finished(task: asyncio.Future[Any]) -> None:
+    _running.discard(task)
+    with suppress(asyncio.CancelledError):
+        error = task.exception()
+        if error is not None:
+            task.get_loop().call_exception_handler({"message": "a callback of twopipes failed", "exception": error})

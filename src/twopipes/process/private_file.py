@@ -1,0 +1,43 @@
+"""Open files that hold what was said, so that only their owner can read them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+from contextlib import suppress
+
+__all__ = ["open_private"]
+
+
+def open_private(path: str | os.PathLike[str], flags: int) -> int:
+    """Opens a file with mode 0600, also if it exists with another mode, or is behind a link.
+
+    What is not a regular file (a FIFO, a device, a terminal) is opened as it is. Windows has no such modes.
+
+    Raises:
+        OSError: It cannot be opened; or it belongs to another user, who could read what is written to it.
+    """
+    descriptor = os.open(path, flags | getattr(os, "O_CLOEXEC", 0), 0o600)
+    try:
+        if sys.platform != "win32":
+            _make_private(descriptor, path)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+if sys.platform != "win32":
+
+    def _make_private(descriptor: int, path: str | os.PathLike[str]) -> None:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or not found.st_mode & 0o077:
+            return
+        if found.st_uid != os.geteuid():
+            raise PermissionError(
+                errno.EPERM, "it belongs to another user, who could read it; choose another file", os.fspath(path)
+            )
+        with suppress(PermissionError):  # a file system without modes, such as that of a USB stick
+            os.fchmod(descriptor, 0o600)

@@ -1,0 +1,168 @@
+"""Open files below a folder, and never one outside of it, whatever changes in the folder meanwhile (RS-08).
+
+A path that is checked first and opened later can be swapped in between. On POSIX systems every step of a path is therefore opened
+relative to the step before it, without following links; a link is read and its target is walked in the same way, from the top. On
+Windows the file is opened first, and the system is then asked where the open file really is.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+__all__ = ["Opened", "open_beneath"]
+
+# Links and ".." in links that one path may lead through. Linux allows 40 links.
+_MOST_TURNS = 40
+# Steps of one path; no file system takes many more.
+_MOST_STEPS = 2048
+
+
+class Opened(NamedTuple):
+    """A file or folder that is open.
+
+    Attributes:
+        handle: The descriptor; for a folder on Windows, which has none, the path.
+        status: What it is, as of now.
+    """
+
+    handle: int | str
+    status: os.stat_result
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a regular file: not a pipe or a device, which could be read endlessly."""
+        return stat.S_ISREG(self.status.st_mode)
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder."""
+        return stat.S_ISDIR(self.status.st_mode)
+
+
+@contextmanager
+def open_beneath(root: str, parts: Sequence[str], *, spellings: Sequence[str] = ()) -> Iterator[Opened]:
+    """Opens a file or folder below another one, and closes it in the end.
+
+    Args:
+        root: The folder, as an absolute path without links.
+        parts: The names that lead from there to the file; none of them may be ``..``, a path or empty.
+        spellings: Other absolute paths of the folder. A link to one of them leads inside, too.
+
+    Raises:
+        OSError: There is no such file, it cannot be opened, or the way to it leads out of the folder.
+    """
+    handle = _open(root, list(parts), (root, *spellings))
+    try:
+        yield Opened(handle, os.stat(handle))  # noqa: PTH116 - of a descriptor
+    finally:
+        if isinstance(handle, int):
+            os.close(handle)
+
+
+if sys.platform != "win32":
+    # Folders on the way need not be readable, where the system has a way to say so.
+    _STEP = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    # Not blocking, because a pipe would wait for a writer before it can be seen that it is one.
+    _LAST = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    # What opening a link without following it fails with: as a folder, on most systems, on FreeBSD.
+    _MAY_BE_LINK = (errno.ENOTDIR, errno.ELOOP, errno.EMLINK)
+
+    def _open(root: str, parts: list[str], spellings: Sequence[str]) -> int | str:
+        for _ in range(_MOST_TURNS):
+            if len(parts) > _MOST_STEPS:
+                break
+            found = _walk(root, parts)
+            if isinstance(found, int):
+                return found
+            position, target = found
+            parts = [*_turned(parts[:position], target, spellings), *parts[position + 1 :]]
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+
+    def _walk(root: str, parts: list[str]) -> int | tuple[int, str]:
+        """Opens what a path leads to; or returns the position and the target of the first link on it."""
+        here = os.open(root, (_STEP if parts else _LAST | os.O_DIRECTORY))
+        has_arrived = False
+        try:
+            for position, name in enumerate(parts):
+                if name == "..":
+                    return position, name
+                is_last = position == len(parts) - 1
+                try:
+                    following = os.open(name, _LAST if is_last else _STEP, dir_fd=here)
+                except OSError as error:
+                    if error.errno not in _MAY_BE_LINK:
+                        raise
+                    return position, _target(name, here, error)
+                os.close(here)
+                here = following
+            has_arrived = True
+            return here
+        finally:
+            if not has_arrived:
+                os.close(here)
+
+    def _target(name: str, folder: int, error: OSError) -> str:
+        try:
+            return os.readlink(name, dir_fd=folder)
+        except OSError:
+            raise error from None  # it is not a link: what went wrong first counts
+
+    def _turned(before: list[str], target: str, spellings: Sequence[str]) -> list[str]:
+        """The path to the target of a link, where ``before`` leads to the folder that the link is in."""
+        if target.startswith("/"):
+            root = next((each for each in spellings if target == each or target.startswith(each.rstrip("/") + "/")), None)
+            if root is None:
+                raise OSError(errno.EXDEV, "the link leads out of the folder")
+            before, target = [], target[len(root) :]
+        parts = [part for part in target.split("/") if part not in {"", "."}]
+        # What is before was walked without a link, so that ".." means the folder that it is written in.
+        while parts and parts[0] == "..":
+            if not before:
+                raise OSError(errno.EXDEV, "the link leads out of the folder")
+            before, parts = before[:-1], parts[1:]
+        return [*before, *parts]
+
+else:  # pragma: no cover - there is no such system in the tests
+    import ctypes
+    import msvcrt
+    from ctypes import wintypes
+
+    _LONGEST = 32_768  # characters of a path
+
+    def _open(root: str, parts: list[str], spellings: Sequence[str]) -> int | str:
+        if any(":" in part for part in parts):
+            raise FileNotFoundError(errno.ENOENT, "a stream or a drive is not a file of the folder")
+        path = os.path.join(root, *parts)  # noqa: PTH118 - letter by letter
+        if os.path.isdir(path):  # noqa: PTH112 - see above
+            # A folder has no descriptor here. Only names are read from it.
+            _check(os.path.realpath(path, strict=True), spellings)
+            return path
+        opened = os.open(path, os.O_RDONLY | os.O_BINARY | os.O_NOINHERIT)
+        try:
+            _check(_path_of(opened), spellings)
+        except BaseException:
+            os.close(opened)
+            raise
+        return opened
+
+    def _path_of(descriptor: int) -> str:
+        kernel = ctypes.WinDLL("kernel32", use_last_error=True)
+        name = kernel.GetFinalPathNameByHandleW
+        name.argtypes = (wintypes.HANDLE, wintypes.LPWSTR, wintypes.DWORD, wintypes.DWORD)
+        name.restype = wintypes.DWORD
+        buffer = ctypes.create_unicode_buffer(_LONGEST)
+        if not 0 < name(msvcrt.get_osfhandle(descriptor), buffer, _LONGEST, 0) < _LONGEST:
+            raise ctypes.WinError(ctypes.get_last_error())
+        return buffer.value.removeprefix("\\\\?\\")
+
+    def _check(path: str, spellings: Sequence[str]) -> None:
+        found = os.path.normcase(path.removeprefix("\\\\?\\"))
+        inside = (os.path.normcase(each.removeprefix("\\\\?\\")).rstrip("\\") for each in spellings)
+        if not any(found == each or found.startswith(each + "\\") for each in inside):
+            raise FileNotFoundError(errno.ENOENT, "the path leads out of the folder")

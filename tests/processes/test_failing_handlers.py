@@ -1,0 +1,120 @@
+"""A real server whose handlers raise what is not an Exception, and one that cannot read any more."""
+
+import json
+
+import pytest
+
+from processes.launching import INITIALIZE, INITIALIZED, call, lines, text_of
+
+RAISING = """
+    import asyncio, sys, time
+    from twopipes import Server
+
+    server = Server("raising")
+
+    class Uncommon(BaseException):
+        pass
+
+    KINDS = {"custom": Uncommon, "generator": GeneratorExit, "interrupt": KeyboardInterrupt, "cancel": asyncio.CancelledError}
+
+    @server.tool
+    async def instant(kind: str) -> str:
+        raise KINDS[kind]("odd")
+
+    @server.tool
+    async def waiting(kind: str) -> str:
+        await asyncio.sleep(0)
+        raise KINDS[kind]("odd")
+
+    @server.tool
+    def threaded(kind: str) -> str:
+        raise KINDS[kind]("odd")
+
+    @server.tool
+    async def exit_in_a_subtask() -> str:
+        async def subtask():
+            sys.exit(3)
+
+        await asyncio.create_task(subtask())
+
+    @server.tool
+    async def fine() -> str:
+        return "fine"
+
+    server.run()
+"""
+
+
+def answers_of(done):
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    by_id = {answer["id"]: answer for answer in answers}
+    assert len(by_id) == len(answers)
+    return by_id
+
+
+@pytest.mark.parametrize("kind", ["custom", "generator"])
+@pytest.mark.parametrize("tool", ["instant", "waiting", "threaded"])
+def test_a_tool_that_raises_a_base_exception_with_the_first_message_is_answered(tool, kind, write, run):
+    """JR-16, TL-05: all of it is there before the server has started, in one piece."""
+    said = lines(INITIALIZE, INITIALIZED, call(1, tool, kind=kind), call(2, tool, kind=kind), call(3, "fine"))
+    done = run(write(RAISING), input=said)
+    answers = answers_of(done)
+    assert sorted(answers) == [0, 1, 2, 3]
+    assert answers[1]["result"]["isError"]
+    assert answers[2]["result"]["isError"]
+    assert text_of(answers[3]) == "fine"
+    assert done.returncode == 0
+    assert done.stderr.decode().count(f"Error: tools/call {tool} failed") == 2
+    assert "odd" in done.stderr.decode()
+
+
+@pytest.mark.parametrize("tool", ["instant", "waiting", "threaded"])
+def test_a_keyboard_interrupt_of_a_tool_is_answered_and_ends_the_process(tool, write, run):
+    done = run(write(RAISING), input=lines(INITIALIZE, INITIALIZED, call(1, tool, kind="interrupt")))
+    assert answers_of(done)[1]["error"]["message"] == "the handler was interrupted"
+    assert done.returncode in (130, -2)
+    assert done.stderr.decode().rstrip().endswith("KeyboardInterrupt: odd")
+
+
+def test_an_exit_in_a_subtask_of_a_tool_ends_the_process_and_the_call_is_answered(write, launch):
+    """asyncio itself lets a SystemExit of a task end the loop."""
+    child = launch(write(RAISING))
+    child.initialize()
+    child.say(call(1, "exit_in_a_subtask"))
+    assert child.hear()["error"]["message"] == "the handler was cancelled"
+    assert child.ended(3) == []
+
+
+BROKEN = """
+    from twopipes import Server
+    from twopipes.session.server_side import ServerSession
+
+    server = Server("broken")
+
+    @server.tool
+    async def fine() -> str:
+        return "fine"
+
+    receive = ServerSession.receive
+
+    def receive_or_break(self, data, *, now):
+        if b"break" in data:
+            raise ZeroDivisionError("a defect of the session")
+        return receive(self, data, now=now)
+
+    ServerSession.receive = receive_or_break
+    server.run()
+"""
+
+
+@pytest.mark.parametrize("run_by", ["python", "twopipes run"])
+@pytest.mark.parametrize("wire", ["pipe", "socket"])
+def test_a_server_that_cannot_read_any_more_says_so_and_fails(wire, run_by, write, launch):
+    program = write(BROKEN)
+    child = launch(program, wire=wire) if run_by == "python" else launch("-m", "twopipes", "run", program, wire=wire)
+    child.initialize()
+    assert text_of(child.ask(call(1, "fine"))) == "fine"
+    child.say(call("break", "fine"))
+    assert child.out.rest() == []
+    assert child.wait() not in {0, None}
+    assert "a defect of the session" in child.complaints()
