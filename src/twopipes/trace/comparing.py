@@ -102,7 +102,9 @@ def _about(kind: FindingKind, call: Call, *, found: list[Difference] | None = No
 
 
 def _ignoring(replay: Replay, method: str) -> Ignoring:
-    return replay.ignoring if method == "server/discover" else Ignoring([*replay.ignored, SERVER_INFO])
+    if method == "server/discover":
+        return replay.ignoring
+    return Ignoring([*replay.ignored, SERVER_INFO], blanked=replay.recorded.header.redacted)
 
 
 def _answer(replay: Replay, call: Call, live: Call) -> Iterator[Finding]:

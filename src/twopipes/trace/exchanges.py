@@ -139,7 +139,7 @@ class Recording:
     Attributes:
         exchanges: All that was asked, by :func:`key_of`, as far as it has been read; what was told has ``""`` before that.
         by_method: What was asked, by method.
-        redacted: Members whose values the recording does not have.
+        redacted: Names, in lower case, of members whose values the recording does not have.
         server_info: The text of who the recorded server said it was, once that was read.
 
     Raises:
@@ -163,7 +163,7 @@ class Recording:
             raise ValueError("the file does not begin with the header of a trace") from None
         if version > _NEWEST_FORMAT:
             raise ValueError(f"the trace has version {version} of the format, and this reader knows {_NEWEST_FORMAT}")
-        self.redacted = tuple(header.get("redacted", ()))
+        self.redacted = tuple(name.casefold() for name in header.get("redacted", ()))
 
     def find(self, key: Any, number: int) -> Exchange | None:
         """The how manieth exchange with this key, from 0; the last one if there are fewer; ``None`` if there is none."""
@@ -390,12 +390,27 @@ def era_of(params: dict[str, Any]) -> str | None:
 
 
 def _frozen(value: Any, redacted: tuple[str, ...]) -> Any:
-    """A JSON value as something that can be looked up. To Python true is 1; here it is not."""
+    """A JSON value as something that can be looked up. To Python true is 1; here it is not.
+
+    Values that a recorder may have blanked, by name or inside of a string, are equal to any other.
+    """
     if isinstance(value, dict):
-        return ("{", *sorted((name, "*" if name in redacted else _frozen(each, redacted)) for name, each in value.items()))
+        return ("{", *sorted((name, _frozen_member(name, each, redacted)) for name, each in value.items()))
     if isinstance(value, list):
         return ("[", *[_frozen(each, redacted) for each in value])
+    if isinstance(value, str) and redacted and _is_blanked(value, redacted):
+        return "*"
     return (type(value).__name__ if not isinstance(value, int | float) or isinstance(value, bool) else "number", value)
+
+
+def _frozen_member(name: str, value: Any, redacted: tuple[str, ...]) -> Any:
+    return "*" if name.casefold() in redacted else _frozen(value, redacted)
+
+
+def _is_blanked(text: str, redacted: tuple[str, ...]) -> bool:
+    """Whether a string may be another one in the recording: ``name=`` is still in it, and the value is not."""
+    folded = text.casefold().replace("-", "_")
+    return ("=" in text or ":" in text) and any(name.replace("-", "_") in folded for name in redacted)
 
 
 def _params(message: dict[str, tuple[Any, str]]) -> dict[str, Any]:

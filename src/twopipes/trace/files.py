@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 
+from twopipes.process.private_file import open_private
+
 __all__ = ["TraceFile"]
 
 _FLAGS = os.O_WRONLY | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -112,7 +114,7 @@ def _open(path: str, *, windows: bool = sys.platform == "win32") -> tuple[str, i
         except FileExistsError:
             if not _is_regular(path):
                 # A link is followed: /dev/stdout is one.
-                return path, os.open(path, _FLAGS)
+                return path, open_private(path, _FLAGS)
         numbered, fd = _number(path)
         try:
             os.replace(path, numbered)  # noqa: PTH105 - as below

@@ -20,6 +20,7 @@ from typing import Any
 
 from msgspec import json
 
+from twopipes.process.private_file import open_private
 from twopipes.trace.page_data import PageData, page_data
 from twopipes.trace.reading import Trace
 
@@ -53,7 +54,7 @@ def write_page(trace: Trace, path: str | os.PathLike[str]) -> None:
     is_plain = not path.is_symlink() and (path.is_file() or not path.exists())
     target = path.with_name(f".{path.name}.{os.getpid()}") if is_plain else path
     try:
-        with open(target, "w", encoding="utf-8", newline="\n", opener=_open_private) as file:
+        with open(target, "w", encoding="utf-8", newline="\n", opener=open_private) as file:
             file.writelines(page_of(data))
         if is_plain:
             target.replace(path)
@@ -61,10 +62,6 @@ def write_page(trace: Trace, path: str | os.PathLike[str]) -> None:
         if is_plain:
             target.unlink(missing_ok=True)
         raise
-
-
-def _open_private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def page_of(data: PageData) -> Iterator[str]:

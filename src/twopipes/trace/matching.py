@@ -12,6 +12,8 @@ from typing import Any
 from msgspec import UNSET, Struct
 from msgspec.json import Encoder
 
+from twopipes.trace.redact import BLANK
+
 __all__ = ["BUILT_IN", "SERVER_INFO", "Difference", "Ignoring", "differences", "pair_questions", "unmatched"]
 
 # Where a path begins: one of these is the first step of what a user names by a path, and not by a name alone.
@@ -61,9 +63,10 @@ class Ignoring:
         names: A name counts wherever it stands; with a path that begins with ``result``, ``error`` or ``params``, such as
             ``result.content.0.text``, that place alone is meant, and ``*`` stands for any one step.
         values: Paths of which only the values do not count.
+        blanked: Names of members whose values a recorder has blanked; what is there instead is equal to any value.
     """
 
-    def __init__(self, names: Iterable[str] = (), *, values: Iterable[str] = BUILT_IN) -> None:
+    def __init__(self, names: Iterable[str] = (), *, values: Iterable[str] = BUILT_IN, blanked: Iterable[str] = ()) -> None:
         self._names: set[str] = set()
         self._paths: list[re.Pattern[str]] = []
         for name in names:
@@ -72,6 +75,7 @@ class Ignoring:
             else:
                 self._names.add(name)
         self._values = [_pattern(path) for path in values]
+        self._blanked = frozenset(name.casefold() for name in blanked)
 
     def covers(self, path: Path) -> bool:
         """Whether what stands there does not count, and neither does whether anything stands there."""
@@ -89,9 +93,14 @@ class Ignoring:
         joined = ".".join(path)
         return any(pattern.fullmatch(joined) for pattern in self._values)
 
+    def is_blank(self, recorded: Any, path: Path) -> bool:
+        """Whether a recorder has written a blank in place of a value."""
+        return recorded == BLANK and bool(path) and path[-1].casefold() in self._blanked
+
     def stripped(self, value: Any, path: Path) -> Any:
         """A value without what does not count; what must be there but may differ is ``null``."""
-        if self.covers_value(path):
+        # The params of notifications are searched by a recorder at any depth; which side this value is from is not known here.
+        if self.covers_value(path) or (path[:1] == ("params",) and path[-1].casefold() in self._blanked):
             return None
         if isinstance(value, dict):
             steps = {key: (*path, key) for key in value}
@@ -123,7 +132,9 @@ def differences(recorded: Any, live: Any, ignoring: Ignoring, path: Path = (), n
         return found
     if isinstance(recorded, list) and isinstance(live, list):
         return _differences_of_lists(recorded, live, ignoring, path, name)
-    if _same(recorded, live) or (recorded is not UNSET and live is not UNSET and ignoring.covers_value(path)):
+    if _same(recorded, live):
+        return []
+    if recorded is not UNSET and live is not UNSET and (ignoring.covers_value(path) or ignoring.is_blank(recorded, path)):
         return []
     return [Difference(".".join(path), recorded, live, name)]
 

@@ -116,6 +116,8 @@ class Mock:
             if line.lstrip()[:1] == "[":
                 batch = _Batch()
                 parts = [members(element) for element in elements(line)]
+                if not parts:
+                    self._refuse(INVALID_REQUEST, "an empty batch")  # JR-13
                 batch.left = sum("id" in part and "method" in part for part in parts)
                 for part in parts:
                     self._take(part, batch)

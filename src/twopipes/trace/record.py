@@ -349,7 +349,7 @@ def header_for(
         cwd: The folder that the server starts in; that of this process if it is left out.
         environment: The names of the variables that the server gets; a mapping will do, its values are not looked at. Those of
             this process if it is left out.
-        redact: As given to the :class:`Recorder`. Options of the command by these names are blanked.
+        redact: As given to the :class:`Recorder`. Values in the command by these names are blanked.
         now: Seconds since 1970.
     """
     now = time.time() if now is None else now
@@ -372,7 +372,7 @@ def header_for(
             recorder=recorder,
             recorder_version=__version__,
             argv=tuple(map(_printable, redacted_argv(words, redacted))),
-            target=_printable(target),
+            target=_printable(*redacted_argv([target], redacted)),
             cwd=_printable(cwd),
             environment=tuple(map(_printable, names)),
             platform=_platform(),

@@ -1,28 +1,39 @@
-r"""What must not be recorded: values by the name of their member, blanked before anything is written.
+r"""Redaction: values that must not be recorded are blanked, by name, before anything is written.
 
-What is covered: the members of ``params``, at any depth, of every request and notification in both directions; those of ``result``
-in what the client answers to a question of the server, because on a stateless wire the same answer stands in ``params``; and in a
-line that is no message (on stderr, or noise on the wire) every member of a JSON object, or else the whole line if it contains one
-of the names, escaped or not. Upper and lower case are the same.
+In a JSON-RPC message this covers ``params``, ``error`` and members that the protocol does not know, at any depth and in both
+directions; ``result`` in what a client sends, because it is the response to a question of the server; and, in the result of a
+server, ``inputRequests``, which are requests. ``requestState`` is opaque and may hold earlier responses of the user in any
+encoding, so it is always replaced as a whole. Strings in these places are searched too: JSON inside of them by member, other text
+for ``name=value`` and ``name: value``.
 
-What is not: a secret that a server repeats in its result, or that somebody writes without its name.
+A line that is not a message (on stderr, or noise on the wire) is searched completely if it is a JSON object. Any other such line
+that contains one of the names is blanked as a whole. Upper and lower case are the same.
+
+Not covered: a secret that a server repeats in its result, or that is written without its name.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from msgspec import DecodeError, Raw, ValidationError, json
 
-__all__ = ["LONGEST", "REDACTED", "Redactor", "redacted_argv"]
+__all__ = ["BLANK", "LONGEST", "REDACTED", "Redactor", "redacted_argv"]
 
 # Bytes. The longest line that is searched. It has to be held together for that, by a recorder that shares the memory of the
 # program that it records; pictures and long texts are shorter.
 LONGEST = 16 * 1024 * 1024
-# What stands for a line of which nothing may be shown.
-REDACTED = b"[redacted]"
-_VALUE = b'"[redacted]"'
+# What is written in place of a value, and of a line of which nothing may be shown.
+BLANK = "[redacted]"
+REDACTED = BLANK.encode()
+_VALUE = b'"%b"' % REDACTED
+_STATE = "requeststate"
+
+# Members of a message that are never blanked themselves, so that a message stays one.
+_ENVELOPE = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
+_NOT_SEARCHED = frozenset({"jsonrpc", "id", "method"})
 
 _any = json.Decoder(Raw)
 _object = json.Decoder(dict[str, Raw])
@@ -33,6 +44,9 @@ _string = json.Decoder(str)
 _TOKEN = re.compile(rb'("(?:[^"\\]++|\\.)*+")(\s*:)?|[{}\[\]]|[^\s"{}\[\],:]++')
 _ESCAPE = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))')
 _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+# How often text inside of text is decoded in search of a name: JSON in a string of JSON, in a URI, ...
+_LEVELS = 6
+_END_OF_QUERY_VALUE = re.compile(r"[&#\s]|\Z")
 
 
 class Redactor:
@@ -43,7 +57,14 @@ class Redactor:
     """
 
     def __init__(self, names: Iterable[str]) -> None:
-        self._names = frozenset(name.casefold() for name in names)
+        from hashlib import blake2b  # noqa: PLC0415 - loads OpenSSL, and few programs redact
+        from os import urandom  # noqa: PLC0415 - see above
+
+        self._names = frozenset(name.casefold() for name in names if name)
+        self._needles = (*self._names, _STATE)
+        self._texts = _Texts(self._needles)
+        # The key is never written: a short secret cannot be guessed from its stand-in.
+        self._hash = blake2b(key=urandom(32), digest_size=8)
 
     def line(self, kind: str, data: bytes) -> bytes:
         """The line as it may be written. A message stays one."""
@@ -55,89 +76,169 @@ class Redactor:
             return REDACTED
 
     def _is_named_in(self, data: bytes) -> bool:
-        """Whether one of the names stands anywhere in a line. Most lines are let through by this."""
+        """Whether one of the names is anywhere in a line, escaped or not. Most lines are let through by this."""
         text = data.decode(errors="replace")
-        if "\\" in text:
-            # In JSON a name may be written so that it does not look like itself.
-            text = f"{text}\n{_unescaped(text)}"
-        text = text.casefold()
-        return any(name in text for name in self._names)
+        plain = _decoded(text)
+        if plain is None:
+            return True
+        folded = f"{text}\n{plain}".casefold() if plain != text else text.casefold()
+        return any(name in folded for name in self._needles)
 
     def _message(self, kind: str, data: bytes) -> bytes:
-        _any.decode(data)  # what follows takes it for JSON, and would be misled by what is none
+        _any.decode(data)  # what follows requires valid JSON
         start = data.lstrip()[:1]
         if start == b"[":
             # A batch (2025-03-26).
             elements = [bytes(element) for element in _array.decode(data)]
-            blanked = [self._message(kind, element) if element[:1] in b"{[" else element for element in elements]
+            blanked = [self._element(kind, element) for element in elements]
             return data if blanked == elements else b"[" + b",".join(blanked) + b"]"
         if start != b"{":
-            raise DecodeError("it is no message")
-        covered = None
-        if kind != "!" and "jsonrpc" in _object.decode(data):
-            covered = {"params", "result"} if kind == ">" else {"params"}
+            raise DecodeError("it is not a message")
+        is_message = kind != "!" and "jsonrpc" in _object.decode(data)
+        return self._blanked(data, kind if is_message else None)
+
+    def _element(self, kind: str, data: bytes) -> bytes:
+        if data[:1] in b"{[":
+            return self._message(kind, data)
+        return self._string(data) if data[:1] == b'"' else data
+
+    def _blanked(self, data: bytes, kind: str | None) -> bytes:
         pieces = []
         copied = 0
-        for start_of_value, end_of_value in self._values(data, covered):
-            pieces += [data[copied:start_of_value], _VALUE]
-            copied = end_of_value
+        for start, end, value in self._replacements(data, kind):
+            pieces += [data[copied:start], value]
+            copied = end
         return b"".join([*pieces, data[copied:]])
 
-    def _values(self, data: bytes, covered: set[str] | None) -> Iterator[tuple[int, int]]:
-        """Where the values stand that are to be blanked, in an object.
+    def _replacements(self, data: bytes, kind: str | None) -> Iterator[tuple[int, int, bytes]]:
+        """Which pieces of an object or array are replaced, and by what.
 
         Args:
-            data: The object.
-            covered: Which members of it are searched; ``None`` for all, and its own.
+            data: The object or array.
+            kind: The direction of a message; ``None`` for what is not a message, and is searched completely.
         """
         depth = 0
-        is_covered = covered is None
-        start: int | None = None  # of a value that is to be blanked, once it has begun
+        is_covered = kind is None
+        section = ""  # the member of the message that we are in
+        start: int | None = None  # of a value that is replaced, once it has begun
         level = 0  # the depth that it began at
-        wanted = False  # the next token begins such a value
+        wanted = ""  # the name of the member whose value comes next, if that is replaced
         for token in _TOKEN.finditer(data):
             first = token[0][:1]
-            if wanted:
-                start, level, wanted = token.start(), depth, False
+            if wanted and start is None:
+                start, level = token.start(), depth
             if first in b"{[":
                 depth += 1
             elif first in b"}]":
                 depth -= 1
             if start is not None:
                 if depth == level:
-                    yield start, token.end()
-                    start = None
+                    yield start, token.end(), self._stand_in(data[start : token.end()]) if wanted == _STATE else _VALUE
+                    start, wanted = None, ""
             elif token[2] is not None:
                 name = _string.decode(token[1])
-                if depth == 1 and covered is not None:
-                    is_covered = name in covered
+                folded = name.casefold()
+                if kind is not None and depth == 1:
+                    section = name
+                    is_covered = name not in _NOT_SEARCHED and (name, kind) != ("result", "<")
+                    is_replaced = is_covered and name not in _ENVELOPE and folded in self._names
+                elif (section, kind, depth) == ("result", "<", 2):
+                    is_covered = name == "inputRequests"
+                    is_replaced = folded == _STATE
                 else:
-                    wanted = is_covered and name.casefold() in self._names
+                    is_replaced = is_covered and (folded == _STATE or folded in self._names)
+                wanted = folded if is_replaced else ""
+            elif is_covered and first == b'"' and (string := self._string(token[1])) != token[1]:
+                yield token.start(), token.end(), string
+
+    def _string(self, token: bytes) -> bytes:
+        """A string as it may be written."""
+        text = _string.decode(token)
+        blanked = self._json(text) if text.lstrip()[:1] in {"{", "["} else None
+        if blanked is None:
+            blanked = self._texts.blanked(text)
+        return token if blanked == text else json.encode(blanked)
+
+    def _json(self, text: str) -> str | None:
+        """JSON inside of a string as it may be written; ``None`` if it is not JSON."""
+        data = text.encode(errors="surrogatepass")
+        try:
+            _any.decode(data)
+            return self._blanked(data, None).decode(errors="surrogatepass")
+        except (DecodeError, ValidationError, UnicodeDecodeError):
+            return None
+
+    def _stand_in(self, value: bytes) -> bytes:
+        """What is written for an opaque value: the same for equal values in one recording, so that a retry finds its question."""
+        with suppress(DecodeError, ValidationError):
+            value = _string.decode(value).encode()  # the two peers may escape the same text differently
+        digest = self._hash.copy()
+        digest.update(value)
+        return b'"[redacted %b]"' % digest.hexdigest().encode()
+
+
+class _Texts:
+    """Blanks ``name=value`` and ``name: value`` in text.
+
+    The value ends at the end of the text, because nothing tells where a secret ends; in the query of a URI it ends with its
+    parameter. What ends with a name counts as that name: ``-eTOKEN=x``, ``API_TOKEN=x``. ``-`` and ``_`` are the same.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        spelt = "|".join(re.sub(r"\\?[-_]", "[-_]", re.escape(name)) for name in names if name)
+        self._named = re.compile(rf"""(?:{spelt})[\\"']*\s*([=:])\s*""" if spelt else r"(?!)", re.IGNORECASE)
+        self._option = re.compile(rf"-.*(?:{spelt})" if spelt else r"(?!)", re.IGNORECASE | re.DOTALL)
+
+    def blanked(self, text: str) -> str:
+        """The text as it may be written."""
+        pieces = []
+        position = 0
+        while (found := self._named.search(text, position)) is not None:
+            pieces += [text[position : found.end()], BLANK]
+            is_in_query = found[1] == "=" and text[found.start() - 1 : found.start()] in {"?", "&"}
+            end = _END_OF_QUERY_VALUE.search(text, found.end()) if is_in_query else None
+            position = len(text) if end is None else end.start()
+        blanked = "".join([*pieces, text[position:]])
+        # A name in escapes: where its value is in the text as written is not worth finding out.
+        plain = _decoded(blanked)
+        is_left = plain is None or any(not plain.startswith(BLANK, found.end()) for found in self._named.finditer(plain))
+        return BLANK if is_left else blanked
+
+    def expects_value(self, word: str) -> bool:
+        """Whether the next word of a command is a value: after ``--name``, and after ``name:``."""
+        found = self._named.search(word)
+        is_cut = found is not None and found[1] == ":" and found.end() == len(word)
+        return is_cut or self._option.fullmatch(word) is not None
 
 
 def redacted_argv(argv: Sequence[str], names: Iterable[str]) -> list[str]:
-    """A command as it may be written: the values of ``--name=value``, ``--name value`` and ``name=value`` are blanked.
+    """A command as it may be written.
 
-    Here ``-`` and ``_`` are the same: ``--api-key`` is meant by ``api_key``, too.
+    Values are blanked after ``--name value``, and in words that contain ``name=value`` or ``name: value``: options, variables,
+    headers, the query of a URI.
     """
-    wanted = {_as_option(name) for name in names}
+    texts = _Texts(names)
     words = []
     is_value = False
     for word in argv:
-        option, sign, _ = word.partition("=")
-        if is_value:
-            words.append("[redacted]")
-            is_value = False
-        elif _as_option(option) in wanted and sign:
-            words.append(f"{option}=[redacted]")
-        else:
-            words.append(word)
-            is_value = word.startswith("-") and _as_option(word) in wanted
+        words.append(BLANK if is_value else texts.blanked(word))
+        is_value = not is_value and texts.expects_value(word)
     return words
 
 
-def _as_option(name: str) -> str:
-    return name.lstrip("-").replace("-", "_").casefold()
+def _decoded(text: str) -> str | None:
+    """Text without JSON escapes and percent signs; ``None`` if there is more than a few levels of them."""
+    for _ in range(_LEVELS):
+        before = text
+        if "%" in text:
+            from urllib.parse import unquote  # noqa: PLC0415 - rarely
+
+            text = unquote(text)
+        if "\\" in text:
+            text = _unescaped(text)
+        if text == before:
+            return text
+    return None
 
 
 def _unescaped(text: str) -> str:

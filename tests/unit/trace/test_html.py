@@ -229,6 +229,14 @@ def test_a_page_is_as_private_as_a_recording(tmp_path):
     assert stat.S_IMODE((tmp_path / "page.html").stat().st_mode) == 0o600
 
 
+@pytest.mark.skipif(os.name != "posix", reason="modes are of POSIX")
+def test_a_page_behind_a_link_is_as_private_as_a_recording(tmp_path):
+    (tmp_path / "real.html").touch(mode=0o644)
+    (tmp_path / "link.html").symlink_to("real.html")
+    write_page(trace.read(write(tmp_path / "a.jsonl", entries())), tmp_path / "link.html")
+    assert stat.S_IMODE((tmp_path / "real.html").stat().st_mode) == 0o600
+
+
 # Always the same, and whole
 
 

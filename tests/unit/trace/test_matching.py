@@ -157,3 +157,18 @@ def test_questions_with_other_keys_are_paired_by_what_they_ask():
 def test_questions_in_other_words_are_paired_by_their_kind():
     assert pair_questions({"a": ask("old")}, {"b": ask("new")}, NOTHING) == {"a": "b"}
     assert pair_questions({"a": ask("old")}, {"b": ask("", "roots/list")}, NOTHING) == {}
+
+
+def test_a_blank_of_the_recorder_is_equal_to_any_value_that_is_there():
+    ignoring = Ignoring(blanked=["Token"])
+    recorded = {"TOKEN": "[redacted]", "other": "[redacted]", "gone": {"token": "[redacted]"}}
+    live = {"TOKEN": {"type": "string"}, "other": 1, "gone": {}}
+    found = differences(recorded, live, ignoring, ("result",))
+    assert [difference.path for difference in found] == ["result.other", "result.gone.token"]
+
+
+def test_a_blanked_notification_is_the_same_as_the_live_one():
+    ignoring = Ignoring(blanked=["token"])
+    assert unmatched([{"data": {"token": "[redacted]"}}], [{"data": {"token": "s"}}], ignoring, "params") == ([], [])
+    missing, additional = unmatched([{"data": {"token": "[redacted]"}}], [{"data": {}}], ignoring, "params")
+    assert (missing, additional) == ([{"data": {"token": "[redacted]"}}], [{"data": {}}])

@@ -94,6 +94,14 @@ def test_ids_come_back_as_they_were_written():
     assert mock.out == ['{"jsonrpc":"2.0","id":"\\u00e9 \\"","result":{"said": "x"}}']
 
 
+def test_an_empty_batch_is_refused_with_one_error():
+    """JR-13"""
+    mock = Mock(Recording(file_of((">", call(1, "a")), ("<", answer(1, "x")))))
+    mock._revision = "2025-03-26"
+    (said,) = asked(mock, [])
+    assert (said["id"], said["error"]["code"]) == (None, -32600)
+
+
 @pytest.mark.parametrize("id_", [7, "7"])
 def test_a_call_that_is_given_up_is_not_answered(id_):
     question = {"jsonrpc": "2.0", "id": 1, "method": "roots/list"}

@@ -122,6 +122,16 @@ def test_the_file_is_for_its_owner_alone(path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+def test_the_file_behind_a_link_is_for_its_owner_alone_before_anything_is_written(path, tmp_path):
+    target = tmp_path / "target"
+    target.write_text("")
+    target.chmod(0o644)
+    path.symlink_to(target)
+    recorder_of(path).close(NET)
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    assert read(target).header.recorder == "tap"
+
+
 def test_a_recording_of_nothing_has_a_header(path):
     assert recorder_of(path).close(NET)
     assert read(path).header.recorder == "tap"

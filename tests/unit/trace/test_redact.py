@@ -48,7 +48,9 @@ def test_results_are_searched_where_the_user_answers(kind, result):
         b'{"jsonrpc":"2.0","id":1,"method":"ping"}',
         b' { "jsonrpc" : "2.0", "params": {"text": "my password is out of reach"} } \r',
         b'{"jsonrpc":"2.0","id":1,"result":{"tools":[{"inputSchema":{"properties":{"password":{"type":"string"}}}}]}}',
-        b'{"jsonrpc":"2.0","password":1,"method":"password"}',
+        b'{"jsonrpc":"2.0","id":"password=1","method":"password: ping"}',
+        b'{"jsonrpc":"2.0","id":1,"result":{"content":[{"text":"password=s"}],"structuredContent":{"requestState":1}}}',
+        b'{"jsonrpc":"2.0","method":"x","params":{"text":"50% of C:\\\\new"}}',
         b"a log line that says nothing",
         b"C:\\Users\\anna \\u00e9",
         b"",
@@ -81,6 +83,90 @@ def test_names_in_escapes_are_found():
     assert redacted(b'{"jsonrpc":"2.0","params":{"a\\/b\\ud83d\\ude00":"s"}}', names=["a/b😀"]).count(b"[redacted]") == 1
 
 
+@pytest.mark.parametrize("kind", [">", "<"])
+def test_errors_and_members_that_the_protocol_does_not_know_are_searched(kind):
+    error = {"code": -32602, "message": "no such user; password=hunter2", "data": {"asked": [{"password": "s"}], "kept": 1}}
+    message = {"jsonrpc": "2.0", "id": 1, "error": error, "password": "s", "extra": {"apikey": "s", "kept": 2}}
+    assert json.loads(redacted(message, kind)) == {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "error": {
+            "code": -32602,
+            "message": "no such user; password=[redacted]",
+            "data": {"asked": [{"password": BLANK}], "kept": 1},
+        },
+        "password": BLANK,
+        "extra": {"apikey": BLANK, "kept": 2},
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ('{"password":"s","user":"u"}', '{"password":"[redacted]","user":"u"}'),
+        (' [ {"a":{"Password":["s"]}} ]', ' [ {"a":{"Password":"[redacted]"}} ]'),
+        ('{"body":"{\\"password\\":\\"s\\",\\"n\\":1}"}', '{"body":"{\\"password\\":\\"[redacted]\\",\\"n\\":1}"}'),
+        ('{"p\\u0061ssword":"s"}', '{"p\\u0061ssword":"[redacted]"}'),
+        ("{'password': 's'} and more", "{'password': [redacted]"),
+        ("https://h/p?password=s&page=2#top", "https://h/p?password=[redacted]&page=2#top"),
+        ("https://h/p?page=2&PASSWORD=s", "https://h/p?page=2&PASSWORD=[redacted]"),
+        ("https://h/p?p%61ssword=s", BLANK),
+        ("export PASSWORD=s t", "export PASSWORD=[redacted]"),
+        ("Password: s\nt", "Password: [redacted]"),
+        ("%25252525252525252570assword=s", BLANK),
+        ("my password is out of reach: always", "my password is out of reach: always"),
+    ],
+)
+def test_strings_are_searched_as_json_and_as_text(text, wanted):
+    assert json.loads(redacted(request(arguments={"text": text, "n": 1}))) == request(arguments={"text": wanted, "n": 1})
+
+
+# MR-05, MR-07: the state of a call that asks back is opaque; what the user has answered may be in it.
+SECRET_STATE = "eyJwYXNzd29yZCI6Imh1bnRlcjIifQ=="
+
+
+def asking_back(state, **more):
+    result = {"resultType": "input_required", "requestState": state, **more}
+    return {"jsonrpc": "2.0", "id": 1, "result": result}
+
+
+def test_the_state_of_a_question_is_replaced_by_a_stand_in_that_its_retry_has_as_well():
+    redactor = Redactor(["password"])
+    state = SECRET_STATE + "/\u00e9"
+    asked = redactor.line("<", json.dumps(asking_back(state)).encode())
+    other = redactor.line("<", json.dumps(asking_back("other")).encode())
+    again = redactor.line(">", json.dumps(request(requestState=state), ensure_ascii=False).replace("/", "\\/").encode())
+
+    stand_in = json.loads(asked)["result"]["requestState"]
+    assert re.fullmatch(r"\[redacted [0-9a-f]{16}\]", stand_in)
+    assert json.loads(again)["params"]["requestState"] == stand_in
+    assert json.loads(other)["result"]["requestState"] != stand_in
+
+
+def test_a_stand_in_cannot_be_guessed_from_another_recording():
+    line = json.dumps(asking_back("1234")).encode()
+    assert Redactor(["password"]).line("<", line) != Redactor(["password"]).line("<", line)
+
+
+@pytest.mark.parametrize("state", [{"a": [1]}, 7, None])
+def test_a_state_of_another_type_is_replaced_too(state):
+    found = json.loads(redacted(asking_back(state, more=1), "<"))["result"]
+    assert found["requestState"].startswith("[redacted ")
+    assert found["more"] == 1
+
+
+def test_a_state_in_a_log_line_is_not_kept():
+    assert redacted(f"sent requestState {SECRET_STATE}".encode(), "!") == REDACTED
+
+
+def test_questions_in_a_result_are_searched_as_requests_are():
+    question = {"method": "elicitation/create", "params": {"message": "sure?", "password": "s"}}
+    found = json.loads(redacted(asking_back("s", inputRequests={"q": question}), "<"))
+    assert found["result"]["inputRequests"] == {
+        "q": {"method": "elicitation/create", "params": {"message": "sure?", "password": BLANK}}
+    }
+
+
 def test_a_batch_is_searched_message_by_message():
     batch = [request(password="s"), {"jsonrpc": "2.0", "id": 1, "result": {"password": "kept"}}, 7, "password"]
     assert json.loads(redacted(batch, "<")) == [request(password=BLANK), *batch[1:]]
@@ -108,6 +194,33 @@ def test_what_is_no_message_is_blanked_by_member_or_as_a_whole(kind, line, wante
     found = redacted(line, kind)
     assert b"sesame" not in found
     assert found == wanted
+
+
+@pytest.mark.parametrize(
+    ("argv", "wanted"),
+    [
+        (["--env=TOKEN=s"], ["--env=TOKEN=[redacted]"]),
+        (["-eTOKEN=s"], ["-eTOKEN=[redacted]"]),
+        (["-e", "TOKEN=s t"], ["-e", "TOKEN=[redacted]"]),
+        (["-H", "token: s t"], ["-H", "token: [redacted]"]),
+        (["-Htoken:s"], ["-Htoken:[redacted]"]),
+        (["-H", "token:", "s", "more"], ["-H", "token:[redacted]", BLANK, "more"]),
+        (["--header=X-Token: s"], ["--header=X-Token: [redacted]"]),
+        (["--api-token", "s", "more"], ["--api-token", BLANK, "more"]),
+        (["-token", "s"], ["-token", BLANK]),
+        (["https://h/?a=1&token=s&b=2"], ["https://h/?a=1&token=[redacted]&b=2"]),
+        (["https://h/?t%6Fken=s"], [BLANK]),
+        (['--config={"token": "s", "b": 1}'], ['--config={"token": [redacted]']),
+        (["--config", '{"t\\u006fken": "s"}'], ["--config", BLANK]),
+        (["TOKEN=", "python", "tokens=3", "--max-tokens", "5"], ["TOKEN=[redacted]", "python", "tokens=3", "--max-tokens", "5"]),
+    ],
+)
+def test_values_are_blanked_however_a_command_is_spelt(argv, wanted):
+    assert redacted_argv(["server", *argv], ["Token"]) == ["server", *wanted]
+
+
+def test_the_address_in_a_header_is_blanked_as_a_command_is():
+    assert header_for("client", target="tcp://h/?token=s", redact=["token"])().target == "tcp://h/?token=[redacted]"
 
 
 def test_options_of_a_command_are_blanked():
