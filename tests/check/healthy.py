@@ -23,11 +23,10 @@ IMPATIENT = Waits(start=1, answer=0.3, long=2, grace=0.02, exit=0.5, step=0.5)
 # The fixtures of the example that change nothing but itself.
 PERMISSIONS = Permissions(
     tools=frozenset({"fail", "boom", "log", "whoami", "ask", "ask_url", "roots_tool", "mutate", "touch", "blocks"})
-    | {"mutate_resources", "mutate_prompts", "ask_twice", "ask_at_once", "agent", "redeem"},
+    | {"sample", "mutate_resources", "mutate_prompts", "ask_twice", "ask_at_once", "agent", "redeem"},
     calls={
         "echo": {"text": "hello"},
         "slow": {"steps": 3, "seconds": 0.01},
-        "sample": {"prompt": "Hi"},
         "structured": {"city": "Bern"},
         "numbers": {"count": 3},
     },

@@ -22,6 +22,11 @@ from twopipes.process.command import ServerCommand
 # Where all are spoken, most is tried in the newest revision of each era; so the others are tried alone as well.
 OLDER = ALL[:-2]
 ever = pytest.mark.parametrize("revisions", [ALL, *((each,) for each in OLDER)], ids=["all", *OLDER])
+# Of these, those over sockets are part of `make mutants`: the session is the same, and each takes five seconds or more.
+over_sockets = pytest.mark.parametrize(
+    "revisions",
+    [pytest.param(ALL, id="all"), *(pytest.param((each,), id=each, marks=pytest.mark.mutants) for each in OLDER)],
+)
 
 TOURING = Path(__file__).parent / "touring.py"
 # Seconds. Processes on a busy machine; nothing is waited for that long that comes.
@@ -44,7 +49,7 @@ def test_our_server_over_stdio(revisions):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no Unix sockets in asyncio there")
-@ever
+@over_sockets
 def test_our_server_over_a_unix_socket(tmp_path, revisions):
     path = tmp_path / "s"
 
@@ -61,7 +66,7 @@ def test_our_server_over_a_unix_socket(tmp_path, revisions):
     assert told(outcome) == []
 
 
-@ever
+@over_sockets
 def test_our_server_over_tcp(revisions):
     async def scene():
         server = new_server()
@@ -77,7 +82,7 @@ def test_our_server_over_tcp(revisions):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no Unix sockets in asyncio there")
-@ever
+@over_sockets
 def test_our_client_over_a_unix_socket(tmp_path, revisions):
     numbers = count()
 
@@ -94,7 +99,7 @@ def test_our_client_over_a_unix_socket(tmp_path, revisions):
     assert told(outcome) == []
 
 
-@ever
+@over_sockets
 def test_our_client_over_tcp(revisions):
     async def make_the_tour(launcher):
         listener = await listen_tcp(0, lambda channel: launcher.serve(channel=channel))
@@ -114,9 +119,10 @@ def test_our_client_as_a_program():
     assert told(outcome) == []
 
 
+@pytest.mark.mutants
 @pytest.mark.parametrize("revision", OLDER)
 def test_our_client_as_a_program_in_an_older_revision(revision):
-    """What has to do with processes: each run takes two. The rest was tried over sockets, and is again by `make mutants`."""
+    """What has to do with processes: each run takes two. The rest is tried over sockets."""
     wanted = {rule for each in all_scenarios() if each.needs_process for rule in each.rules}
     driver = CommandDriver([sys.executable, str(TOURING), "{server}"])
     outcome = patiently(lambda: of_client(driver, revisions=[revision], wanted=wanted))

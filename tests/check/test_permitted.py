@@ -2,10 +2,18 @@
 
 import asyncio
 import json
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 
+from check.checking import of_server, run
+from check.healthy import IMPATIENT, WAITS, new_server, served
+from check.mutating import MutatingChannel
+from check.pacing import waiting
 from check.test_well_behaved import outcomes, server_of
+from twopipes import TwopipesError
+from twopipes.channels.memory import memory_pair
+from twopipes.check.subject import ChannelSubject
 
 UPDATED = "notifications/resources/updated"
 
@@ -108,3 +116,169 @@ def test_a_listen_for_nothing_may_be_acknowledged_with_nothing():
         wire.to_subject = listen
 
     assert outcomes(server_of(obliging, "2026-07-28", "SU-01"), "SU-01") == {"passed"}
+
+
+def listing_nothing(wire):
+    """A server that cannot list its tools now, in whatever era: it needs the network, say, or a key that is wrong."""
+
+    def look(line):
+        message = json.loads(line)
+        if message.get("method") != "tools/list":
+            return None
+        wire.say({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32603, "message": "fetch failed"}})
+        return b""
+
+    wire.to_subject = look
+
+
+@pytest.mark.parametrize(
+    ("rule", "revision"),
+    [
+        ("DE-10", "2026-07-28"),
+        ("DE-11", "2025-11-25"),
+        ("DE-11", "2024-11-05"),
+        ("DE-12", "2025-11-25"),
+        ("ST-06", "2026-07-28"),
+        ("VN-07", "2026-07-28"),
+    ],
+)
+def test_a_list_that_fails_in_every_era_breaks_no_rule_about_eras(rule, revision):
+    assert "failed" not in outcomes(server_of(listing_nothing, revision, rule), rule)
+
+
+def test_an_answer_to_our_own_ping_that_comes_late_is_not_taken_for_an_answer_to_notifications():
+    def slow_link(wire):
+        pings, held = [], []
+
+        def hear(line):
+            if line.startswith(b"[") and b'"id"' not in line:
+                # Now the batch of notifications is under way, and what was held up arrives.
+                for late in held:
+                    wire.say(late)
+                held.clear()
+                pings.clear()
+                return
+            message = json.loads(line)
+            if isinstance(message, list):
+                pings.append(None)
+            elif pings and message.get("method") == "ping":
+                pings.append(message["id"])
+
+        def hold(line):
+            message = json.loads(line)
+            if isinstance(message, dict) and message.get("id") in pings[1:]:
+                held.append(line + b"\n")
+                return b""
+            return None
+
+        wire.to_subject, wire.from_subject = hear, hold
+
+    assert outcomes(server_of(slow_link, "2025-03-26", "JR-13"), "JR-13") == {"passed"}
+
+
+def leaving_subject(is_done):
+    """A server with tools that answers one request after the other, and leaves when it is done with one."""
+
+    @asynccontextmanager
+    async def connect():
+        ours, theirs = memory_pair()
+
+        async def serve():
+            rest = b""
+            with suppress(TwopipesError):
+                while data := await theirs.read():
+                    *lines, rest = (rest + data).split(b"\n")
+                    for line in lines:
+                        message = json.loads(line)
+                        if "id" in message:
+                            response = {"jsonrpc": "2.0", "id": message["id"], "result": answer(message)}
+                            theirs.write(json.dumps(response).encode() + b"\n")
+                        if is_done(message):
+                            await theirs.flush()
+                            await theirs.close()
+                            return
+
+        serving = asyncio.create_task(serve())
+        yield ours
+        serving.cancel()
+        await theirs.close()
+
+    def answer(message):
+        if message["method"] != "initialize":
+            return {"tools": []} if message["method"] == "tools/list" else {}
+        capabilities, info = {"tools": {}}, {"name": "leaving", "version": "1"}
+        return {"protocolVersion": message["params"]["protocolVersion"], "capabilities": capabilities, "serverInfo": info}
+
+    return ChannelSubject(connect, waits=waiting(WAITS))
+
+
+ABOUT_ANSWERS = {"FR-02", "FR-03", "JR-06", "JR-16", "PI-01", "MT-04", "CP-09"}
+
+
+def test_a_server_that_exits_by_itself_is_not_accused_of_what_it_leaves_unanswered():
+    subject = leaving_subject(lambda message: message["method"] == "notifications/initialized")
+    outcome = run(of_server(subject, revisions=["2025-11-25"], wanted=ABOUT_ANSWERS))
+    assert outcome.failures == []
+    assert "the server exits by itself, also if nothing is asked of it" in {verdict.why for verdict in outcome.verdicts}
+
+
+def test_a_server_that_exits_because_of_what_it_is_asked_is_accused():
+    subject = leaving_subject(lambda message: not isinstance(message.get("id", 0), int))
+    outcome = run(of_server(subject, revisions=["2025-11-25"], wanted={"FR-03", "JR-06"}))
+    assert {verdict.rule.id for verdict in outcome.failures} == {"FR-03", "JR-06"}
+
+
+@pytest.mark.parametrize("rule", ["LC-13", "LC-14"])
+def test_a_server_that_has_not_started_yet_is_not_accused_of_its_silence(rule):
+    """On a busy machine the second start takes longer than the first, and longer than anybody waits."""
+    starts = []
+
+    def slower_and_slower(wire):
+        starts.append(wire)
+        wire.to_subject = (lambda _: None) if len(starts) == 1 else (lambda _: b"")
+
+    subject = ChannelSubject(
+        served(new_server(), lambda inner: MutatingChannel(inner, slower_and_slower, reader_is_check=True)),
+        waits=waiting(IMPATIENT),
+    )
+    found = run(of_server(subject, revisions=["2025-11-25"], wanted={rule})).of(rule)
+    assert {(verdict.outcome, verdict.why.partition(" to tell")[0]) for verdict in found} == {
+        ("skipped", "the server starts too slowly")
+    }
+
+
+def test_a_server_that_declares_resources_and_has_no_method_to_read_them_is_not_accused_of_a_code():
+    def without_reading(wire):
+        def look(line):
+            message = json.loads(line)
+            if message.get("method") != "resources/read":
+                return None
+            wire.say({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "Method not found"}})
+            return b""
+
+        wire.to_subject = look
+
+    assert outcomes(server_of(without_reading, "2025-11-25", "ER-12"), "ER-12") == {"skipped"}
+
+
+def test_a_tool_that_fails_with_valid_arguments_too_tells_nothing_about_invalid_ones():
+    def unreachable(wire):
+        answering(wire, "echo", lambda params: {"error": {"code": -32603, "message": "getaddrinfo failed"}})
+
+    assert outcomes(server_of(unreachable, "2025-11-25", "TL-06"), "TL-06") == {"skipped"}
+
+
+def test_a_server_that_works_off_its_calls_one_by_one_is_not_accused_of_taking_its_time():
+    def one_by_one(wire):
+        free_at = 0.0
+
+        def queue(line):
+            nonlocal free_at
+            loop = asyncio.get_running_loop()
+            free_at = max(loop.time(), free_at) + (0.1 if json.loads(line).get("method") == "tools/call" else 0)
+            loop.call_at(free_at, wire.tell, line + b"\n")
+            return b""
+
+        wire.to_subject = queue
+
+    assert outcomes(server_of(one_by_one, "2025-11-25", "CA-07"), "CA-07") == {"passed"}

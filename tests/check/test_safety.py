@@ -3,14 +3,15 @@
 import asyncio
 import json
 import sys
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from check.checking import of_server, run
-from check.healthy import IMPATIENT, new_server, served
+from check.healthy import IMPATIENT, WAITS, new_server, served
 from check.mutating import MutatingChannel
+from check.pacing import waiting
 from twopipes.channels.memory import memory_pair
 from twopipes.check.probe import Case, Features, Permissions, Probe, made_up_arguments, revisions_for
 from twopipes.check.rules import RULES
@@ -33,18 +34,67 @@ def test_only_tools_that_change_nothing_or_were_allowed_are_called():
             tool("deletes"),
             tool("reads", annotations={"readOnlyHint": True}),
             tool("lies", annotations={"readOnlyHint": "yes"}),
+            tool("creates", annotations={"readOnlyHint": False, "idempotentHint": True, "destructiveHint": False}),
             tool("repeats", annotations={"idempotentHint": True, "destructiveHint": False}),
-            tool("overwrites", annotations={"idempotentHint": True}),
         ]
     )
-    assert [call.name for call in features.safe_calls(Permissions())] == ["reads", "repeats"]
+    assert [call.name for call in features.safe_calls(Permissions())] == ["reads"]
     allowed = features.safe_calls(Permissions(tools=frozenset({"deletes"}), calls={"lies": {"a": 1}}))
-    assert [(call.name, dict(call.arguments)) for call in allowed] == [
-        ("lies", {"a": 1}),
-        ("deletes", {}),
-        ("reads", {}),
-        ("repeats", {}),
-    ]
+    assert [(call.name, dict(call.arguments)) for call in allowed] == [("lies", {"a": 1}), ("deletes", {}), ("reads", {})]
+
+
+TEXT = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+
+
+def test_a_call_that_a_person_gave_is_made_with_these_arguments_and_no_others():
+    features = Features(
+        tools=[tool("writes", inputSchema=TEXT), tool("reads", inputSchema=TEXT, annotations={"readOnlyHint": True})]
+    )
+    permissions = Permissions(calls={"writes": {}, "reads": {"a": "b"}})
+    writes, reads = features.safe_calls(permissions)
+    assert (writes.arguments, writes.with_text("other"), writes.takes_other_arguments) == ({}, None, False)
+    assert (reads.arguments, reads.with_text("other")) == ({"a": "b"}, {"name": "reads", "arguments": {"a": "other"}})
+
+
+def test_a_whole_check_calls_no_tool_that_may_change_something():
+    server = new_server()
+    hints = {"readOnlyHint": False, "idempotentHint": True, "destructiveHint": False}
+    changed = []
+
+    def create_directory(path: str) -> str:
+        changed.append(path)
+        return "done"
+
+    def write_file(path: str, content: str) -> str:
+        changed.append((path, content))
+        return "done"
+
+    server.add_tool(create_directory, annotations=hints)
+    server.add_tool(write_file, annotations=hints)
+    called = set()
+
+    def listen(wire):
+        def hear(line):
+            with suppress(ValueError):
+                message = json.loads(line)
+                for part in message if isinstance(message, list) else [message]:
+                    if isinstance(part, dict) and part.get("method") == "tools/call" and isinstance(part.get("params"), dict):
+                        called.add(part["params"].get("name"))
+
+        wire.to_subject = hear
+
+    subject = ChannelSubject(
+        served(server, lambda channel: MutatingChannel(channel, listen, reader_is_check=True)), waits=waiting(WAITS)
+    )
+    named = {"path": "notes.txt", "content": "named by a person"}
+    outcome = run(
+        check_server(subject, revisions=["2025-11-25", "2026-07-28"], permissions=Permissions(calls={"write_file": named}))
+    )
+    assert outcome.revisions == ["2025-11-25", "2026-07-28"]
+    listed = {"echo", "structured", "write_file"}
+    # The others are names of tools that do not exist, or are not strings.
+    assert {name for name in called if name in server.tools} == listed
+    assert set(changed) == {tuple(named.values())}
 
 
 @pytest.mark.parametrize(
@@ -56,6 +106,9 @@ def test_only_tools_that_change_nothing_or_were_allowed_are_called():
         ({"properties": {"a": {"type": "number", "minimum": 5}}, "required": ["a"]}, {"a": 5}),
         ({"properties": {"a": {"type": "string", "format": "uri"}}, "required": ["a"]}, None),
         ({"oneOf": []}, None),
+        ({"properties": {"a": {"type": ["integer", "null"]}}, "required": ["a"]}, {"a": 1}),
+        ({"properties": {"a": {"type": ["odd", "string"]}}, "required": ["a"]}, {"a": "text"}),
+        ({"properties": {"a": {"type": []}}, "required": ["a"]}, None),
     ],
 )
 def test_arguments_are_made_up_only_where_the_schema_is_plain(schema, made):
@@ -143,6 +196,25 @@ def test_a_defect_of_a_probe_is_not_taken_for_a_verdict_and_does_not_end_the_run
     found = tried(body, "FR-13", "FR-15")
     assert found["FR-15"] == ("passed", "")
     assert found["FR-13"] == ("skipped", f"{DEFECT}: ZeroDivisionError: by nothing")
+
+
+@pytest.mark.parametrize("odd", [{"properties": {"a": {"type": ["string", "null"]}}, "required": ["a"]}, {"required": [[]]}])
+def test_a_tool_with_an_unusual_schema_does_not_end_the_run(odd):
+    def relist(wire):
+        def change(line):
+            message = json.loads(line)
+            for listed in message.get("result", {}).get("tools", []):
+                if listed["name"] == "fail":
+                    listed["inputSchema"] = {"type": "object", **odd}
+            return json.dumps(message).encode() + b"\n"
+
+        wire.from_subject = change
+
+    subject = ChannelSubject(
+        served(new_server(), lambda channel: MutatingChannel(channel, relist, reader_is_check=True)), waits=waiting(WAITS)
+    )
+    outcome = run(of_server(subject, revisions=["2025-11-25"], wanted={"TL-03"}))
+    assert "passed" in {verdict.outcome for verdict in outcome.of("TL-03")}
 
 
 def test_a_server_that_never_answers_is_not_waited_for_for_ever():

@@ -22,11 +22,10 @@ PLACE = "{server}"
 FIXTURES = (
     *(
         f"--allow-tool={name}"
-        for name in ("fail", "boom", "log", "whoami", "ask", "ask_url", "roots_tool", "mutate", "touch", "blocks")
+        for name in ("fail", "boom", "log", "whoami", "ask", "ask_url", "sample", "roots_tool", "mutate", "touch", "blocks")
     ),
     '--call=echo:{"text": "hello"}',
     '--call=slow:{"steps": 3, "seconds": 0.01}',
-    '--call=sample:{"prompt": "Hi"}',
     '--call=structured:{"city": "Bern"}',
     '--call=numbers:{"count": 3}',
 )

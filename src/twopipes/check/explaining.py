@@ -18,7 +18,7 @@ _BASES = {
     "prose": "a sentence of the specification",
     "schema": "the schema of the protocol alone",
     "json-rpc": "JSON-RPC 2.0, which the specification makes binding",
-    "inference": "our reading, where the specification is silent or contradicts itself; a breach is a warning",
+    "inference": "our reading, where the specification is silent or contradicts itself; a breach is a warning at most",
 }
 _SIDES = {"server": "servers", "client": "clients", "both": "servers and clients"}
 
@@ -40,6 +40,8 @@ def _lines(rule: Rule) -> Iterable[str]:
     yield f"{rule.id}  {rule.title}"
     yield ""
     yield f"level  {rule.degree}, from {_BASES[rule.basis]}"
+    if rule.inferred_for:
+        yield f"       for {_SIDES[rule.inferred_for]}, {_BASES['inference']}"
     yield f"for    {_SIDES[rule.side]}, in {rule.span}"
     yield f"see    {rule.link}"
     if rule.lenient:

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from msgspec import Struct, field
 
 from twopipes.check.heard import Answer, Unanswered
-from twopipes.check.probe import Case, Features
+from twopipes.check.probe import Case, Features, no_call
 from twopipes.check.questions import ELICIT, members
 from twopipes.check.subject import Subject
 from twopipes.check.talk import ABLE, SILENCE, Talk
@@ -138,7 +138,7 @@ async def _explore(case: Case, revision: str) -> Explored:
     # Some servers list what asks to those alone who can answer.
     listed = Features(tools=await _tools(found.talk)).safe_calls(case.permissions)
     if not listed:
-        raise Skip("no tool may be called: none is marked read-only or idempotent; name one by --allow-tool or --call")
+        raise Skip(no_call())
     calls = [call.params for call in sorted(listed, key=lambda call: not _ASKING_NAME.search(call.name))]
     loop = asyncio.get_running_loop()
     until = loop.time() + _LONGEST

@@ -103,12 +103,12 @@ def judged_conversation(conversation: Conversation, *, revision: str | None, sid
     """
     found = [finding for finding in judge(conversation) if finding.by == side and finding.rule in wanted]
     broken = {finding.rule for finding in found}
-    verdicts = [verdict for finding in found if (verdict := _failed(finding, revision)) is not None]
+    verdicts = [verdict for finding in found if (verdict := _failed(finding, revision, side)) is not None]
     for rule in sorted(_with_occasion(conversation, side) - broken):
         if rule in wanted and rule in RULES and RULES[rule].binds(side):
             spoken = revision or _revision_of(conversation)
             if spoken is not None and RULES[rule].applies_in(spoken):
-                verdicts.append(Verdict(rule=RULES[rule], outcome="passed", revision=spoken, probe=_NAME))
+                verdicts.append(Verdict(rule=RULES[rule].seen_by(side), outcome="passed", revision=spoken, probe=_NAME))
     return verdicts
 
 
@@ -116,10 +116,10 @@ def _revision_of(conversation: Conversation) -> str | None:
     return next((each.revision for each in conversation.connections if each.revision in ALL), None)
 
 
-def _failed(finding: Finding, revision: str | None) -> Verdict | None:
-    rule = RULES.get(finding.rule)
-    if rule is None:
+def _failed(finding: Finding, revision: str | None, side: Side) -> Verdict | None:
+    if finding.rule not in RULES:
         return None
+    rule = RULES[finding.rule].seen_by(side)
     message = finding.message
     call = message.call
     sent = (call.request.data,) if call is not None and call.request is not message else ()

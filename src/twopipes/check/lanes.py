@@ -150,10 +150,10 @@ class SharedTalk:
             return False
         if not self._was_used:
             return True
-        if self._lane.judged and talk.owed:
-            return False  # what still runs would be heard by the next probe
         with suppress(Unanswered):
-            return (await talk.request(talk.harmless, within=talk.waits.step)).is_result
+            is_served = (await talk.request(talk.harmless, within=talk.waits.step)).is_result
+            # What still runs would be heard by the next probe. On a slow link, what has ended may be known only now.
+            return is_served and not (self._lane.judged and talk.owed)
         return False
 
     async def renew(self) -> None:

@@ -69,6 +69,7 @@ def _for_programs(rule: Rule) -> dict[str, Any]:
         "id": rule.id,
         "level": rule.level_in(),
         "basis": rule.basis,
+        "inferred_for": rule.inferred_for,
         "side": rule.side,
         "revisions": rule.revisions,
         "title": rule.title,
@@ -100,7 +101,8 @@ def _markdown(rules: list[Rule]) -> Iterable[str]:
             how = "<br>".join(_how(rule, side) for side in SIDES if rule.binds(side))
             title = rule.title + (f"<br>*{rule.lenient.rstrip('.')}.*" if rule.lenient else "")
             title = title.replace("|", "\\|")
-            yield f"| [{rule.id}]({rule.link}) | {rule.degree}{_BASES[rule.basis]} | {rule.side} | {rule.span} | {title} | {how} |"
+            level = rule.degree + _BASES[rule.basis] + (f"; for {rule.inferred_for}s our reading" if rule.inferred_for else "")
+            yield f"| [{rule.id}]({rule.link}) | {level} | {rule.side} | {rule.span} | {title} | {how} |"
         yield ""
 
 

@@ -149,7 +149,7 @@ class Pose(Sheet):
     def __init__(
         self, scenario: Scenario, revision: str, *, patience: Patience, baselines: Mapping[str, Baseline] | None = None
     ) -> None:
-        super().__init__(scenario.name, [RULES[rule] for rule in scenario.rules if rule in RULES], revision)
+        super().__init__(scenario.name, [RULES[rule].seen_by("client") for rule in scenario.rules if rule in RULES], revision)
         self._declared.update(scenario.rules)
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()

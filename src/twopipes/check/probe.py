@@ -144,7 +144,7 @@ class SafeCall(Struct, frozen=True, kw_only=True):
         name: Of the tool.
         arguments: That fit its schema, as far as can be told from outside.
         tool: As it was listed.
-        why: What makes it safe: ``readOnlyHint``, ``idempotentHint``, ``--allow-tool`` or ``--call``.
+        why: What permits the call: ``readOnlyHint``, ``--allow-tool`` or ``--call``.
     """
 
     name: str
@@ -158,8 +158,18 @@ class SafeCall(Struct, frozen=True, kw_only=True):
         return {"name": self.name, "arguments": dict(self.arguments)}
 
     @property
+    def takes_other_arguments(self) -> bool:
+        """Whether the tool may also be called with arguments other than these.
+
+        ``--call`` permits one call, not the tool: with another path, say, a tool that writes would change something else.
+        """
+        return self.why != "--call" or _is_read_only(self.tool)
+
+    @property
     def texts(self) -> list[str]:
-        """The names of arguments that take any text."""
+        """The names of arguments that take any text, and that may be given another one."""
+        if not self.takes_other_arguments:
+            return []
         properties = _members(_members(self.tool.get("inputSchema")).get("properties"))
         return [name for name, schema in properties.items() if _is_free_text(schema)]
 
@@ -169,7 +179,7 @@ class SafeCall(Struct, frozen=True, kw_only=True):
 
 
 class Permissions(Struct, frozen=True, kw_only=True):
-    """Which tools may be called, beside those that say themselves that they change nothing.
+    """Which tools may be called, in addition to those that declare ``readOnlyHint``.
 
     Attributes:
         tools: By name.
@@ -217,10 +227,10 @@ class Features(Struct, kw_only=True):
             if not isinstance(name, str):
                 continue
             why = _why_safe(tool, name, permissions)
-            arguments = permissions.calls.get(name) or made_up_arguments(tool.get("inputSchema"))
+            arguments = permissions.calls[name] if why == "--call" else made_up_arguments(tool.get("inputSchema"))
             if why and arguments is not None:
                 found.append(SafeCall(name=name, arguments=arguments, tool=tool, why=why))
-        return sorted(found, key=lambda call: ("--call", "--allow-tool", "readOnlyHint", "idempotentHint").index(call.why))
+        return sorted(found, key=lambda call: ("--call", "--allow-tool", "readOnlyHint").index(call.why))
 
 
 def _why_safe(tool: Mapping[str, Any], name: str, permissions: Permissions) -> str:
@@ -228,11 +238,11 @@ def _why_safe(tool: Mapping[str, Any], name: str, permissions: Permissions) -> s
         return "--call"
     if name in permissions.tools:
         return "--allow-tool"
-    hints = _members(tool.get("annotations"))
-    if hints.get("readOnlyHint") is True:
-        return "readOnlyHint"
-    # To write the same file twice is idempotent, too: it must also say that it destroys nothing, since it may unless it does.
-    return "idempotentHint" if hints.get("idempotentHint") is True and hints.get("destructiveHint") is False else ""
+    return "readOnlyHint" if _is_read_only(tool) else ""
+
+
+def _is_read_only(tool: Mapping[str, Any]) -> bool:
+    return _members(tool.get("annotations")).get("readOnlyHint") is True
 
 
 class Case(Sheet):
@@ -254,7 +264,7 @@ class Case(Sheet):
         features: Features,
         permissions: Permissions,
     ) -> None:
-        super().__init__(probe.name, [RULES[rule] for rule in probe.rules if rule in RULES], revision)
+        super().__init__(probe.name, [RULES[rule].seen_by("server") for rule in probe.rules if rule in RULES], revision)
         self._declared.update(probe.rules)
         self.subject = subject
         self.features = features
@@ -332,7 +342,7 @@ class Case(Sheet):
         found = [call for call in self.features.safe_calls(self.permissions) if call.texts or not with_text]
         if not found:
             kind = "with a text argument " if with_text else ""
-            raise Skip(f"no tool {kind}may be called: none is marked read-only or idempotent; name one by --allow-tool or --call")
+            raise Skip(no_call(kind))
         return found[0]
 
     async def echo_call(self) -> SafeCall:
@@ -348,7 +358,7 @@ class Case(Sheet):
                 answer = await self.talk.request("tools/call", params)
                 if token.encode() in answer.received[0] and answer.result.get("isError") is not True:
                     return call
-        raise Skip("no tool that may be called gives a text back that it was given; name one by --allow-tool or --call")
+        raise Skip("no tool that may be called gives a text back that it was given; name one by --allow-tool")
 
     def fixture(self, name: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The params to call one tool by its name, as test servers have it (``boom``, ``slow``, ``ask``), if it may be called.
@@ -373,11 +383,31 @@ class Case(Sheet):
         sent, received = self._begin if talk is self._talk else (0, 0)
         return talk.sent_lines[sent:], [heard.line for heard in talk.heard_lines[received:]]
 
+    @property
+    def left_after(self) -> float | None:
+        """How many seconds a conversation lasted that the server ended; the longest one, or ``None``."""
+        return max((talk.left_after for talk in self._talks if talk.left_after is not None), default=None)
+
+    @property
+    def silence(self) -> float | None:
+        """For how many seconds the server gave no answer at all, where that is longer than a first answer is waited for."""
+        silences = [talk.silence for talk in self._talks if talk.left_after is None]
+        return max((each for each in silences if each >= self.waits.start), default=None)
+
+    @property
+    def _talks(self) -> list[Talk]:
+        return [*self._opened, *([self._talk] if self._talk is not None else [])]
+
     async def close(self) -> None:
         """Closes the conversations that the probe opened."""
         for talk in self._opened:
             with suppress(TimeoutError):
                 await talk.close()
+
+
+def no_call(kind: str = "") -> str:
+    """The reason for skipping what takes a call of a tool; ``kind`` says which sort of tool it takes."""
+    return f"no tool {kind}may be called: none declares readOnlyHint; name one by --allow-tool or --call"
 
 
 def no_such_tool(name: str) -> str:
@@ -396,8 +426,8 @@ def made_up_arguments(schema: Any) -> dict[str, Any] | None:
         return None
     found: dict[str, Any] = {}
     for name in required:
-        value = _made_up(properties.get(name, True))
-        if value is _UNKNOWN or not isinstance(name, str):
+        value = _made_up(properties.get(name, True)) if isinstance(name, str) else _UNKNOWN
+        if value is _UNKNOWN:
             return None
         found[name] = value
     return found
@@ -421,12 +451,16 @@ def _made_up(schema: Any) -> Any:
     if _NARROWS & members.keys():
         return _UNKNOWN
     kind = members.get("type")
+    if isinstance(kind, list):
+        return next((made for each in kind if (made := _made_up({**members, "type": each})) is not _UNKNOWN), _UNKNOWN)
+    if not isinstance(kind, str):
+        return _UNKNOWN
     if kind in {"integer", "number"}:
         return members.get("minimum", min(1, members.get("maximum", 1)))
     if kind == "object":
         made = made_up_arguments(members)
         return _UNKNOWN if made is None else made
-    return _SIMPLE.get(kind, _UNKNOWN) if isinstance(kind, str) else _UNKNOWN
+    return _SIMPLE.get(kind, _UNKNOWN)
 
 
 def _is_free_text(schema: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from twopipes.errors import LocalProtocolError
 from twopipes.mcp.revisions import ALL, LEGACY, MODERN
@@ -37,6 +37,8 @@ class Rule(Struct, frozen=True, kw_only=True):
         except_in: Revisions between the two that do not have it.
         must_since: From which revision on what can be broken of it is a MUST, where it is less before, or where the word at its
             beginning is about what may be done.
+        inferred_for: The side for which it is our reading alone: the text binds the other side, and what this one has to do follows
+            from that.
         stated_since: From which revision on it stands there; in those before it is our reading. In all, unless given.
         untestable: Why nobody can see from outside whether it is kept; empty for all others.
         untestable_server: The same, for servers alone.
@@ -58,6 +60,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     until: str | None = None
     except_in: tuple[str, ...] = ()
     must_since: str | None = None
+    inferred_for: Literal["server", "client"] | None = None
     stated_since: str | None = None
     untestable: str = ""
     untestable_server: str = ""
@@ -89,6 +92,10 @@ class Rule(Struct, frozen=True, kw_only=True):
     def binds(self, side: Literal["server", "client"]) -> bool:
         """Tells whether a server, or a client, has to keep it."""
         return self.side in {side, "both"}
+
+    def seen_by(self, side: Literal["server", "client"]) -> Rule:
+        """The rule as it binds one side."""
+        return structs.replace(self, basis="inference") if self.inferred_for == side else self
 
     def why_untestable(self, side: Literal["server", "client"]) -> str:
         """Why nobody can see whether this side keeps it; empty where one can."""

@@ -9,10 +9,11 @@ from contextlib import suppress
 from typing import Any
 
 from twopipes.check.exploring import explored
+from twopipes.check.idling import IdleControl
 from twopipes.check.judging import judged, judged_in_any
 from twopipes.check.lanes import Lane, SharedTalk, lanes_of
 from twopipes.check.outcome import Outcome
-from twopipes.check.probe import Case, Features, Permissions, Probe, all_probes, no_such_tool, revisions_for
+from twopipes.check.probe import Case, Features, Permissions, Probe, all_probes, no_call, no_such_tool, revisions_for
 from twopipes.check.rule import Rule
 from twopipes.check.rules import RULES, rules_for
 from twopipes.check.subject import Subject
@@ -99,6 +100,7 @@ class _Run:
         self.verdicts: list[Verdict] = []
         self._unopened: list[Talk] = []
         self._unanswered: Counter[tuple[str, str]] = Counter()
+        self._idle = IdleControl(subject)
         self._room = asyncio.Semaphore(at_once)
         self._unknown = set(revisions)
         self._planned = asyncio.Event()
@@ -235,8 +237,8 @@ class _Run:
     async def _try(self, probe: Probe, revision: str, shared: SharedTalk) -> tuple[Case, bool]:
         """The case, and whether there is anything in it that something else may be to blame for."""
         case = self._case(probe, revision)
-        reason = self._missing(probe, revision) or self._impatience(probe, revision)
         try:
+            reason = self._missing(probe, revision) or self._impatience(probe, revision)
             if not reason:
                 if "question" in probe.needs and not (await explored(case)).questions:
                     case.give_up("no tool that may be called asks its client anything; name one by --allow-tool")
@@ -260,11 +262,21 @@ class _Run:
         except Exception as error:  # noqa: BLE001 - one probe that breaks must not cost what all others find
             reason = defect(error)
         finally:
+            silent_for = case.silence
             await case.close()
             unanswered = shared.take_back()
         self._unanswered[probe.section, revision] += unanswered
         case.skip_the_rest(reason)
-        return case, bool(unanswered) or any(verdict.outcome == "failed" for verdict in case.verdicts)
+        if case.has_failed:
+            await self._compare_with_an_idle_one(case, silent_for)
+        return case, bool(unanswered) or case.has_failed
+
+    async def _compare_with_an_idle_one(self, case: Case, silent_for: float | None) -> None:
+        """Withdraws what was held against a server that exits by itself, or had not started yet."""
+        if (lived := case.left_after) is not None and await self._idle.exits_by_itself(case.revision, lived):
+            case.withdraw("the server exits by itself, also if nothing is asked of it")
+        if silent_for is not None and await self._idle.starts_slowly(case.revision, silent_for):
+            case.withdraw("the server starts too slowly to tell whether it would have answered; see --timeout")
 
     def _missing(self, probe: Probe, revision: str) -> str:
         """Why a probe cannot be run, or nothing."""
@@ -278,7 +290,7 @@ class _Run:
                     return "it is about sockets"
             elif need == "call":
                 if not features.safe_calls(self.permissions):
-                    return "no tool may be called: none is marked read-only or idempotent; name one by --allow-tool or --call"
+                    return no_call()
             elif need.startswith("tool:"):
                 name = need.removeprefix("tool:")
                 if all(call.name != name for call in features.safe_calls(self.permissions)):
@@ -309,9 +321,13 @@ async def _listed(talk: Talk) -> Features:
             continue
         try:
             setattr(features, name, await _all_pages(talk, method, member))
-        except Unanswered as error:
+        except (Unanswered, _NotListed) as error:
             features.failed[method] = str(error)
     return features
+
+
+class _NotListed(Exception):
+    """A list was answered with an error."""
 
 
 async def _all_pages(talk: Talk, method: str, member: str) -> list[dict[str, Any]]:
@@ -319,6 +335,8 @@ async def _all_pages(talk: Talk, method: str, member: str) -> list[dict[str, Any
     params: dict[str, Any] | None = None
     for _ in range(_PAGES):
         answer = await talk.request(method, params)
+        if params is None and not answer.is_result:
+            raise _NotListed(f"{method} got {answer.told}")
         page = answer.result.get(member)
         found += [each for each in page if isinstance(each, dict)] if isinstance(page, list) else []
         cursor = answer.result.get("nextCursor")

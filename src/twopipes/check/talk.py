@@ -79,6 +79,7 @@ class Talk:
         self.harmless_in: Mapping[str, str] = {}
         self.unanswered = 0
         self.is_over = False  # the server's output has ended
+        self.left_after: float | None = None  # seconds after which the server ended its output, unless we had closed it before
         self.report: ShutdownReport | None = None
         self._closing = closing
         self._observer = observer
@@ -92,14 +93,20 @@ class Talk:
         self._news = asyncio.Event()
         self._sent_by_id: dict[Any, tuple[bytes, float]] = {}
         self._cancelled: set[Any] = set()
+        self._fences: set[Any] = set()
         self._answers_by_id: dict[Any, list[Answer]] = {}
-        self._first_answer_came = False
+        self._answered_at: float | None = None
         if child is not None:
             self.entries.append(Event(at=0.0, name="spawn", pid=child.pid))
         self._reading = self._loop.create_task(self._read(), name=f"check: read {channel.description}")
 
     def __repr__(self) -> str:
         return f"<Talk {self.number} {self.revision or 'not open'} {self.channel.description}>"
+
+    @property
+    def age(self) -> float:
+        """Seconds since it began."""
+        return self._loop.time() - self._began
 
     @property
     def is_modern(self) -> bool:
@@ -131,6 +138,11 @@ class Talk:
     def stderr(self) -> list[str]:
         """The last lines of the server's stderr."""
         return [] if self.child is None else self.child.stderr.lines()
+
+    @property
+    def silence(self) -> float:
+        """How many seconds it took the server to answer for the first time; all the time so far, if it has not."""
+        return self.age if self._answered_at is None else self._answered_at
 
     @property
     def first_answer(self) -> Answer | None:
@@ -200,7 +212,7 @@ class Talk:
         with suppress(ChannelBroken, ChannelClosed, TimeoutError):
             async with asyncio.timeout(self.waits.answer):
                 await self.channel.close_write()
-        self.entries.append(Event(at=self._now(), name="eof", stream=">"))
+        self.entries.append(Event(at=self.age, name="eof", stream=">"))
 
     # Hearing something
 
@@ -223,7 +235,7 @@ class Talk:
             Unanswered: There was none in time.
         """
         if within is None:
-            within = self.waits.answer if self._first_answer_came else max(self.waits.start, self.waits.answer)
+            within = max(self.waits.start, self.waits.answer) if self._answered_at is None else self.waits.answer
         found: Answer | None = await self.until(lambda: next(iter(self.answers_to(request_id)), None), within)
         if found is None:
             self.unanswered += 1
@@ -278,18 +290,17 @@ class Talk:
 
         Args:
             grace: Seconds.
-            fence: Ask something harmless first and wait for its answer (which does not count), so that the server has read all that
-                was sent before. It costs no time where servers are fast, and finds what slow ones say late.
+            fence: Ask something harmless first and wait for its answer, so that the server has read all that was sent before. It
+                costs no time where servers are fast, and finds what slow ones say late. Answers to fences never count, nor do
+                those to the ones of :meth:`until_passed_over`, which may come late on a slow link.
             since: The number of the received line to begin with; what comes from now on unless given.
         """
         first = len(self.heard_lines) if since is None else since
-        fence_id = None
         if fence and self.is_usable:
-            fence_id = self.start(self.harmless)
             with suppress(Unanswered):
-                await self.answer_to(fence_id)
+                await self.answer_to(self._fence())
         await asyncio.sleep(self.waits.grace if grace is None else grace)
-        fenced = {answer.heard.number for answer in self.answers_to(fence_id)} if fence_id is not None else set()
+        fenced = {answer.heard.number for fence_id in self._fences for answer in self.answers_to(fence_id)}
         return [heard for heard in self.heard_lines[first:] if heard.number not in fenced]
 
     @property
@@ -320,9 +331,15 @@ class Talk:
 
         It is asked something harmless, too, and when that is answered there is only a lull left for the other.
         """
-        fence = self.start(self.harmless)
+        fence = self._fence()
         await self.until(lambda: look() or self.answers_to(fence) or None, self.waits.answer)
         return await self.until(look, self.waits.lull)
+
+    def _fence(self) -> Any:
+        """Asks something harmless, and returns the id."""
+        fence = self.start(self.harmless)
+        self._fences.add(fence)
+        return fence
 
     async def answer_if_any(self, request_id: Any) -> Answer | None:
         """The answer to a request that was sent before, and that the server may pass over."""
@@ -396,15 +413,12 @@ class Talk:
             await asyncio.gather(self._reading, return_exceptions=True)
             if self.child is not None and self.child.exit is not None:
                 code, signal = self.child.exit.code, self.child.exit.signal_name
-                self.entries.append(Event(at=self._now(), name="exit", code=code, signal=signal))
+                self.entries.append(Event(at=self.age, name="exit", code=code, signal=signal))
             if self._closing is not None:
                 closing, self._closing = self._closing, None
                 await closing()
 
     # Underneath
-
-    def _now(self) -> float:
-        return self._loop.time() - self._began
 
     def _last_words(self) -> str:
         lines = [line for line in self.stderr if line.strip()]
@@ -419,10 +433,10 @@ class Talk:
 
     def _note_sent_line(self, line: bytes, *, is_whole: bool) -> None:
         self.sent_lines.append(line)
-        self.entries.append(Line(self._now(), ">", line, is_whole))
+        self.entries.append(Line(self.age, ">", line, is_whole))
         for part in parts_of(decoded(line)):
             if "id" in part and "method" in part:
-                self._sent_by_id[id_key(part["id"])] = line, self._now()
+                self._sent_by_id[id_key(part["id"])] = line, self.age
             elif part.get("method") == "notifications/cancelled" and isinstance(part.get("params"), dict):
                 self._cancelled.add(id_key(part["params"].get("requestId")))
 
@@ -441,11 +455,13 @@ class Talk:
             if self._intake.rest:
                 self._take(bytes(self._intake.rest), is_whole=False)
             self.is_over = True
-            self.entries.append(Event(at=self._now(), name="eof", stream="<"))
+            if not self._is_closed:
+                self.left_after = self.age
+            self.entries.append(Event(at=self.age, name="eof", stream="<"))
             self._news.set()
 
     def _take(self, line: bytes, *, is_whole: bool) -> None:
-        at = self._now()
+        at = self.age
         self.entries.append(Line(at, "<", line, is_whole))
         heard = Heard(len(self.heard_lines), at, line, decoded(line))
         self.heard_lines.append(heard)
@@ -456,7 +472,8 @@ class Talk:
                 self._answer_question(part)
 
     def _take_answer(self, message: dict[str, Any], heard: Heard) -> None:
-        self._first_answer_came = True
+        if self._answered_at is None:
+            self._answered_at = heard.at
         if "id" not in message:
             return
         key = id_key(message["id"])

@@ -157,6 +157,20 @@ class Sheet:
             if rule.id not in judged:
                 self._note(rule, "failed", why=why, mend=mend, sent=sent, received=received)
 
+    def withdraw(self, reason: str) -> None:
+        """Skips what was failed, for a reason that has nothing to do with the rules."""
+        self.verdicts = [
+            Verdict(rule=each.rule, outcome="skipped", revision=each.revision, why=reason, probe=each.probe)
+            if each.outcome == "failed"
+            else each
+            for each in self.verdicts
+        ]
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a rule was found broken."""
+        return any(verdict.outcome == "failed" for verdict in self.verdicts)
+
     def quotable(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
         """What was sent and received last, for a finding that names no lines."""
         return (), ()

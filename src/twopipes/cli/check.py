@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from twopipes.cli.run import Mistake
 from twopipes.cli.terminal import visible
-from twopipes.errors import ChannelBroken, LocalProtocolError, StartFailed
+from twopipes.errors import ChannelBroken, LocalProtocolError, StartFailed, TwopipesError
 
 if TYPE_CHECKING:
     import argparse
@@ -33,9 +33,9 @@ twopipes check [options] -- CMD...
 _DESCRIPTION = """\
 Checks a server, or a client, against the rules of the specification, in all the revisions that it speaks.
 
-A server is started again and again, and asked things, also wrong ones. Its tools are called only where they say that they
-change nothing (readOnlyHint, idempotentHint), or where you allow it. A client is run once for each scenario, with {server} in
-its command replaced by the command of a server that poses for it; it should list, call, read and prompt whatever it finds there."""
+Starts the server several times and sends valid and invalid requests. Calls only tools that declare readOnlyHint, or that you
+name with --allow-tool or --call. A client is run once for each scenario, with {server} in its command replaced by the command
+of a fake server; it should list, call, read and prompt whatever it finds there."""
 _EPILOG = """\
 examples:
   twopipes check -- python server.py
@@ -69,7 +69,10 @@ def check(arguments: Sequence[str]) -> int:
 
 
 def _failed(error: Exception, code: int) -> int:
-    sys.stderr.write(f"Error: {visible(' '.join(str(error).split()))}\n")
+    from twopipes.cli.servers import message_of  # noqa: PLC0415 - as above
+
+    text = message_of(error) if isinstance(error, TwopipesError) else str(error)
+    sys.stderr.write(f"Error: {visible(' '.join(text.split()))}\n")
     return code
 
 
@@ -106,11 +109,15 @@ def _parser() -> argparse.ArgumentParser:
     which.add_argument("--skip", metavar="ID|SECTION,...", action="append", default=[], help="all but these")
     which.add_argument("--list", action="store_true", help="show the table of rules (with --client, scenarios too), and end")
     which.add_argument("--explain", metavar="ID|SECTION", help="show all about a rule, or those of a section, and end")
-    safe = parser.add_argument_group("which tools may be called, beside those that say that they change nothing")
+    safe = parser.add_argument_group("which tools may be called, in addition to those that declare readOnlyHint")
     safe.add_argument(
-        "--allow-tool", metavar="NAME", action="append", default=[], help="this one, with arguments that fit its schema"
+        "--allow-tool",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="this tool, with made-up arguments: valid and invalid ones",
     )
-    safe.add_argument("--call", metavar="NAME:{JSON}", action="append", default=[], help="this one, with these arguments")
+    safe.add_argument("--call", metavar="NAME:{JSON}", action="append", default=[], help="this tool, with these arguments")
     how = parser.add_argument_group("how it is started")
     how.add_argument("--env", metavar="NAME[=VALUE]", action="append", default=[], help="a variable for it; without a value, ours")
     how.add_argument("--inherit-env", action="store_true", help="give a server all of our environment")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twopipes.check.probe import Case, probe
+from twopipes.check.probe import Case, no_call, probe
 from twopipes.check.probes.lc import judge_an_early_request, listing
 from twopipes.check.probes.vn import be_served
 from twopipes.check.talk import ABLE, CLIENT_INFO, Unanswered
@@ -78,7 +78,7 @@ async def _judge_questions(case: Case) -> None:
     talk = case.talk
     calls = case.features.safe_calls(case.permissions)[:_CALLS]
     if not calls:
-        case.skip("DE-16", "no tool may be called: none is marked read-only or idempotent; name one by --allow-tool or --call")
+        case.skip("DE-16", no_call())
         return
     # What the server asks for the session's own sake (roots, when that begins) is over before the first call.
     await talk.quiet()

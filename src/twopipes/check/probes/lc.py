@@ -6,7 +6,7 @@ from typing import Any
 
 from twopipes.check.probe import Case, probe
 from twopipes.check.talk import ABLE, CLIENT_INFO, Answer, Talk, Unanswered
-from twopipes.mcp.revisions import CONTENT_TYPES, LEGACY, MODERN
+from twopipes.mcp.revisions import CONTENT_TYPES, LEGACY, META_CAPABILITIES, META_VERSION, MODERN
 
 # Versions that nobody supports: one from before there was a protocol, one from far ahead.
 _NEVER = ("1900-01-01", "2099-01-01")
@@ -158,13 +158,18 @@ async def a_client_that_declares_nothing_is_asked_nothing(case: Case) -> None:
 
 @probe("DE-11", revisions=_OLDEST_AND_NEWEST)
 async def after_a_handshake_requests_need_no_metadata(case: Case) -> None:
-    """A plain list request in a session is served."""
-    method = listing(case)
+    """A plain list request in a session is served, at least if the same request with the _meta of the new era is."""
+    method = _declared_lists(case)[0]
     answer = await case.talk.request(method)
+    if not answer.is_result:
+        # A list that gets an error with _meta, too, shows nothing about this rule.
+        modern = await (await case.fresh_talk()).request(method, meta={META_VERSION: MODERN[-1], META_CAPABILITIES: {}})
+        if not modern.is_result:
+            case.give_up(f"{method} got {answer.told} without _meta, and {modern.told} with it")
     case.expect(
         "DE-11",
         answer.is_result,
-        f"after a handshake in {case.revision}, {method} without any _meta got {answer.told}",
+        f"after a handshake in {case.revision}, {method} without any _meta got {answer.told}, and with it a result",
         mend="Remember that there was a handshake: what comes after it without the _meta of the new era belongs to the session.",
         about=answer,
     )
@@ -215,15 +220,21 @@ async def judge_an_early_request(case: Case, talk: Talk, rule: str) -> None:
 
 
 def listing(case: Case) -> str:
-    """A list that the server has, by what it declared.
+    """A list that the server has, by what it declared, and that it answered with a result when it was asked for it first.
 
     Raises:
         Skip: It has none.
     """
-    found = next((each for each in ("tools", "resources", "prompts") if case.features.has(each)), None)
-    if found is None:
-        case.give_up("the server declares nothing that could be listed")
-    return f"{found}/list"
+    found = _declared_lists(case)
+    working = next((method for method in found if method not in case.features.failed), None)
+    if working is None:
+        case.give_up(f"the server lists nothing: {case.features.failed[found[0]]}")
+    return working
+
+
+def _declared_lists(case: Case) -> list[str]:
+    found = [f"{each}/list" for each in ("tools", "resources", "prompts") if case.features.has(each)]
+    return found or case.give_up("the server declares nothing that could be listed")
 
 
 @probe("LC-15", last=True, judged=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from twopipes.check.exploring import asked_for, converse, explored, is_asking, retried
@@ -67,10 +67,13 @@ def _judge_a_question(case: Case, answer: Answer) -> None:
     )
 
 
-async def _first_rounds(case: Case, talk: Talk, most: int = _TOOLS) -> list[tuple[dict[str, Any], Answer]]:
-    """Calls that ask, and the results that do: each made anew in this conversation."""
+async def _first_rounds(
+    case: Case, talk: Talk, most: int = _TOOLS, *, prefer: Callable[[Mapping[str, Any]], Any] | None = None
+) -> list[tuple[dict[str, Any], Answer]]:
+    """Calls that ask, and the results that do: each made anew in this conversation, those that are preferred first."""
     found: list[tuple[dict[str, Any], Answer]] = []
-    for dialogue in (await explored(case)).dialogues:
+    dialogues = (await explored(case)).dialogues
+    for dialogue in dialogues if prefer is None else sorted(dialogues, key=lambda each: not prefer(each.call)):
         if dialogue.questions and len(found) < most:
             answer = await talk.request("tools/call", dialogue.call)
             if is_asking(answer) and asked_for(answer):
@@ -204,7 +207,7 @@ async def states_belong_to_their_calls(case: Case) -> None:
     """The state of one call does not finish another one: of the same tool with another text, or of another tool."""
     talk = case.talk
     reason = "no two calls that may be made ask the same way and rely on their requestState"
-    rounds = await _first_rounds(case, talk)
+    rounds = await _first_rounds(case, talk, prefer=lambda call: _with_another_text(case, call))
     for call, asking in rounds:
         state = asking.result.get("requestState")
         if not isinstance(state, str) or await _does_without_state(talk, call, asking):
@@ -226,9 +229,13 @@ async def states_belong_to_their_calls(case: Case) -> None:
     case.give_up(reason)
 
 
-def _others(case: Case, call: Mapping[str, Any], calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _with_another_text(case: Case, call: Mapping[str, Any]) -> dict[str, Any] | None:
     safe = next((each for each in case.features.safe_calls(case.permissions) if each.name == call.get("name")), None)
-    same = safe.with_text("Another text, for another call.") if safe is not None else None
+    return safe.with_text("Another text, for another call.") if safe is not None else None
+
+
+def _others(case: Case, call: Mapping[str, Any], calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    same = _with_another_text(case, call)
     return [*([same] if same is not None else []), *(each for each in calls if each.get("name") != call.get("name"))]
 
 

@@ -206,6 +206,8 @@ async def bad_arguments_are_told_to_the_model(case: Case) -> None:
     answer = await case.talk.request("tools/call", {"name": call.name, "arguments": {**call.arguments, argument: _WRONG}})
     if is_complete(answer) and answer.result.get("isError") is not True:
         case.give_up(f"{call.name!r} takes an object where its schema wants {wanted}; see TL-20")
+    if answer.error and (await case.talk.request("tools/call", call.params)).error:
+        case.give_up(f"{call.name!r} got {answer.told}, and with valid arguments an error as well")
     case.expect(
         "TL-06",
         answer.is_result,
@@ -262,13 +264,15 @@ async def _is_alive(case: Case) -> bool:
 def _with_typed_argument(case: Case) -> tuple[SafeCall, str, str]:
     """A tool that may be called, one of its arguments that is of a plain type, and that type."""
     for call in case.features.safe_calls(case.permissions):
+        if not call.takes_other_arguments:
+            continue
         schema = call.tool.get("inputSchema")
         properties = schema.get("properties") if isinstance(schema, dict) else None
         for name, described in properties.items() if isinstance(properties, dict) else ():
             kind = described.get("type") if isinstance(described, dict) else None
             if isinstance(kind, str) and kind in _TYPES and kind != "object" and not {"anyOf", "oneOf"} & described.keys():
                 return call, name, f"type {kind}"
-    raise Skip("no tool that may be called has an argument of a plain type; name one by --allow-tool or --call")
+    raise Skip("no tool that may be called with invalid arguments has an argument of a plain type; name one by --allow-tool")
 
 
 def _told(answer: Answer) -> str:

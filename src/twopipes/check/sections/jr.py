@@ -30,7 +30,11 @@ RULES = (
         id="JR-05",
         level="MUST",
         title="An id is not used again while its request waits for an answer; later it may be, and is served",
-        # What clients must not do ends with the answer: what they may do from then on asks something of servers.
+        inferred_for="server",
+        lenient=(
+            "The page says which ids clients must not use; that a server serves an id again when its request has been answered is"
+            " our reading"
+        ),
         partly_server="Only that an id is served again when its request has been answered",
     ),
     _rule(id="JR-06", level="MUST", title="An answer has the id of its request, value and type unchanged"),

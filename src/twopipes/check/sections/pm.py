@@ -21,6 +21,7 @@ RULES = (
         level="MUST",
         basis="schema",
         title="A prompt is asked for by its name, and its arguments are strings; others are refused",
+        inferred_for="server",
         lenient=(
             "The schema says what clients send, and the page that prompt inputs are validated; with which code a server refuses"
             " an argument that is no string is not said here (see ER-04): any error will do"

@@ -47,5 +47,6 @@ RULES = (
         side="server",
         page="server/tools",
         title="Whoever declares tools, prompts or resources answers the request for their list, be it with an empty one",
+        lenient="The page asks for a response: an error other than -32601 (Method not found) is let pass",
     ),
 )

@@ -13,8 +13,7 @@ RULES = (
         id="SU-01",
         level="MUST",
         basis="schema",
-        # It asks something of clients; whoever asks for nothing must be promised nothing.
-        side="both",
+        inferred_for="server",
         title="A listen says in notifications what to listen for: booleans for lists, an array of URIs for resources",
         lenient=(
             "That a server refuses a listen without notifications, and with -32602, is not spelled out: an acknowledgement that"
@@ -130,6 +129,8 @@ RULES = (
         id="SU-16",
         level="MUST",
         title="After a restart a client sends its listens again, since a server keeps none beyond the connection",
+        inferred_for="server",
+        lenient="The page binds the client; that a server holds no subscription across connections stands there as a reason for it",
         partly_server=(
             "Over stdio a new connection is a new process, which can hardly know of the one before; a socket shows more;"
             " and it takes a tool by the name of mutate"

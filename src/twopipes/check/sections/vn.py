@@ -30,6 +30,7 @@ RULES = (
         id="VN-03",
         level="SHOULD",
         title="Every request says in its _meta who the client is; one that does not is served as well",
+        inferred_for="server",
         lenient=(
             "The page asks it of clients, unless they are set up otherwise, and says that it is not required: that a server"
             " does without it follows from that"

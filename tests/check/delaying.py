@@ -1,0 +1,74 @@
+"""A slow link: starts a server and passes on what is said in both directions, each chunk 5 to 20 ms late.
+
+    python delaying.py SEED COMMAND...
+
+The order of the bytes stays. It ends when the server ends, with the same exit code.
+"""
+
+import contextlib
+import os
+import queue
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+SHORTEST, LONGEST = 0.005, 0.020
+CHUNK = 64 * 1024
+# Chunks on the way. A full link holds back the writer, as a pipe does.
+ROOM = 256
+
+
+def relay(source: int, target: int, delays: random.Random) -> None:
+    """Copies one direction until it ends, then closes the target."""
+    link: queue.Queue[tuple[float, bytes]] = queue.Queue(ROOM)
+
+    def receive() -> None:
+        while True:
+            with contextlib.suppress(OSError):
+                chunk = os.read(source, CHUNK)
+                link.put((time.monotonic() + delays.uniform(SHORTEST, LONGEST), chunk))
+                if chunk:
+                    continue
+                return
+            link.put((0.0, b""))
+            return
+
+    threading.Thread(target=receive, daemon=True).start()
+    while True:
+        due, chunk = link.get()
+        time.sleep(max(0.0, due - time.monotonic()))
+        if not chunk:
+            break
+        try:
+            while chunk:
+                chunk = chunk[os.write(target, chunk) :]
+        except OSError:
+            os.close(source)  # the reader is gone; the writer finds out by its next write
+            break
+    os.close(target)
+
+
+def main() -> int:
+    """Runs the command behind the link."""
+    seed, *command = sys.argv[1:]
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert child.stdin is not None
+    assert child.stdout is not None
+    # The whole group gets signals, the server included: it decides what comes of them.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
+    there = threading.Thread(target=relay, args=(0, os.dup(child.stdin.fileno()), random.Random(f"{seed} there")), daemon=True)
+    back = threading.Thread(target=relay, args=(child.stdout.fileno(), 1, random.Random(f"{seed} back")), daemon=True)
+    child.stdin.close()
+    there.start()
+    back.start()
+    code = child.wait()
+    back.join()
+    return code if code >= 0 else 128 - code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

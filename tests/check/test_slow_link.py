@@ -1,0 +1,31 @@
+"""A link that is late by 5 to 20 ms in each direction changes nothing about what is found."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from check.checking import of_server, run
+from check.healthy import EXAMPLE
+from twopipes.check.rules import RULES
+from twopipes.check.subject import CommandSubject
+from twopipes.check.talk import Waits
+from twopipes.process.command import ServerCommand
+
+LINK = Path(__file__).parent / "delaying.py"
+# Seconds. Processes on a busy machine; the grace is that of a user.
+WAITS = Waits(start=30, answer=20, exit=10, step=5)
+# Those in which messages cross, and silence is judged.
+SECTIONS = {"JR", "ER", "CA", "PR", "PI", "SU", "LG"}
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
+
+
+@pytest.mark.parametrize("revision", ["2025-03-26", "2025-11-25", "2026-07-28"])
+def test_a_good_server_behind_a_slow_link_is_accused_of_nothing(revision):
+    command = ServerCommand([sys.executable, str(LINK), revision, sys.executable, str(EXAMPLE)])
+    wanted = {rule.id for rule in RULES.values() if rule.section in SECTIONS}
+    outcome = run(of_server(CommandSubject(command, waits=WAITS), revisions=[revision], wanted=wanted))
+    assert [(each.rule.id, each.why) for each in outcome.failures] == []
+    passed = {verdict.rule.id for verdict in outcome.verdicts if verdict.outcome == "passed"}
+    assert passed >= {"2025-03-26": {"JR-12", "JR-13"}, "2025-11-25": {"CA-03"}, "2026-07-28": {"CA-03", "SU-11"}}[revision]
