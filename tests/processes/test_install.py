@@ -51,7 +51,7 @@ def test_one_file_after_another_server(twopipes):
     for name in ("hello", "everything", "ask"):
         done = twopipes("install", "generic", "--config", str(file), "--write", "--", *python(f"{name}.py"))
         assert done.returncode == 0, done.stderr
-    assert [entry.name for entry in read_entries(str(file))] == ["hello", "everything", "ask"]
+    assert [entry.name for entry in read_entries(str(file))] == ["hello", "everything", "travel-agent"]
     assert len(list(twopipes.home.glob("mcp.json.backup-*"))) == 2
 
 

@@ -17,10 +17,11 @@ from twopipes.process.command import ServerCommand
 
 __all__ = ["Entry", "command_of", "read_entries"]
 
-# Where hosts keep their servers: Claude Desktop, Claude Code, Cursor and many others; VS Code's mcp.json; VS Code's settings.json
-# and opencode 2; Codex; Zed; goose; opencode. The hosts one by one: hosting/table.py.
+# Where hosts keep their servers: Claude Desktop, Claude Code, Cursor and many others; Amp; VS Code's mcp.json; VS Code's
+# settings.json and opencode 2; Codex; Zed; goose; opencode. The hosts one by one: hosting/table.py.
 _PLACES = (
     ("mcpServers",),
+    ("amp.mcpServers",),
     ("servers",),
     ("mcp", "servers"),
     ("mcp_servers",),
@@ -32,7 +33,7 @@ _PLACES = (
 _PARTS_OF_GOOSE = {"builtin", "platform", "frontend", "inline_python"}
 _BY_HTTP = {"http", "sse", "streamable-http", "streamable_http", "remote"}
 # The folders inside a project in which hosts keep their files; the project is one up.
-_FOLDERS_OF_HOSTS = {".vscode", ".cursor", ".gemini", ".qwen", ".codex", ".zed", ".factory"}
+_FOLDERS_OF_HOSTS = {".vscode", ".cursor", ".gemini", ".qwen", ".codex", ".zed", ".factory", ".amp"}
 # ${NAME} and ${env:NAME}; {env:NAME} of opencode.
 _VARIABLE = re.compile(r"\$\{([^{}]*)\}|\{(env:[^{}]*)\}")
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any, NamedTuple
 
+from twopipes.cli.hosting.expansion import literal
 from twopipes.cli.hosting.formats import put, read, snippet
 from twopipes.cli.hosting.table import HOSTS, Entry, Host, Machine, entry_of
 from twopipes.cli.hosting.values import AnotherEntry, Refused, found_at, same, with_entry
@@ -99,7 +100,10 @@ def _parser() -> CommandParser:
     parser.add_argument("host", metavar="HOST", nargs="?", help="which host, by one of the names above")
     parser.add_argument("--list", action="store_true", help="show the hosts, and where their files are on this machine")
     what = parser.add_argument_group("what is written")
-    what.add_argument("--name", help="what the server is called there; made from the command unless given")
+    what.add_argument(
+        "--name",
+        help="what the server is called there; unless given, as it calls itself in its source, or else made from the command",
+    )
     what.add_argument(
         "--env",
         metavar="NAME[=VALUE]",
@@ -109,7 +113,11 @@ def _parser() -> CommandParser:
         " secret gets into the file",
     )
     what.add_argument("--tap", action="store_true", help="put `twopipes tap` in front, which records the conversation")
-    what.add_argument("--as-is", action="store_true", help="write the command as it was typed, with no path written out")
+    what.add_argument(
+        "--as-is",
+        action="store_true",
+        help="write the command as it was typed: no path is written out, and references to variables are left to the host",
+    )
     where = parser.add_argument_group("where")
     where.add_argument(
         "--scope",
@@ -149,6 +157,9 @@ def _install(options: Namespace, command: Sequence[str] | None) -> int:
     file = read_file(path)
     host = _kin(host, file)
     entry = _entry(host, name, words, options.env, found.doubts)
+    written = literal(host.title, host.expands, entry.command, entry.values, as_is=options.as_is)
+    found.doubts.extend(written.notes)
+    entry = entry._replace(command=written.words, values=written.values)
     plan = Plan(host, name, entry_of(host, entry), path, file)
     tell = Terminal(sys.stdout if options.write else sys.stderr)
     for word, full, why in found.changes:
@@ -318,5 +329,7 @@ def _say_what_is_next(plan: Plan, options: Namespace, tell: Terminal) -> None:
     if plan.host.note and options.scope == "user" and not options.config:
         tell.say((f"Note: {plan.host.note}", "yellow"))
     tell.say(("Then: ", "bold"), plan.host.then)
+    if plan.host.approval and options.scope == "project":
+        tell.say(("Approval: ", "bold yellow"), plan.host.approval.replace("NAME", plan.name))
     check = shlex.join(["twopipes", "doctor", "--config", str(plan.path), "--server", plan.name])
     tell.say(("Does it work? ", "bold"), visible(check))

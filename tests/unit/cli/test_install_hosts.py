@@ -32,6 +32,7 @@ PATHS = {
     "copilot": (".copilot/mcp-config.json",) * 3,
     "cursor": (".cursor/mcp.json",) * 3,
     "droid": (".factory/mcp.json",) * 3,
+    "amp": (".config/amp/settings.json",) * 3,
     "vscode": (
         ".config/Code/User/mcp.json",
         "Library/Application Support/Code/User/mcp.json",
@@ -86,6 +87,7 @@ def test_where_the_file_of_a_project_is():
         "copilot": ".mcp.json",
         "cursor": ".cursor/mcp.json",
         "droid": ".factory/mcp.json",
+        "amp": ".amp/settings.json",
         "vscode": ".vscode/mcp.json",
         "zed": ".zed/settings.json",
     }
@@ -108,6 +110,7 @@ PLAIN = {"command": "/usr/bin/new", "args": ["-a", "b c"], "env": {"KEY": "1"}}
         ("copilot", {"type": "stdio", **PLAIN, "tools": ["*"]}),
         ("cursor", {"type": "stdio", **PLAIN}),
         ("droid", {"type": "stdio", **PLAIN, "disabled": False}),
+        ("amp", PLAIN),
         ("vscode", {"type": "stdio", **PLAIN}),
         ("windsurf", PLAIN),
         ("zed", {"source": "custom", **PLAIN}),
@@ -130,6 +133,9 @@ def test_no_variables_no_word_about_them():
         ("claude-code", "env", {"KEY": "${KEY}"}),
         ("gemini-cli", "env", {"KEY": "${KEY}"}),
         ("qwen", "env", {"KEY": "${KEY}"}),
+        ("copilot", "env", {"KEY": "${KEY}"}),
+        ("droid", "env", {"KEY": "${KEY}"}),
+        ("amp", "env", {"KEY": "${KEY}"}),
         ("cursor", "env", {"KEY": "${env:KEY}"}),
         ("vscode", "env", {"KEY": "${env:KEY}"}),
         ("windsurf", "env", {"KEY": "${env:KEY}"}),

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from typing import Any, Literal, NamedTuple
 
+from twopipes.cli.hosting.expansion import BRACES, DOLLAR, DOLLAR_TWICE, DOLLAR_WITHOUT_DEFAULT, EDITOR, OPENCODE, Expansion
 from twopipes.cli.hosting.formats import Language
 
 __all__ = ["HOSTS", "Entry", "Host", "Machine", "Scope", "entry_of"]
@@ -69,6 +70,8 @@ class Host(NamedTuple):
         says: An entry in its words.
         reference: How a value names a variable of the host's environment; ``None`` where it cannot.
         then: What the user has to do when the file is written.
+        approval: What else has to be done before a server from the file of a project is used.
+        expands: What it replaces in commands and values; ``None`` for nothing.
         language: What the file is written in.
         others: Names of files beside the first, which are used if they are there.
         fresh: What a new file begins with.
@@ -82,6 +85,8 @@ class Host(NamedTuple):
     place: tuple[str, ...]
     says: Callable[[Entry], dict[str, Any]]
     then: str
+    approval: str = ""
+    expands: Expansion | None = None
     reference: str | None = None
     language: Language = "JSON"
     others: tuple[str, ...] = ()
@@ -158,6 +163,7 @@ _SERVERS = ("mcpServers",)
 HOSTS: dict[str, Host] = {
     # Claude Code documentation, "Connect Claude Code to tools via MCP": scopes, and ${VAR} in values. That the user's servers are
     # the top-level mcpServers of .claude.json, and that CLAUDE_CONFIG_DIR moves it: anthropics/claude-code, issues 4193 and 48448.
+    # That $VAR is left alone, and ${VAR:-default} is expanded once: version 2.1, as installed.
     "claude-code": Host(
         title="Claude Code",
         user={_EVERYWHERE: "{CLAUDE_CONFIG_DIR|.}/.claude.json"},
@@ -165,7 +171,9 @@ HOSTS: dict[str, Host] = {
         place=_SERVERS,
         says=_typed,
         reference="${{{}}}",
-        then="Start `claude` again; /mcp shows its servers. Those of a project are used when you have agreed to them once.",
+        expands=BRACES,
+        then="Start `claude` again; /mcp shows its servers.",
+        approval="It is pending approval until you agree to it: start `claude` in this folder, or use /mcp there.",
         note="Claude Code writes into its user file while it runs: end it first.",
     ),
     # Model Context Protocol documentation, "Connect to local MCP servers": macOS and Windows. Linux: where Electron keeps what
@@ -188,9 +196,11 @@ HOSTS: dict[str, Host] = {
         says=_codex,
         language="TOML",
         passes_on=True,
-        then="Start `codex` again; `codex mcp list` shows its servers. The file of a project is read where you trust the project.",
+        then="Start `codex` again; `codex mcp list` shows its servers.",
+        approval="The file of a project is read where you trust the project: `codex` asks when it is started there.",
     ),
     # google-gemini/gemini-cli, docs/tools/mcp-server.md: both files, the fields, ${VAR} in env.
+    # docs/cli/trusted-folders.md; packages/cli/src/utils/envVarResolver.ts and packages/core/src/utils/envExpansion.ts.
     "gemini-cli": Host(
         title="Gemini CLI",
         user={_EVERYWHERE: "{home}/.gemini/settings.json"},
@@ -198,7 +208,10 @@ HOSTS: dict[str, Host] = {
         place=_SERVERS,
         says=_plain,
         reference="${{{}}}",
-        then="Start `gemini` again; /mcp shows its servers.",
+        expands=DOLLAR_TWICE,
+        then="Start `gemini` again; /mcp shows its servers. In a folder that you do not trust they are disabled: /permissions"
+        " trusts it.",
+        approval="The file of a project is read where you trust the folder: `gemini` asks when it is started there.",
     ),
     # opencode documentation, "MCP servers" and "Config": the shape, {env:VAR}, both names of the file, ~/.config on every system.
     "opencode": Host(
@@ -208,6 +221,7 @@ HOSTS: dict[str, Host] = {
         place=("mcp",),
         says=_opencode,
         reference="{{env:{}}}",
+        expands=OPENCODE,
         others=("opencode.jsonc",),
         fresh={"$schema": "https://opencode.ai/config.json"},
         then="Start `opencode` again.",
@@ -220,11 +234,13 @@ HOSTS: dict[str, Host] = {
         place=("mcp", "servers"),
         says=_opencode_2,
         reference="{{env:{}}}",
+        expands=OPENCODE,
         others=("opencode.jsonc",),
         fresh={"$schema": "https://opencode.ai/config.json"},
         then="Start `opencode` again.",
     ),
     # QwenLM/qwen-code, docs/users/features/mcp.md: scopes, fields, ${VAR} in env.
+    # Pull request 4713: approval. packages/cli/src/utils/envVarResolver.ts.
     "qwen": Host(
         title="Qwen Code",
         user={_EVERYWHERE: "{home}/.qwen/settings.json"},
@@ -232,17 +248,23 @@ HOSTS: dict[str, Host] = {
         place=_SERVERS,
         says=_plain,
         reference="${{{}}}",
+        expands=DOLLAR_WITHOUT_DEFAULT,
         then="Start `qwen` again; /mcp shows its servers.",
+        approval="It is pending approval until you agree to it: start `qwen` in this folder, or run `qwen mcp approve NAME` there.",
     ),
     # GitHub documentation, "Adding MCP servers for Copilot CLI": the files, the fields, that `stdio` and `local` mean the same.
     # VS Code documentation, "MCP configuration reference": COPILOT_HOME.
+    # That $VAR, ${VAR} and ${VAR:-default} are replaced: the same documentation.
     "copilot": Host(
         title="GitHub Copilot CLI",
         user={_EVERYWHERE: "{COPILOT_HOME|.copilot}/mcp-config.json"},
         project=".mcp.json",
         place=_SERVERS,
         says=_copilot,
-        then="Start `copilot` again; /mcp show lists its servers. Those of a project are loaded where you trust the folder.",
+        reference="${{{}}}",
+        expands=DOLLAR,
+        then="Start `copilot` again; /mcp show lists its servers.",
+        approval="It is loaded where you trust the folder: `copilot` asks when it is started there.",
     ),
     # Cursor documentation, "Model Context Protocol (MCP)": both files and the fields; ${env:VAR}: syllago.dev, "Cursor - MCP
     # Configs".
@@ -253,17 +275,34 @@ HOSTS: dict[str, Host] = {
         place=_SERVERS,
         says=_typed,
         reference="${{env:{}}}",
+        expands=EDITOR,
         then="Switch it on in Cursor's settings, under MCP, or start Cursor again.",
     ),
     # Factory-AI/factory, docs/cli/configuration/mcp.mdx: the fields, and that the file is read again when it changes. The file of a
     # project: what makers of servers tell their users (zephex.dev, "Factory AI").
+    # Pull request 1175: ${VAR} and ${VAR:-default}; a variable that is not set is an error.
     "droid": Host(
         title="Factory droid",
         user={_EVERYWHERE: "{home}/.factory/mcp.json"},
         project=".factory/mcp.json",
         place=_SERVERS,
         says=_droid,
+        reference="${{{}}}",
+        expands=BRACES,
         then="droid reads the file again by itself; /mcp shows its servers.",
+    ),
+    # Amp Owner's Manual, "MCP" and "Configuration": the files, amp.mcpServers, ${VAR}, and that workspace servers need approval.
+    "amp": Host(
+        title="Amp",
+        user={_EVERYWHERE: "{home}/.config/amp/settings.json"},
+        project=".amp/settings.json",
+        place=("amp.mcpServers",),
+        says=_plain,
+        reference="${{{}}}",
+        expands=EDITOR,
+        others=("settings.jsonc",),
+        then="Start `amp` again; `amp mcp list` shows its servers.",
+        approval="It is used when you have approved it: run `amp mcp approve NAME` in this folder.",
     ),
     # VS Code documentation, "MCP configuration reference": both files, `servers`, the fields; "Variables reference": ${env:VAR};
     # "User and workspace settings": where the user's folder is on each system.
@@ -274,6 +313,7 @@ HOSTS: dict[str, Host] = {
         place=("servers",),
         says=_typed,
         reference="${{env:{}}}",
+        expands=EDITOR,
         then="Run `MCP: List Servers` from the Command Palette and start it there; VS Code asks whether you trust it.",
         note="This is the file of the default profile. `MCP: Open User Configuration` shows that of another; --config takes it.",
     ),
@@ -286,6 +326,7 @@ HOSTS: dict[str, Host] = {
         place=_SERVERS,
         says=_plain,
         reference="${{env:{}}}",
+        expands=EDITOR,
         then="Press the refresh button in Cascade's list of MCP servers, or start Windsurf again.",
     ),
     # zed-industries/zed, docs/src/ai/mcp.md: context_servers and the fields; docs/src/configuring-zed.md: the files of Linux and

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from twopipes.cli.hosting.declared import declared_name
 from twopipes.cli.run import Mistake, split_target
 from twopipes.process.lookup import look_up
 
@@ -64,11 +65,13 @@ def resolved(words: Sequence[str], environment: Mapping[str, str], folder: str) 
 
 
 def suggested_name(words: Sequence[str], folder: str) -> str:
-    """What a server may be called, by the words that start it.
+    """What a server may be called: as it calls itself, or else by the words that start it.
 
     Raises:
         Mistake: Nothing in them makes a name.
     """
+    if declared := _fitting(declared_name(words, folder) or ""):
+        return declared
     name = ""
     rest = list(words)
     if Path(words[0]).stem in {"docker", "podman"}:
@@ -89,7 +92,7 @@ def suggested_name(words: Sequence[str], folder: str) -> str:
             # A package: @scope/name@1.2, name==1.2, image:tag
             name = re.split(r"(?<=.)@|==|:", stem)[0]
         before = word
-    name = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")
+    name = _fitting(name)
     if not name:
         raise Mistake("what is the server to be called? Say it with --name NAME")
     return name
@@ -104,6 +107,10 @@ def check_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise Mistake(f"--name {name!r}: hosts take letters, digits, - and _ in the name of a server, and nothing else")
     return name
+
+
+def _fitting(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")
 
 
 def _telling(path: Path) -> str:
