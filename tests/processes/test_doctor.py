@@ -18,7 +18,7 @@ from processes.launching import ENVIRONMENT, EXAMPLES, NET
 from twopipes.cli.diagnosis.codes import CODES
 from twopipes.cli.diagnosis.examination import Examination, Patience
 from twopipes.cli.diagnosis.judging import judge
-from twopipes.cli.diagnosis.telling import table_of_codes
+from twopipes.cli.diagnosis.telling import steps_of_attempt, table_of_codes
 from twopipes.cli.doctor import Silent
 from twopipes.process.command import ServerCommand
 
@@ -32,6 +32,7 @@ PATIENT = Patience(answer=30, grace=10, total=60, slow=30, quick=True)
 # For servers that are certain to make the doctor wait in vain, in one respect and not in the others.
 FOR_AN_ANSWER = Patience(answer=2, grace=10, total=60, slow=30, quick=True)
 FOR_ANYTHING = Patience(answer=0.7, grace=10, total=60, slow=30, quick=True)
+FOR_THE_LEFT_BEHIND = Patience(answer=30, grace=2, total=60, slow=30, quick=True)
 FOR_AN_END = Patience(answer=30, grace=0.3, total=60, slow=30, quick=True)
 ALL_REVISIONS = Patience(answer=30, grace=10, total=60, slow=30)
 
@@ -46,6 +47,10 @@ DYING = {
     "needs_variable": (PATIENT, {"environment-variable-missing"}),
     "closes_stdout": (PATIENT, {"closes-stdout"}),
     "dies_on_probe": (PATIENT, {"dies-on-probe"}),
+    "crashes_at_list": (PATIENT, {"exits-after-opening"}),
+    "npm_package_missing": (PATIENT, {"module-not-found"}),
+    "usage_and_error": (PATIENT, {"wrong-arguments"}),
+    "error_and_exit_0": (PATIENT, {"wrong-arguments"}),
 }
 WAITING = {
     "silent": (FOR_ANYTHING, {"never-answers"}),
@@ -55,8 +60,8 @@ WAITING = {
     "content_length": (FOR_AN_ANSWER, {"content-length-framing"}),
     "ignores_probe": (FOR_AN_ANSWER, {"probe-unanswered"}),
     "stubborn": (FOR_AN_END, {"ignores-eof", "ignores-sigterm"}),
-    "leaves_a_child": (PATIENT, {"leaves-processes-behind"}),
-    "leaves_a_daemon": (PATIENT, {"leaves-processes-behind"}),
+    "leaves_a_child": (FOR_THE_LEFT_BEHIND, {"leaves-processes-behind"}),
+    "leaves_a_daemon": (FOR_THE_LEFT_BEHIND, {"leaves-processes-behind"}),
     "slow_start": (Patience(answer=30, grace=10, total=60, slow=0.5, quick=True), {"slow-start"}),
 }
 TALKING = {
@@ -75,6 +80,9 @@ TALKING = {
     "modern_only": (PATIENT, {"modern-only"}),
     "bad_tools": (PATIENT, {"bad-tool"}),
     "no_list": (PATIENT, {"list-failed"}),
+    "internal_error": (PATIENT, {"list-failed"}),
+    "watched": (PATIENT, set()),
+    "prints_at_sigterm": (PATIENT, {"noise-at-exit"}),
 }
 
 
@@ -126,6 +134,43 @@ def test_a_healthy_server_has_no_problem_and_speaks_all_five_revisions(example):
     assert [each.outcome for each in seen.attempts] == ["agreed"] * 5
     assert len({each.revision for each in seen.attempts}) == 5
     assert all(each.ending.took is not None and each.ending.exit.code == 0 for each in seen.attempts)
+
+
+def steps(seen, purpose):
+    return {step.label: step for step in steps_of_attempt(seen.of(purpose))}
+
+
+def test_a_server_that_crashes_while_it_lists_its_tools_is_not_said_to_declare_none():
+    seen, (found,) = look_at(broken("crashes_at_list"))
+    told = steps(seen, "handshake")
+    assert "offers" not in told
+    assert (told["tools"].mark, told["tools"].text) == ("bad", "tools/list: it exited without a response: exit code 1")
+    fatal = "FATAL: cannot reach the database at db.example:5432"
+    assert fatal in told["stderr"].lines
+    assert found.cause == f"it wrote: {fatal}"
+    assert found.rules == ()
+
+
+def test_a_list_that_fails_is_a_step_of_its_own_and_breaks_no_rule_about_unknown_methods():
+    for name, text in (
+        ("internal_error", "tools/list failed: Internal error (-32603)"),
+        ("no_list", "tools/list failed: Method not found (-32601)"),
+    ):
+        seen, (found,) = look_at(broken(name))
+        told = steps(seen, "handshake")
+        assert "offers" not in told
+        assert (told["tools"].mark, told["tools"].text) == ("bad", text)
+        assert found.rules == ()
+
+
+def test_a_server_that_prints_when_it_is_ended_is_shown_doing_so():
+    seen, (found,) = look_at(broken("prints_at_sigterm"))
+    assert steps(seen, "handshake")["stdout"].mark == "good"
+    told = steps(seen, "discover")["stdout"]
+    assert (told.text, told.lines) == ("1 line is not a message, written after SIGTERM:", ("shutting down",))
+    assert (found.code, found.severity) == ("noise-at-exit", "warning")
+    assert "at SIGTERM" in found.what
+    assert "prints_at_sigterm.py:13: print(" in found.cause
 
 
 # The environment
@@ -259,6 +304,18 @@ def test_exit_codes_say_healthy_broken_and_misunderstood():
     assert misunderstood.returncode == 2
     assert misunderstood.stderr.startswith(b"Error: ")
     assert misunderstood.stderr.count(b"\n") == 1
+
+
+def test_a_crash_is_explained_by_the_line_that_states_the_error_and_quoted_once():
+    told = doctor("--quick", "--", sys.executable, str(BROKEN / "npm_package_missing.py")).stdout.decode()
+    steps, _, verdict = told.partition("What to do:")
+    assert "| Error [ERR_MODULE_NOT_FOUND]: Cannot find package" in steps
+    assert "| }" not in steps
+    assert "the package or file weather-of-tomorrow is not where Node looks for it" in verdict
+    assert "npm install" in verdict
+    assert ".venv" not in verdict
+    assert "|" not in verdict
+    assert "below" not in told
 
 
 def test_the_help_has_examples_and_exit_codes():

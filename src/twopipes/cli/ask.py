@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -12,24 +11,24 @@ from typing import Any
 from msgspec import Struct
 from msgspec import json as msgspec_json
 
-from twopipes.cli.conversing import EXIT_CODES, OK, REFUSED, Body, Conversation, converse
+from twopipes.cli.conversing import EXIT_CODES, OK, REFUSED, Body, Conversation, code_of, converse
 from twopipes.cli.interrupts import INTERRUPTED
-from twopipes.cli.servers import CommandParser, Mistake, add_server_options, split_command
+from twopipes.cli.servers import CommandParser, Mistake, add_server_options, message_of, split_command
 from twopipes.cli.showing import bytes_of
 from twopipes.cli.terminal import visible
-from twopipes.cli.values import Pair, describe, did_you_mean, missing, properties_of, read_pair, values_of
-from twopipes.errors import MethodNotFound
+from twopipes.cli.values import Misfit, Pair, describe, did_you_mean, json_value, missing, properties_of, read_pair, values_of
+from twopipes.errors import McpError, MethodNotFound, RemoteProtocolError, TwopipesError
 from twopipes.mcp.types import LOGGING_LEVELS, Prompt, Tool
 
 __all__ = ["call", "list_everything", "prompt", "read"]
 
 _KINDS = ("tools", "resources", "templates", "prompts")
-# Of each kind: the method that lists it, the member of its result, and the capability that a server declares for it.
+# Of each kind: the method that lists it, and the member of its result.
 _LISTS = {
-    "tools": ("tools/list", "tools", "tools"),
-    "resources": ("resources/list", "resources", "resources"),
-    "templates": ("resources/templates/list", "resourceTemplates", "resources"),
-    "prompts": ("prompts/list", "prompts", "prompts"),
+    "tools": ("tools/list", "tools"),
+    "resources": ("resources/list", "resources"),
+    "templates": ("resources/templates/list", "resourceTemplates"),
+    "prompts": ("prompts/list", "prompts"),
 }
 _SERVER = "(-- CMD... | --unix PATH | --tcp HOST:PORT | --config FILE [--server NAME])"
 
@@ -50,7 +49,7 @@ def list_everything(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "kind", nargs="?", choices=_KINDS, metavar="KIND", help="tools, resources, templates or prompts; all without"
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help="tell all about these tools or prompts")
+    parser.add_argument("names", nargs="*", default=[], metavar="NAME", help="show everything about these tools or prompts")
     return _run(parser, arguments, _list_body)
 
 
@@ -72,6 +71,7 @@ def call(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "pairs",
         nargs="*",
+        default=[],  # without it, argparse of Python 3.11 calls it required
         metavar="KEY=VALUE",
         help="an argument; KEY:=JSON takes JSON as it is, KEY=@FILE the text of a file, KEY:=@FILE its JSON. "
         "A KEY that is given several times is a list",
@@ -107,7 +107,7 @@ def prompt(arguments: Sequence[str]) -> int:
         asks=True,
     )
     parser.add_argument("name", metavar="NAME", help="its name; see twopipes list prompts")
-    parser.add_argument("pairs", nargs="*", metavar="KEY=VALUE", help="an argument; KEY=@FILE takes the text of a file")
+    parser.add_argument("pairs", nargs="*", default=[], metavar="KEY=VALUE", help="an argument; KEY=@FILE takes the text of a file")
     return _run(parser, arguments, _prompt_body)
 
 
@@ -171,24 +171,59 @@ class _Named(Struct):
 
 async def _list_body(conversation: Conversation) -> int:
     options = conversation.options
-    kinds = _KINDS if options.kind is None else (options.kind,)
-    found = {kind: await _listed(conversation, kind) for kind in kinds}
+    if options.kind is None:
+        return await _list_all(conversation)
+    found = await _listed(conversation, options.kind)
     if options.names:
-        _check_names(options, found[options.kind])
+        _check_names(options, found)
     if conversation.wants_json:
-        conversation.answer({_LISTS[kind][1]: _wire_items(conversation, kind) for kind in kinds})
-        return OK
-    shower = conversation.shower
-    if options.names:
-        for each in found[options.kind]:
+        conversation.answer({_LISTS[options.kind][1]: _wire_items(conversation, options.kind)})
+    elif options.names:
+        for each in found:
             if each.name in options.names:
                 if isinstance(each, Tool):
-                    shower.tool(each)
+                    conversation.shower.tool(each)
                 else:
-                    shower.prompt(each)
-        return OK
-    if options.kind is None:
+                    conversation.shower.prompt(each)
+    else:
+        _show(conversation, {options.kind: found})
+    return OK
+
+
+async def _list_all(conversation: Conversation) -> int:
+    """Shows every list that the server gives; one that fails hides none of the others."""
+    found: dict[str, list[Any]] = {}
+    failed: dict[str, TwopipesError] = {}
+    for kind in _KINDS:
+        try:
+            found[kind] = await _listed(conversation, kind)
+        except (McpError, RemoteProtocolError) as error:
+            failed[kind] = error
+        except TwopipesError as error:  # a server that does not respond, or is gone: the next list would fail as well
+            failed[kind] = error
+            break
+    if conversation.wants_json:
+        lists: dict[str, Any] = {_LISTS[kind][1]: _wire_items(conversation, kind) for kind in found}
+        if failed:
+            lists["errors"] = {_LISTS[kind][0]: _for_programs(error) for kind, error in failed.items()}
+        conversation.answer(lists)
+    else:
         _introduce(conversation)
+        if found:
+            _show(conversation, found)
+    for kind, failure in failed.items():
+        conversation.complain(failure, about=_LISTS[kind][0])
+    return max((code_of(failure, reached=True) for failure in failed.values()), default=OK)
+
+
+def _for_programs(error: TwopipesError) -> dict[str, Any]:
+    if not isinstance(error, McpError):
+        return {"message": message_of(error)}
+    return {"code": error.code, "message": error.message} | ({} if error.data is None else {"data": error.data})
+
+
+def _show(conversation: Conversation, found: dict[str, list[Any]]) -> None:
+    shower = conversation.shower
     show: dict[str, Callable[[Any], None]] = {
         "tools": shower.tools,
         "resources": shower.resources,
@@ -199,15 +234,12 @@ async def _list_body(conversation: Conversation) -> int:
         if items:
             show[kind](items)
     if not any(found.values()):
-        shower.terminal.say(f"It offers no {' and no '.join(kinds)}.")
-    return OK
+        shower.terminal.say(f"It offers no {' and no '.join(found)}.")
 
 
 async def _listed(conversation: Conversation, kind: str) -> list[Any]:
     """All of a kind; nothing, where the server does not declare it."""
     client = conversation.client
-    if not client.capabilities.allows(_LISTS[kind][2]):
-        return []
     ask: dict[str, Callable[[], Awaitable[list[Any]]]] = {
         "tools": client.list_tools,
         "resources": client.list_resources,
@@ -223,7 +255,7 @@ async def _listed(conversation: Conversation, kind: str) -> list[Any]:
 
 
 def _wire_items(conversation: Conversation, kind: str) -> list[Any]:
-    method, member, _ = _LISTS[kind]
+    method, member = _LISTS[kind]
     names = conversation.options.names
     items = conversation.overheard.items(method, member)
     return [item for item in items if not names or msgspec_json.decode(item, type=_Named).name in names]
@@ -285,9 +317,9 @@ def _json_arguments(given: str | None) -> dict[str, Any]:
         return {}
     text = sys.stdin.read() if given == "-" else given
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise Mistake(f"--json: {error}") from error
+        found = json_value(text)
+    except Misfit as misfit:
+        raise Mistake(f"--json: {misfit}") from misfit
     if not isinstance(found, dict):
         raise Mistake("--json needs an object, such as '{\"key\": 1}'")
     return found

@@ -17,7 +17,7 @@ from twopipes.cli.keyboard import Keyboard
 from twopipes.cli.overhearing import Overheard, overheard_target
 from twopipes.cli.questions import Answers, Questioner
 from twopipes.cli.reporting import Reporter
-from twopipes.cli.servers import Mistake, connect_options, the_server
+from twopipes.cli.servers import Mistake, connect_options, message_of, the_server
 from twopipes.cli.showing import Saver, Shower
 from twopipes.cli.terminal import Terminal, visible
 from twopipes.cli.values import read_pair
@@ -40,7 +40,7 @@ from twopipes.errors import (
 from twopipes.last_words import left_behind
 from twopipes.settings import RestartPolicy, Timeouts
 
-__all__ = ["EXIT_CODES", "Conversation", "converse"]
+__all__ = ["EXIT_CODES", "Conversation", "code_of", "converse"]
 
 OK, REFUSED, USAGE, UNREACHABLE, LOST = 0, 1, 2, 3, 4
 
@@ -131,6 +131,21 @@ class Conversation:
         """Shows what a tool said that failed, on stderr: it is not what was asked for."""
         Shower.on(sys.stderr, self._saver).result(result)
 
+    def complain(self, error: TwopipesError, *, about: str = "") -> None:
+        """Says what went wrong, on stderr.
+
+        Args:
+            error: What it was.
+            about: The method that failed, where more than one was sent.
+        """
+        text = message_of(error)
+        if isinstance(error, ServerExited | OpeningFailed) and not self.reporter.quiet:
+            text = text.removesuffix(left_behind(error.stderr, error.stray_stdout))  # the user has seen it coming
+        self.reporter.say(("Error: ", "bold red"), _shown(f"{about} failed: {text}" if about else text))
+        if isinstance(error, McpError):
+            _show_urls(error, self.reporter)
+            _show_what_is_missing(error, self.reporter)
+
     def _progress(self, params: Any) -> None:
         self._start_clock()
         self.reporter.progress(params)
@@ -178,7 +193,7 @@ def converse(options: argparse.Namespace, command: Sequence[str] | None, body: B
     settings = {**connect_options(options), **_callbacks(options, conversation)}
 
     async def work() -> int:
-        return await _carry_out(connect(target, **settings), conversation, body)
+        return await _carry_out(lambda: connect(target, **settings), conversation, body)
 
     def on_interrupt(number: int) -> None:
         reporter.done()
@@ -192,11 +207,11 @@ def converse(options: argparse.Namespace, command: Sequence[str] | None, body: B
     return run_interruptibly(work, on_interrupt=on_interrupt)
 
 
-async def _carry_out(connecting: Any, conversation: Conversation, body: Body) -> int:
+async def _carry_out(connecting: Callable[[], Any], conversation: Conversation, body: Body) -> int:
     reached = False
     code: int | None = None
     try:
-        async with connecting as conversation.client:
+        async with connecting() as conversation.client:
             reached = True
             code = await _shown_to_the_end(body(conversation))
     except asyncio.CancelledError:
@@ -208,7 +223,7 @@ async def _carry_out(connecting: Any, conversation: Conversation, body: Body) ->
         return USAGE
     except TwopipesError as error:
         _complain(error, conversation)
-        return _code_of(error, reached=reached)
+        return code_of(error, reached=reached)
     return code
 
 
@@ -221,7 +236,13 @@ async def _shown_to_the_end(body: Awaitable[int]) -> int:
     return code
 
 
-def _code_of(error: TwopipesError, *, reached: bool) -> int:
+def code_of(error: TwopipesError, *, reached: bool) -> int:
+    """The exit code for an error.
+
+    Args:
+        error: What went wrong.
+        reached: Whether the connection was open by then.
+    """
     match error:
         case StartFailed() | OpeningFailed():
             return UNREACHABLE
@@ -236,17 +257,10 @@ def _code_of(error: TwopipesError, *, reached: bool) -> int:
 
 
 def _complain(error: TwopipesError, conversation: Conversation) -> None:
-    reporter = conversation.reporter
-    text = str(error)
-    if isinstance(error, ServerExited | OpeningFailed) and not reporter.quiet:
-        text = text.removesuffix(left_behind(error.stderr, error.stray_stdout))  # the user has seen it coming
-    reporter.say(("Error: ", "bold red"), _shown(text))
-    if isinstance(error, McpError):
-        if conversation.wants_json and conversation.overheard.error is not None:
-            conversation.answer({"error": conversation.overheard.error})
-            sys.stdout.flush()
-        _show_urls(error, reporter)
-        _show_what_is_missing(error, reporter)
+    conversation.complain(error)
+    if isinstance(error, McpError) and conversation.wants_json and conversation.overheard.error is not None:
+        conversation.answer({"error": conversation.overheard.error})
+        sys.stdout.flush()
 
 
 def _show_urls(error: McpError, reporter: Reporter) -> None:

@@ -27,12 +27,12 @@ _TERMINATED = 143
 _DESCRIPTION = """\
 Find out why a server does not connect.
 
-The server is started several times, one process after another, as a host would
-start it: without a shell, with a minimal environment. The doctor says how the
-command is found, how long each step takes, what the server writes where only
-messages belong, which revisions of the protocol it speaks, what it offers, how
-it ends, and what it leaves behind. No tool is called. For every problem there is
-a likely cause and what to do.
+Starts the server several times, one process after another, as a host does:
+without a shell and with a minimal environment. Reports how the command is found,
+how long each step takes, what the server writes to stdout that is not a message,
+which revisions of the protocol it speaks, what it offers, how it exits, and which
+processes it leaves behind. For every problem, shows a likely cause and a fix. No
+tool is called.
 """
 _EPILOG = """\
 examples:
@@ -83,7 +83,7 @@ def _parser() -> CommandParser:
         description=_DESCRIPTION,
         epilog=_EPILOG,
     )
-    which = parser.add_argument_group("which server", "Its command behind --, or one of:")
+    which = parser.add_argument_group("which server", "Its command after --, or one of:")
     which.add_argument("--config", metavar="FILE", help="a host's configuration file, with mcpServers (or VS Code's servers) in it")
     which.add_argument("--server", metavar="NAME", help="which server of that file; all of them unless given")
     how = parser.add_argument_group("how it is started")
@@ -97,17 +97,17 @@ def _parser() -> CommandParser:
     how.add_argument("--inherit-env", action="store_true", help="give it all of our environment")
     how.add_argument("--cwd", metavar="FOLDER", help="the folder it starts in")
     waits = parser.add_argument_group("how long anything may take, in seconds")
-    waits.add_argument("--timeout", metavar="SECONDS", type=_seconds, default=120.0, help="for all of it (default 120)")
+    waits.add_argument("--timeout", metavar="SECONDS", type=_seconds, default=120.0, help="for the whole examination (default 120)")
     waits.add_argument(
-        "--patience", metavar="SECONDS", type=_seconds, default=15.0, help="for the answer to the handshake (default 15)"
+        "--patience", metavar="SECONDS", type=_seconds, default=15.0, help="for the response to the handshake (default 15)"
     )
     waits.add_argument(
-        "--grace", metavar="SECONDS", type=_seconds, default=3.0, help="to end by itself, and by a signal (default 3)"
+        "--grace", metavar="SECONDS", type=_seconds, default=3.0, help="to exit at the end of input, and after a signal (default 3)"
     )
     waits.add_argument(
-        "--slow", metavar="SECONDS", type=_seconds, default=5.0, help="call a first answer late after so many (default 5)"
+        "--slow", metavar="SECONDS", type=_seconds, default=5.0, help="a first response that takes longer is slow (default 5)"
     )
-    parser.add_argument("--quick", action="store_true", help="leave the three oldest revisions out: three processes fewer")
+    parser.add_argument("--quick", action="store_true", help="do not try the three oldest revisions, each of which needs a process")
     parser.add_argument("--output", choices=("text", "json"), default="text", help="text for people, json for programs")
     # A server that listens runs already: what the doctor looks at is over.
     parser.set_defaults(unix=None, tcp=None)
@@ -122,7 +122,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         number = -1.0
     if not 0 <= number < float("inf"):
-        raise ArgumentTypeError(f"{text!r} is no number of seconds")
+        raise ArgumentTypeError(f"{text!r} is not a number of seconds")
     return number
 
 

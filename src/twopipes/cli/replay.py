@@ -24,7 +24,8 @@ __all__ = ["replay"]
 
 _USAGE = "twopipes replay FILE [--ignore NAME]... [--timeout SECONDS] [--output json] -- CMD..."
 _DESCRIPTION = """\
-Says the recorded client's part of a conversation to a server, and shows where its answers are not those of the recording.
+Sends the recorded client's messages to a server, and shows where its answers differ from those of the recording. Every tool
+that the recorded client called is called again, with the same arguments.
 
 Each message is sent when all that the recorded server had said before it has come. What a server makes up anew each time is put
 in its place: the ids of its questions, requestState, cursors. Notifications are compared as sets, per request where they belong
@@ -164,6 +165,7 @@ def _remark(text: str) -> None:
 def _run(options: argparse.Namespace, conversation: Conversation, connection: Connection, target: Any, description: str) -> int:
     from twopipes.cli.interrupts import run_interruptibly  # noqa: PLC0415 - asyncio, once everything else is good
     from twopipes.cli.replaying import Patience, carry_out  # noqa: PLC0415 - likewise
+    from twopipes.cli.servers import message_of  # noqa: PLC0415 - likewise
     from twopipes.trace.comparing import compare  # noqa: PLC0415 - likewise
     from twopipes.trace.replay import Replay  # noqa: PLC0415 - likewise
 
@@ -174,7 +176,7 @@ def _run(options: argparse.Namespace, conversation: Conversation, connection: Co
         try:
             ended = await carry_out(plan, target, patience)
         except TwopipesError as error:
-            raise Mistake(str(error)) from error
+            raise Mistake(message_of(error)) from error
         report = compare(plan)
         if options.output == "json":
             sys.stdout.write(json.encode(_for_programs(report, ended)).decode() + "\n")

@@ -25,6 +25,9 @@ _SLOWER = 3
 _FOR_THE_REST = 2.0
 # Seconds between the end of a server's output and its death, which are one thing to whoever looks at it.
 _FOR_ITS_DEATH = 2.0
+# Lines and bytes that the live server may send beyond what was recorded. A server that sends more floods, and all of it is kept.
+_MOST_LINES = 20_000
+_MOST_BYTES = 128 * 1024 * 1024
 # Waits in a row that ended without a word of the server; then it counts as one that says nothing any more.
 _SILENCES = 2
 
@@ -65,13 +68,13 @@ async def carry_out(replay: Replay, target: Any, patience: Patience) -> Ended:
         ChannelBroken: Nobody listens at the socket.
     """
     link = await target_of(target).open(None)
-    decoder = LineDecoder()
+    intake = _Intake(replay)
     try:
-        how = await _converse(replay, link.channel, decoder, patience)
+        how = await _converse(replay, link.channel, intake, patience)
         if how is None:
-            await _close(replay, link, decoder)
+            await _close(link, intake)
             how = "it did all that was asked"
-        elif link.child is not None and replay.has_ended:
+        elif link.child is not None and replay.has_ended and not intake.has_enough:
             how = await _death_of(link)
     finally:
         if link.child is not None:
@@ -80,7 +83,40 @@ async def carry_out(replay: Replay, target: Any, patience: Patience) -> Ended:
     return Ended(how, link.child.stderr.lines() if link.child is not None else [])
 
 
-async def _converse(replay: Replay, channel: Channel, decoder: LineDecoder, patience: Patience) -> str | None:
+class _Intake:
+    """Hands what the live server says to the replay, line by line, until a server that floods has said too much."""
+
+    def __init__(self, replay: Replay) -> None:
+        self._replay = replay
+        self._decoder = LineDecoder()
+        self._lines = len(replay.expected) + _MOST_LINES
+        self._bytes = sum(len(expected.message.data) for expected in replay.expected) + _MOST_BYTES
+
+    def feed(self, data: bytes) -> bool:
+        """Takes the next bytes; whether there was a line in them."""
+        self._bytes -= len(data)
+        return self._take(self._decoder.feed(data))
+
+    def finish(self) -> None:
+        """Takes the end."""
+        self._take(self._decoder.finish())
+
+    @property
+    def has_enough(self) -> bool:
+        """Whether the server has said so much more than it was recorded with that there is no sense in listening on."""
+        return self._lines < 0 or self._bytes < 0
+
+    def _take(self, lines: list[bytes | LineRejected]) -> bool:
+        self._lines -= len(lines)
+        for line in lines:
+            if isinstance(line, LineRejected):
+                self._replay.receive_noise(line.excerpt)
+            else:
+                self._replay.receive(line)
+        return bool(lines)
+
+
+async def _converse(replay: Replay, channel: Channel, intake: _Intake, patience: Patience) -> str | None:
     """Says and hears everything; returns why that could not go on, or ``None`` when it is done."""
     clock = asyncio.get_running_loop().time
     first: Expected | None = None
@@ -111,25 +147,19 @@ async def _converse(replay: Replay, channel: Channel, decoder: LineDecoder, pati
         except (ChannelBroken, ChannelClosed):
             data = b""
         if not data:
-            _take(replay, decoder.finish())
+            intake.finish()
             replay.receive_end()
             return "it closed its output"
-        if _take(replay, decoder.feed(data)):
+        if intake.feed(data):
             silences = 0
+        if intake.has_enough:
+            replay.receive_end()
+            return "it floods its client: it sent far more messages than it was recorded with"
 
 
-def _take(replay: Replay, lines: list[bytes | LineRejected]) -> bool:
-    for line in lines:
-        if isinstance(line, LineRejected):
-            replay.receive_noise(line.excerpt)
-        else:
-            replay.receive(line)
-    return bool(lines)
-
-
-async def _close(replay: Replay, link: Link, decoder: LineDecoder) -> None:
+async def _close(link: Link, intake: _Intake) -> None:
     """Ends our part, and hears what the server still says."""
-    reading = asyncio.create_task(_hear_the_rest(replay, link.channel, decoder))
+    reading = asyncio.create_task(_hear_the_rest(link.channel, intake))
     try:
         if link.child is not None:
             await link.child.shut_down()
@@ -145,11 +175,11 @@ async def _close(replay: Replay, link: Link, decoder: LineDecoder) -> None:
             await reading
 
 
-async def _hear_the_rest(replay: Replay, channel: Channel, decoder: LineDecoder) -> None:
+async def _hear_the_rest(channel: Channel, intake: _Intake) -> None:
     with suppress(ChannelBroken, ChannelClosed):
-        while data := await channel.read():
-            _take(replay, decoder.feed(data))
-        _take(replay, decoder.finish())
+        while not intake.has_enough and (data := await channel.read()):
+            intake.feed(data)
+        intake.finish()
 
 
 async def _death_of(link: Link) -> str:

@@ -22,6 +22,35 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 _USAGE = "usage: twopipes run FILE[:NAME] [--unix PATH | --tcp HOST:PORT] [--trace FILE] [-- ARGUMENT ...]"
+_HELP = f"""\
+{_USAGE}
+
+Serves the Server object found in a file or a module: over stdin and stdout, as
+a host expects, or on a socket. What the program prints goes to stderr, so that
+it cannot get between the messages.
+
+arguments
+  FILE               a Python file, such as server.py, or the name of a module
+  NAME               the Server object in it; needed only if there are several
+  ARGUMENT ...       what comes after -- becomes sys.argv[1:] of the program
+
+options
+  --unix PATH        listen on a Unix socket instead of stdin and stdout
+  --tcp HOST:PORT    listen on a TCP port instead, such as 127.0.0.1:9000
+  --trace FILE       record the conversation there, for twopipes view
+  -h, --help         show this help
+
+examples
+  twopipes run server.py
+  twopipes run server.py:weather --trace session.jsonl
+  twopipes run package.server --tcp 127.0.0.1:9000
+  twopipes run server.py -- --database notes.db
+
+exit codes
+  0  the input ended, or SIGINT or SIGTERM asked the server to end
+  1  the server failed
+  2  the command line is wrong, or there is no server to serve
+"""
 
 
 class Mistake(Exception):
@@ -40,8 +69,10 @@ class Options(NamedTuple):
 
 def run(arguments: Sequence[str]) -> int:
     """Runs the command and returns its exit code: 2 for what the user can mend, with one line on stderr."""
-    if list(arguments) in (["--help"], ["-h"]):
-        sys.stdout.write(_USAGE + "\n")
+    words = list(arguments)
+    own = words[: words.index("--")] if "--" in words else words
+    if "--help" in own or "-h" in own:
+        sys.stdout.write(_HELP)
         return 0
     try:
         options = _read(arguments)

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from twopipes.cli.run import Mistake
-from twopipes.errors import LocalProtocolError
-from twopipes.mcp.revisions import ALL
+from twopipes.errors import LocalProtocolError, TwopipesError
+from twopipes.mcp.revisions import ALL, is_modern
 from twopipes.process.command import ServerCommand
 from twopipes.settings import Timeouts
 
@@ -19,6 +19,7 @@ __all__ = [
     "PointedAt",
     "add_server_options",
     "connect_options",
+    "message_of",
     "servers_of",
     "split_command",
     "the_server",
@@ -27,6 +28,13 @@ __all__ = [
 
 # Seconds for the answer to server/discover, where the user wants to wait longer than that for an answer as such.
 _PROBE = Timeouts().probe or 5.0
+# How the options that errors point to are typed here, by their keys in twopipes.remedies.
+_OPTIONS = {
+    "connect": "--timeout {value}",
+    "request": "--timeout {value}",
+    "cwd": "--cwd FOLDER",
+    "path": "--env PATH=FOLDERS",
+}
 
 
 class PointedAt(NamedTuple):
@@ -162,13 +170,25 @@ def the_server(options: argparse.Namespace, command: Sequence[str] | None) -> Po
 
 
 def connect_options(options: argparse.Namespace) -> dict[str, Any]:
-    """The keyword arguments of ``twopipes.connect`` that the options ask for."""
+    """The keyword arguments of ``twopipes.connect`` that the options ask for.
+
+    Raises:
+        Mistake: The revision is not of the era.
+    """
     found: dict[str, Any] = {"era": options.era, "timeouts": _timeouts(options.timeout)}
     if options.revision is not None:
+        era = "modern" if is_modern(options.revision) else "legacy"
+        if options.era not in {"auto", era}:
+            raise Mistake(f"--revision {options.revision} is of the {era} era; leave out --era {options.era}")
         found["revision"] = options.revision
     if getattr(options, "trace", None) is not None:
         found["trace"] = options.trace
     return found
+
+
+def message_of(error: TwopipesError) -> str:
+    """The message of an error, with options named as they are typed at the command line."""
+    return error.describe(_OPTIONS)
 
 
 def _timeouts(seconds: float | None) -> Timeouts:

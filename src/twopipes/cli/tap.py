@@ -107,6 +107,8 @@ def _read(words: list[str]) -> Options:
                     options.redact.append(own.pop(0))
             else:
                 options.output = value
+        elif name == "--trace":
+            raise Mistake(f"tap has no --trace; -o FILE names the file to record to. {_USAGE}")
         else:
             raise Mistake(f"{word} is not understood. {_USAGE}")
     return options

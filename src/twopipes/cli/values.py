@@ -11,18 +11,33 @@ from typing import Any, NamedTuple
 
 from twopipes.cli.run import Mistake
 
-__all__ = ["Pair", "describe", "did_you_mean", "missing", "properties_of", "read_pair", "resolved", "typed", "values_of"]
+__all__ = [
+    "Misfit",
+    "Pair",
+    "describe",
+    "did_you_mean",
+    "json_value",
+    "missing",
+    "properties_of",
+    "read_pair",
+    "resolved",
+    "typed",
+    "values_of",
+]
 
 # What JSON calls a number; Python would also take 1_000, nan, and digits of other scripts.
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 # The narrowest first: where a schema allows several kinds, 5 is a number before it is a text.
+_A = {"integer": "an integer", "number": "a number", "boolean": "a boolean", "null": "null"}
 _NARROWEST_FIRST = ("null", "boolean", "integer", "number", "array", "object", "string")
 # References inside of a schema that are followed before it is taken for one without an end.
 _MOST_REFERENCES = 20
-# A list of lists of lists is described so far, and one that contains itself, too.
+# Levels of objects and lists that are described; what is deeper is called an object or an array.
 _DEEPEST = 3
+# Levels of alternatives; one more, so that "object or null" in the deepest object is called that.
+_DEEPEST_ALTERNATIVE = _DEEPEST + 1
 # Members of an object that are described.
 _MOST_MEMBERS = 5
 # Choices and alternatives that a description shows.
@@ -118,18 +133,36 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def describe(schema: Any, root: Mapping[str, Any] | None = None, *, depth: int = 0) -> str:
-    """A schema in a few words, such as ``integer``, ``"sun" | "rain"``, ``array of string`` or ``{x: number, y?: number}``."""
+    """Describe a schema in a few words.
+
+    For example ``integer``, ``"sun" | "rain"``, ``array of string``, ``[integer, string]`` or ``{x: number, y?: number}``.
+    """
+    shown = list(dict.fromkeys(_alternatives(schema, root, depth, set()))) or ["anything"]
+    more = [f"... ({len(shown) - _MOST_SHOWN} more)"] if len(shown) > _MOST_SHOWN else []
+    return " | ".join(shown[:_MOST_SHOWN] + more)
+
+
+def _alternatives(schema: Any, root: Mapping[str, Any] | None, depth: int, followed: set[str]) -> list[str]:
+    """Everything that the schema allows, each in a few words; alternatives of alternatives are alternatives.
+
+    A reference that was followed before adds nothing. So a schema that is an alternative of itself ends.
+    """
+    if isinstance(schema, Mapping) and isinstance(reference := schema.get("$ref"), str):
+        if reference in followed:
+            return []
+        followed.add(reference)
     schema = resolved(schema, root or {})
-    if not isinstance(schema, Mapping) or depth > _DEEPEST:
-        return "anything" if schema is not False else "nothing"
+    if not isinstance(schema, Mapping):
+        return ["nothing" if schema is False else "anything"]
     if "const" in schema:
-        return json.dumps(schema["const"], ensure_ascii=False)
+        return [json.dumps(schema["const"], ensure_ascii=False)]
     if isinstance(choices := schema.get("enum"), list):
-        return _alternatives([json.dumps(choice, ensure_ascii=False) for choice in choices])
+        return [json.dumps(choice, ensure_ascii=False) for choice in choices]
     if options := _options(schema):
-        return _alternatives([describe(option, root, depth=depth + 1) for option in options])
-    kinds = _kinds(schema)
-    return _alternatives([_kind_in_words(kind, schema, root, depth) for kind in kinds]) if kinds else "anything"
+        if depth > _DEEPEST_ALTERNATIVE:
+            return ["anything"]
+        return [word for option in options for word in _alternatives(option, root, depth + 1, followed)]
+    return [_kind_in_words(kind, schema, root, depth) for kind in _kinds(schema)] or ["anything"]
 
 
 def resolved(schema: Any, root: Mapping[str, Any]) -> Any:
@@ -183,7 +216,7 @@ def _value(pairs: Sequence[Pair], schema: Any, root: Mapping[str, Any], where: s
         why = str(misfit) if isinstance(misfit, Misfit) else "its schema has no end"
         note = own.get("description") if isinstance(own, Mapping) else None
         note = f" ({' '.join(note.split())})" if isinstance(note, str) else ""
-        raise Mistake(f"{where}: {why}{' It' if why.endswith('?') else '; it'} is {describe(own, root)}{note}") from None
+        raise Mistake(f"{where}: {why}{' Expected' if why.endswith('?') else '; expected'}: {describe(own, root)}{note}") from None
 
 
 def _list(pairs: Sequence[Pair], schema: Any, root: Mapping[str, Any]) -> list[Any]:
@@ -191,13 +224,13 @@ def _list(pairs: Sequence[Pair], schema: Any, root: Mapping[str, Any]) -> list[A
     options = [resolved(option, root) for option in _options(schema)] or [schema] if isinstance(schema, Mapping) else []
     arrays = [option for option in options if isinstance(option, Mapping) and "array" in _kinds(option)]
     if not arrays and isinstance(schema, Mapping) and {"type", "enum", "const", "anyOf", "oneOf", "properties"} & schema.keys():
-        raise Misfit("it is given several times, and it is no list")
-    items = arrays[0].get("items") if arrays else None
-    return [_read(pair, items, root) for pair in pairs]
+        raise Misfit("it is given several times, and it is not a list")
+    items = [_item(arrays[0], position) if arrays else None for position in range(len(pairs))]
+    return [_read(pair, item, root) for pair, item in zip(pairs, items, strict=True)]
 
 
 def _read(pair: Pair, schema: Any, root: Mapping[str, Any]) -> Any:
-    return _json(pair.text) if pair.is_json else typed(pair.text, schema, root)
+    return json_value(pair.text) if pair.is_json else typed(pair.text, schema, root)
 
 
 def _options(schema: Mapping[str, Any]) -> list[Any]:
@@ -220,20 +253,20 @@ def _of_kind(text: str, kind: str, schema: Mapping[str, Any], root: Mapping[str,
         case "string":
             return text
         case "integer" | "number" if _INTEGER.fullmatch(text):
-            return _json(text)  # which knows how many digits are too many
+            return json_value(text)  # which knows how many digits are too many
         case "number" if _NUMBER.fullmatch(text):
-            return float(text)
+            return json_value(text)
         case "boolean" if text.casefold() in _WORDS:
             return _WORDS[text.casefold()]
         case "null" if text == "null":
             return None
         case "array":
             # One item may stand for a list of one; what looks like JSON is.
-            return _of_json_type(text, list) if text.lstrip().startswith("[") else [typed(text, schema.get("items"), root)]
+            return _of_json_type(text, list) if text.lstrip().startswith("[") else [typed(text, _item(schema, 0), root)]
         case "object":
             return _of_json_type(text, dict)
         case "integer" | "number" | "boolean" | "null":
-            raise Misfit(f"{text!r} is no {kind}")
+            raise Misfit(f"{text!r} is not {_A[kind]}")
         case _:
             return _guessed(text)
 
@@ -272,43 +305,50 @@ def _chosen(text: str, choices: Sequence[Any]) -> Any:
 def _guessed(text: str) -> Any:
     """Where the schema does not say: JSON if it is, else a text."""
     try:
-        return _json(text)
+        return json_value(text)
     except Misfit:
         return text
 
 
 def _of_json_type(text: str, kind: type) -> Any:
-    found = _json(text)
+    found = json_value(text)
     if not isinstance(found, kind):
-        raise Misfit(f"{text!r} is no JSON {'array' if kind is list else 'object'}")
+        raise Misfit(f"{text!r} is not a JSON {'array' if kind is list else 'object'}")
     return found
 
 
-def _json(text: str) -> Any:
+def json_value(text: str) -> Any:
+    """What JSON text means.
+
+    Raises:
+        Misfit: It is not JSON, or holds a number that JSON cannot send on: Python reads NaN, and makes infinity of 1e999.
+    """
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
-        raise Misfit(f"{_cut(text)!r} is no JSON ({error})") from None
+        raise Misfit(f"{_cut(text)!r} is not JSON ({error})") from None
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a number in JSON")
+    raise Misfit(f"{name} is not a number in JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise Misfit(f"{text} is too large for a number")
+    return number
 
 
 def _cut(text: str) -> str:
     return text if len(text) <= 60 else text[:60] + "..."  # noqa: PLR2004 - as much as fits on the line of an error
 
 
-def _alternatives(words: Sequence[str]) -> str:
-    shown = list(dict.fromkeys(words))
-    more = [f"... ({len(shown) - _MOST_SHOWN} more)"] if len(shown) > _MOST_SHOWN else []
-    return " | ".join(shown[:_MOST_SHOWN] + more)
-
-
 def _kind_in_words(kind: str, schema: Mapping[str, Any], root: Mapping[str, Any] | None, depth: int) -> str:
+    if kind in {"array", "object"} and depth > _DEEPEST:
+        return kind
     if kind == "array":
-        items = schema.get("items")
-        return "array" if items in (None, True, {}) else f"array of {describe(items, root, depth=depth + 1)}"
+        return _array(schema, root, depth)
     if kind == "object" and 0 < len(members := properties_of(schema)) <= _MOST_MEMBERS:
         required = schema.get("required", [])
         told = [
@@ -324,3 +364,25 @@ def _kind_in_words(kind: str, schema: Mapping[str, Any], root: Mapping[str, Any]
         if least is not None or most is not None:
             return f"{kind} from {least} on" if most is None else f"{kind} up to {most}"
     return kind
+
+
+def _array(schema: Mapping[str, Any], root: Mapping[str, Any] | None, depth: int) -> str:
+    first, items = _items(schema)
+    if first:
+        told = [describe(each, root, depth=depth + 1) for each in first[:_MOST_SHOWN]]
+        more = ["..."] if items is not False or len(first) > _MOST_SHOWN else []
+        return f"[{', '.join(told + more)}]"
+    return "array" if items in (None, True, {}) else f"array of {describe(items, root, depth=depth + 1)}"
+
+
+def _items(schema: Mapping[str, Any]) -> tuple[list[Any], Any]:
+    """The schemas of the first items of an array, one by one, and that of all others."""
+    first, items = schema.get("prefixItems"), schema.get("items")
+    if isinstance(items, list):  # drafts before 2020-12
+        first, items = items, schema.get("additionalItems")
+    return (first if isinstance(first, list) else []), items
+
+
+def _item(schema: Mapping[str, Any], position: int) -> Any:
+    first, items = _items(schema)
+    return first[position] if position < len(first) else items

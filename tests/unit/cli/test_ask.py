@@ -28,7 +28,7 @@ from twopipes import (
     Validation,
 )
 from twopipes.cli import main
-from twopipes.cli.conversing import Conversation, _code_of, _complain
+from twopipes.cli.conversing import Conversation, code_of
 from twopipes.cli.interrupts import INTERRUPTED, run_interruptibly
 from twopipes.cli.overhearing import Overheard
 from twopipes.cli.reporting import Reporter
@@ -52,6 +52,7 @@ from twopipes.mcp.types import (
     ToolAnnotations,
 )
 from twopipes.process.stderr import StderrLine
+from twopipes.remedies import Remedy
 
 COMMANDS = ("list", "call", "read", "prompt")
 
@@ -87,7 +88,8 @@ def test_the_help_has_examples_and_exit_codes(name, capsys):
     [
         (["list"], "which server?"),
         (["list", "birds", "--", "server"], "invalid choice: 'birds'"),
-        (["call", "--", "server"], "the following arguments are required: TOOL"),
+        (["call", "--", "server"], "the following arguments are required: TOOL; see"),
+        (["call"], "the following arguments are required: TOOL; see"),
         (
             ["call", "add", "5", "--", "server"],
             "'5' is no argument; write key=value, key:=JSON or key=@FILE (the server's command stands",
@@ -95,12 +97,18 @@ def test_the_help_has_examples_and_exit_codes(name, capsys):
         (["call", "add", "a=@/nowhere/file", "--", "server"], "the file /nowhere/file cannot be read"),
         (["call", "add", "--json", "{", "--", "server"], "--json: "),
         (["call", "add", "--json", "[]", "--", "server"], "--json needs an object"),
+        (["call", "add", "--json", '{"a": NaN}', "--", "server"], "--json: NaN is not a number in JSON"),
+        (["call", "add", "--json", '{"a": 1e999}', "--", "server"], "--json: 1e999 is too large for a number"),
+        (
+            ["list", "--era", "legacy", "--revision", "2026-07-28", "--", "server"],
+            "--revision 2026-07-28 is of the modern era; leave out --era legacy",
+        ),
         (["call", "add", "--answer", "x", "--", "server"], "'x' is no answer"),
         (["call", "add", "--sample", "-", "--", "server"], "--sample - asks at the terminal"),
         (["call", "add", "--log", "loud", "--", "server"], "invalid choice: 'loud'"),
         (["read", "--", "server"], "the following arguments are required: URI"),
         (["read", "a://b", "c://d", "--", "server"], "c://d"),
-        (["prompt", "--", "server"], "the following arguments are required: NAME"),
+        (["prompt", "--", "server"], "the following arguments are required: NAME; see"),
         (["prompt", "x", "--output", "xml", "--", "server"], "invalid choice: 'xml'"),
     ],
 )
@@ -175,7 +183,7 @@ def test_an_error_of_the_work_is_an_error():
 def complained(error):
     stream = io.StringIO()
     talk = Conversation(argparse.Namespace(output="text", save=None, timeout=None), Reporter(Terminal(stream, width=200)), name="x")
-    _complain(error, talk)
+    talk.complain(error)
     return stream.getvalue()
 
 
@@ -190,6 +198,21 @@ def test_pages_that_the_user_must_visit_first_are_shown():
 @pytest.mark.parametrize(("name", "option"), [("elicitation", "--answer"), ("sampling", "--sample"), ("roots", "--root")])
 def test_what_a_server_needs_can_be_given(name, option):
     assert option in complained(CapabilityMissing({name: {}}))
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (StartFailed(["x"], "no such folder", cwd="/srv"), "create it, or set another one with --cwd FOLDER\n"),
+        (StartFailed(["x"], "not found", path=["/bin"]), "or give its full path, or set --env PATH=FOLDERS; searched"),
+        (RequestTimedOut("tools/list", 1, waited=30.0, limit="idle"), "given up after 30 s; pass --timeout 60 to wait longer\n"),
+        # What has no option at the command line is not advised there.
+        (RequestTimedOut("tools/list", 1, waited=30.0, limit="total"), "given up after 30 s\n"),
+        (RemoteProtocolError("too many pages", remedy=Remedy("max_pages", 2, "if so")), "Error: too many pages\n"),
+    ],
+)
+def test_options_are_named_as_they_are_typed_at_the_command_line(error, said):
+    assert said in complained(error)
 
 
 def test_what_a_server_says_in_an_error_cannot_steer_the_terminal():
@@ -213,7 +236,7 @@ def test_what_a_server_says_in_an_error_cannot_steer_the_terminal():
     ],
 )
 def test_what_went_wrong_is_told_by_the_exit_code(error, reached, code):
-    assert _code_of(error, reached=reached) == code
+    assert code_of(error, reached=reached) == code
 
 
 # Patience

@@ -4,11 +4,12 @@ import pytest
 from msgspec import structs
 
 from twopipes import jsonrpc
-from twopipes.cli.diagnosis.clues import clue_in
+from twopipes.check.rules import RULES
+from twopipes.cli.diagnosis.clues import clue_in, error_line, telling_lines
 from twopipes.cli.diagnosis.codes import CODES
 from twopipes.cli.diagnosis.hearing import Hearing
 from twopipes.cli.diagnosis.judging import judge
-from twopipes.cli.diagnosis.observations import Answer, Attempt, Ending, Exit, Observations, Resolution, Stray
+from twopipes.cli.diagnosis.observations import Answer, Attempt, Ending, Exit, Listed, Observations, Resolution, Stray
 from twopipes.cli.diagnosis.resolving import resolve
 from twopipes.cli.diagnosis.strays import kind_of, source_of
 from twopipes.cli.diagnosis.telling import steps_of_attempt, steps_of_resolution
@@ -157,6 +158,15 @@ def test_words_that_a_shell_would_replace_are_told():
         (["PermissionError: [Errno 13]: '/x'"], "permission-denied", "PermissionError: [Errno 13]: '/x'"),
         (["usage: server [-h] --allow A", "server: error: the following arguments are required: --allow"], "wrong-arguments",
          "error: the following arguments are required: --allow"),
+        (["Error: a token is required. Set PRIVATE_APP_TOKEN in your environment variables and retry."],
+         "environment-variable-missing", "PRIVATE_APP_TOKEN"),
+        (["npm error code E404", "npm error 404  The requested resource 'no-such@*' could not be found or you do not",
+          "npm error 404 Note that you can also install from a"], "package-not-found", "no-such"),
+        (["Usage: server FOLDER", "", "Error: Missing argument 'FOLDER'."], "wrong-arguments", "Missing argument 'FOLDER'."),
+        (["error: unexpected argument '-x' found", "", "Usage: server"], "wrong-arguments",
+         "error: unexpected argument '-x' found"),
+        (["TypeError [ERR_PARSE_ARGS_UNKNOWN_OPTION]: Unknown option '-x'"], "wrong-arguments", "Unknown option '-x'"),
+        (["flag provided but not defined: -x", "Usage of server:"], "wrong-arguments", "flag provided but not defined: -x"),
     ],
 )  # fmt: skip
 def test_last_words_are_understood(lines, code, about):
@@ -168,6 +178,74 @@ def test_last_words_are_understood(lines, code, about):
 @pytest.mark.parametrize("line", ["KeyError: 'TOKEN'", "it just broke", "HTTP_1_1 connection to SOME_HOST", ""])
 def test_other_last_words_are_no_clue(line):
     assert clue_in([line]) is None
+
+
+NODE = [
+    "node:internal/modules/cjs/loader:1210",
+    "  throw err;",
+    "  ^",
+    "",
+    "Error: Cannot find module 'express'",
+    "Require stack:",
+    "- /srv/server.js",
+    *(f"    at Module.load{number} (node:internal/modules/cjs/loader:{number}:32)" for number in range(20)),
+    "    at node:internal/main/run_main_module:28:49 {",
+    "  code: 'MODULE_NOT_FOUND',",
+    "  requireStack: [ '/srv/server.js' ]",
+    "}",
+    "",
+    "Node.js v20.20.2",
+]
+PYTHON = [
+    "Traceback (most recent call last):",
+    *(f'  File "/srv/server.py", line {number}, in <module>' for number in range(20)),
+    "    serve()",
+    "    ~~~~~^^",
+    "ValueError: no such folder: /data",
+]
+
+
+@pytest.mark.parametrize(
+    ("lines", "main"),
+    [
+        (NODE, "Error: Cannot find module 'express'"),
+        (PYTHON, "ValueError: no such folder: /data"),
+        (
+            ["FATAL: no database", *(f"    at f{number} (x.js:1:2)" for number in range(20)), "Node.js v20.20.2"],
+            "FATAL: no database",
+        ),
+        (["2026-01-02 ERROR: disk full", "cleaning up", "bye"], "2026-01-02 ERROR: disk full"),
+        (["Usage: server FOLDER", "the folder does not exist"], "the folder does not exist"),
+        (["something is wrong", "}"], "something is wrong"),
+        (["    indented", ""], "indented"),
+    ],
+)
+def test_the_line_that_states_the_error_is_found_wherever_it_is(lines, main):
+    assert error_line(lines) == main
+    assert main in [line.strip() for line in telling_lines(lines)]
+
+
+@pytest.mark.parametrize("lines", [[], ["", "  "], ["}", "Node.js v20.20.2"]])
+def test_filler_states_no_error(lines):
+    assert error_line(lines) is None
+    assert telling_lines(lines) == tuple(line for line in lines if line.strip())
+
+
+def test_what_is_quoted_of_a_failure_is_short_and_in_order():
+    assert telling_lines(NODE) == (
+        "node:internal/modules/cjs/loader:1210",
+        "  throw err;",
+        "Error: Cannot find module 'express'",
+        "Require stack:",
+        "- /srv/server.js",
+    )
+    assert telling_lines(PYTHON)[-2:] == ("    serve()", "ValueError: no such folder: /data")
+    assert [len(line) for line in telling_lines(["Error: " + "x" * 10_000])] == [240]
+
+
+def test_every_error_among_many_lines_is_quoted_before_what_is_around_it():
+    lines = ["FATAL: no database", *(f"retrying {number}" for number in range(20)), "Error: gave up"]
+    assert telling_lines(lines) == ("FATAL: no database", "retrying 17", "retrying 18", "retrying 19", "Error: gave up")
 
 
 # Lines on stdout
@@ -248,8 +326,123 @@ def test_the_gravest_comes_first():
     assert codes(noisy, PROBE) == ["noise-on-stdout", "ignores-eof"]
 
 
+def test_every_rule_that_a_diagnosis_cites_is_one_that_servers_have_to_keep():
+    cited = {rule for code in CODES.values() for rule in code.rules}
+    assert {rule: RULES[rule].side for rule in cited if RULES[rule].side == "client"} == {}
+
+
+def gone(*stderr, code=1):
+    return structs.replace(
+        SILENT, outcome="gone", stderr=stderr, exit=Exit(code, None, f"exit code {code}"), lived=0.1, ending=None
+    )
+
+
+def test_a_missing_module_is_installed_with_the_tools_of_its_language():
+    (node,) = judge(observed(gone(*NODE), argv=("node", "server.js")))
+    (python,) = judge(observed(gone("ModuleNotFoundError: No module named 'mcp'")))
+    assert ("npm install" in node.fix, ".venv/bin/python" in node.fix) == (True, False)
+    assert ("npm install" in python.fix, ".venv/bin/python" in python.fix) == (False, True)
+
+
+def test_an_error_is_said_once_and_its_cause_is_something_else():
+    (found,) = judge(observed(gone("Usage: server FOLDER", "", "Error: Missing argument 'FOLDER'.", code=2)))
+    assert found.what == "it exits with exit code 2 before it responds: Error: Missing argument 'FOLDER'."
+    assert "FOLDER" not in found.cause
+    (found,) = judge(observed(gone("Usage: server FOLDER")))
+    assert (found.code, "FOLDER" in found.what + found.cause) == ("wrong-arguments", False)
+
+
+def test_usage_with_exit_code_0_is_help_and_an_error_with_exit_code_0_is_an_error():
+    assert [each.code for each in judge(observed(gone("Usage: server FOLDER", code=0)))] == ["exits-at-once"]
+    assert [each.code for each in judge(observed(gone("Error: Missing argument 'X'.", code=0)))] == ["wrong-arguments"]
+
+
+def test_a_last_word_is_quoted_in_the_cause():
+    (found,) = judge(observed(gone("the flux capacitor is empty", "}")))
+    assert found.cause == "it wrote: the flux capacitor is empty"
+    (found,) = judge(observed(gone()))
+    assert found.cause == "it wrote nothing to stderr"
+
+
+@pytest.mark.parametrize(
+    ("answer", "rules"),
+    [
+        (Answer(method="tools/list"), ("JR-16",)),
+        (Answer(method="tools/list", took=0.1, code=-32601, message="Method not found"), ()),
+        (Answer(method="tools/list", took=0.1, code=-32603, message="Internal error"), ()),
+        (Answer(method="prompts/list", took=0.1, message="its result has no list 'prompts'"), ("PM-01",)),
+    ],
+)
+def test_a_list_that_fails_breaks_a_rule_only_where_the_failure_is_against_the_protocol(answer, rules):
+    (found,) = judge(observed(structs.replace(GOOD, answers=(*GOOD.answers, answer)), PROBE))
+    assert (found.code, found.rules) == ("list-failed", rules)
+
+
+@pytest.mark.parametrize(
+    ("line", "rules"),
+    [
+        ('{"id":1,"result":{}}', ("JR-01",)),
+        ('{"jsonrpc":"2.0","id":null,"result":{}}', ("JR-06",)),
+        ('{"jsonrpc":"2.0","id":1,"result":5}', ("JR-07",)),
+        ('{"jsonrpc":"2.0","id":1,"error":{"code":"no","message":"x"}}', ("JR-08",)),
+    ],
+)
+def test_a_malformed_message_breaks_the_rule_about_the_member_that_is_wrong(line, rules):
+    hearing = Hearing()
+    hearing.expect(1, "initialize")
+    hearing.feed(f"{line}\n".encode(), 0.1)
+    (found,) = judge(observed(structs.replace(GOOD, outcome="unusable", strays=tuple(hearing.strays), stray_count=1), PROBE))[:1]
+    assert (found.code, found.rules) == ("malformed-message", rules)
+
+
+def test_every_list_that_fails_is_named():
+    failed = [Answer(method=f"{kind}/list", took=0.1, code=-32601, message="Method not found") for kind in ("resources", "prompts")]
+    (found,) = judge(observed(structs.replace(GOOD, answers=(*GOOD.answers, *failed)), PROBE))
+    assert found.what == ("resources/list fails: Method not found (-32601); prompts/list fails: Method not found (-32601)")
+
+
+def test_only_a_server_that_declares_nothing_is_said_to_offer_nothing():
+    empty = structs.replace(GOOD, listed=Listed())
+    assert "offers" in [step.label for step in steps_of_attempt(empty)]
+    tried = structs.replace(empty, answers=(*GOOD.answers, Answer(method="tools/list")))
+    assert "offers" not in [step.label for step in steps_of_attempt(tried)]
+    unreached = structs.replace(GOOD, answers=(*GOOD.answers, Answer(method="ping")))
+    assert "ping" in [step.label for step in steps_of_attempt(unreached)]
+
+
+def test_a_modern_server_that_refuses_the_handshake_breaks_no_rule():
+    refusing = structs.replace(GOOD, outcome="refused", chosen=(), answers=(Answer(method="initialize", took=0.1, code=-32022),))
+    (found,) = judge(observed(refusing, PROBE))
+    assert (found.code, found.rules) == ("modern-only", ())  # DE-09
+
+
+def test_noise_while_the_server_runs_is_told_rather_than_noise_at_its_end():
+    stray = Stray(at=0.0, kind="text", text="bye", while_ending=True)
+    running = Stray(at=0.0, kind="text", text="hello")
+    assert codes(structs.replace(GOOD, strays=(stray,), stray_count=1), PROBE) == ["noise-at-exit"]
+    assert codes(structs.replace(GOOD, strays=(running, stray), stray_count=2), PROBE) == ["noise-on-stdout"]
+    # What was in a buffer until the end was not written there because of the end.
+    buffered = structs.replace(stray, before_messages=True)
+    assert codes(structs.replace(GOOD, strays=(buffered,), stray_count=1), PROBE) == ["noise-on-stdout"]
+
+
+def test_a_line_that_comes_after_the_server_was_asked_to_end_is_marked():
+    hearing = Hearing()
+    hearing.feed(b"hello\n", 0.1)
+    hearing.is_ending = True
+    hearing.feed(b"bye\n", 0.2)
+    assert [stray.while_ending for stray in hearing.strays] == [False, True]
+
+
 def test_silence_is_not_blamed_on_the_revision():
     assert codes(SILENT, structs.replace(SILENT, purpose="discover", revision="2026-07-28")) == ["never-answers"]
+
+
+def test_a_server_that_never_responded_is_not_blamed_for_the_end_of_an_input_that_it_may_not_have_read():
+    slow = structs.replace(SILENT, ending=structs.replace(HEALTHY_END, took=None, ended_by="SIGTERM"))
+    assert codes(slow, structs.replace(SILENT, purpose="discover", revision="2026-07-28")) == ["never-answers"]
+    staying = structs.replace(GOOD, ending=slow.ending)
+    assert codes(staying, PROBE) == ["ignores-eof"]
 
 
 def test_an_answer_at_the_end_is_a_buffer_only_if_that_was_proven():

@@ -24,11 +24,13 @@ def test_the_commands(words, capsys):
     assert err == ""
 
 
-@pytest.mark.parametrize("words", [["--help"], ["-h"]])
-def test_the_usage_of_run(words, capsys):
+@pytest.mark.parametrize("words", [["--help"], ["-h"], ["server.py", "--help"]])
+def test_the_help_of_run_has_its_options_examples_and_exit_codes(words, capsys):
     assert main(["run", *words]) == 0
     out, err = capsys.readouterr()
     assert out.startswith("usage: twopipes run FILE[:NAME]")
+    for part in ("--unix PATH ", "--tcp HOST:PORT ", "--trace FILE ", "ARGUMENT ...", "examples\n", "exit codes\n"):
+        assert part in out.partition("\n")[2]
     assert err == ""
 
 

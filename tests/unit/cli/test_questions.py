@@ -96,7 +96,7 @@ def test_what_does_not_fit_is_asked_again():
     for said in (
         "an answer is needed here",
         "has 1 characters, and 2 is the least",
-        "'old' is no integer",
+        "'old' is not an integer",
         "is 200, and 150 is the most",
         "'perhaps' is neither yes nor no",
     ):
@@ -179,7 +179,7 @@ def test_each_kind_of_field(schema, line, value):
         ({"type": "array", "items": {"enum": ["a", "b"]}, "minItems": 1}, "", "1 is the least"),
         ({"type": "array", "items": {"enum": ["a", "b"]}, "maxItems": 1}, "a,b", "1 is the most"),
         ({"type": "integer", "enum": [10, 20]}, "30", "which is none of [10, 20]"),
-        ({"type": "integer"}, "1.5", "'1.5' is no integer"),
+        ({"type": "integer"}, "1.5", "'1.5' is not an integer"),
     ],
 )
 def test_answers_that_do_not_fit(schema, line, said):
@@ -235,7 +235,7 @@ def test_answers_given_beforehand_are_not_asked_for():
     assert asked(answers=["name=Anna", "age=7", "member=yes", "other=1"]).content == {"name": "Anna", "age": 7, "member": True}
     screen = Screen()
     assert asked("7", "", "", answers=["name=Anna", "age=old"], screen=screen).content["age"] == 7
-    assert "--answer age: 'old' is no integer" in screen.text
+    assert "--answer age: 'old' is not an integer" in screen.text
 
 
 def test_where_nobody_sits_only_answers_given_beforehand_count():
@@ -267,7 +267,7 @@ def test_a_quiet_one_still_says_what_the_user_has_to_know():
     assert "age must be answered" in screen.text
     screen = Screen()
     assert asked(answers=["name=Anna", "age=old"], attended=False, screen=screen, quiet=True) == ElicitResult("cancel")
-    assert "--answer age: 'old' is no integer" in screen.text
+    assert "--answer age: 'old' is not an integer" in screen.text
 
 
 def test_several_questions_at_once_are_asked_one_after_the_other():

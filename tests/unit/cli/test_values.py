@@ -111,6 +111,8 @@ def test_a_value_has_the_type_that_its_schema_says(text, schema, value):
         ("1_000", INTEGER),
         ("٣", INTEGER),
         ("nan", NUMBER),
+        ("1e999", NUMBER),
+        ("[-1e999]", {"type": "array"}),
         ("", NUMBER),
         ("9" * 5000, INTEGER),
         ("maybe", BOOLEAN),
@@ -155,6 +157,12 @@ def test_all_arguments_of_a_tool():
     }
 
 
+def test_each_item_of_a_tuple_has_a_type_of_its_own():
+    pair = {"properties": {"p": {"type": "array", "prefixItems": [STRING, INTEGER], "items": False}}}
+    assert values("p=1", "p=2", schema=pair) == {"p": ["1", 2]}
+    assert values("p=1", schema=pair) == {"p": ["1"]}
+
+
 def test_json_is_taken_as_it_is():
     assert values('count:="five"') == {"count": "five"}
 
@@ -162,12 +170,15 @@ def test_json_is_taken_as_it_is():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["count=x"], "argument count of measure: 'x' is no integer; it is integer from 0 to 9 (how many)"),
-        (["unit=meter"], 'argument unit of measure: \'meter\' is none of the choices; did you mean metre? It is "metre" | "mile"'),
+        (["count=x"], "argument count of measure: 'x' is not an integer; expected: integer from 0 to 9 (how many)"),
+        (
+            ["unit=meter"],
+            'argument unit of measure: \'meter\' is none of the choices; did you mean metre? Expected: "metre" | "mile"',
+        ),
         (["coutn=1"], "measure has no argument 'coutn'; did you mean count?"),
         (["zzz=1"], "measure has no argument 'zzz'; it takes count, tags, maybe, unit, any"),
-        (["count=1", "count=2"], "argument count of measure: it is given several times, and it is no list"),
-        (["count:=[1"], "argument count of measure: '[1' is no JSON"),
+        (["count=1", "count=2"], "argument count of measure: it is given several times, and it is not a list"),
+        (["count:=[1"], "argument count of measure: '[1' is not JSON"),
     ],
 )
 def test_what_is_wrong_is_told_with_the_name_and_the_schema(words, said):
@@ -204,6 +215,10 @@ def test_what_is_missing():
         ({"type": "integer", "maximum": 1}, "integer up to 1"),
         ({"type": "array", "items": STRING}, "array of string"),
         ({"type": "array"}, "array"),
+        ({"type": "array", "prefixItems": [INTEGER, STRING], "items": False}, "[integer, string]"),
+        ({"type": "array", "prefixItems": [INTEGER], "items": STRING}, "[integer, ...]"),
+        ({"type": "array", "items": [INTEGER, STRING], "additionalItems": False}, "[integer, string]"),
+        ({"type": "array", "prefixItems": [], "items": STRING}, "array of string"),
         ({"type": ["string", "null"]}, "null | string"),
         ({"anyOf": [STRING, {"type": "null"}]}, "string | null"),
         ({"const": 5}, "5"),
@@ -222,6 +237,22 @@ def test_a_schema_in_a_few_words(schema, words):
 def test_what_stands_beside_a_reference_counts():
     assert resolved({"$ref": "#/$defs/a~1b", "description": "x"}, ROOT) == {"type": "integer", "description": "x"}
     assert resolved({"$ref": "#/$defs/nothing"}, ROOT) == {"$ref": "#/$defs/nothing"}
+
+
+def nested(*, levels):
+    return INTEGER if levels == 0 else {"type": "object", "properties": {"x": nested(levels=levels - 1)}, "required": ["x"]}
+
+
+def test_what_is_nested_too_deeply_to_be_shown_is_called_what_it_is():
+    assert describe(nested(levels=4)) == "{x: {x: {x: {x: integer}}}}"
+    assert describe(nested(levels=5)) == "{x: {x: {x: {x: object}}}}"
+    inner = {"anyOf": [nested(levels=1), {"type": "null"}]}
+    deep = {"type": "array", "items": {"type": "array", "items": {"type": "array", "items": inner}}}
+    assert describe(deep) == "array of array of array of object | null"
+
+
+def test_an_alternative_of_itself_is_described_all_the_same():
+    assert describe({"$ref": "#/$defs/loop"}, {"$defs": {"loop": {"anyOf": [{"$ref": "#/$defs/loop"}, INTEGER]}}}) == "integer"
 
 
 def test_a_schema_that_contains_itself_is_described_all_the_same():

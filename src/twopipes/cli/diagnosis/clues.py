@@ -1,4 +1,4 @@
-"""What a dying server's last words say about why: tracebacks and complaints that many programs have in common."""
+"""What the stderr of a server that failed says about the reason: known complaints, and the lines that state the error."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-__all__ = ["Clue", "clue_in", "names_variable"]
+__all__ = ["Clue", "clue_in", "error_line", "names_variable", "states_error", "telling_lines"]
 
 _VARIABLE: Final = r"[A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9]"
 _ANY_VARIABLE: Final = r"[A-Z][A-Z0-9_]{2,}"
@@ -20,6 +20,7 @@ _MISSING_VARIABLE: Final = tuple(
     for pattern in (
         rf"\b({_ANY_VARIABLE})[`'\"]? (?:environment variable|env(?:ironment)? var)",
         rf"[Ee]nvironment [Vv]ariables?:? [`'\"]?({_ANY_VARIABLE})\b",
+        rf"\b[Ss]et (?:the )?[`'\"]?({_VARIABLE})\b.*\benv(?:ironment)?\b",
         rf"\bprocess\.env\.({_ANY_VARIABLE})",
         rf"\b({_VARIABLE})\b[`'\"]?,?:? (?:(?:is|was|are|must be|has to be|needs to be|not) )*{_IS_MISSING}",
         rf"(?i:missing|required?|requires|provide|export|please set|must set|set the|no)\b[^.]{{0,40}}?\b({_VARIABLE})\b",
@@ -27,43 +28,85 @@ _MISSING_VARIABLE: Final = tuple(
 )
 _KEY_ERROR: Final = re.compile(rf"KeyError: ['\"]({_ANY_VARIABLE})['\"]")
 
-# The code of the diagnosis, and how it shows; the group, if there is one, is what it is about.
+# The code of the diagnosis, whose words these are, and how it shows; the group, if there is one, is what it is about.
 _CLUES: Final = tuple(
-    (code, re.compile(pattern))
-    for code, pattern in (
-        ("docker-not-running", r"(?i)cannot connect to the docker daemon|failed to connect to the docker api"),
-        ("script-not-found", r"can't open file '?([^':]+)'?: \[Errno 2\]"),
-        ("script-not-found", r"Cannot find module '((?:/|[A-Z]:\\)[^']+)'"),
-        ("module-not-found", r"ModuleNotFoundError: No module named '([^']+)'"),
-        ("module-not-found", r"\bNo module named ([\w.]+)"),
-        ("module-not-found", r"Cannot find (?:module|package) '([^']+)'"),
-        ("module-not-found", r"ImportError: (.+)"),
-        ("package-not-found", r"(?:npm (?:ERR!|error)) (?:code )?(E?404.*)"),
-        ("package-not-found", r"Because (\S+) was not found in the (?:package )?registry"),
-        ("package-not-found", r"No matching distribution found for (\S+)"),
-        ("package-not-found", r"(?i)unable to find image '([^']+)'"),
+    (code, runtime, re.compile(pattern))
+    for code, runtime, pattern in (
+        ("docker-not-running", None, r"(?i)cannot connect to the docker daemon|failed to connect to the docker api"),
+        ("script-not-found", "python", r"can't open file '?([^':]+)'?: \[Errno 2\]"),
+        ("script-not-found", "node", r"Cannot find module '((?:/|[A-Z]:\\)[^']+)'"),
+        ("module-not-found", "python", r"ModuleNotFoundError: No module named '([^']+)'"),
+        ("module-not-found", "python", r"\bNo module named ([\w.]+)"),
+        ("module-not-found", "node", r"Cannot find (?:module|package) '([^']+)'"),
+        ("module-not-found", "python", r"ImportError: (.+)"),
+        ("package-not-found", "node", r"npm (?:ERR!|error) 404 .*'([^']+?)(?:@\*)?' (?:is not in|could not be found)"),
+        ("package-not-found", "node", r"(?:npm (?:ERR!|error)) (?:code )?(E?404 .*|E404)"),
+        ("package-not-found", "python", r"Because (\S+) was not found in the (?:package )?registry"),
+        ("package-not-found", "python", r"No matching distribution found for (\S+)"),
+        ("package-not-found", None, r"(?i)unable to find image '([^']+)'"),
         (
             "no-network",
+            None,
             r"\b(?:ENOTFOUND|EAI_AGAIN|ENETUNREACH)\b|name resolution|error sending request for url|Network is unreachable",
         ),
-        ("runtime-too-old", r"(?:EBADENGINE|Unsupported engine|requires Python|requires-python|Requires-Python)(.*)"),
-        ("syntax-error", r"((?:SyntaxError|IndentationError|TabError)\b.*)"),
-        ("address-in-use", r"(?:EADDRINUSE|[Aa]ddress already in use|port is already allocated)(.*)"),
-        ("permission-denied", r"((?:PermissionError|EACCES|EPERM)\b.*|.*[Pp]ermission denied.*)"),
-        ("wrong-arguments", r"(error: (?:the following arguments are required|unrecognized arguments|invalid choice|argument ).*)"),
-        ("wrong-arguments", r"(?i)^\s*(usage: .+)"),
+        ("runtime-too-old", None, r"(?:EBADENGINE|Unsupported engine|requires Python|requires-python|Requires-Python)(.*)"),
+        ("syntax-error", None, r"((?:SyntaxError|IndentationError|TabError)\b.*)"),
+        ("address-in-use", None, r"(?:EADDRINUSE|[Aa]ddress already in use|port is already allocated)(.*)"),
+        ("permission-denied", None, r"((?:PermissionError|EACCES|EPERM)\b.*|.*[Pp]ermission denied.*)"),
+        # argparse, clap and commander; click; yargs and Node's parseArgs; Go's flag.
+        ("wrong-arguments", None, r"(error: (?:the following (?:required )?arguments|unrecognized arguments|invalid choice).*)"),
+        ("wrong-arguments", None, r"(error: (?:argument |unexpected argument|unknown option|missing required).*)"),
+        ("wrong-arguments", None, r"^Error: ((?:Missing|Invalid value for|No such) (?:argument|option|command|parameter).*)"),
+        ("wrong-arguments", None, r"(?:ERR_PARSE_ARGS\w+\]: |^)((?:Unknown (?:option|argument)|Missing required argument)s?\b.*)"),
+        ("wrong-arguments", None, r"^(flag provided but not defined: .*|flag needs an argument: .*)"),
+        ("wrong-arguments", None, r"(?i)^\s*(usage: .+)"),
     )
 )
-# Lines from the end that are looked at. A program that dies says why last.
+_USAGE: Final = re.compile(r"(?i)^\s*usage\b")
+# Lines from the end that are looked at. A program that fails says why last.
 _LOOKED_AT: Final = 60
+# Lines that are shown of a failure, and the characters of each.
+_MOST_TELLING: Final = 5
+_LONGEST: Final = 240
+
+# What states an error: a level of a log, or the name of an exception with its message.
+_STATES_ERROR: Final = re.compile(
+    r"\b(?:FATAL|Fatal|fatal|CRITICAL|panic)\b|\b\w*(?:Error|Exception)\b(?: \[\w+\])?(?::|$)|\b(?:ERROR|error)\b[:\]]|^npm ERR!"
+)
+# Lines around an error that do not help a reader: frames of a JavaScript stack, the members of a JavaScript error, brackets,
+# carets, the version of Node, and where npm keeps its log.
+_FILLER: Final = re.compile(
+    r"""^\s+at\s\S
+    |^\s*[\]\[(){},;^~]*\s*$
+    |^\s+(?:code|errno|syscall|address|port|path|requireStack)\s*:
+    |^\s+\.\.\.\ \d+\ (?:lines\ matching|more\ items)
+    |^Node\.js\ v\d
+    |^npm\ (?:ERR!|error)\ (?:A\ complete\ log|404\s*$)
+    |^npm\ (?:WARN|warn|notice)\b
+    """,
+    re.VERBOSE,
+)
 
 
 class Clue(Struct, frozen=True):
-    """What the last words say: the code of the diagnosis, what it is about, and the line that says it."""
+    """A complaint that many programs have in common.
+
+    Attributes:
+        code: Of the diagnosis.
+        about: What the complaint is about: a module, a variable, a path; empty if it does not say.
+        line: The line that holds it.
+        runtime: Whose words these are, ``python`` or ``node``; ``None`` where they could be of any program.
+    """
 
     code: str
     about: str
     line: str
+    runtime: str | None = None
+
+    @property
+    def is_usage_alone(self) -> bool:
+        """Whether the line only says how the program is called, and not what is wrong."""
+        return _USAGE.match(self.line) is not None
 
 
 def clue_in(lines: Sequence[str]) -> Clue | None:
@@ -72,11 +115,11 @@ def clue_in(lines: Sequence[str]) -> Clue | None:
     variable = names_variable(last)
     if variable is not None:
         return variable
-    for code, pattern in _CLUES:
+    for code, runtime, pattern in _CLUES:
         for line in reversed(last):
             if found := pattern.search(line):
                 about = next((group for group in found.groups() if group), "").strip() if found.groups() else ""
-                return Clue(code, about, line.strip())
+                return Clue(code, about, line.strip(), runtime)
     return None
 
 
@@ -91,3 +134,43 @@ def names_variable(lines: Sequence[str]) -> Clue | None:
             if found := pattern.search(line):
                 return Clue("environment-variable-missing", found[1], line.strip())
     return None
+
+
+def error_line(lines: Sequence[str]) -> str | None:
+    """The line that states the error; ``None`` if there is nothing but filler."""
+    position = _main(lines)
+    return None if position is None else lines[position].strip()
+
+
+def states_error(line: str) -> bool:
+    """Whether a line states an error, by a level of a log or the name of an exception."""
+    return _STATES_ERROR.search(line) is not None
+
+
+def telling_lines(lines: Sequence[str]) -> tuple[str, ...]:
+    """The lines that tell most about a failure, in their order: those that state an error, then those around the main one."""
+    main = _main(lines)
+    if main is None:
+        return tuple(line[:_LONGEST] for line in lines if line.strip())[-_MOST_TELLING:]
+    chosen = [main, *(each for each in reversed(_stating(lines)) if each != main)][:_MOST_TELLING]
+    around = [*range(main - 1, -1, -1), *range(main + 1, len(lines))]
+    more = [each for each in around if each not in chosen and not _FILLER.match(lines[each])]
+    chosen += more[: _MOST_TELLING - len(chosen)]
+    return tuple(lines[each][:_LONGEST] for each in sorted(chosen))
+
+
+def _main(lines: Sequence[str]) -> int | None:
+    clue = clue_in(lines)
+    if clue is not None and not clue.is_usage_alone:
+        return next(each for each in reversed(range(len(lines))) if lines[each].strip() == clue.line)
+    useful = [each for each, line in enumerate(lines) if not _FILLER.match(line)]
+    plain = [each for each in useful if not lines[each][0].isspace()]
+    for candidates in (_stating(lines), plain, useful):
+        if candidates:
+            return candidates[-1]
+    return None
+
+
+def _stating(lines: Sequence[str]) -> list[int]:
+    """Where an error is stated; not in what is indented, which is source code or the cause of another error."""
+    return [each for each, line in enumerate(lines) if line[:1].strip() and not _FILLER.match(line) and states_error(line)]

@@ -23,11 +23,11 @@ class Code(Struct, frozen=True):
 CODES: Final[dict[str, Code]] = {
     # Before anything runs
     "command-not-found": Code("error", "no file of that name is on the server's PATH"),
-    "not-executable": Code("error", "the file is there and may not be executed"),
+    "not-executable": Code("error", "the file exists but may not be executed"),
     "not-a-program": Code("error", "the system cannot execute the file: no shebang line, or made for another machine"),
-    "interpreter-not-found": Code("error", "the program named by the script's first line is not there"),
-    "folder-not-found": Code("error", "the folder to start in is not there"),
-    "script-not-found": Code("error", "the script that the command names is not there"),
+    "interpreter-not-found": Code("error", "the program named by the script's first line does not exist"),
+    "folder-not-found": Code("error", "the folder to start in does not exist"),
+    "script-not-found": Code("error", "the script that the command names does not exist"),
     "start-refused": Code("error", "the system refused to start it"),
     "word-not-expanded": Code("warning", "a word holds ~ or $NAME, which only a shell replaces"),
     "docker-without-stdin": Code("error", "docker or kubectl without -i: the server's input is not connected"),
@@ -44,48 +44,50 @@ CODES: Final[dict[str, Code]] = {
     "address-in-use": Code("error", "a port that it wants is taken, often by an older copy of itself"),
     "permission-denied": Code("error", "it may not do what it tries to do"),
     "wrong-arguments": Code("error", "it does not understand its arguments"),
-    "docker-not-running": Code("error", "there is no Docker daemon to talk to"),
-    "crashes-at-start": Code("error", "it ends before it has answered, for another reason"),
-    "exits-at-once": Code("error", "it ends before it has answered, as if its work were done"),
-    "exits-after-opening": Code("error", "it answers the first request and ends", ("SD-03",)),
-    "closes-stdout": Code("error", "it closes its output and lives on", ("SD-03",)),
+    "docker-not-running": Code("error", "the Docker daemon is not running"),
+    "crashes-at-start": Code("error", "it exits before it responds, for another reason"),
+    "exits-at-once": Code("error", "it exits with code 0 before it responds"),
+    "exits-after-opening": Code("error", "it responds to the first request and exits soon after"),
+    "closes-stdout": Code("error", "it closes its output and keeps running"),
     # It does not answer
-    "never-answers": Code("error", "no answer in time"),
-    "stdout-not-flushed": Code("error", "its answers stay in a buffer until it ends"),
-    "reads-until-eof": Code("error", "it answers when its input has ended and not before"),
+    "never-answers": Code("error", "no response in time"),
+    "stdout-not-flushed": Code("error", "its responses stay in a buffer until it exits"),
+    "reads-until-eof": Code("error", "it responds only when its input has ended"),
     "newline-missing": Code("error", "its messages do not end with a newline", ("FR-01",)),
     "content-length-framing": Code("error", "it frames messages with headers, as language servers do", ("FR-01", "FR-04")),
-    "slow-start": Code("warning", "the first answer comes late"),
+    "slow-start": Code("warning", "the first response comes late"),
     # What it says
-    "noise-on-stdout": Code("error", "lines on stdout that are no messages", ("FR-04",)),
+    "noise-on-stdout": Code("error", "lines on stdout that are not messages", ("FR-04",)),
+    "noise-at-exit": Code("warning", "lines on stdout that are not messages, written while it exits", ("FR-04",)),
     "pretty-printed-json": Code("error", "messages spread over several lines", ("FR-01", "FR-02")),
     "not-utf-8": Code("error", "bytes on stdout that are not UTF-8", ("FR-03",)),
     "byte-order-mark": Code("warning", "a byte order mark before the first message", ("FR-03",)),
     "carriage-returns": Code("warning", "lines that end with CR LF", ("FR-15",)),
-    "malformed-message": Code("error", "JSON that is no JSON-RPC message", ("JR-01", "JR-07")),
+    "malformed-message": Code("error", "JSON that is not a JSON-RPC message", ("JR-01", "JR-06", "JR-07", "JR-08", "JR-11")),
     "echoes-input": Code("error", "what is sent to it comes back", ("FR-04",)),
-    "wrong-id": Code("error", "answers that carry another id than the request", ("JR-06",)),
-    "bad-answer": Code("error", "an answer that does not fit its request", ("LC-03", "VN-06")),
+    "wrong-id": Code("error", "responses with another id than the request", ("JR-06",)),
+    # LC-03 for initialize, VN-06 for server/discover.
+    "bad-answer": Code("error", "a response that does not fit its request", ("LC-03", "VN-06")),
     # What it speaks
     "strange-revision": Code("error", "it chose a revision that does not exist", ("LC-08", "LC-09")),
     "no-common-revision": Code("error", "it refuses every revision", ("LC-09",)),
     "revision-refused": Code("warning", "it refuses an older revision with an error instead of naming another", ("LC-09",)),
+    # DE-09: it may refuse the handshake, but it has to say so.
     "modern-only": Code("warning", "it speaks no revision with a handshake, and most hosts nothing else", ("DE-09",)),
-    "dies-on-probe": Code(
-        "warning", "server/discover ends it; hosts that ask that first have to start it twice", ("LC-14", "DE-06")
-    ),
+    "dies-on-probe": Code("warning", "server/discover ends it; hosts that send that first have to start it twice", ("LC-14",)),
     "probe-unanswered": Code(
-        "warning", "server/discover gets no answer; hosts that ask that first wait for seconds", ("ER-03", "DE-04")
+        "warning", "server/discover gets no response; hosts that send that first wait for seconds", ("LC-14", "ER-03")
     ),
     "incomplete-result": Code("warning", "members that strict clients want are missing", ("VN-09", "CH-01")),
     # What it offers
-    "list-failed": Code("error", "a list that it declares cannot be had", ("ER-03",)),
+    # The rule depends on how the list fails: JR-16 where nothing comes, that of the entries where they are malformed.
+    "list-failed": Code("error", "a list that it declares cannot be read", ("JR-16", "TL-01", "RS-01", "PM-01")),
     "bad-tool": Code("warning", "a tool that hosts refuse or cannot call", ("TL-01", "TL-15")),
     # How it ends
-    "ignores-eof": Code("warning", "it stays when its input has ended", ("SD-02",)),
-    "ignores-sigterm": Code("warning", "it stays when it is asked to end by SIGTERM", ("SD-01",)),
-    "fails-at-eof": Code("note", "it ends at the end of its input, but with a failure", ("SD-02",)),
-    "leaves-processes-behind": Code("warning", "processes that it started outlive it"),
+    "ignores-eof": Code("warning", "it keeps running when its input has ended", ("SD-02",)),
+    "ignores-sigterm": Code("warning", "it keeps running when it receives SIGTERM"),
+    "fails-at-eof": Code("note", "it exits at the end of its input, but with a failure", ("SD-02",)),
+    "leaves-processes-behind": Code("warning", "processes that it started keep running without it"),
     # The examination
     "out-of-time": Code("note", "not everything could be looked at"),
 }
@@ -114,10 +116,16 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
 
 
 def diagnosis(
-    code: str, what: str, cause: str, fix: str, evidence: tuple[str, ...] = (), *, rules: tuple[str, ...] = ()
+    code: str, what: str, cause: str, fix: str, evidence: tuple[str, ...] = (), *, rules: tuple[str, ...] | None = None
 ) -> Diagnosis:
-    """One of the table, with the words for this case."""
+    """One of the table, with the words for this case; ``rules`` where not all of the table's, or none, are broken by it."""
     found = CODES[code]
     return Diagnosis(
-        code=code, severity=found.severity, what=what, cause=cause, fix=fix, evidence=evidence, rules=rules or found.rules
+        code=code,
+        severity=found.severity,
+        what=what,
+        cause=cause,
+        fix=fix,
+        evidence=evidence,
+        rules=found.rules if rules is None else rules,
     )

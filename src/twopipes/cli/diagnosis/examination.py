@@ -51,7 +51,7 @@ _DOCTOR = Implementation("twopipes-doctor", __version__)
 _STDERR_LINES = 100
 _MOST_SHOWN = 30
 # Seconds for the answer to anything but the handshake. Hosts that ask server/discover first wait 3 to 10 for it. A server that
-# starts slowly gets three times what its handshake took.
+# starts slowly gets three times what its handshake took, or what it took to fail.
 _AFTERWARDS = 5.0
 _TIMES = 3
 # Halvings when a variable is looked for; more would mean more than a thousand of them.
@@ -137,7 +137,8 @@ class Examination:
         first = await self._try("handshake", LATEST_LEGACY)
         if first is None or first.outcome == "not started":
             return
-        self._answer_within = min(self._patience.answer, max(_AFTERWARDS, _TIMES * (first.answered or 0.0)))
+        needed = first.answered or first.lived or 0.0
+        self._answer_within = min(self._patience.answer, max(_AFTERWARDS, _TIMES * needed))
         if first.outcome == "at eof":
             # Whatever else it is asked waits for the end of its input as well.
             if self._resolution.runtime == "python":
@@ -312,7 +313,7 @@ class Examination:
 
 def _plain_answer(method: str, heard: Heard | None, asked_at: float) -> Answer:
     if heard is None:
-        return Answer(method=method, message="no answer")
+        return Answer(method=method, message="no response")
     if heard.error is not None:
         return Answer(method=method, took=heard.at - asked_at, code=heard.error.code, message=heard.error.message)
     return Answer(method=method, took=heard.at - asked_at, usable=heard.result is not None, message=heard.fault or "")

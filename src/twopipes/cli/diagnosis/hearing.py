@@ -59,6 +59,7 @@ class Hearing:
         echoes: It sent a request of ours back to us.
         heard: What came for the request that is open.
         to_send: Answers to what the server asks: it must not wait for us (JR-16).
+        is_ending: The server was asked to end; set by the caller.
     """
 
     def __init__(self) -> None:
@@ -71,6 +72,7 @@ class Hearing:
         self.echoes = False
         self.heard: Heard | None = None
         self.to_send: list[bytes] = []
+        self.is_ending = False
         self._lines = LineDecoder()
         self._waiting: RequestId | None = None
         self._method = ""
@@ -143,7 +145,7 @@ class Hearing:
         if request_id == self._waiting and type(request_id) is type(self._waiting):
             self.heard = Heard(at=at, result=result, error=error)
         else:
-            self.heard = Heard(at=at, wrong_id=request_id, fault=f"its id is {request_id!r}, and {self._waiting!r} was asked")
+            self.heard = Heard(at=at, wrong_id=request_id, fault=f"its id is {request_id!r}, expected {self._waiting!r}")
 
     def _reject(self, rejected: LineRejected, at: float) -> None:
         self.stray_count += 1
@@ -155,6 +157,7 @@ class Hearing:
                     text=rejected.excerpt.decode("utf-8", "backslashreplace")[:_LONGEST],
                     detail=f"{rejected.reason}: {rejected.detail}",
                     before_messages=self.messages == 0,
+                    while_ending=self.is_ending,
                 )
             )
         if self._waiting is None or self.heard is not None:

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from twopipes.cli.diagnosis import judging_starts
+from twopipes.cli.diagnosis.clues import telling_lines
 from twopipes.cli.diagnosis.codes import Diagnosis, diagnosis
-from twopipes.cli.diagnosis.observations import Attempt, Observations, Stray
+from twopipes.cli.diagnosis.observations import Answer, Attempt, Observations, Stray
 from twopipes.mcp.revisions import LATEST_LEGACY, LATEST_MODERN
 
 __all__ = ["judge"]
@@ -16,6 +17,13 @@ __all__ = ["judge"]
 _EVIDENCE: Final = 5
 _LONGEST: Final = 200
 _METHOD_NOT_FOUND: Final = -32601
+# For each list, the rule about its entries.
+_RULE_OF_ENTRIES: Final = {
+    "tools/list": "TL-01",
+    "resources/list": "RS-01",
+    "resources/templates/list": "RS-01",
+    "prompts/list": "PM-01",
+}
 _BEFORE_OPENING: Final = ("silent", "at eof")
 
 
@@ -43,8 +51,8 @@ def _judge_life(seen: Observations) -> Iterator[Diagnosis]:
     if seen.out_of_time:
         yield diagnosis(
             "out-of-time",
-            f"the time was over before this was tried: {', '.join(seen.out_of_time)}",
-            "the server is slow, or its silence was waited for several times",
+            f"there was no time left for: {', '.join(seen.out_of_time)}",
+            "the server is slow, or does not respond at all",
             "give it more time: --timeout SECONDS",
         )
 
@@ -79,7 +87,7 @@ def _judge_output(seen: Observations) -> Iterator[Diagnosis]:
         wide = any("\\x00" in stray.text for stray in undecodable)
         yield diagnosis(
             "not-utf-8",
-            f"it writes bytes that are not UTF-8 ({undecodable[0].detail})",
+            f"it writes bytes that are not UTF-8 ({_reason(undecodable[0])})",
             "text in the encoding of Windows shells (UTF-16)" if wide else "text in an encoding of the system, such as Latin-1",
             _by_runtime(
                 seen,
@@ -92,21 +100,25 @@ def _judge_output(seen: Observations) -> Iterator[Diagnosis]:
     if malformed := by_kind.get("malformed message"):
         yield diagnosis(
             "malformed-message",
-            f"a line that is meant as a message and is none ({malformed[0].detail})",
+            f"a line looks like a message but is not one: {_reason(malformed[0])}",
             "the message is put together by hand, or by a library for another version of JSON-RPC",
-            'every message has "jsonrpc": "2.0"; an answer has the id of its request and either "result", an object, or "error"',
+            'every message has "jsonrpc": "2.0"; a response has the id of its request and either "result", an object, or "error"',
             _lines(malformed),
+            rules=_rules_of_malformed(malformed[0]),
         )
     if any(attempt.echoes for attempt in seen.attempts):
         yield diagnosis(
             "echoes-input",
             "it sends back what it was sent",
-            "a terminal between host and server echoes (docker run -t, ssh -t, script), or the program is no MCP server",
+            "a terminal between host and server echoes (docker run -t, ssh -t, script), or the program is not an MCP server",
             "connect it by pipes: no -t; and check that the command starts the server",
         )
     noise = [stray for stray in strays if stray.kind in _NOISE]
-    if noise:
+    late = [stray for stray in noise if stray.while_ending and not stray.before_messages]
+    if len(noise) > len(late):
         yield _noise(seen, noise, max(attempt.stray_count for attempt in seen.attempts))
+    elif late:
+        yield _noise_at_exit(seen, late)
     if any(attempt.byte_order_mark for attempt in attempts):
         yield diagnosis(
             "byte-order-mark",
@@ -126,10 +138,20 @@ def _judge_output(seen: Observations) -> Iterator[Diagnosis]:
             fault = next((answer.message for answer in attempt.answers if "its id is" in answer.message), "")
             yield diagnosis(
                 "wrong-id",
-                f"its answer does not carry the id of the request: {fault}",
+                f"its response does not carry the id of the request: {fault}",
                 "the id was turned into a string, or counted anew, on its way through the server",
                 "send the id back as it came: the same value and the same JSON type",
             )
+
+
+def _reason(stray: Stray) -> str:
+    return stray.detail.partition(": ")[2] or stray.detail
+
+
+def _rules_of_malformed(stray: Stray) -> tuple[str, ...]:
+    """The rule about the member that is wrong, which the detail begins with."""
+    of_members = {'"id"': "JR-06", '"jsonrpc"': "JR-01", '"params"': "JR-11", '"error"': "JR-08"}
+    return tuple(rule for member, rule in of_members.items() if _reason(stray).startswith(member)) or ("JR-07",)
 
 
 _NOISE: Final = {"text", "log", "installer", "traceback", "terminal codes", "other JSON", "too long"}
@@ -139,7 +161,7 @@ def _noise(seen: Observations, noise: Sequence[Stray], count: int) -> Diagnosis:
     kinds = {stray.kind for stray in noise}
     placed = next((stray.source for stray in noise if stray.source), None)
     before = all(stray.before_messages for stray in noise)
-    when = "before the first message" if before else "between the messages"
+    when = "before the first message" if before else "between messages"
     fix = "send it to stderr instead" + _by_runtime(seen, ": print(..., file=sys.stderr)", ": console.error(...)", "")
     if placed:
         cause = f"it is printed here: {placed}"
@@ -162,7 +184,7 @@ def _noise(seen: Observations, noise: Sequence[Stray], count: int) -> Diagnosis:
         cause = "a banner in colours, made for a terminal"
         fix = f"leave it out, or {fix}; NO_COLOR=1 does not help, because the text is the problem and not its colour"
     elif "other JSON" in kinds and len(kinds) == 1:
-        cause = "JSON that is no message of the protocol, such as structured logs"
+        cause = "JSON that is not a message of the protocol, such as structured logs"
     elif before:
         cause = _by_runtime(
             seen,
@@ -172,8 +194,25 @@ def _noise(seen: Observations, noise: Sequence[Stray], count: int) -> Diagnosis:
         )
     else:
         cause = _by_runtime(seen, "print() for debugging", "console.log() for debugging", "text that is printed while it works")
-    number = "one line on stdout is no message" if count == 1 else f"{count} lines on stdout are no messages"
+    number = "one line on stdout is not a message" if count == 1 else f"{count} lines on stdout are not messages"
     return diagnosis("noise-on-stdout", f"{number}, {when}", cause, fix, _lines(noise))
+
+
+def _noise_at_exit(seen: Observations, late: Sequence[Stray]) -> Diagnosis:
+    endings = {
+        attempt.ending.asked_by
+        for attempt in seen.attempts
+        if attempt.ending is not None and any(stray.while_ending for stray in attempt.strays)
+    }
+    when = " and ".join({"eof": "at the end of its input", "SIGTERM": "at SIGTERM"}[each] for each in sorted(endings))
+    placed = next((stray.source for stray in late if stray.source), None)
+    return diagnosis(
+        "noise-at-exit",
+        f"it writes to stdout while it exits{f' {when}' if when else ''}, and what it writes is not a message",
+        f"it is printed here: {placed}" if placed else "a signal handler or an exit hook prints to stdout",
+        "send it to stderr instead" + _by_runtime(seen, ": print(..., file=sys.stderr)", ": console.error(...)", ""),
+        _lines(late),
+    )
 
 
 # What it speaks
@@ -210,34 +249,36 @@ def _judge_eras(seen: Observations, first: Attempt, probe: Attempt | None) -> It
     if unusable and (not first.works or unusable[0] is first):
         yield diagnosis(
             "bad-answer",
-            f"its answer to {unusable[0].answers[0].method} makes no sense: {unusable[0].answers[0].message}",
+            f"its response to {unusable[0].answers[0].method} is not valid: {unusable[0].answers[0].message}",
             "the result was put together by hand, or is of another protocol",
-            "initialize is answered with protocolVersion, capabilities and serverInfo (name, version)",
+            "the result of initialize has protocolVersion, capabilities and serverInfo (name, version)",
+            rules=("LC-03",) if unusable[0] is first else ("VN-06",),
         )
     if probe is None:
         return
     if modern and not first.works:
-        how = "does not answer" if first.outcome in _BEFORE_OPENING else "refuses" if first.outcome == "refused" else "fails at"
+        how = "does not respond to" if first.outcome in _BEFORE_OPENING else "refuses" if first.outcome == "refused" else "fails at"
         yield diagnosis(
             "modern-only",
             f"it speaks {LATEST_MODERN} and {how} initialize",
             "its library serves the stateless revision alone",
             "serve both eras: most hosts of today begin with initialize",
+            rules=() if first.outcome == "refused" else None,  # DE-09: a refusal is what the rule asks for
         )
     elif first.works and probe.outcome == "gone":
         yield diagnosis(
             "dies-on-probe",
-            f"it ends when server/discover comes before initialize ({_end_of(probe)})",
+            f"it exits when server/discover comes before initialize ({_end_of(probe)})",
             "an unknown first message is taken for a fatal error",
             "answer an unknown method with error -32601 and go on, also before initialize",
-            _tail(probe.stderr),
+            telling_lines(probe.stderr),
         )
     elif first.works and probe.outcome in _BEFORE_OPENING:
         yield diagnosis(
             "probe-unanswered",
-            "it does not answer server/discover",
+            "it does not respond to server/discover",
             "messages before initialize are ignored instead of refused",
-            "answer an unknown method with error -32601, also before initialize; some hosts ask this first and wait for seconds",
+            "answer an unknown method with error -32601, also before initialize; some hosts send this first and wait for seconds",
         )
 
 
@@ -259,36 +300,19 @@ def _judge_offer(opened: Attempt) -> Iterator[Diagnosis]:
     later = opened.answers[1:]
     gone = [answer for answer in later if answer.took is None]
     if gone and opened.exit is not None:
-        yield diagnosis(
-            "exits-after-opening",
-            f"it answers the first request and ends when {gone[0].method} follows ({_end_of(opened)})",
-            "it serves one message and leaves, or what comes after the opening makes it fail",
-            "read the next line in a loop until the end of the input",
-            _tail(opened.stderr),
-        )
+        yield _exits_after_opening(opened, gone[0])
         return
     faults = opened.listed.faults if opened.listed is not None else ()
     failed = [answer for answer in later if answer.took is None or (not answer.usable and answer.method != "ping")]
     if faults:  # said in more detail below
         failed = [answer for answer in failed if answer.method != "tools/list"]
     if failed and not _is_explained(opened):
-        answer = failed[0]
-        how = "gets no answer" if answer.took is None else f"fails: {answer.message}" + (f" ({answer.code})" if answer.code else "")
-        not_there = answer.code == _METHOD_NOT_FOUND
-        yield diagnosis(
-            "list-failed",
-            f"{answer.method} {how}",
-            "the capability is declared and the method is missing"
-            if not_there
-            else "what it lists is malformed, or fails to be made",
-            "declare only what there is, and give each entry the members of its type; `twopipes list` shows what a client sees",
-            _tail(opened.stderr),
-        )
+        yield _list_failed(opened, failed)
     if faults:
         yield diagnosis(
             "bad-tool",
             f"the tool {faults[0].tool!r}: {faults[0].fault}" + (f"; and {len(faults) - 1} more" if len(faults) > 1 else ""),
-            "the description of the tool was written by hand, or made from a type that is no object",
+            "the description of the tool was written by hand, or made from a type that is not an object",
             'give each tool a unique name of A-Z a-z 0-9 _ - . and an inputSchema with "type": "object"',
             tuple(f"{fault.tool}: {fault.fault} ({fault.rule})" for fault in faults[:_EVIDENCE]),
             rules=tuple(dict.fromkeys(fault.rule for fault in faults)),
@@ -303,6 +327,50 @@ def _judge_offer(opened: Attempt) -> Iterator[Diagnosis]:
         )
 
 
+def _exits_after_opening(opened: Attempt, unanswered: Answer) -> Diagnosis:
+    explained = judging_starts.explanation(opened.stderr)
+    cause, fix = explained or (
+        "it serves one message and exits, or what comes after the opening makes it fail",
+        "read the next line in a loop until the end of the input",
+    )
+    return diagnosis(
+        "exits-after-opening",
+        f"it responds to {opened.answers[0].method} and exits ({_end_of(opened)}) when {unanswered.method} follows",
+        cause,
+        fix,
+        telling_lines(opened.stderr),
+    )
+
+
+def _list_failed(opened: Attempt, failed: Sequence[Answer]) -> Diagnosis:
+    answer = failed[0]
+    rules: tuple[str, ...] = ()
+    if answer.took is None:
+        cause = "the handler waits for something that does not come, or fails without sending an error"
+        fix = "respond to every request, with an error if there is no result"
+        rules = ("JR-16",)
+    elif answer.code == _METHOD_NOT_FOUND:
+        cause = "the capability is declared, but the method is missing"
+        fix = "declare only the capabilities that the server has, or add the method"
+    elif answer.code is not None:
+        cause, fix = judging_starts.explanation(opened.stderr) or (
+            "the server failed while it made the list",
+            "look at the server's log; `twopipes list` sends the same request",
+        )
+    else:
+        cause = "an entry of the list does not have the members that its type requires"
+        fix = "give each entry the members of its type; `twopipes list` shows what a client sees"
+        rules = (_RULE_OF_ENTRIES[answer.method],)
+    told = "; ".join(f"{each.method} {_how_it_failed(each)}" for each in failed)
+    return diagnosis("list-failed", told, cause, fix, telling_lines(opened.stderr), rules=rules)
+
+
+def _how_it_failed(answer: Answer) -> str:
+    if answer.took is None:
+        return "gets no response"
+    return f"fails: {answer.message}" + (f" ({answer.code})" if answer.code is not None else "")
+
+
 def _judge_speed(seen: Observations) -> Iterator[Diagnosis]:
     # The quickest of all starts: the first may have found cold disks, and any of them a busy machine.
     answered = min((each.answered for each in seen.attempts if each.works and each.answered is not None), default=0.0)
@@ -310,7 +378,7 @@ def _judge_speed(seen: Observations) -> Iterator[Diagnosis]:
         fetches = any(layer.package and layer.runtime for layer in seen.resolution.layers)
         yield diagnosis(
             "slow-start",
-            f"the first answer takes {answered:.1f} s; some hosts give up after a few seconds",
+            f"the first response takes {answered:.1f} s; some hosts give up after a few seconds",
             "a package was fetched, or is looked up at every start" if fetches else "large imports, or work before it serves",
             "install it and start it directly" if fetches else "import and connect to other things when the first call needs them",
         )
@@ -326,18 +394,21 @@ def _judge_ends(seen: Observations) -> Iterator[Diagnosis]:
         if ending is None:
             continue
         if ending.took is None and ending.asked_by == "eof":
+            # One that never responded may still be starting: it has not come to read its input.
+            if attempt.answered is None:
+                continue
             yield diagnosis(
                 "ignores-eof",
-                f"it stays when its input has ended, until {ending.ended_by}",
-                "nobody reads stdin any more, or a thread or a timer keeps the process alive",
-                "end the process when stdin ends; several hosts never kill a server, and copies of it pile up",
+                f"it keeps running when its input has ended, until {ending.ended_by}",
+                "it no longer reads stdin, or a thread or a timer keeps the process alive",
+                "exit when stdin ends; several hosts never kill a server, and copies of it pile up",
             )
         elif ending.took is None:
             yield diagnosis(
                 "ignores-sigterm",
-                "it stays when it gets SIGTERM, until SIGKILL",
-                "a handler for the signal that does not end it, or a wrapper (a shell, a container) that does not pass it on",
-                "end on SIGTERM; in a shell script start the server with exec; in a container use --init",
+                "it keeps running when it receives SIGTERM, until SIGKILL",
+                "a handler for the signal that does not exit, or a wrapper (a shell, a container) that does not pass it on",
+                "exit on SIGTERM; in a shell script start the server with exec; in a container use --init",
             )
         elif (
             ending.asked_by == "eof"
@@ -347,17 +418,17 @@ def _judge_ends(seen: Observations) -> Iterator[Diagnosis]:
         ):
             yield diagnosis(
                 "fails-at-eof",
-                f"at the end of its input it ends with {ending.exit.text}",
+                f"at the end of its input it exits with {ending.exit.text}",
                 "the end of the input is taken for an error",
-                "the end of the input is how every conversation ends: leave with exit code 0",
-                _tail(attempt.stderr),
+                "the end of the input is how every conversation ends: exit with code 0",
+                telling_lines(attempt.stderr),
             )
         if ending.left_behind:
             yield diagnosis(
                 "leaves-processes-behind",
-                f"{_processes(len(ending.left_behind))} when it is gone; the doctor ended what it found",
-                "it starts programs that do not end with it, or a wrapper leaves before the server does",
-                "end what it started when its own input ends, or start the server without the wrapper",
+                f"{_processes(len(ending.left_behind))} after it has exited; the doctor stopped what it found",
+                "it starts programs that do not end with it, or a wrapper exits before the server does",
+                "stop what it started when its own input ends, or start the server without the wrapper",
                 tuple(f"{process.pid}: {process.command}" for process in ending.left_behind[:_EVIDENCE]),
             )
 
@@ -367,7 +438,7 @@ def _is_failure(code: int | None, signal: str | None) -> bool:
 
 
 def _processes(count: int) -> str:
-    return "one process lives on" if count == 1 else f"{count} processes live on"
+    return "one process keeps running" if count == 1 else f"{count} processes keep running"
 
 
 # Words
@@ -380,10 +451,6 @@ def _by_runtime(seen: Observations, python: str, node: str, other: str) -> str:
 def _lines(strays: Sequence[Stray]) -> tuple[str, ...]:
     unique = list(dict.fromkeys(stray.text[:_LONGEST] for stray in strays))
     return tuple(unique[:_EVIDENCE])
-
-
-def _tail(lines: Sequence[str]) -> tuple[str, ...]:
-    return tuple(line[:_LONGEST] for line in lines if line.strip())[-_EVIDENCE:]
 
 
 def _end_of(attempt: Attempt) -> str:

@@ -6,53 +6,84 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from twopipes.cli.diagnosis.clues import Clue, clue_in, names_variable
+from twopipes.cli.diagnosis.clues import Clue, clue_in, error_line, names_variable, states_error, telling_lines
 from twopipes.cli.diagnosis.codes import Diagnosis, diagnosis
 from twopipes.cli.diagnosis.judging_containers import judge_containers
 from twopipes.cli.diagnosis.observations import Attempt, Observations, Resolution
 
-__all__ = ["judge_command", "judge_opening"]
+__all__ = ["explanation", "judge_command", "judge_opening"]
 
-_EVIDENCE: Final = 6
 _LONGEST: Final = 200
 _MOST_NAMES: Final = 8
 _OTHER_FRAMING: Final = {"content-length", "pretty-printed", "malformed message", "not UTF-8"}
 _SHELL: Final = "a host starts it without a shell and often with a smaller PATH than yours: write the absolute path"
 
-# For each clue: where it comes from, and what to do; {about} is what the last words name.
+# For each clue: the probable cause, and what to do; {about} is what the complaint is about.
 _CAUSES: Final[dict[str, tuple[str, str]]] = {
     "module-not-found": (
-        "it runs with another Python or Node than the one that {about} was installed for, or {about} was never installed",
-        "install it there, or start the server with the interpreter of its own environment: /path/to/.venv/bin/python server.py",
+        "the Python that starts the server does not have {about}",
+        "install it for that Python, or start the server with the one of its own environment: /path/to/.venv/bin/python server.py",
     ),
     "package-not-found": (
-        "the name is misspelt, or the package is private: {about}",
-        "look the exact name up where it is published",
+        "the name {about} is misspelled, or the package is private",
+        "look up the exact name where the package is published",
     ),
     "no-network": (
-        "there is no way to the registry from here: offline, or a proxy that only your shell knows",
-        "install it once and start it directly; or pass the proxy on in the env of its configuration",
+        "the package registry cannot be reached: this machine is offline, or only your shell knows the proxy",
+        "install the server once and start it directly, or pass the proxy on in the env of its configuration",
     ),
     "runtime-too-old": (
-        "the wrapper picked an older version than the server needs: {about}",
+        "the wrapper picked an older Python or Node than the server needs",
         "name the version: uvx --python 3.12, or nvm use",
     ),
     "syntax-error": (
-        "a mistake in the source, or an older Python or Node than it was written for: {about}",
-        "run it once in a shell",
+        "a mistake in the source, or an older Python or Node than the source was written for",
+        "fix the source, or start the server with a newer version",
     ),
     "address-in-use": (
-        "another process has the port, often an older copy of this server that was never ended",
-        "end that process (ss -ltnp names it), or let the server choose a free port",
+        "another process uses the port, often an older copy of this server that was never stopped",
+        "stop that process (ss -ltnp names it), or let the server choose a free port",
     ),
-    "permission-denied": ("{about}", "give its user the right, or point it at a folder of its own"),
-    "wrong-arguments": ("{about}", "compare the arguments in the configuration with its --help; each word is one entry of args"),
-    "docker-not-running": ("the Docker daemon does not run, or this user may not talk to it", "start Docker, then try again"),
+    "permission-denied": (
+        "the user that starts the server may not read, write or execute that file, or open that port",
+        "give that user the permission, or point the server at a folder of its own",
+    ),
+    "wrong-arguments": (
+        "an argument is missing, misspelled or unknown to this version of the server",
+        "compare args in the configuration with the server's --help; each word is one entry of args",
+    ),
+    "docker-not-running": ("the Docker daemon is not running, or this user may not use it", "start Docker, then try again"),
     "script-not-found": (
-        "a relative path is seen from the folder that the host starts it in: {about}",
-        "write the absolute path of the script, or give cwd",
+        "there is no {about}; a relative path is resolved against the folder in which the host starts the server",
+        "write the absolute path of the script, or set cwd",
+    ),
+    "environment-variable-missing": (
+        "a key or a setting that every user has to supply",
+        'put it into the configuration: "env": {{"{about}": "..."}}; to try it here: --env {about}=...',
     ),
 }
+# The same, where Node says it.
+_CAUSES_OF_NODE: Final[dict[str, tuple[str, str]]] = {
+    "module-not-found": (
+        "the package or file {about} is not where Node looks for it",
+        "run `npm install` in the folder of the server, and build it if it is written in TypeScript",
+    ),
+}
+
+
+def explanation(lines: Sequence[str]) -> tuple[str, str] | None:
+    """The probable cause of a failure and what to do about it, by what the server wrote; ``None`` if it states no error."""
+    clue = clue_in(lines)
+    if clue is not None:
+        return _cause_of(clue)
+    found = error_line(lines)
+    return None if found is None else (f"it wrote: {found[:_LONGEST]}", "resolve what this line reports")
+
+
+def _cause_of(clue: Clue) -> tuple[str, str]:
+    cause, fix = (_CAUSES_OF_NODE if clue.runtime == "node" else _CAUSES).get(clue.code) or _CAUSES[clue.code]
+    about = clue.about or clue.line
+    return cause.format(about=about), fix.format(about=about)
 
 
 def judge_command(seen: Observations) -> Iterator[Diagnosis]:
@@ -76,7 +107,7 @@ def judge_command(seen: Observations) -> Iterator[Diagnosis]:
         yield diagnosis(
             "script-not-found",
             f"there is no file {resolution.script_missing}",
-            f"the path is seen from the folder it starts in, which is {resolution.folder}",
+            f"a relative path is resolved against the folder it starts in, which is {resolution.folder}",
             "write the absolute path of the script, or give cwd",
         )
     if resolution.not_expanded:
@@ -111,13 +142,13 @@ def _not_found(resolution: Resolution) -> Diagnosis:
         fix = f'split it: "command": "{words[0]}", "args": {_json_list(words[1:])}'
         return diagnosis("command-not-found", what, cause, fix, evidence)
     if resolution.similar:
-        cause = "the name may be misspelt, or have a number here"
+        cause = "the name may be misspelled, or have a version number here"
         return diagnosis("command-not-found", what, cause, f"did you mean {' or '.join(resolution.similar)}?", evidence)
     return diagnosis(
         "command-not-found",
         what,
         f"it is not installed, or elsewhere; {_SHELL}",
-        "`which " + shlex.quote(name) + "` in a shell tells where it is",
+        "`which " + shlex.quote(name) + "` in a shell shows where it is",
         evidence,
     )
 
@@ -137,7 +168,7 @@ def _not_executable(resolution: Resolution) -> Diagnosis:
     return diagnosis(
         "not-executable",
         f"{resolution.unfit} may not be executed",
-        "the file has not got the permission",
+        "the file does not have the permission",
         f"chmod +x {shlex.quote(resolution.unfit or '')}, or start it with its interpreter: python {resolution.argv[0]}",
     )
 
@@ -192,47 +223,57 @@ def _proven_variable(seen: Observations) -> Attempt | None:
 
 def _judge_death(seen: Observations, attempt: Attempt) -> Iterator[Diagnosis]:
     words = [*(stray.text for stray in attempt.strays), *attempt.stderr]
-    evidence = tuple(line[:_LONGEST] for line in words if line.strip())[-_EVIDENCE:]
+    evidence = telling_lines(words)
     proven = _proven_variable(seen)
     if proven is not None:
         yield _variable(proven, words, evidence)
         return
-    clue = clue_in(words)
     if seen.resolution.script_missing or _has_no_interpreter(seen.resolution):
         return  # said already
-    if clue is not None and clue.code == "environment-variable-missing":
-        yield _unset_variable(clue, evidence)
-    elif clue is not None and (attempt.exit is None or attempt.exit.code != 0):
-        cause, fix = _CAUSES[clue.code]
-        yield diagnosis(
-            clue.code, f"it ends at once: {clue.line[:_LONGEST]}", cause.format(about=clue.about or clue.line), fix, evidence
-        )
+    clue = clue_in(words)
+    # A program may exit with 0 and still say what is wrong; but then only an error counts, and neither a hint nor its usage.
+    if clue is not None and (attempt.exit is None or attempt.exit.code != 0 or states_error(clue.line)):
+        yield _complaint(clue, attempt, evidence)
     elif attempt.exit is None:
         yield diagnosis(
             "closes-stdout",
-            "it closes its standard output and lives on",
+            "it closes its standard output and keeps running",
             "stdout was closed or replaced, as daemons do",
-            "stay in the foreground and keep stdout: it is the wire",
+            "stay in the foreground and keep stdout open: the messages go there",
             evidence,
         )
     elif attempt.exit.code == 0:
         yield diagnosis(
             "exits-at-once",
-            f"it ends after {attempt.lived or 0:.2f} s with exit code 0, without an answer",
-            "the script defines a server and does not run it, or it only prints help, or it starts another process and leaves",
+            f"it exits after {attempt.lived or 0:.2f} s with exit code 0, without a response",
+            "the script defines a server and does not run it, or it only prints help, or it starts another process and exits",
             'end the script with a call that serves, such as server.run(), outside of any "if" that is not true here',
             evidence,
         )
     else:
-        by_signal = attempt.exit.signal is not None
-        cause = "the system or another process ended it, or a library in C failed" if by_signal else "its last words are below"
+        said = error_line(words)
+        cause = f"it wrote: {said[:_LONGEST]}" if said is not None else "it wrote nothing to stderr"
+        if attempt.exit.signal is not None:
+            cause = "the system or another process killed it, or a library in C failed"
         yield diagnosis(
             "crashes-at-start",
-            f"it ends after {attempt.lived or 0:.2f} s with {attempt.exit.text}, before it has answered",
-            cause if evidence or by_signal else "it said nothing on stderr",
-            f"run it in a shell and mend what it says: {shlex.join(seen.resolution.argv)}",
+            f"it exits after {attempt.lived or 0:.2f} s with {attempt.exit.text}, before it responds",
+            cause,
+            f"run it in a shell and fix what it reports: {shlex.join(seen.resolution.argv)}",
             evidence,
         )
+
+
+def _complaint(clue: Clue, attempt: Attempt, evidence: tuple[str, ...]) -> Diagnosis:
+    cause, fix = _cause_of(clue)
+    how = "it closes its output" if attempt.exit is None else f"it exits with {attempt.exit.text}"
+    what = f"{how} before it responds: {clue.line[:_LONGEST]}"
+    if clue.code == "environment-variable-missing":
+        what = f"it needs the environment variable {clue.about}, which is set neither for it nor here"
+    elif clue.is_usage_alone:
+        what = f"it prints its usage, and {how.removeprefix('it ')}"
+        cause = "an argument is missing or wrong; the server does not say which"
+    return diagnosis(clue.code, what, cause, fix, evidence)
 
 
 def _variable(proven: Attempt, words: Sequence[str], evidence: tuple[str, ...]) -> Diagnosis:
@@ -245,16 +286,6 @@ def _variable(proven: Attempt, words: Sequence[str], evidence: tuple[str, ...]) 
         f"it works with your full environment and fails with the minimal one that hosts give: {shown}",
         "hosts do not pass on what your shell exports",
         f'put it into the configuration: "env": {{"{names[0]}": "..."}}',
-        evidence,
-    )
-
-
-def _unset_variable(clue: Clue, evidence: tuple[str, ...]) -> Diagnosis:
-    return diagnosis(
-        "environment-variable-missing",
-        f"it wants the environment variable {clue.about}, which is set neither for it nor here",
-        "a key or a setting that every user has to supply",
-        f'put it into the configuration: "env": {{"{clue.about}": "..."}}; to try it here: --env {clue.about}=...',
         evidence,
     )
 
@@ -272,14 +303,14 @@ def _at_eof(seen: Observations, first: Attempt) -> Diagnosis:
     if unbuffered is not None and not unbuffered.works:
         return diagnosis(
             "reads-until-eof",
-            "it answers when its input has ended and not before",
+            "it responds only when its input has ended",
             "it reads all of its input at once (sys.stdin.read(), json.load(sys.stdin)), or it is slower than --patience",
-            "read line by line and answer each line when it comes: for line in sys.stdin",
+            "read line by line and respond to each line when it comes: for line in sys.stdin",
         )
-    proof = " With PYTHONUNBUFFERED=1 it answers at once." if unbuffered is not None else ""
+    proof = " With PYTHONUNBUFFERED=1 it responds at once." if unbuffered is not None else ""
     return diagnosis(
         "stdout-not-flushed",
-        f"its answers appear only when its input has ended.{proof}",
+        f"its responses appear only when its input has ended.{proof}",
         "what is written to a pipe stays in a buffer until that is full or the process ends",
         "flush after each message: print(..., flush=True); or start it with python -u, or with PYTHONUNBUFFERED=1 in env"
         if seen.resolution.runtime == "python"
@@ -301,15 +332,15 @@ def _silence(seen: Observations, first: Attempt) -> Diagnosis:
     if reads_nothing:
         cause = "the interpreter was given no script, so it takes the protocol for a program"
     elif first.ending is not None and first.ending.took is not None:
-        cause = "it reads its input, as it ends with it, and answers nothing: a handler that fails silently, or another framing"
+        cause = "it reads its input, as it exits when that ends, but does not respond: a handler fails, or it uses another framing"
     elif first.strays:
-        cause = "it wrote other things and no message; it may be no MCP server over stdio, or serve HTTP unless told otherwise"
-    evidence = tuple(line[:_LONGEST] for line in first.stderr if line.strip())[-_EVIDENCE:]
+        cause = "what it wrote is not a message; it may not be an MCP server over stdio, or serve HTTP by default"
+    evidence = telling_lines(first.stderr)
     fix = "check that it serves over stdio (many need an argument such as --stdio or --transport stdio), and look at its stderr"
     return diagnosis(
         "never-answers",
-        "it runs and answers neither initialize nor server/discover",
+        "it runs and responds neither to initialize nor to server/discover",
         cause,
-        "name the script behind the interpreter" if reads_nothing else fix,
+        "name the script after the interpreter" if reads_nothing else fix,
         evidence,
     )

@@ -68,7 +68,7 @@ async def _pages(
         params = ({} if cursor is None else {"cursor": cursor}) | ({} if meta is None else {"_meta": meta})
         heard = await visit.ask(method, params, patience=patience)
         if heard is None:
-            return None, Answer(method=method, message="no answer")
+            return None, Answer(method=method, message="no response")
         took += heard.at - asked_at
         if heard.error is not None:
             return None, Answer(method=method, took=took, code=heard.error.code, message=heard.error.message)
@@ -127,14 +127,14 @@ def _schema_faults(tool: dict[str, Any]) -> list[str]:
         return ["it has no inputSchema"]
     schema = tool["inputSchema"]
     if not isinstance(schema, dict):
-        return [f"its inputSchema is no object but {msgspec.json.encode(schema)[:40].decode()}"]
+        return [f"its inputSchema is not an object but {msgspec.json.encode(schema)[:40].decode()}"]
     if schema.get("type") != "object":
         return [f"the type of its inputSchema is {schema.get('type')!r} and must be 'object'"]
     properties = schema.get("properties", {})
     if not isinstance(properties, dict):
-        return ["the properties of its inputSchema are no object"]
+        return ["the properties of its inputSchema are not an object"]
     required = schema.get("required", [])
     if not isinstance(required, list):
-        return ["the required of its inputSchema is no list"]
+        return ["the required of its inputSchema is not a list"]
     unknown = [name for name in required if name not in properties] if schema.get("additionalProperties") is False else []
     return [f"its inputSchema requires {name!r} and does not allow it" for name in unknown]

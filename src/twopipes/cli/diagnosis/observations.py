@@ -178,6 +178,7 @@ class Stray(Struct, frozen=True, kw_only=True):
         text: The beginning of it.
         detail: Why it is not a message.
         before_messages: No message had come before it.
+        while_ending: It came after the server was asked to end.
         source: The line of the server's script that seems to print it, as ``server.py:3: print(...)``.
     """
 
@@ -186,6 +187,7 @@ class Stray(Struct, frozen=True, kw_only=True):
     text: str
     detail: str = ""
     before_messages: bool = False
+    while_ending: bool = False
     source: str | None = None
 
 

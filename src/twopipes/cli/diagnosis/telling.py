@@ -9,8 +9,9 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
+from twopipes.cli.diagnosis.clues import telling_lines
 from twopipes.cli.diagnosis.codes import CODES, Diagnosis
-from twopipes.cli.diagnosis.observations import Attempt, Ending, Listed, Purpose, Resolution
+from twopipes.cli.diagnosis.observations import Answer, Attempt, Ending, Listed, Purpose, Resolution
 from twopipes.cli.terminal import Styled, Terminal, visible
 from twopipes.mcp.revisions import LATEST_LEGACY
 
@@ -36,12 +37,21 @@ _WIDEST: Final = 110
 
 
 class Step(Struct, frozen=True):
-    """One line of what happened: a mark, what it is about, what was seen, and lines of others to show below it."""
+    """One line of what happened.
+
+    Attributes:
+        mark: How good it is.
+        label: What it is about; empty for more about the step before.
+        text: What was seen.
+        lines: What the server wrote, to be quoted below it.
+        only_if_new: Leave it out if all of these lines were quoted before.
+    """
 
     mark: Mark
     label: str
     text: str
     lines: tuple[str, ...] = ()
+    only_if_new: bool = False
 
 
 def steps_of_resolution(resolution: Resolution) -> Iterator[Step]:
@@ -86,16 +96,17 @@ def steps_of_attempt(attempt: Attempt) -> Iterator[Step]:
     if attempt.purpose == "handshake":
         yield from _beginning(attempt)
         yield _opening(attempt, "handshake")
-        if attempt.listed is not None:
-            yield from _offer(attempt.listed)
+        yield from _offer(attempt)
         yield from _stderr(attempt)
         yield from _ending(attempt, "end of input")
         yield from _memory(attempt)
     elif attempt.purpose == "discover":
         yield _opening(attempt, "stateless")
         yield from _ending(attempt, "SIGTERM")
+        yield from _more_noise(attempt)
     elif attempt.purpose == "revision":
         yield _opening(attempt, "older")
+        yield from _more_noise(attempt)
     else:
         yield _experiment(attempt)
 
@@ -107,11 +118,26 @@ def _beginning(attempt: Attempt) -> Iterator[Step]:
     started = "started" if attempt.started_in is None else f"started in {_seconds(attempt.started_in)}"
     yield Step("plain" if attempt.first_byte is None else "good", "start", f"{started}; {text}")
     if attempt.stray_count:
-        number = "1 line is no message" if attempt.stray_count == 1 else f"{attempt.stray_count} lines are no messages"
-        lines = tuple(dict.fromkeys(stray.text for stray in attempt.strays[:_SHOWN_LINES]))
-        yield Step("bad", "stdout", f"{number}:", lines)
+        yield _noise(attempt)
     elif attempt.first_byte is not None:
-        yield Step("good", "stdout", "messages, and nothing else")
+        yield Step("good", "stdout", "only messages")
+
+
+def _noise(attempt: Attempt, *, only_if_new: bool = False) -> Step:
+    number = "1 line is not a message" if attempt.stray_count == 1 else f"{attempt.stray_count} lines are not messages"
+    late = all(stray.while_ending and not stray.before_messages for stray in attempt.strays)
+    when = f", written {_WHILE_ENDING[attempt.ending.asked_by]}" if late and attempt.ending is not None else ""
+    lines = tuple(dict.fromkeys(stray.text for stray in attempt.strays[:_SHOWN_LINES]))
+    return Step("so-so" if late else "bad", "stdout", f"{number}{when}:", lines, only_if_new)
+
+
+_WHILE_ENDING: Final = {"eof": "after the end of input", "SIGTERM": "after SIGTERM"}
+
+
+def _more_noise(attempt: Attempt) -> Iterator[Step]:
+    """What a later process wrote to stdout that the ones before did not."""
+    if attempt.stray_count:
+        yield _noise(attempt, only_if_new=True)
 
 
 def _opening(attempt: Attempt, label: str) -> Step:
@@ -134,39 +160,58 @@ def _opening(attempt: Attempt, label: str) -> Step:
         case "strange revision":
             return Step("bad", label, f"asked for {asked}, it chose {attempt.chosen[0]!r}")
         case "unusable" | "wrong id":
-            return Step("bad", label, f"{asked}: the answer{when} cannot be used: {answer.message if answer else ''}")
+            return Step("bad", label, f"{asked}: the response{when} cannot be used: {answer.message if answer else ''}")
         case "at eof":
-            return Step("bad", label, f"{asked}: the answer came only when its input had ended")
+            return Step("bad", label, f"{asked}: the response came only when its input had ended")
         case "gone":
             how = attempt.exit.text if attempt.exit is not None else "its output ended"
             lived = "" if attempt.lived is None else f" after {_seconds(attempt.lived)}"
-            return Step("so-so" if label == "stateless" else "bad", label, f"{asked}: it ended without an answer{lived}: {how}")
+            return Step("so-so" if label == "stateless" else "bad", label, f"{asked}: it exited without a response{lived}: {how}")
         case _:
-            return Step("so-so" if label == "stateless" else "bad", label, f"{asked}: no answer")
+            return Step("so-so" if label == "stateless" else "bad", label, f"{asked}: no response")
 
 
-def _offer(listed: Listed) -> Iterator[Step]:
-    for noun, names in (
-        ("tool", listed.tools),
-        ("resource", listed.resources),
-        ("template", listed.templates),
-        ("prompt", listed.prompts),
+def _offer(attempt: Attempt) -> Iterator[Step]:
+    """What was listed, and what was asked for and not listed."""
+    listed = attempt.listed or Listed()
+    asked = {answer.method: answer for answer in attempt.answers[1:]}
+    if (ping := asked.get("ping")) is not None and ping.took is None:
+        yield _failed("ping", ping, attempt)
+    for label, method, names in (
+        ("tools", "tools/list", listed.tools),
+        ("resources", "resources/list", listed.resources),
+        ("templates", "resources/templates/list", listed.templates),
+        ("prompts", "prompts/list", listed.prompts),
     ):
         if names is not None:
             more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
             shown = f": {', '.join(names[:_SHOWN_NAMES])}{more}" if names else ""
-            is_good = noun != "tool" or not listed.faults
-            yield Step("good" if is_good else "so-so", f"{noun}s", f"{len(names)}{shown}")
-    if listed == Listed():
+            is_good = label != "tools" or not listed.faults
+            yield Step("good" if is_good else "so-so", label, f"{len(names)}{shown}")
+        elif (answer := asked.get(method)) is not None:
+            yield _failed(label, answer, attempt)
+    if attempt.listed is not None and not any(method.endswith("/list") for method in asked):
         yield Step("plain", "offers", "nothing: it declares neither tools nor resources nor prompts")
 
 
+def _failed(label: str, answer: Answer, attempt: Attempt) -> Step:
+    if answer.took is not None:
+        code = "" if answer.code is None else f" ({answer.code})"
+        return Step("bad", label, f"{answer.method} failed: {answer.message}{code}")
+    if attempt.exit is not None:
+        return Step("bad", label, f"{answer.method}: it exited without a response: {attempt.exit.text}")
+    return Step("bad", label, f"{answer.method}: no response")
+
+
 def _stderr(attempt: Attempt) -> Iterator[Step]:
-    if attempt.stderr:
-        failed = attempt.outcome == "gone"
-        count = len(attempt.stderr)
-        text = "1 line:" if count == 1 else f"{count} lines:" if count <= _SHOWN_LINES else f"{count} lines, the last:"
-        yield Step("bad" if failed else "plain", "stderr", text, attempt.stderr[-_SHOWN_LINES:])
+    written = tuple(line for line in attempt.stderr if line.strip())
+    if not written:
+        return
+    failed = attempt.exit is not None or not attempt.works
+    lines = telling_lines(written) if failed else written[-_SHOWN_LINES:]
+    count = len(written)
+    some = "" if count <= len(lines) else ", among them" if failed else ", the last"
+    yield Step("bad" if failed else "plain", "stderr", f"{count} line{'s' if count > 1 else ''}{some}:", lines)
 
 
 def _ending(attempt: Attempt, label: str) -> Iterator[Step]:
@@ -174,12 +219,13 @@ def _ending(attempt: Attempt, label: str) -> Iterator[Step]:
     if ending is None:
         return
     if ending.took is None:
-        yield Step("so-so", label, f"it stays; ended by {ending.ended_by}")
+        yield Step("so-so", label, f"it keeps running; ended by {ending.ended_by}")
     elif attempt.exit is None:
-        yield Step("good", label, f"it ends after {_seconds(ending.took)}{_how(ending)}")
+        yield Step("good", label, f"it exits after {_seconds(ending.took)}{_how(ending)}")
     if ending.left_behind:
         lines = tuple(f"{process.pid}: {process.command}" for process in ending.left_behind[:_SHOWN_LINES])
-        yield Step("so-so", "left behind", f"{len(ending.left_behind)}, ended by the doctor:", lines)
+        number = "1 process" if len(ending.left_behind) == 1 else f"{len(ending.left_behind)} processes"
+        yield Step("so-so", "left behind", f"{number}, stopped by the doctor:", lines)
 
 
 def _how(ending: Ending) -> str:
@@ -205,7 +251,7 @@ def _experiment(attempt: Attempt) -> Step:
         "content-length": "with the headers of a language server",
     }.get(attempt.purpose, attempt.purpose)
     framed = any(stray.kind == "content-length" for stray in attempt.strays)
-    result = "it answers" if attempt.works or framed else "the same"
+    result = "it responds" if attempt.works or framed else "the same"
     return Step("good" if attempt.works or framed else "plain", "tried again", f"{what}: {result}")
 
 
@@ -282,6 +328,8 @@ class Teller:
 
     def _tell(self, steps: Iterator[Step]) -> None:
         for step in steps:
+            if step.only_if_new and self._quoted.issuperset(step.lines):
+                continue
             self._say(step.mark if step.label else "plain", step.label, step.text, has_mark=bool(step.label))
             self._quote(_LABEL + 4, step.lines)
         self._terminal.flush()
@@ -306,7 +354,7 @@ class Teller:
             for label, text in (("what", each.what), ("cause", each.cause), ("fix", each.fix)):
                 self._paragraph(f"    {label:<6}", visible(text), "bold" if label == "fix" else "")
             # What was shown a moment ago is not shown again.
-            if each.evidence and each.evidence[-1] not in self._quoted:
+            if not self._quoted.issuperset(each.evidence):
                 self._quote(10, each.evidence)
         self._terminal.flush()
 
@@ -333,8 +381,8 @@ class Teller:
         width = max(_NARROWEST, self._terminal.width - indent - 3)
         for line in lines:
             text = visible(line.rstrip())[:_LONGEST_QUOTE]
-            for start in range(0, max(1, len(text)), width):
-                self._terminal.say(" " * indent, ("| " if start == 0 else ": ", "dim"), text[start : start + width])
+            for number, part in enumerate(textwrap.wrap(text, width, drop_whitespace=False, break_on_hyphens=False) or [""]):
+                self._terminal.say(" " * indent, (": " if number else "| ", "dim"), part.rstrip())
 
 
 def table_of_codes() -> str:

@@ -24,13 +24,15 @@ from twopipes.process.shutdown import ShutdownPlan, Signal, Wait
 __all__ = ["Visit"]
 
 # Seconds for the output of a process that has ended: what it wrote is in the pipe, but a grandchild may hold the other end.
-_FOR_THE_OUTPUT = 0.3
+_FOR_THE_OUTPUT = 1.0
 # Seconds for a process to end once its output has; one that is dying needs milliseconds.
 _FOR_THE_EXIT = 0.5
 # Seconds that every process gets to end by itself.
 _LEAST_GRACE = 1.0
-# Seconds for what a process has started to end after it.
-_FOR_THE_OTHERS = 1.0
+# Seconds for processes that were left behind to end by SIGTERM, before SIGKILL.
+_FOR_THE_LEFT_BEHIND = 1.0
+# Seconds between two looks at the processes that the server has started: another process's end is not reported to us.
+_BETWEEN_LOOKS = 0.1
 
 
 class Visit:
@@ -95,6 +97,8 @@ class Visit:
                 while self.hearing.to_send:
                     self._write(self.hearing.to_send.pop(0))
                 self._news.set()
+                with suppress(ChannelBroken, ChannelClosed):  # what it has said is read all the same
+                    await self.child.channel.drain()  # a server that asks and does not read is not read any further
         self.hearing.finish(self.elapsed)
         self._is_read = True
         self._news.set()
@@ -177,6 +181,7 @@ class Visit:
             grace: Seconds for each step.
         """
         begun = self._loop.time()
+        self.hearing.is_ending = True
         if how == "eof":
             self.child.close_stdin()
         else:
@@ -190,11 +195,10 @@ class Visit:
         if not self.child.running:
             took = max(0.0, self.child.started_at + self.child.lived - begun)
             await self._until(lambda: self._is_read, _FOR_THE_OUTPUT)
-            # What it started may need a moment longer than it did itself.
-            await self.child.wait_until_gone(min(patience, _FOR_THE_OTHERS))
-        # Whoever still lives when the process is gone was left behind, in its group or outside.
+            await self._wait_for_helpers(patience)
+        # What is still running after that was left behind, in its process group or outside it.
         left_behind = self.processes() if took is not None else ()
-        asking = min(patience, _FOR_THE_OTHERS) if took is not None else patience
+        asking = min(patience, _FOR_THE_LEFT_BEHIND) if took is not None else patience
         steps = (Signal(SIGKILL),) if how == "SIGTERM" else (Signal(SIGTERM), Wait(asking), Signal(SIGKILL))
         report = await self.child.shut_down(ShutdownPlan(steps))
         if took is None and self.processes():
@@ -207,6 +211,16 @@ class Visit:
             ended_by=how if by_itself else report.ended_by,
             left_behind=left_behind,
         )
+
+    async def _wait_for_helpers(self, seconds: float) -> None:
+        """Waits until the processes that the server has started are gone, at most so many seconds.
+
+        A helper that watches the server, in a session of its own, notices its end only a moment later.
+        """
+        end = self._loop.time() + seconds
+        await self.child.wait_until_gone(seconds)
+        while self.processes() and self._loop.time() < end:  # noqa: ASYNC110 - the end of a stranger sets no event
+            await asyncio.sleep(_BETWEEN_LOOKS)
 
 
 def exit_of(status: ExitStatus | None) -> Exit | None:

@@ -148,7 +148,7 @@ def _fetcher(name: str, words: list[str]) -> tuple[Layer, list[str]]:
     options, rest = _split(name, words)
     package = _value_of(options, "--from", "-p", "--package") or (rest[0] if rest else None)
     runtime = "python" if name == "uvx" else "node"
-    does = f"fetches the package {package} if it is not there, and runs it"
+    does = f"fetches the package {package} if it is not installed, and runs it"
     return Layer(program=name, does=does, runtime=runtime, package=package, flags=(*options,)), []
 
 
@@ -161,7 +161,7 @@ def _runner(name: str, words: list[str]) -> tuple[Layer, list[str]]:
         rest = rest[1:] if verb == "tool" else rest
         package = _value_of(options, "--from", "--package") or (rest[0] if rest else None)
         runtime = "python" if name in {"uv", "pipx"} else "node"
-        does = f"fetches the package {package} if it is not there, and runs it"
+        does = f"fetches the package {package} if it is not installed, and runs it"
         return Layer(program=name, does=does, runtime=runtime, package=package, flags=(*options,)), []
     if name in {"npm", "pnpm", "yarn"}:
         does = f"runs the script {(rest or [verb])[0]!r} of package.json, and may print its name first"

@@ -1,0 +1,5 @@
+"""Says what is wrong with its arguments and exits with 0 all the same."""
+
+import sys
+
+sys.stderr.write("TypeError [ERR_PARSE_ARGS_UNKNOWN_OPTION]: Unknown option '--nonsense'\n    at main (file:///srv/cli.js:1:7)\n")
