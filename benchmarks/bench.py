@@ -137,7 +137,7 @@ def _options(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--repeat", type=_count, metavar="N", help="rounds of each figure")
     parser.add_argument("--json", type=Path, default=LATEST, metavar="FILE", help="where every value goes")
     parser.add_argument("--plots", type=Path, metavar="FOLDER", help="where SVG plots go")
-    parser.add_argument("--check", type=Path, metavar="FILE", help="fail on a loss of more than 30 % against these results")
+    parser.add_argument("--check", type=Path, metavar="FILE", help="fail on a loss of more than 30 %% against these results")
     return parser.parse_args(given)
 
 

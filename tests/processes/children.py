@@ -116,11 +116,11 @@ def is_running(pid: int) -> bool:
 def group_of(number: int) -> list[int]:
     """The running members of a process group."""
     found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            state, _, group = path.read_text().rpartition(")")[2].split()[:3]
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError):  # it has ended meanwhile
+            state, _, group = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:3]
             if int(group) == number and state not in {"Z", "X"}:
-                found.append(int(path.parent.name))
+                found.append(int(pid))
     return found
 
 

@@ -11,6 +11,7 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from twopipes.channels.forking import this_process
@@ -51,16 +52,19 @@ class _Outbox:
 class _Crew:
     """Threads that end together, and the jobs that wait for them, in order.
 
+    A thread waits for a permit and then takes the oldest job. The jobs are not in the queue of permits itself, because a job
+    whose call was cancelled must leave at once.
+
     Attributes:
-        changed: Notified when there is one job more, or nothing more to come.
-        waiting: Jobs by the future of whoever waits for them.
+        permits: One ``True`` for each waiting job, then one ``False`` for each thread that is to end.
+        waiting: Jobs by the future of their caller.
         threads: How many threads there are, busy or not.
-        free: How many of them have no job in hand.
-        is_leaving: Whether they end once nothing waits.
+        free: How many of them are not running a job.
+        is_leaving: Whether the threads end once no job waits.
     """
 
-    def __init__(self, lock: threading.Lock) -> None:
-        self.changed = threading.Condition(lock)
+    def __init__(self) -> None:
+        self.permits: SimpleQueue[bool] = SimpleQueue()
         self.waiting: OrderedDict[asyncio.Future[Any], Job] = OrderedDict()
         self.threads = 0
         self.free = 0
@@ -82,7 +86,7 @@ class Workers:
     def _start_over(self) -> None:
         self._process = this_process()
         self._lock = threading.Lock()
-        self._crew = _Crew(self._lock)
+        self._crew = _Crew()
         # Functions under way or waiting, whichever threads they are with.
         self._busy = 0
 
@@ -120,8 +124,7 @@ class Workers:
             if start:
                 crew.threads += 1
                 crew.free += 1
-            else:
-                crew.changed.notify()
+            crew.permits.put(True)
         try:
             if start:
                 self._start_a_thread(crew)
@@ -144,8 +147,12 @@ class Workers:
 
     def _drop(self, crew: _Crew, future: asyncio.Future[Any]) -> None:
         with self._lock:
-            if crew.waiting.pop(future, None) is not None:
-                self._busy -= 1
+            if crew.waiting.pop(future, None) is None:
+                return
+            self._busy -= 1
+            if not crew.is_leaving:  # the permits are then followed by the signals to end, which must all arrive
+                with suppress(Empty):  # a thread has taken the permit; it finds no job and waits for the next one
+                    crew.permits.get_nowait()
 
     def rest(self) -> None:
         """Let every thread end after what it has to do; the next function starts a new one.
@@ -155,13 +162,18 @@ class Workers:
         """
         with self._lock:
             self._crew.is_leaving = True
-            self._crew.changed.notify_all()
-            self._crew = _Crew(self._lock)
+            for _ in range(self._crew.threads):
+                self._crew.permits.put(False)
+            self._crew = _Crew()
 
     def _work(self, crew: _Crew) -> None:
         process = self._process
-        while (job := self._next_job(crew)) is not None:
-            future, (outbox, context, function) = job
+        while crew.permits.get():
+            with self._lock:
+                if not crew.waiting:
+                    continue
+                future, (outbox, context, function) = crew.waiting.popitem(last=False)
+                crew.free -= 1
             outcome: Callable[[asyncio.Future[Any], Any], None] = _give
             try:
                 value = context.run(function)
@@ -174,16 +186,7 @@ class Workers:
                 self._busy -= 1
                 crew.free += 1
             outbox.put(outcome, future, value)
-            job = outbox = future = context = function = outcome = value = None  # type: ignore[assignment]
-
-    def _next_job(self, crew: _Crew) -> tuple[asyncio.Future[Any], Job] | None:
-        with self._lock:
-            while not crew.waiting:
-                if crew.is_leaving:
-                    return None
-                crew.changed.wait()
-            crew.free -= 1
-            return crew.waiting.popitem(last=False)
+            outbox = future = context = function = outcome = value = None  # type: ignore[assignment]
 
 
 def _give(future: asyncio.Future[Any], value: Any) -> None:

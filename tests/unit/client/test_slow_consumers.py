@@ -207,8 +207,8 @@ def test_a_call_that_is_answered_does_not_wait_for_every_report_of_progress(monk
             client.ping()  # takes its turn in the loop after the answer, which came in one piece with the reports
 
         assert client.call_tool("x", on_progress=slow).text == "done"
-        assert len(seen) == 1
-        assert client.dropped == {"on_progress": FLOOD - 1}
+        assert len(seen) <= 1  # none, if the answer was here before the thread looked
+        assert client.dropped == {"on_progress": FLOOD - len(seen)}
 
 
 def test_what_waits_when_a_client_is_closed_is_dropped_after_a_moment(monkeypatch):
