@@ -1,6 +1,7 @@
 """How tests run here: Hypothesis never against the clock, always the same way where nobody is looking; nobody touches a home."""
 
 import os
+import signal
 
 import pytest
 from hypothesis import settings
@@ -10,6 +11,10 @@ from hypothesis import settings
 settings.register_profile("same", deadline=None, print_blob=True, derandomize=True, database=None, max_examples=50)
 settings.register_profile("explore", deadline=None, print_blob=True, max_examples=1000)
 settings.load_profile("explore" if os.environ.get("TWOPIPES_EXPLORE") else "same")
+
+# A shell starts a background job with SIGINT ignored, and children inherit that. Tests that press Ctrl-C need it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True, scope="session")
