@@ -116,11 +116,13 @@ def is_running(pid: int) -> bool:
 def group_of(number: int) -> list[int]:
     """The running members of a process group."""
     found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
+    for path in Path("/proc").iterdir():
+        if not path.name.isdigit():
+            continue
         with suppress(OSError):  # it has ended meanwhile
-            state, _, group = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:3]
+            state, _, group = (path / "stat").read_text().rpartition(")")[2].split()[:3]
             if int(group) == number and state not in {"Z", "X"}:
-                found.append(int(pid))
+                found.append(int(path.name))
     return found
 
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Workers"]
 
+# Permits of a thread: to take the oldest job, or to end.
+_TAKE_A_JOB, _END = True, False
+
 Job = tuple["_Outbox", contextvars.Context, Callable[[], Any]]
 
 
@@ -56,7 +59,7 @@ class _Crew:
     whose call was cancelled must leave at once.
 
     Attributes:
-        permits: One ``True`` for each waiting job, then one ``False`` for each thread that is to end.
+        permits: One for each waiting job, then one for each thread that is to end.
         waiting: Jobs by the future of their caller.
         threads: How many threads there are, busy or not.
         free: How many of them are not running a job.
@@ -124,7 +127,7 @@ class Workers:
             if start:
                 crew.threads += 1
                 crew.free += 1
-            crew.permits.put(True)
+            crew.permits.put(_TAKE_A_JOB)
         try:
             if start:
                 self._start_a_thread(crew)
@@ -163,12 +166,12 @@ class Workers:
         with self._lock:
             self._crew.is_leaving = True
             for _ in range(self._crew.threads):
-                self._crew.permits.put(False)
+                self._crew.permits.put(_END)
             self._crew = _Crew()
 
     def _work(self, crew: _Crew) -> None:
         process = self._process
-        while crew.permits.get():
+        while crew.permits.get() is _TAKE_A_JOB:
             with self._lock:
                 if not crew.waiting:
                     continue
