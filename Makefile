@@ -47,7 +47,7 @@ demo: $(STAMPS)/cli ## a server in both eras, killed at its work, and all that c
 	@$(BIN)/python examples/demo.py build/demo
 
 # What covers ranks 0 to 2. To trace everything else as well would cost a minute or two, and decide nothing.
-CORE_TESTS := tests/unit/mcp tests/unit/session $(wildcard tests/unit/test_*.py) tests/properties tests/test_conversations.py tests/test_transcripts.py
+CORE_TESTS := tests/unit/protocol tests/unit/schema tests/unit/session $(wildcard tests/unit/test_*.py) tests/properties tests/test_conversations.py tests/test_transcripts.py
 
 # Those that `make mutants` alone runs: to load hundreds of mutants into every process, and to run none, takes seconds.
 MUTANT_TESTS := $(filter-out tests/check/test_ours.py,$(wildcard tests/check/test_*.py))
@@ -57,7 +57,7 @@ test: $(STAMPS)/dev ## all tests, with branch coverage of ranks 0 to 2
 	@# Twice as many as there are processors: these start programs and wait for them.
 	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal $(CORE_TESTS:%=--ignore=%) $(MUTANT_TESTS:%=--ignore=%)
 	$(BIN)/python -m coverage report --skip-covered --precision=1 --fail-under=97 \
-	  --include='src/twopipes/*.py,src/twopipes/mcp/*,src/twopipes/session/*'
+	  --include='src/twopipes/*.py,src/twopipes/_protocol/*,src/twopipes/_schema/*,src/twopipes/_session/*'
 
 mutants: $(STAMPS)/dev ## whether the check catches a mutant of every rule, and leaves the healthy in peace
 	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal -m mutants tests/check

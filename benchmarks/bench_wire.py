@@ -17,8 +17,8 @@ from typing import Any
 
 import msgspec
 
-from twopipes.jsonrpc import Request, Response, decode, encode
-from twopipes.wire import LineDecoder
+from twopipes._jsonrpc import Request, Response, decode, encode
+from twopipes._wire import LineDecoder
 
 KIB = 1024
 MIB = 1024 * KIB

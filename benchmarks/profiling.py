@@ -35,13 +35,13 @@ SHOWN = 0.005
 
 # What a file belongs to: the first part of its path that fits.
 WORKERS = (
-    ("twopipes/wire.py", "lines and JSON-RPC"),
-    ("twopipes/jsonrpc.py", "lines and JSON-RPC"),
-    ("twopipes/session/", "the session: ids, eras, limits, what is open"),
-    ("twopipes/mcp/", "types, arguments, results, dialects"),
-    ("twopipes/server/", "the server: contexts, tasks, tools"),
-    ("twopipes/client/", "the client: calls, results, what is remembered"),
-    ("twopipes/channels/", "the channel: reading and writing, with the kernel's part"),
+    ("twopipes/_wire.py", "lines and JSON-RPC"),
+    ("twopipes/_jsonrpc.py", "lines and JSON-RPC"),
+    ("twopipes/_session/", "the session: ids, eras, limits, what is open"),
+    ("twopipes/_protocol/", "types, arguments, results, dialects"),
+    ("twopipes/_server/", "the server: contexts, tasks, tools"),
+    ("twopipes/_client/", "the client: calls, results, what is remembered"),
+    ("twopipes/_channels/", "the channel: reading and writing, with the kernel's part"),
     ("asyncio/", "asyncio"),
     ("selectors.py", "waiting for input: selectors, with the kernel's part"),
     ("threading.py", "threads"),
@@ -151,7 +151,7 @@ def _owner(above: list[str]) -> str:
 
 def memory_table() -> str:
     """Megabytes held by processes that import more and more."""
-    lean = "from twopipes.server.without_tls import import_asyncio; import_asyncio()"
+    lean = "from twopipes._server.without_tls import import_asyncio; import_asyncio()"
     steps = {
         "an empty Python": "",
         "with msgspec": "import msgspec, msgspec.json",

@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Literal
 
 from twopipes import Client, Elicitation, ServerExited, TwopipesError, __version__, connect
-from twopipes.cli.terminal import Terminal, visible
-from twopipes.mcp.revisions import LEGACY, MODERN
+from twopipes._protocol.revisions import LEGACY, MODERN
+from twopipes._tools.terminal import Terminal, visible
+from twopipes._tools.view.html import write_page
+from twopipes._tools.view.render import Rendered, Renderer
+from twopipes._trace.conversation import Conversation
+from twopipes._trace.findings import Judge
 from twopipes.trace import Event, Recorder, header_for, read
-from twopipes.trace.conversation import Conversation
-from twopipes.trace.findings import Judge
-from twopipes.trace.html import write_page
-from twopipes.trace.render import Rendered, Renderer
 
 COMMAND = (sys.executable, os.path.relpath(Path(__file__).with_name("weather.py")))
 # What the server seals its questions with, so that a fresh process understands the answer to a question of the one before it.

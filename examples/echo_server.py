@@ -11,14 +11,14 @@ import time
 
 import msgspec
 
-from twopipes.channels.base import Channel
-from twopipes.channels.stdio import open_stdio
+from twopipes._channels.base import Channel
+from twopipes._channels.stdio import open_stdio
+from twopipes._protocol.types import CallToolResult, Implementation, ListToolsResult, ServerCapabilities, TextContent, Tool
+from twopipes._session.events import CallReceived
+from twopipes._session.identity import ServerProfile
+from twopipes._session.ledger import Call
+from twopipes._session.server import ServerSession
 from twopipes.errors import InvalidParams, NotFound
-from twopipes.mcp.types import CallToolResult, Implementation, ListToolsResult, ServerCapabilities, TextContent, Tool
-from twopipes.session.events import CallReceived
-from twopipes.session.ledger import Call
-from twopipes.session.profiles import ServerProfile
-from twopipes.session.server_side import ServerSession
 
 ECHO = Tool(
     "echo",

@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from twopipes.channels.base import Channel
-from twopipes.channels.pipes import PipeChannel
+from twopipes._channels.base import Channel
+from twopipes._channels.pipes import PipeChannel
+from twopipes._protocol.revisions import LEGACY, MODERN
+from twopipes._protocol.types import Implementation
+from twopipes._session.client import ClientSession
+from twopipes._session.events import Answered, ClientOpened, OpeningEnded, ProgressReceived
+from twopipes._session.identity import ClientProfile
 from twopipes.errors import TwopipesError
-from twopipes.mcp.revisions import LEGACY, MODERN
-from twopipes.mcp.types import Implementation
-from twopipes.session.client_side import ClientSession
-from twopipes.session.events import Answered, ClientOpened, OpeningEnded, ProgressReceived
-from twopipes.session.profiles import ClientProfile
 from twopipes.settings import Timeouts
 
 SERVER = (sys.executable, str(Path(__file__).with_name("echo_server.py")))

@@ -11,8 +11,8 @@ import json
 from typing import Any
 
 from twopipes import Client, Limits, Timeouts, TwopipesError, connect
-from twopipes.channels.base import READ_SIZE
-from twopipes.channels.memory import MemoryChannel, memory_pair
+from twopipes._channels.base import READ_SIZE
+from twopipes._channels.memory import MemoryChannel, memory_pair
 
 # Seconds. A limit for a hang, not an assertion.
 LIMIT = 30

@@ -26,18 +26,18 @@ from typing import Any
 
 import msgspec
 
-from twopipes import jsonrpc
+from twopipes import _jsonrpc as jsonrpc
+from twopipes._protocol import types
+from twopipes._protocol.methods import RESULTS
+from twopipes._session.client import ClientSession
+from twopipes._session.events import Answered
+from twopipes._session.identity import ClientProfile, ServerProfile
+from twopipes._session.server import ServerSession
+from twopipes._session.state_token import StateSealer
+from twopipes._session.subscriptions import Change
+from twopipes._wire import LineRejected
 from twopipes.errors import CapabilityMissing, InternalError, LocalProtocolError, McpError, NotFound, TwopipesError
-from twopipes.mcp import types
-from twopipes.mcp.methods import RESULTS
-from twopipes.session.client_side import ClientSession
-from twopipes.session.events import Answered
-from twopipes.session.profiles import ClientProfile, ServerProfile
-from twopipes.session.server_side import ServerSession
-from twopipes.session.state_token import StateSealer
-from twopipes.session.subscriptions import Change
 from twopipes.settings import Limits, QuestionPolicy, Timeouts
-from twopipes.wire import LineRejected
 
 META = (
     '"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",'

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from twopipes._jsonrpc import Batch, ErrorResponse, Message, Notification, Request, Response, decode, encode, salvage_id
+from twopipes._wire import LineDecoder, LineRejected
 from twopipes.errors import LocalProtocolError
-from twopipes.jsonrpc import Batch, ErrorResponse, Message, Notification, Request, Response, decode, encode, salvage_id
-from twopipes.wire import LineDecoder, LineRejected
 
 GOOD_LINE = b'{"jsonrpc":"2.0","id":"good","method":"ping"}'
 MAX_EXCERPT = 32

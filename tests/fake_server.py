@@ -22,8 +22,8 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from twopipes import ChannelBroken, ChannelClosed
-from twopipes.channels.base import Channel
-from twopipes.mcp.revisions import LATEST_LEGACY, LATEST_MODERN, MODERN
+from twopipes._channels.base import Channel
+from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN, MODERN
 
 # Seconds. A net under tests that hang, not an assertion.
 NET = 30

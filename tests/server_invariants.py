@@ -12,7 +12,7 @@ from typing import Any
 
 import sessions
 from twopipes import Server, ServerSettings, ToolError
-from twopipes.channels.memory import MemoryChannel, memory_pair
+from twopipes._channels.memory import MemoryChannel, memory_pair
 
 # Seconds. A limit for a hang, not an assertion.
 LIMIT = 30

@@ -3,15 +3,15 @@
 import json
 from typing import Any
 
-from twopipes.jsonrpc import encode
-from twopipes.mcp import types
-from twopipes.mcp.dialect import dialect
-from twopipes.mcp.revisions import LATEST_LEGACY, LATEST_MODERN, LEGACY
-from twopipes.session.client_side import ClientSession
-from twopipes.session.ledger import Call
-from twopipes.session.profiles import ClientProfile, ServerProfile
-from twopipes.session.server_side import ServerSession
-from twopipes.session.state_token import StateSealer
+from twopipes._jsonrpc import encode
+from twopipes._protocol import types
+from twopipes._protocol.dialect import dialect
+from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN, LEGACY
+from twopipes._session.client import ClientSession
+from twopipes._session.identity import ClientProfile, ServerProfile
+from twopipes._session.ledger import Call
+from twopipes._session.server import ServerSession
+from twopipes._session.state_token import StateSealer
 from twopipes.settings import Limits, QuestionPolicy
 
 KEY = b"a key for tests, and only there."

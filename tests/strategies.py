@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from twopipes.jsonrpc import ErrorObject, ErrorResponse, Notification, Request, Response, encode
+from twopipes._jsonrpc import ErrorObject, ErrorResponse, Notification, Request, Response, encode
 
 # Every character that has a UTF-8 form, newlines, NUL and U+2028 included.
 texts = st.text(st.characters(exclude_categories=["Cs"]))

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from processes.launching import ENVIRONMENT, NET
+from twopipes._trace.conversation import read_conversation
+from twopipes._trace.findings import judge
 from twopipes.trace import Event, read
-from twopipes.trace.conversation import read_conversation
-from twopipes.trace.findings import judge
 
 pytestmark = [
     pytest.mark.walkthrough,

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import twopipes
-from twopipes.mcp.revisions import ERROR_CODES
+from twopipes._protocol.revisions import ERROR_CODES
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])

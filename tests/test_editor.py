@@ -183,7 +183,7 @@ EXPRESSION = re.compile(r"^(?P<indent> *)(?P<expression>[^#\n]+?)  # (?P<type>.+
 
 def plain(kind: str) -> str:
     """A type without the modules it comes from, which an editor does not show either; those of the blocking client apart."""
-    kind = kind.replace("twopipes.blocking.client.", "blocking!").replace("twopipes.blocking.subscription.", "blocking!")
+    kind = kind.replace("twopipes._blocking.client.", "blocking!").replace("twopipes._blocking.subscription.", "blocking!")
     kind = re.sub(r"TypedDict\('(?:[\w.]+\.)?(\w+)', ", r"TypedDict(\1, ", kind)
     return re.sub(r"\b(?:\w+\.)+(?=\w)", "", kind).replace("blocking!", "blocking.").replace("builtins.", "")
 
@@ -301,7 +301,7 @@ def members_of(kind) -> dict:
 
 def used_by(kind) -> dict[str, set[type]]:
     """The classes of ours that its members take and give."""
-    for module in ("twopipes.server.options", "twopipes.server.tracing"):
+    for module in ("twopipes._server.options", "twopipes._server.wire_log"):
         importlib.import_module(module)  # only type checkers load them
 
     used = {name: set().union(*map(classes_in, hints_of(function).values())) for name, function in members_of(kind).items()}

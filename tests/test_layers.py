@@ -11,32 +11,34 @@ SOURCE = Path(__file__).parents[1] / "src" / "twopipes"
 
 # A room is a module or a package directly under twopipes. A new one must be given a rank here.
 RANKS = {
-    "cli": 8,
-    "check": 7,
+    "_cli": 8,
+    "_tools": 7,
     "testing": 7,
-    "blocking": 6,
-    "server": 5,
-    "client": 5,
-    "trace": 4,
-    "channels": 3,
-    "process": 3,
-    "session": 2,
-    "mcp": 1,
-    "jsonrpc": 0,
-    "wire": 0,
+    "_blocking": 6,
+    "_server": 5,
+    "_client": 5,
+    "_trace": 4,
+    "_channels": 3,
+    "_process": 3,
+    "_session": 2,
+    "_protocol": 1,
+    "_schema": 1,
+    "_rules": 1,
+    "_jsonrpc": 0,
+    "_wire": 0,
     "settings": 0,
     "outcome": 0,
     "errors": 0,
-    "version": 0,
-    "last_words": 0,
-    "remedies": 0,
+    "_version": 0,
+    "_error_tail": 0,
+    "_advice": 0,
 }
 # The ground floor is one room in a few files, which know each other in this order.
-GROUND_FLOOR = ["version", "last_words", "remedies", "errors", "outcome", "settings", "wire", "jsonrpc"]
-# A child is made of pipes: the one edge between neighbours, and it goes one way.
-NEIGHBOURS = {("process", "channels")}
-# The doors: they import whatever they hand out, when it is asked for and not before.
-DOORS = {"__init__", "__main__"}
+GROUND_FLOOR = ["_version", "_error_tail", "_advice", "errors", "outcome", "settings", "_wire", "_jsonrpc"]
+# The edges between neighbours, each in one direction: a child is made of pipes, and schemas and rules are about the protocol.
+NEIGHBOURS = {("_process", "_channels"), ("_schema", "_protocol"), ("_rules", "_protocol")}
+# The public modules that only hand out names of private ones.
+DOORS = {"__init__", "__main__", "blocking", "trace"}
 # No I/O, no clock, no task below the channels.
 HIGHEST_WITHOUT_IO = 2
 TOUCHES_THE_WORLD = {
@@ -62,7 +64,7 @@ TOUCHES_THE_WORLD = {
 }
 # Random numbers are drawn by the session alone, to seal what a client carries for it.
 DRAWS_RANDOM_NUMBERS = {"hashlib", "hmac", "random", "secrets", "uuid"}
-MAY_DRAW = {"session"}
+MAY_DRAW = {"_session"}
 
 
 class Import(NamedTuple):
@@ -71,7 +73,7 @@ class Import(NamedTuple):
     file: str
     line: int
     room: str
-    target: str  # the module, dotted, as `twopipes.wire` or `asyncio`
+    target: str  # the module, dotted, as `twopipes._wire` or `asyncio`
     is_immediate: bool  # it runs when the module is imported
 
     def __str__(self) -> str:
@@ -177,7 +179,7 @@ def test_the_ground_floor_is_there_and_is_seen():
     """Against a test that passes because it looked at the wrong folder."""
     assert set(GROUND_FLOOR) <= rooms_under(SOURCE)
     seen = {(each.room, each.target) for each in imports_of(SOURCE)}
-    assert {("jsonrpc", "twopipes.wire"), ("wire", "twopipes.settings"), ("wire", "msgspec")} <= seen
+    assert {("_jsonrpc", "twopipes._wire"), ("_wire", "twopipes.settings"), ("_wire", "msgspec")} <= seen
 
 
 # The checker itself, on a house of cards
@@ -201,41 +203,41 @@ def house(tmp_path):
 @pytest.mark.parametrize(
     "text",
     [
-        "import twopipes.session.eras",
-        "import twopipes.session as s",
-        "from twopipes.session import eras",
-        "from twopipes import session",
-        "from twopipes.session.eras import OPENING",
-        "from ..session import eras",
-        "from .. import session",
-        "def late():\n    from twopipes.session import eras",
-        "async def late():\n    if True:\n        import twopipes.session",
-        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from twopipes.session import eras",
-        "try:\n    import twopipes.session\nexcept ImportError:\n    pass",
-        "class Lazy:\n    def door(self):\n        from twopipes.session import eras",
-        "import importlib\neras = importlib.import_module('twopipes.session.eras')",
-        "eras = __import__('twopipes.session')",
+        "import twopipes._session.eras",
+        "import twopipes._session as s",
+        "from twopipes._session import eras",
+        "from twopipes import _session",
+        "from twopipes._session.eras import OPENING",
+        "from .._session import eras",
+        "from .. import _session",
+        "def late():\n    from twopipes._session import eras",
+        "async def late():\n    if True:\n        import twopipes._session",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from twopipes._session import eras",
+        "try:\n    import twopipes._session\nexcept ImportError:\n    pass",
+        "class Lazy:\n    def door(self):\n        from twopipes._session import eras",
+        "import importlib\neras = importlib.import_module('twopipes._session.eras')",
+        "eras = __import__('twopipes._session')",
     ],
 )
 def test_an_upward_import_is_found_however_it_is_written(house, text):
-    (found,) = house(mcp__of__dialect=text, session__of__eras="")
-    assert found.startswith("mcp/dialect.py:")
+    (found,) = house(_protocol__of__dialect=text, _session__of__eras="")
+    assert found.startswith("_protocol/dialect.py:")
     assert found.endswith(": upward")
 
 
 @pytest.mark.parametrize(
     ("room", "other", "why"),
     [
-        ("server__of__app", "twopipes.client.cache", "sideways"),
-        ("channels__of__pipes", "twopipes.process.child", "sideways"),
-        ("check__of__rules", "twopipes.testing", "sideways"),
-        ("wire", "twopipes.jsonrpc", "sideways"),
+        ("_server__of__app", "twopipes._client.cache", "sideways"),
+        ("_channels__of__pipes", "twopipes._process.child", "sideways"),
+        ("_tools__of__rules", "twopipes.testing", "sideways"),
+        ("_wire", "twopipes._jsonrpc", "sideways"),
         ("errors", "twopipes.settings", "sideways"),
-        ("wire", "twopipes.mcp.types", "upward"),
-        ("trace__of__record", "twopipes.server", "upward"),
-        ("blocking", "twopipes.cli", "upward"),
-        ("session__of__eras", "twopipes.attic", "that module has no rank"),
-        ("session__of__eras", "twopipes", "a room does not go through the front door"),
+        ("_wire", "twopipes._protocol.types", "upward"),
+        ("_trace__of__record", "twopipes._server", "upward"),
+        ("_blocking", "twopipes._cli", "upward"),
+        ("_session__of__eras", "twopipes.attic", "that module has no rank"),
+        ("_session__of__eras", "twopipes", "a room does not go through the front door"),
     ],
 )
 def test_a_forbidden_edge_has_a_name(house, room, other, why):
@@ -246,14 +248,14 @@ def test_a_forbidden_edge_has_a_name(house, room, other, why):
 @pytest.mark.parametrize(
     ("room", "text"),
     [
-        ("jsonrpc", "from twopipes.wire import LineRejected\nfrom twopipes.errors import RequestId"),
-        ("mcp__of__dialect", "from twopipes.mcp.types import Tool\nfrom . import types\nfrom .types import Tool"),
-        ("session__of__state_token", "import hmac, hashlib, secrets, base64\nfrom twopipes.mcp import types"),
-        ("channels__of__stdio", "import os, asyncio\nfrom twopipes.wire import LineDecoder"),
-        ("process__of__child", "import subprocess\nfrom twopipes.channels.pipes import PipeChannel"),
-        ("server__of__serve", "from twopipes.channels.stdio import stdio\nfrom twopipes.trace import record"),
-        ("cli__of__main", "import twopipes.check, twopipes.testing, twopipes.errors"),
-        ("__main__", "from twopipes.cli import main"),
+        ("_jsonrpc", "from twopipes._wire import LineRejected\nfrom twopipes.errors import RequestId"),
+        ("_protocol__of__dialect", "from twopipes._protocol.types import Tool\nfrom . import types\nfrom .types import Tool"),
+        ("_session__of__state_token", "import hmac, hashlib, secrets, base64\nfrom twopipes._protocol import types"),
+        ("_channels__of__stdio", "import os, asyncio\nfrom twopipes._wire import LineDecoder"),
+        ("_process__of__child", "import subprocess\nfrom twopipes._channels.pipes import PipeChannel"),
+        ("_server__of__serve", "from twopipes._channels.stdio import stdio\nfrom twopipes._trace import record"),
+        ("_cli__of__main", "import twopipes._tools.check, twopipes.testing, twopipes.errors"),
+        ("__main__", "from twopipes._cli import main"),
         ("__init__", "TYPE_CHECKING = False\nif TYPE_CHECKING:\n    from twopipes.errors import McpError"),
         (
             "__init__",
@@ -266,7 +268,7 @@ def test_what_is_allowed_is_let_through(house, room, text):
 
 
 @pytest.mark.parametrize("module", ["asyncio", "socket", "os", "os.path", "time", "threading", "subprocess", "select", "signal"])
-@pytest.mark.parametrize("room", ["wire", "mcp__of__types", "session__of__ledger"])
+@pytest.mark.parametrize("room", ["_wire", "_protocol__of__types", "_session__of__ledger"])
 def test_the_lower_rooms_touch_nothing(house, room, module):
     (found,) = house(**{room: f"def late():\n    import {module}"})
     assert found.endswith("this room does no I/O and reads no clock")
@@ -274,12 +276,12 @@ def test_the_lower_rooms_touch_nothing(house, room, module):
 
 @pytest.mark.parametrize("module", ["secrets", "random", "uuid"])
 def test_only_the_session_draws_random_numbers(house, module):
-    (found,) = house(mcp__of__types=f"from {module} import *", session__of__inputs=f"import {module}")
-    assert found.startswith("mcp/types.py")
+    (found,) = house(_protocol__of__types=f"from {module} import *", _session__of__inputs=f"import {module}")
+    assert found.startswith("_protocol/types.py")
 
 
 def test_an_import_that_nobody_can_read_is_not_trusted_below(house):
-    (found,) = house(session__of__eras="from importlib import import_module\nimport_module('twopi' + 'pes.server')")
+    (found,) = house(_session__of__eras="from importlib import import_module\nimport_module('twopi' + 'pes.server')")
     assert found.endswith("nobody can tell what this import is")
 
 

@@ -46,7 +46,7 @@ def test_nothing_is_wrong_with_what_is_built(release):
 def test_the_wheel_has_what_is_no_python(release):
     """The type marker, and the parts of the HTML page."""
     others = {name for name in release.packed if name.startswith("twopipes/") and not name.endswith(".py")}
-    assert {"twopipes/py.typed", "twopipes/trace/page/page.html", "twopipes/trace/page/page.css"} <= others
+    assert {"twopipes/py.typed", "twopipes/_tools/view/page/page.html", "twopipes/_tools/view/page/page.css"} <= others
     assert others == {name for name in tool.source_files() if not name.endswith(".py")}
 
 
@@ -94,10 +94,10 @@ def test_a_folder_without_a_release_is_told(tmp_path):
 
 def test_the_version_is_said_in_one_place():
     assert PROJECT["project"]["dynamic"] == ["version"]
-    assert PROJECT["tool"]["hatch"]["version"] == {"path": "src/twopipes/version.py"}
+    assert PROJECT["tool"]["hatch"]["version"] == {"path": "src/twopipes/_version.py"}
     assert tool.version() == twopipes.__version__
     sources = [ROOT / "pyproject.toml", *(ROOT / "src").rglob("*.py")]
-    assert [path.name for path in sources if VERSION.search(path.read_text(encoding="utf-8"))] == ["version.py"]
+    assert [path.name for path in sources if VERSION.search(path.read_text(encoding="utf-8"))] == ["_version.py"]
 
 
 def test_pip_install_needs_msgspec_alone():

@@ -60,8 +60,8 @@ def test_every_contestant_has_a_score():
 
 
 def test_the_page_of_the_rules_is_the_table():
-    from twopipes.check.listing import listed  # noqa: PLC0415 - the whole table, for this test alone
-    from twopipes.check.rules import RULES  # noqa: PLC0415 - likewise
+    from twopipes._rules.table import RULES  # noqa: PLC0415 - likewise
+    from twopipes._tools.check.rule_pages import listed  # noqa: PLC0415 - the whole table, for this test alone
 
     again = "run: twopipes check --list --format markdown > docs/reference/rules.md"
     assert page.RULES_PAGE.read_text(encoding="utf-8") == listed(set(RULES), "markdown"), again

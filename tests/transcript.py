@@ -21,9 +21,9 @@ import tempfile
 from pathlib import Path
 
 from conversation import DEFINED, Mismatch, Player, matches
-from twopipes.channels.memory import memory_pair
-from twopipes.channels.pipes import pipe_pair
-from twopipes.channels.sockets import connect_tcp, connect_unix, listen_tcp, listen_unix
+from twopipes._channels.memory import memory_pair
+from twopipes._channels.pipes import pipe_pair
+from twopipes._channels.sockets import connect_tcp, connect_unix, listen_tcp, listen_unix
 
 EVERYTHING = Path(__file__).parent.parent / "examples" / "everything.py"
 CHANNELS = ("memory", "pipes", "unix", "tcp")

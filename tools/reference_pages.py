@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from twopipes import settings
-from twopipes.cli import _COMMANDS as COMMANDS
-from twopipes.cli import main as twopipes
+from twopipes._cli import _COMMANDS as COMMANDS
+from twopipes._cli import main as twopipes
 
 ROOT = Path(__file__).resolve().parents[1]
 REFERENCE = ROOT / "docs" / "reference"

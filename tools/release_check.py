@@ -92,7 +92,7 @@ def source_files() -> set[str]:
 def version() -> str:
     """What the one place says that has it."""
     said: dict[str, str] = {}
-    exec((PACKAGE / "version.py").read_text(encoding="utf-8"), said)
+    exec((PACKAGE / "_version.py").read_text(encoding="utf-8"), said)
     return said["__version__"]
 
 
@@ -108,7 +108,7 @@ def _wheel_faults(packed: set[str]) -> Iterator[str]:
     yield from (f"the wheel lacks {name}" for name in sorted(source_files() - code))
     yield from (f"the wheel has {name}, which the source does not" for name in sorted(code - source_files()))
     info = f"twopipes-{version()}.dist-info"
-    wanted = [f"{info}/entry_points.txt", f"{info}/licenses/LICENSE", "twopipes/py.typed", "twopipes/trace/page/page.html"]
+    wanted = [f"{info}/entry_points.txt", f"{info}/licenses/LICENSE", "twopipes/py.typed", "twopipes/_tools/view/page/page.html"]
     yield from (f"the wheel lacks {name}" for name in wanted if name not in packed)
 
 

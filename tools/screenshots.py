@@ -32,9 +32,9 @@ from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 from twopipes import McpError, ServerCommand, ServerExited, connect
-from twopipes.mcp.types import Implementation
+from twopipes._protocol.types import Implementation
+from twopipes._trace.format import decode_header, encode
 from twopipes.trace import Event, read
-from twopipes.trace.format import decode_header, encode
 
 ROOT = Path(__file__).parents[1]
 # What one finds in the wild: a launcher that greets on the channel of the messages, and a log on stderr.

@@ -5,14 +5,63 @@ The public names are loaded when they are first used: ``import twopipes`` alone 
 
 TYPE_CHECKING = False  # what type checkers read as true; importing typing would cost more than all the rest here
 if TYPE_CHECKING:
-    from twopipes.client.caller import InputRequired
-    from twopipes.client.client import Client
-    from twopipes.client.connect import connect
-    from twopipes.client.noise import Stray
-    from twopipes.client.questions import Elicitation, Sampling
-    from twopipes.client.results import CallResult, Validation
-    from twopipes.client.subscription import Subscription
-    from twopipes.client.verdicts import VerdictMemory
+    from twopipes._client.caller import InputRequired
+    from twopipes._client.client import Client
+    from twopipes._client.connect import connect
+    from twopipes._client.era_cache import VerdictMemory
+    from twopipes._client.input_handlers import Elicitation, Sampling
+    from twopipes._client.results import CallResult, Validation
+    from twopipes._client.stray_output import Stray
+    from twopipes._client.subscription import Subscription
+    from twopipes._process.command import ServerCommand
+    from twopipes._process.exit_status import ExitStatus
+    from twopipes._process.shutdown import ShutdownPlan, ShutdownReport
+    from twopipes._process.stderr import StderrLine
+    from twopipes._protocol.base import Result
+    from twopipes._protocol.content import (
+        Annotations,
+        AudioContent,
+        EmbeddedResource,
+        Icon,
+        ImageContent,
+        ResourceContents,
+        ResourceLink,
+        TextContent,
+        ToolResultContent,
+        ToolUseContent,
+        UnknownContent,
+    )
+    from twopipes._protocol.features import (
+        ClientCapabilities,
+        Completion,
+        Implementation,
+        Prompt,
+        PromptArgument,
+        PromptMessage,
+        Resource,
+        ResourceTemplate,
+        Root,
+        ServerCapabilities,
+        SubscriptionFilter,
+        Tool,
+        ToolAnnotations,
+    )
+    from twopipes._protocol.input_requests import (
+        CreateMessageResult,
+        ElicitResult,
+        ModelHint,
+        ModelPreferences,
+        SamplingMessage,
+        ToolChoice,
+    )
+    from twopipes._protocol.params import LogParams, ProgressParams
+    from twopipes._protocol.rejections import FormRejected, SignatureRejected
+    from twopipes._protocol.results import CallToolResult, GetPromptResult, ReadResourceResult
+    from twopipes._server.app import Server
+    from twopipes._server.context import CancelToken, ClientView, Context, Elicited
+    from twopipes._server.results import Audio, Image, ToolResult
+    from twopipes._session.subscriptions import Change
+    from twopipes._version import __version__
     from twopipes.errors import (
         CapabilityMissing,
         ChannelBroken,
@@ -41,48 +90,7 @@ if TYPE_CHECKING:
         UrlsRequired,
         UserRefused,
     )
-    from twopipes.mcp.asking import CreateMessageResult, ElicitResult, ModelHint, ModelPreferences, SamplingMessage, ToolChoice
-    from twopipes.mcp.base import Result
-    from twopipes.mcp.content import (
-        Annotations,
-        AudioContent,
-        EmbeddedResource,
-        Icon,
-        ImageContent,
-        ResourceContents,
-        ResourceLink,
-        TextContent,
-        ToolResultContent,
-        ToolUseContent,
-        UnknownContent,
-    )
-    from twopipes.mcp.features import (
-        ClientCapabilities,
-        Completion,
-        Implementation,
-        Prompt,
-        PromptArgument,
-        PromptMessage,
-        Resource,
-        ResourceTemplate,
-        Root,
-        ServerCapabilities,
-        SubscriptionFilter,
-        Tool,
-        ToolAnnotations,
-    )
-    from twopipes.mcp.params import LogParams, ProgressParams
-    from twopipes.mcp.rejections import FormRejected, SignatureRejected
-    from twopipes.mcp.results import CallToolResult, GetPromptResult, ReadResourceResult
     from twopipes.outcome import Err, Ok, attempt
-    from twopipes.process.command import ServerCommand
-    from twopipes.process.exit_status import ExitStatus
-    from twopipes.process.shutdown import ShutdownPlan, ShutdownReport
-    from twopipes.process.stderr import StderrLine
-    from twopipes.server.app import Server
-    from twopipes.server.context import CancelToken, ClientView, Context, Elicited
-    from twopipes.server.returned import Audio, Image, ToolResult
-    from twopipes.session.subscriptions import Change
     from twopipes.settings import (
         Limits,
         QuestionPolicy,
@@ -90,7 +98,6 @@ if TYPE_CHECKING:
         ServerSettings,
         Timeouts,
     )
-    from twopipes.version import __version__
 
 __all__ = [
     "Annotations",
@@ -195,17 +202,17 @@ __all__ = [
 
 # Where each public name lives. The imports above say the same to type checkers; a test compares the two.
 _HOMES = {
-    "__version__": "twopipes.version",
-    "InputRequired": "twopipes.client.caller",
-    "Client": "twopipes.client.client",
-    "connect": "twopipes.client.connect",
-    "Stray": "twopipes.client.noise",
-    "Elicitation": "twopipes.client.questions",
-    "Sampling": "twopipes.client.questions",
-    "CallResult": "twopipes.client.results",
-    "Validation": "twopipes.client.results",
-    "Subscription": "twopipes.client.subscription",
-    "VerdictMemory": "twopipes.client.verdicts",
+    "__version__": "twopipes._version",
+    "InputRequired": "twopipes._client.caller",
+    "Client": "twopipes._client.client",
+    "connect": "twopipes._client.connect",
+    "Stray": "twopipes._client.stray_output",
+    "Elicitation": "twopipes._client.input_handlers",
+    "Sampling": "twopipes._client.input_handlers",
+    "CallResult": "twopipes._client.results",
+    "Validation": "twopipes._client.results",
+    "Subscription": "twopipes._client.subscription",
+    "VerdictMemory": "twopipes._client.era_cache",
     "CapabilityMissing": "twopipes.errors",
     "ChannelBroken": "twopipes.errors",
     "ChannelClosed": "twopipes.errors",
@@ -232,61 +239,61 @@ _HOMES = {
     "UnsupportedRevision": "twopipes.errors",
     "UrlsRequired": "twopipes.errors",
     "UserRefused": "twopipes.errors",
-    "CreateMessageResult": "twopipes.mcp.asking",
-    "ElicitResult": "twopipes.mcp.asking",
-    "ModelHint": "twopipes.mcp.asking",
-    "ModelPreferences": "twopipes.mcp.asking",
-    "SamplingMessage": "twopipes.mcp.asking",
-    "ToolChoice": "twopipes.mcp.asking",
-    "Result": "twopipes.mcp.base",
-    "Annotations": "twopipes.mcp.content",
-    "AudioContent": "twopipes.mcp.content",
-    "EmbeddedResource": "twopipes.mcp.content",
-    "Icon": "twopipes.mcp.content",
-    "ImageContent": "twopipes.mcp.content",
-    "ResourceContents": "twopipes.mcp.content",
-    "ResourceLink": "twopipes.mcp.content",
-    "TextContent": "twopipes.mcp.content",
-    "ToolResultContent": "twopipes.mcp.content",
-    "ToolUseContent": "twopipes.mcp.content",
-    "UnknownContent": "twopipes.mcp.content",
-    "ClientCapabilities": "twopipes.mcp.features",
-    "Completion": "twopipes.mcp.features",
-    "Implementation": "twopipes.mcp.features",
-    "Prompt": "twopipes.mcp.features",
-    "PromptArgument": "twopipes.mcp.features",
-    "PromptMessage": "twopipes.mcp.features",
-    "Resource": "twopipes.mcp.features",
-    "ResourceTemplate": "twopipes.mcp.features",
-    "Root": "twopipes.mcp.features",
-    "ServerCapabilities": "twopipes.mcp.features",
-    "SubscriptionFilter": "twopipes.mcp.features",
-    "Tool": "twopipes.mcp.features",
-    "ToolAnnotations": "twopipes.mcp.features",
-    "LogParams": "twopipes.mcp.params",
-    "ProgressParams": "twopipes.mcp.params",
-    "FormRejected": "twopipes.mcp.rejections",
-    "SignatureRejected": "twopipes.mcp.rejections",
-    "CallToolResult": "twopipes.mcp.results",
-    "GetPromptResult": "twopipes.mcp.results",
-    "ReadResourceResult": "twopipes.mcp.results",
+    "CreateMessageResult": "twopipes._protocol.input_requests",
+    "ElicitResult": "twopipes._protocol.input_requests",
+    "ModelHint": "twopipes._protocol.input_requests",
+    "ModelPreferences": "twopipes._protocol.input_requests",
+    "SamplingMessage": "twopipes._protocol.input_requests",
+    "ToolChoice": "twopipes._protocol.input_requests",
+    "Result": "twopipes._protocol.base",
+    "Annotations": "twopipes._protocol.content",
+    "AudioContent": "twopipes._protocol.content",
+    "EmbeddedResource": "twopipes._protocol.content",
+    "Icon": "twopipes._protocol.content",
+    "ImageContent": "twopipes._protocol.content",
+    "ResourceContents": "twopipes._protocol.content",
+    "ResourceLink": "twopipes._protocol.content",
+    "TextContent": "twopipes._protocol.content",
+    "ToolResultContent": "twopipes._protocol.content",
+    "ToolUseContent": "twopipes._protocol.content",
+    "UnknownContent": "twopipes._protocol.content",
+    "ClientCapabilities": "twopipes._protocol.features",
+    "Completion": "twopipes._protocol.features",
+    "Implementation": "twopipes._protocol.features",
+    "Prompt": "twopipes._protocol.features",
+    "PromptArgument": "twopipes._protocol.features",
+    "PromptMessage": "twopipes._protocol.features",
+    "Resource": "twopipes._protocol.features",
+    "ResourceTemplate": "twopipes._protocol.features",
+    "Root": "twopipes._protocol.features",
+    "ServerCapabilities": "twopipes._protocol.features",
+    "SubscriptionFilter": "twopipes._protocol.features",
+    "Tool": "twopipes._protocol.features",
+    "ToolAnnotations": "twopipes._protocol.features",
+    "LogParams": "twopipes._protocol.params",
+    "ProgressParams": "twopipes._protocol.params",
+    "FormRejected": "twopipes._protocol.rejections",
+    "SignatureRejected": "twopipes._protocol.rejections",
+    "CallToolResult": "twopipes._protocol.results",
+    "GetPromptResult": "twopipes._protocol.results",
+    "ReadResourceResult": "twopipes._protocol.results",
     "Err": "twopipes.outcome",
     "Ok": "twopipes.outcome",
     "attempt": "twopipes.outcome",
-    "ServerCommand": "twopipes.process.command",
-    "ExitStatus": "twopipes.process.exit_status",
-    "ShutdownPlan": "twopipes.process.shutdown",
-    "ShutdownReport": "twopipes.process.shutdown",
-    "StderrLine": "twopipes.process.stderr",
-    "Server": "twopipes.server.app",
-    "CancelToken": "twopipes.server.context",
-    "ClientView": "twopipes.server.context",
-    "Context": "twopipes.server.context",
-    "Elicited": "twopipes.server.context",
-    "Audio": "twopipes.server.returned",
-    "Image": "twopipes.server.returned",
-    "ToolResult": "twopipes.server.returned",
-    "Change": "twopipes.session.subscriptions",
+    "ServerCommand": "twopipes._process.command",
+    "ExitStatus": "twopipes._process.exit_status",
+    "ShutdownPlan": "twopipes._process.shutdown",
+    "ShutdownReport": "twopipes._process.shutdown",
+    "StderrLine": "twopipes._process.stderr",
+    "Server": "twopipes._server.app",
+    "CancelToken": "twopipes._server.context",
+    "ClientView": "twopipes._server.context",
+    "Context": "twopipes._server.context",
+    "Elicited": "twopipes._server.context",
+    "Audio": "twopipes._server.results",
+    "Image": "twopipes._server.results",
+    "ToolResult": "twopipes._server.results",
+    "Change": "twopipes._session.subscriptions",
     "Limits": "twopipes.settings",
     "QuestionPolicy": "twopipes.settings",
     "RestartPolicy": "twopipes.settings",

@@ -2,6 +2,6 @@
 
 import sys
 
-from twopipes.cli import main
+from twopipes._cli import main
 
 sys.exit(main())

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
-from twopipes.last_words import by_interpreter, left_behind, silence
-from twopipes.remedies import IN_PYTHON, Remedy
+from twopipes._advice import IN_PYTHON, Remedy
+from twopipes._error_tail import by_interpreter, left_behind, silence
 
 __all__ = [
     "CapabilityMissing",
@@ -357,7 +357,7 @@ class StartFailed(TwopipesError):
 
 
 class _HowItEnded(Protocol):
-    # As twopipes.process.exit_status.ExitStatus, which is upstairs.
+    # As twopipes._process.exit_status.ExitStatus, which is upstairs.
     @property
     def code(self) -> int | None: ...
     @property

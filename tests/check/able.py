@@ -6,8 +6,8 @@ from check.mutating import MutatingChannel
 from check.pacing import waiting
 from check.touring import tour
 from twopipes import TwopipesError, connect
-from twopipes.check.client_running import InProcessDriver
-from twopipes.mcp.types import CreateMessageResult, ToolUseContent
+from twopipes._protocol.types import CreateMessageResult, ToolUseContent
+from twopipes._tools.check.client_run import InProcessDriver
 from twopipes.settings import Timeouts
 
 # Seconds. What is waited for in vain costs this much each time.

@@ -1,7 +1,7 @@
 """Tools for the healthy server that ask in ways the example does not: a loop of tools, and something that happens once."""
 
 from twopipes import Context, Server, ToolError
-from twopipes.mcp.types import (
+from twopipes._protocol.types import (
     SamplingMessage,
     TextContent,
     Tool,

@@ -9,18 +9,18 @@ from check.healthy import IMPATIENT, PERMISSIONS, WAITS, new_server, served
 from check.mutating import Mutant, MutatingChannel
 from check.pacing import PACES, pace, paced, waiting
 from check.touring import tour
-from twopipes.channels.base import Channel
-from twopipes.check.client_running import InProcessDriver, Launcher, check_client
-from twopipes.check.judging import passive_rules
-from twopipes.check.outcome import Outcome
-from twopipes.check.posing import Patience, all_scenarios
-from twopipes.check.probe import all_probes, revisions_for
-from twopipes.check.rules import RULES
-from twopipes.check.running import check_server
-from twopipes.check.subject import ChannelSubject, Subject
-from twopipes.check.talk import Waits
-from twopipes.check.verdict import DEFECT
-from twopipes.mcp.revisions import ALL
+from twopipes._channels.base import Channel
+from twopipes._protocol.revisions import ALL
+from twopipes._rules.table import RULES
+from twopipes._tools.check.client_run import InProcessDriver, Launcher, check_client
+from twopipes._tools.check.conversation import Waits
+from twopipes._tools.check.fake_server import Patience, all_scenarios
+from twopipes._tools.check.outcome import Outcome
+from twopipes._tools.check.passive import passive_rules
+from twopipes._tools.check.probe import all_probes, revisions_for
+from twopipes._tools.check.server_run import check_server
+from twopipes._tools.check.server_source import ChannelSubject, Subject
+from twopipes._tools.check.verdict import DEFECT
 from twopipes.settings import Timeouts
 
 # Seconds. A net under tests that hang, not an assertion.

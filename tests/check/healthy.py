@@ -9,10 +9,10 @@ from typing import Any
 
 from check.asking_tools import add_asking_tools
 from twopipes import Server
-from twopipes.channels.base import Channel
-from twopipes.channels.memory import memory_pair
-from twopipes.check.probe import Permissions
-from twopipes.check.talk import Waits
+from twopipes._channels.base import Channel
+from twopipes._channels.memory import memory_pair
+from twopipes._tools.check.conversation import Waits
+from twopipes._tools.check.probe import Permissions
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "everything.py"
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from twopipes import ChannelBroken, ChannelClosed, TwopipesError
-from twopipes.channels.base import Channel
+from twopipes._channels.base import Channel
 
 MUTANTS: list["Mutant"] = []
 FOLDER = Path(__file__).parent / "mutants"

@@ -5,8 +5,8 @@ import json
 from contextlib import suppress
 from typing import Any, Self
 
-from twopipes.channels.memory import memory_pair
-from twopipes.check.client_running import Launcher
+from twopipes._channels.memory import memory_pair
+from twopipes._tools.check.client_run import Launcher
 
 META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
 

@@ -13,10 +13,10 @@ from typing import Any
 
 from check.pacing import waiting
 from twopipes import TwopipesError
-from twopipes.channels.base import Channel
-from twopipes.channels.memory import memory_pair
-from twopipes.check.subject import ChannelSubject
-from twopipes.check.talk import Waits
+from twopipes._channels.base import Channel
+from twopipes._channels.memory import memory_pair
+from twopipes._tools.check.conversation import Waits
+from twopipes._tools.check.server_source import ChannelSubject
 
 RELATED = "io.modelcontextprotocol/related-task"
 EXTENSION = "io.modelcontextprotocol/tasks"

@@ -7,9 +7,9 @@ from typing import Any
 
 from check.raw_tasks import CAPABILITIES, EXTENSION, LEGACY, MODERN, VERSION, WORK, Desk, Refused, Speaker, Task
 from twopipes import TwopipesError
-from twopipes.channels.base import Channel
-from twopipes.channels.memory import memory_pair
-from twopipes.check.client_running import InProcessDriver, Launcher
+from twopipes._channels.base import Channel
+from twopipes._channels.memory import memory_pair
+from twopipes._tools.check.client_run import InProcessDriver, Launcher
 
 
 class Hand(Speaker):

@@ -7,8 +7,8 @@ import pytest
 from check import touring
 from check.checking import of_client, patiently, what_was_missed
 from check.mutating import all_mutants
-from twopipes.check.client_running import CommandDriver
-from twopipes.mcp.revisions import ALL
+from twopipes._protocol.revisions import ALL
+from twopipes._tools.check.client_run import CommandDriver
 
 
 @pytest.mark.parametrize("mutant", all_mutants("client"), ids=str)

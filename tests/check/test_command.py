@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from check.healthy import EXAMPLE
-from twopipes.check.client_running import CommandDriver, filled_in
-from twopipes.cli import main
+from twopipes._cli import main
+from twopipes._tools.check.client_run import CommandDriver, filled_in
 from twopipes.errors import LocalProtocolError
 
 TOURING = Path(__file__).parent / "touring.py"
@@ -115,7 +115,7 @@ def test_the_table_can_be_read(capsys):
 def test_a_host_that_a_person_starts_is_reported_on_when_it_has_left():
     words = [sys.executable, "-m", "twopipes", "check", "--client", "--print", "asks-on-the-stateless-wire", "--only", "FR-10"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as checking:
-        shown = next(line for line in checking.stderr if "twopipes.check.pose" in line)
+        shown = next(line for line in checking.stderr if "twopipes._tools.check.relay_process" in line)
         entry = json.loads(next(line for line in checking.stderr if "mcpServers" in line))["mcpServers"]["twopipes-check"]
         assert [entry["command"], *entry["args"]] == shlex.split(shown)
         subprocess.run([sys.executable, str(TOURING), *shlex.split(shown)], timeout=60, check=True)

@@ -9,9 +9,9 @@ from check.checking import HASTY, of_client, of_server, run
 from check.healthy import WAITS, new_server, served
 from check.mutating import MutatingChannel, Wire
 from twopipes import Server, connect
-from twopipes.check.client_running import InProcessDriver
-from twopipes.check.content import faults_of_annotations, faults_of_block, faults_of_icon, is_mime_type
-from twopipes.check.subject import ChannelSubject
+from twopipes._tools.check.client_run import InProcessDriver
+from twopipes._tools.check.content.blocks import faults_of_annotations, faults_of_block, faults_of_icon, is_mime_type
+from twopipes._tools.check.server_source import ChannelSubject
 
 PIXEL = "iVBORw0KGgo="
 
@@ -109,8 +109,8 @@ def test_an_array_may_be_said_in_several_texts():
 
 
 def test_what_nobody_can_validate_is_skipped_and_what_can_be_seen_still_fails(monkeypatch):
-    monkeypatch.setattr("twopipes.check.probes.tl_calls.compile_schema", lambda _schema: None)
-    monkeypatch.setattr("twopipes.check.probes.tl_calls.available", lambda: False)
+    monkeypatch.setattr("twopipes._tools.check.tools.call_probes.compile_schema", lambda _schema: None)
+    monkeypatch.setattr("twopipes._tools.check.tools.call_probes.available", lambda: False)
     outcome = run(of_server(revisions=["2025-11-25"], wanted={"TL-10"}))
     assert outcomes(outcome, "TL-10") == {"skipped"}
     outcome = run(of_server(altered("tools/call", without_a_city), revisions=["2025-11-25"], wanted={"TL-10"}))

@@ -9,8 +9,8 @@ from check.checking import PATIENT, of_client, of_server, run
 from check.healthy import EXAMPLE
 from check.touring import tour
 from twopipes import RestartPolicy, ServerCommand
-from twopipes.check.client_running import CommandDriver, InProcessDriver
-from twopipes.check.subject import CommandSubject
+from twopipes._tools.check.client_run import CommandDriver, InProcessDriver
+from twopipes._tools.check.server_source import CommandSubject
 
 LEAVING = Path(__file__).parent / "raw_leaving.py"
 # A client that gives its server less time than usual, so that nobody has to wait for it.

@@ -7,10 +7,10 @@ import pytest
 from check.checking import BRISK, of_client, of_server, run
 from check.healthy import WAITS, new_server, served
 from check.touring import tour
-from twopipes.check.client_running import InProcessDriver
-from twopipes.check.rules import chosen
-from twopipes.check.subject import ChannelSubject
-from twopipes.mcp.revisions import LEGACY, MODERN
+from twopipes._protocol.revisions import LEGACY, MODERN
+from twopipes._rules.table import chosen
+from twopipes._tools.check.client_run import InProcessDriver
+from twopipes._tools.check.server_source import ChannelSubject
 
 OPENING = chosen(["LC", "VN", "DE"])
 ERAS = {"legacy": LEGACY, "modern": MODERN}

@@ -5,13 +5,13 @@ import sys
 import pytest
 
 from check.checking import of_client, of_server, run
-from twopipes.check import intake
-from twopipes.check.client_running import CommandDriver
-from twopipes.check.intake import Intake
-from twopipes.check.posing import Patience
-from twopipes.check.subject import CommandSubject
-from twopipes.check.talk import Waits
-from twopipes.process.command import ServerCommand
+from twopipes._process.command import ServerCommand
+from twopipes._tools.check import line_reader as intake
+from twopipes._tools.check.client_run import CommandDriver
+from twopipes._tools.check.conversation import Waits
+from twopipes._tools.check.fake_server import Patience
+from twopipes._tools.check.line_reader import Intake
+from twopipes._tools.check.server_source import CommandSubject
 
 MODERN = "2026-07-28"
 WAITS = Waits(start=60, answer=60, grace=0.02, exit=2, step=2)

@@ -11,7 +11,7 @@ from check.pacing import waiting
 from check.raw_talking import META, Talking
 from check.raw_tasks_client import hand_to
 from twopipes import TwopipesError
-from twopipes.check.client_running import CommandDriver, InProcessDriver
+from twopipes._tools.check.client_run import CommandDriver, InProcessDriver
 
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
 MORE = {"leaves": (), "asks once": ("resources/list",), "asks for more": ("resources/list", "prompts/list")}

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from twopipes.check.judging import judged, passive_rules
-from twopipes.check.mending import MENDS
-from twopipes.check.rules import RULES
-from twopipes.mcp.revisions import META_CAPABILITIES, META_VERSION
-from twopipes.trace.format import Line
-from twopipes.trace.judging.table import JUDGES
+from twopipes._protocol.revisions import META_CAPABILITIES, META_VERSION
+from twopipes._rules.table import RULES
+from twopipes._tools.check.fixes import MENDS
+from twopipes._tools.check.passive import judged, passive_rules
+from twopipes._trace.format import Line
+from twopipes._trace.judges.table import JUDGES
 
 MODERN = "2026-07-28"
 META = {META_VERSION: MODERN, META_CAPABILITIES: {}}

@@ -4,7 +4,7 @@ import pytest
 
 from check.checking import of_client, of_server, run
 from check.mutants.client_ch import needing_lists_again
-from twopipes.check.rules import RULES, chosen
+from twopipes._rules.table import RULES, chosen
 
 SECTIONS = ("LG", "PG", "CM", "CH", "JS")
 # Only a process has secrets in its environment; no suggestion of the twin depends on another argument.

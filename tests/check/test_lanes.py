@@ -7,11 +7,11 @@ import pytest
 from check.checking import run
 from check.healthy import PERMISSIONS, new_server, served
 from check.pacing import waiting
-from twopipes.check.lanes import Lane, SharedTalk, lanes_of
-from twopipes.check.probe import Probe, all_probes, probe
-from twopipes.check.running import check_server
-from twopipes.check.subject import ChannelSubject
-from twopipes.check.talk import Waits
+from twopipes._tools.check.conversation import Waits
+from twopipes._tools.check.probe import Probe, all_probes, probe
+from twopipes._tools.check.server_run import check_server
+from twopipes._tools.check.server_source import ChannelSubject
+from twopipes._tools.check.sharing import Lane, SharedTalk, lanes_of
 from twopipes.errors import LocalProtocolError
 
 LEGACY, MODERN = "2025-11-25", "2026-07-28"

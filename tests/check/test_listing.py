@@ -2,9 +2,9 @@
 
 import json
 
-from twopipes.check.explaining import explained
-from twopipes.check.listing import judges_of, listed
-from twopipes.check.rules import RULES, SECTIONS
+from twopipes._rules.table import RULES, SECTIONS
+from twopipes._tools.check.explain import explained
+from twopipes._tools.check.rule_pages import judges_of, listed
 
 
 def test_the_sections_stand_in_the_order_in_which_one_reads_them():

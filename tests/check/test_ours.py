@@ -11,13 +11,13 @@ from check.checking import BRISK, of_client, of_server, patiently, run
 from check.healthy import EXAMPLE, new_server
 from check.pacing import waiting
 from check.touring import tour
-from twopipes.channels.sockets import listen_tcp, listen_unix
-from twopipes.check.client_running import CommandDriver, InProcessDriver
-from twopipes.check.posing import all_scenarios
-from twopipes.check.subject import AddressSubject, CommandSubject
-from twopipes.check.talk import Waits
-from twopipes.mcp.revisions import ALL
-from twopipes.process.command import ServerCommand
+from twopipes._channels.sockets import listen_tcp, listen_unix
+from twopipes._process.command import ServerCommand
+from twopipes._protocol.revisions import ALL
+from twopipes._tools.check.client_run import CommandDriver, InProcessDriver
+from twopipes._tools.check.conversation import Waits
+from twopipes._tools.check.fake_server import all_scenarios
+from twopipes._tools.check.server_source import AddressSubject, CommandSubject
 
 # Where all are spoken, most is tried in the newest revision of each era; so the others are tried alone as well.
 OLDER = ALL[:-2]

@@ -4,9 +4,9 @@ from functools import partial
 
 from check.checking import PATIENT, of_client, run
 from check.touring import tour
-from twopipes.check.client_running import InProcessDriver
-from twopipes.check.posing import Patience
-from twopipes.cli.check import _patience
+from twopipes._cli.check import _patience
+from twopipes._tools.check.client_run import InProcessDriver
+from twopipes._tools.check.fake_server import Patience
 from twopipes.settings import Timeouts
 
 MODERN, LEGACY = "2026-07-28", "2025-11-25"

@@ -12,8 +12,8 @@ from check.mutating import MutatingChannel
 from check.pacing import waiting
 from check.test_well_behaved import outcomes, server_of
 from twopipes import TwopipesError
-from twopipes.channels.memory import memory_pair
-from twopipes.check.subject import ChannelSubject
+from twopipes._channels.memory import memory_pair
+from twopipes._tools.check.server_source import ChannelSubject
 
 UPDATED = "notifications/resources/updated"
 

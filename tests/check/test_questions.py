@@ -8,8 +8,11 @@ from check.able import able, changing_roots, uses_a_tool
 from check.checking import HASTY, of_client, of_server, run
 from check.healthy import new_server, served
 from twopipes import UserRefused
-from twopipes.check.probe import Permissions
-from twopipes.check.questions import (
+from twopipes._client.form_check import misfits
+from twopipes._protocol.revisions import ALL
+from twopipes._rules.table import RULES
+from twopipes._tools.check.probe import Permissions
+from twopipes._tools.check.questions import (
     content_faults,
     declares,
     filled_form,
@@ -20,12 +23,9 @@ from twopipes.check.questions import (
     tool_sequence_faults,
     url_faults,
 )
-from twopipes.check.rules import RULES
-from twopipes.check.running import check_server
-from twopipes.check.subject import ChannelSubject
-from twopipes.check.verdict import worst
-from twopipes.client.filled import misfits
-from twopipes.mcp.revisions import ALL
+from twopipes._tools.check.server_run import check_server
+from twopipes._tools.check.server_source import ChannelSubject
+from twopipes._tools.check.verdict import worst
 
 SECTIONS = ("RT", "SA", "EL", "MR")
 MINE = {rule.id for rule in RULES.values() if rule.section in SECTIONS}

@@ -5,10 +5,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from twopipes.check.outcome import Outcome
-from twopipes.check.report import FORMATS, exit_code, judgements, rendered
-from twopipes.check.rule import Rule
-from twopipes.check.verdict import Verdict, worst
+from twopipes._rules.rule import Rule
+from twopipes._tools.check.outcome import Outcome
+from twopipes._tools.check.report import FORMATS, exit_code, judgements, rendered
+from twopipes._tools.check.verdict import Verdict, worst
 
 BINDING = Rule(id="FR-04", level="MUST", title="Nothing but messages", page="basic/transports", side="server")
 ADVICE = Rule(id="FR-08", level="SHOULD", title="stderr is no failure")

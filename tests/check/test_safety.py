@@ -12,16 +12,16 @@ from check.checking import of_server, run
 from check.healthy import IMPATIENT, WAITS, new_server, served
 from check.mutating import MutatingChannel
 from check.pacing import waiting
-from twopipes.channels.memory import memory_pair
-from twopipes.check.probe import Case, Features, Permissions, Probe, made_up_arguments, revisions_for
-from twopipes.check.rules import RULES
-from twopipes.check.running import check_server
-from twopipes.check.subject import ChannelSubject, CommandSubject
-from twopipes.check.talk import Waits
-from twopipes.check.verdict import DEFECT
+from twopipes._channels.memory import memory_pair
+from twopipes._process.command import ServerCommand
+from twopipes._protocol.revisions import ALL
+from twopipes._rules.table import RULES
+from twopipes._tools.check.conversation import Waits
+from twopipes._tools.check.probe import Case, Features, Permissions, Probe, made_up_arguments, revisions_for
+from twopipes._tools.check.server_run import check_server
+from twopipes._tools.check.server_source import ChannelSubject, CommandSubject
+from twopipes._tools.check.verdict import DEFECT
 from twopipes.errors import LocalProtocolError, StartFailed
-from twopipes.mcp.revisions import ALL
-from twopipes.process.command import ServerCommand
 
 
 def tool(name, **more):

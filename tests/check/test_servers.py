@@ -4,7 +4,7 @@ import pytest
 
 from check.checking import of_server, patiently, what_was_missed
 from check.mutating import all_mutants
-from twopipes.mcp.revisions import ALL
+from twopipes._protocol.revisions import ALL
 
 
 @pytest.mark.parametrize("mutant", all_mutants("server"), ids=str)

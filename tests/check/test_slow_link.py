@@ -7,10 +7,10 @@ import pytest
 
 from check.checking import of_server, run
 from check.healthy import EXAMPLE
-from twopipes.check.rules import RULES
-from twopipes.check.subject import CommandSubject
-from twopipes.check.talk import Waits
-from twopipes.process.command import ServerCommand
+from twopipes._process.command import ServerCommand
+from twopipes._rules.table import RULES
+from twopipes._tools.check.conversation import Waits
+from twopipes._tools.check.server_source import CommandSubject
 
 LINK = Path(__file__).parent / "delaying.py"
 # Seconds. Processes on a busy machine; the grace is that of a user.

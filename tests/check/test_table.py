@@ -7,9 +7,9 @@ import pytest
 
 from check.checking import judged
 from check.mutating import FOLDER, all_mutants
-from twopipes.check.posing import all_scenarios
-from twopipes.check.probe import all_probes
-from twopipes.check.rules import RULES, rules_for
+from twopipes._rules.table import RULES, rules_for
+from twopipes._tools.check.fake_server import all_scenarios
+from twopipes._tools.check.probe import all_probes
 
 PAGE = Path(__file__).parents[3] / "shared" / "spec" / "requirements.md"
 SECTIONS = sorted({rule.section for rule in RULES.values()})

@@ -10,11 +10,11 @@ from check.healthy import WAITS
 from check.mutants.server_su import RAW
 from check.raw_tasks import LEGACY, MODERN, task_server
 from check.raw_tasks_client import listening_client, task_client
-from twopipes.check.rules import RULES
-from twopipes.check.subject import CommandSubject
-from twopipes.check.tasks import are_guessable
-from twopipes.check.verdict import worst
-from twopipes.process.command import ServerCommand
+from twopipes._process.command import ServerCommand
+from twopipes._rules.table import RULES
+from twopipes._tools.check.server_source import CommandSubject
+from twopipes._tools.check.tasks_2025.requester import are_guessable
+from twopipes._tools.check.verdict import worst
 
 
 def rules_of(*sections):

@@ -10,9 +10,9 @@ from check.mutants import client_ca, client_cp, server_ca
 from check.mutants.client_pr import when_asked_with_a_token
 from check.mutants.server_pr import pretends_to_have_tasks
 from check.mutating import Mutant, MutatingChannel
-from twopipes.check.client_running import InProcessDriver
-from twopipes.check.metadata import key_faults, metas, trace_fault
-from twopipes.check.subject import ChannelSubject
+from twopipes._tools.check.client_run import InProcessDriver
+from twopipes._tools.check.metadata.shapes import key_faults, metas, trace_fault
+from twopipes._tools.check.server_source import ChannelSubject
 
 GOOD_TRACE = {"traceparent": f"00-{'a' * 32}-{'b' * 16}-01", "tracestate": "one=1,two@three=x y", "baggage": "a=b;c=d,e=%20"}
 

@@ -32,7 +32,7 @@ from interop.harness import (
     visit_of,
     witnessed,
 )
-from twopipes.mcp.revisions import LATEST_LEGACY, LATEST_MODERN
+from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN
 
 pytestmark = [
     pytest.mark.interop,

@@ -8,8 +8,8 @@ import pytest
 
 from interop.harness import missing
 from twopipes import trace
-from twopipes.trace.format import Event, Header, Line, encode
-from twopipes.trace.html import write_page
+from twopipes._tools.view.html import write_page
+from twopipes._trace.format import Event, Header, Line, encode
 from unit.trace.recordings import DISCOVERY, call, done, entries, handshake, meta, modern, note
 
 pytestmark = pytest.mark.interop

@@ -35,7 +35,7 @@ from interop.harness import (
     witnessed,
 )
 from interop.test_everything import FIRST, REVIEW, TOOLS, inspector, text
-from twopipes.mcp.revisions import LATEST_LEGACY, LATEST_MODERN
+from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN
 
 pytestmark = [
     pytest.mark.interop,

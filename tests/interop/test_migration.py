@@ -21,12 +21,12 @@ from interop.migration import conversations, pages
 from interop.migration.conversations import Script, answering, converse
 from interop.migration.tolerances import FASTMCP, OFFICIAL, Exchange, Tolerance, compared
 from twopipes import CallResult
-from twopipes.cli.replaying import Patience, carry_out
+from twopipes._cli.replay_run import Patience, carry_out
+from twopipes._tools.replay.script import Replay
+from twopipes._trace.conversation import Call, read_conversation
+from twopipes._trace.matching import Ignoring, differences
+from twopipes._trace.message import Message
 from twopipes.trace import read
-from twopipes.trace.conversation import Call, read_conversation
-from twopipes.trace.matching import Ignoring, differences
-from twopipes.trace.message import Message
-from twopipes.trace.replay import Replay
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="looks in /proc for what is left")
 

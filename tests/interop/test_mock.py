@@ -8,7 +8,7 @@ import pytest
 from interop.harness import EVERYTHING, visit_of
 from interop.test_everything import official_2, typescript
 from interop.test_tap import settled, tapped
-from twopipes.mcp.revisions import LATEST_MODERN
+from twopipes._protocol.revisions import LATEST_MODERN
 
 pytestmark = [
     pytest.mark.interop,

@@ -13,7 +13,7 @@ import pytest
 
 from interop.harness import SCRIPTS, TEXT, connected, node_script, python_of
 from twopipes import Change, McpError, NotFound, OpeningFailed
-from twopipes.mcp.revisions import LATEST_LEGACY, LATEST_MODERN, LEGACY
+from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN, LEGACY
 
 pytestmark = [
     pytest.mark.interop,

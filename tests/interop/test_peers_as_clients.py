@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from interop.harness import BY_ITSELF, SCRIPTS, TEXT, Visit, node_script, python_of, visit_of
-from twopipes.mcp.revisions import LATEST_LEGACY, LATEST_MODERN
+from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN
 
 pytestmark = [
     pytest.mark.interop,

@@ -6,7 +6,7 @@ import pytest
 
 from interop import harness
 from interop.harness import node_script, visit_of
-from twopipes.mcp.revisions import LATEST_MODERN
+from twopipes._protocol.revisions import LATEST_MODERN
 
 pytestmark = [
     pytest.mark.interop,

@@ -12,8 +12,8 @@ import pytest
 
 from interop.harness import PATIENT, TEXT, connected, missing, node, peer, python_of
 from twopipes import Change, InvalidParams, Timeouts, UrlsRequired
-from twopipes.mcp.revisions import LATEST_LEGACY, LATEST_MODERN
-from twopipes.mcp.types import ImageContent, ResourceLink
+from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN
+from twopipes._protocol.types import ImageContent, ResourceLink
 
 pytestmark = [
     pytest.mark.interop,

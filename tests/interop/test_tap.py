@@ -13,7 +13,7 @@ import pytest
 
 from interop.harness import EVERYTHING, Launch, Visit, run_client, visit_of, witnessed
 from interop.test_everything import inspector, official_2, typescript
-from twopipes.mcp.revisions import LATEST_MODERN
+from twopipes._protocol.revisions import LATEST_MODERN
 from twopipes.trace import Event, Line, read
 
 pytestmark = [

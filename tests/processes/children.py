@@ -13,8 +13,8 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 from processes.launching import NET
-from twopipes.process.child import Child
-from twopipes.process.command import ServerCommand
+from twopipes._process.child import Child
+from twopipes._process.command import ServerCommand
 
 # Answers every line with itself, and leaves at the end of its input.
 POLITE = """

@@ -16,11 +16,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from processes.misbehaving import SPEAK
-from twopipes.client.connect import connect
-from twopipes.client.verdicts import VerdictMemory
-from twopipes.process.command import ServerCommand
-from twopipes.process.exit_status import SIGKILL, SIGTERM
-from twopipes.process.shutdown import CloseStdin, ShutdownPlan, ShutdownReport, Signal, Wait
+from twopipes._client.connect import connect
+from twopipes._client.era_cache import VerdictMemory
+from twopipes._process.command import ServerCommand
+from twopipes._process.exit_status import SIGKILL, SIGTERM
+from twopipes._process.shutdown import CloseStdin, ShutdownPlan, ShutdownReport, Signal, Wait
 from twopipes.settings import RestartPolicy, Timeouts
 
 # Seconds. A net under everything; nothing comes near it unless it hangs.

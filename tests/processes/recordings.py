@@ -11,9 +11,9 @@ from typing import Any
 from msgspec import structs
 
 from twopipes import CallResult, McpError, connect
-from twopipes.mcp.types import Implementation, Result
-from twopipes.process.command import ServerCommand
-from twopipes.trace.format import Event, Header, Line, encode
+from twopipes._process.command import ServerCommand
+from twopipes._protocol.types import Implementation, Result
+from twopipes._trace.format import Event, Header, Line, encode
 
 _OF_THE_ERA = ("meta", "result_type", "ttl_ms", "cache_scope")
 EXAMPLES = Path(__file__).parents[2] / "examples"

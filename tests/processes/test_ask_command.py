@@ -11,12 +11,12 @@ from processes.children import is_running
 from processes.launching import EXAMPLES, python
 from processes.terminals import CTRL_C, CTRL_D, Person
 from twopipes import trace
-from twopipes.cli import main
+from twopipes._cli import main
 
 EVERYTHING = python(EXAMPLES / "everything.py")
 ASK = python(EXAMPLES / "ask.py")
 ERAS = pytest.mark.parametrize("era", ["legacy", "modern"])
-WITHOUT_RICH = "import sys; sys.modules['rich'] = None; from twopipes.cli import main; sys.exit(main())"
+WITHOUT_RICH = "import sys; sys.modules['rich'] = None; from twopipes._cli import main; sys.exit(main())"
 
 # Speaks 2025-06-18, writes down what it is told, has a tool that never answers, and other members than anybody knows.
 SECRETARY = """
@@ -287,7 +287,7 @@ def test_a_server_that_dies_during_the_call(ask, secretary):
 
 def test_a_server_that_does_not_answer(ask, secretary, monkeypatch):
     # Not by --timeout, which is the limit for its start as well.
-    monkeypatch.setattr("twopipes.cli.conversing._PATIENCE", 0.3)
+    monkeypatch.setattr("twopipes._cli.one_conversation._PATIENCE", 0.3)
     done = ask("call", "wait", "x=1", "--era", "legacy", server=secretary(), code=4)
     assert "nothing was heard of the server for 0.3 s" in done.stderr
     assert secretary.notes()[-1]["method"] == "notifications/cancelled"  # CA-01

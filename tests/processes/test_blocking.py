@@ -12,7 +12,8 @@ import pytest
 from processes.children import EXITS_AT_ONCE, end, is_running, no_thread_left, program
 from processes.launching import NET
 from twopipes import ServerExited, StartFailed, Timeouts
-from twopipes.blocking import callbacks, connect
+from twopipes._blocking import callbacks
+from twopipes.blocking import connect
 
 SERVER = """
     import asyncio, os, sys

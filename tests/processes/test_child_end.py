@@ -27,11 +27,11 @@ from processes.children import (
     started,
 )
 from processes.launching import NET
-from twopipes.process import living
-from twopipes.process.child import Child
-from twopipes.process.command import ServerCommand
-from twopipes.process.exit_status import ExitStatus
-from twopipes.process.shutdown import CloseStdin, ShutdownPlan, Signal, Wait
+from twopipes._process import live_groups as living
+from twopipes._process.child import Child
+from twopipes._process.command import ServerCommand
+from twopipes._process.exit_status import ExitStatus
+from twopipes._process.shutdown import CloseStdin, ShutdownPlan, Signal, Wait
 
 # Real steps in a short time: nothing here says how long anything may take.
 BRIEF = ShutdownPlan.default(0.05)
@@ -196,7 +196,7 @@ def test_the_report_is_the_same_for_everyone_who_asks():
 
 
 def test_a_plan_that_does_not_kill_may_leave_something_and_says_so(monkeypatch):
-    monkeypatch.setattr("twopipes.process.shutdown.carry_out.__kwdefaults__", {"settle": 0.05})
+    monkeypatch.setattr("twopipes._process.shutdown.carry_out.__kwdefaults__", {"settle": 0.05})
 
     async def body():
         async with started(STUBBORN) as child:
@@ -253,9 +253,9 @@ def test_orphans_that_come_to_us_are_waited_for(run, write):
     program = write(
         """
         import asyncio, ctypes, os, pathlib, sys
-        from twopipes.process.child import Child
-        from twopipes.process.command import ServerCommand
-        from twopipes.process.shutdown import ShutdownPlan
+        from twopipes._process.child import Child
+        from twopipes._process.command import ServerCommand
+        from twopipes._process.shutdown import ShutdownPlan
 
         PR_SET_CHILD_SUBREAPER = 36
         assert ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
@@ -289,7 +289,7 @@ def test_nothing_is_sent_to_the_number_of_a_group_that_is_gone(monkeypatch):
 
 
 def test_the_number_of_an_orphaned_group_is_watched_until_it_is_free(monkeypatch):
-    monkeypatch.setattr("twopipes.process.child.IDLE_LOOK", 0.001)
+    monkeypatch.setattr("twopipes._process.child.IDLE_LOOK", 0.001)
 
     async def body():
         async with started(FORKS_A_GRANDCHILD) as child:

@@ -25,10 +25,10 @@ from processes.children import (
     run,
     started,
 )
+from twopipes._process.child import Child
+from twopipes._process.command import ServerCommand
+from twopipes._process.exit_status import ExitStatus
 from twopipes.errors import StartFailed
-from twopipes.process.child import Child
-from twopipes.process.command import ServerCommand
-from twopipes.process.exit_status import ExitStatus
 
 
 def test_what_is_written_comes_back():

@@ -17,8 +17,8 @@ from processes.tapping import wait_until
 
 OWNER = """
     import asyncio, os, signal, sys, threading
-    from twopipes.process.child import Child
-    from twopipes.process.command import ServerCommand
+    from twopipes._process.child import Child
+    from twopipes._process.command import ServerCommand
 
     kept = []
     over = threading.Event()

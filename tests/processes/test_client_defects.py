@@ -7,9 +7,9 @@ import pytest
 
 from processes import misbehaving as they
 from processes.client_stage import AT_ONCE, IMPATIENT, NET, SOON, staged
-from twopipes.client.verdicts import VerdictMemory
+from twopipes._client.era_cache import VerdictMemory
+from twopipes._session.subscriptions import Change
 from twopipes.errors import RemoteProtocolError, ServerExited, TwopipesError
-from twopipes.session.subscriptions import Change
 from twopipes.settings import Timeouts
 
 MIB = 1024 * 1024

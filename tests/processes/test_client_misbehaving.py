@@ -9,10 +9,10 @@ import pytest
 from processes import misbehaving as they
 from processes.client_stage import FIRM, IMPATIENT, SOON, staged, steps_of
 from processes.launching import NET
-from twopipes.client.verdicts import Verdict
+from twopipes._client.era_cache import Verdict
+from twopipes._process.command import ServerCommand
+from twopipes._session.client import ClientSession
 from twopipes.errors import OpeningFailed, RemoteProtocolError, RequestTimedOut, ServerExited, StartFailed
-from twopipes.process.command import ServerCommand
-from twopipes.session.client_side import ClientSession
 from twopipes.settings import Limits, Timeouts
 
 HASTY = Timeouts(request=SOON, total=NET)

@@ -11,7 +11,7 @@ import pytest
 
 from fake_server import scene
 from twopipes import RestartPolicy, ServerExited, ShutdownPlan, Timeouts, VerdictMemory, connect
-from twopipes.process.shutdown import CloseStdin, Signal, Wait
+from twopipes._process.shutdown import CloseStdin, Signal, Wait
 
 CHILD = """
 import json, os, signal, sys, time

@@ -9,11 +9,11 @@ import pytest
 from processes import misbehaving as they
 from processes.client_stage import AT_ONCE, FIRM, NET, PATIENT, SOON, staged
 from processes.launching import EXAMPLES, python
-from twopipes.client.connect import connect
-from twopipes.client.targets import MemoryTarget
+from twopipes._client.connect import connect
+from twopipes._client.targets import MemoryTarget
+from twopipes._server.app import Server
+from twopipes._session.subscriptions import Change
 from twopipes.errors import ClientClosed, ConnectionLost, RequestTimedOut, ServerExited
-from twopipes.server.app import Server
-from twopipes.session.subscriptions import Change
 from twopipes.settings import RestartPolicy, Timeouts
 
 ALWAYS = RestartPolicy(when="always", first_delay=0.0)

@@ -15,12 +15,12 @@ import pytest
 
 from processes.children import is_running
 from processes.launching import ENVIRONMENT, EXAMPLES, NET
-from twopipes.cli.diagnosis.codes import CODES
-from twopipes.cli.diagnosis.examination import Examination, Patience
-from twopipes.cli.diagnosis.judging import judge
-from twopipes.cli.diagnosis.telling import steps_of_attempt, table_of_codes
-from twopipes.cli.doctor import Silent
-from twopipes.process.command import ServerCommand
+from twopipes._cli.doctor import Silent
+from twopipes._process.command import ServerCommand
+from twopipes._tools.doctor.codes import CODES
+from twopipes._tools.doctor.diagnose import judge
+from twopipes._tools.doctor.display import steps_of_attempt, table_of_codes
+from twopipes._tools.doctor.examination import Examination, Patience
 
 BROKEN = Path(__file__).parent / "broken_servers"
 GUIDE = Path(__file__).parents[2] / "docs" / "howto" / "a-server-that-will-not-connect.md"
@@ -406,6 +406,6 @@ def test_the_guide_has_every_code():
 
 
 def test_every_code_that_is_used_is_in_the_table():
-    sources = Path(sys.modules["twopipes.cli.diagnosis.judging"].__file__).parent
-    text = "".join(source.read_text() for source in [*sources.glob("judging*.py"), sources / "clues.py"])
+    sources = Path(sys.modules["twopipes._tools.doctor.diagnose"].__file__).parent
+    text = "".join(source.read_text() for source in [*sources.glob("diagnose*.py"), sources / "clues.py"])
     assert all(f'"{code}"' in text for code in CODES)

@@ -414,7 +414,7 @@ def test_two_signals_that_come_before_the_event_loop_are_one_end(write, launch, 
     """Whoever has the first answer may send both before there is a loop."""
     program = """
         import os, signal, sys
-        import twopipes.server.without_tls as loading
+        import twopipes._server.without_tls as loading
         from twopipes import Server
 
         load = loading.import_asyncio

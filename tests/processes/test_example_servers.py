@@ -61,9 +61,9 @@ def test_hello_imports_nothing_that_it_does_not_use(run_by, run, write):
     done = run(spy, *how, input=lines(modern(1, "tools/call", name="greet", arguments={"name": "Ada"})))
     assert b"Hello, Ada!" in done.stdout
     modules = set(done.stderr.decode().split())
-    assert "twopipes.server.app" in modules
+    assert "twopipes._server.app" in modules
     assert modules & UNWANTED == set()
-    assert {name for name in modules if name.startswith("twopipes.channels.socket")} == set()
+    assert {name for name in modules if name.startswith("twopipes._channels.socket")} == set()
 
 
 def test_ask_can_be_run_by_name(run):

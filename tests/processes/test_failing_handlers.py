@@ -87,7 +87,7 @@ def test_an_exit_in_a_subtask_of_a_tool_ends_the_process_and_the_call_is_answere
 
 BROKEN = """
     from twopipes import Server
-    from twopipes.session.server_side import ServerSession
+    from twopipes._session.server import ServerSession
 
     server = Server("broken")
 

@@ -12,13 +12,13 @@ import pytest
 from processes.children import POLITE, SILENT, command, end_group, group_of, is_running, line_of, program, run, started
 from processes.launching import NET, children_of_this_process
 from processes.tapping import wait_until
-from twopipes.process import group_watchdog
-from twopipes.process.group_watchdog import GroupWatchdog
+from twopipes._process import group_watchdog
+from twopipes._process.group_watchdog import GroupWatchdog
 
 # Registers groups as the test wants, prints their numbers and that of the watchdog, and is killed.
 OWNER = """
     import os, signal, subprocess, sys
-    from twopipes.process.group_watchdog import GroupWatchdog
+    from twopipes._process.group_watchdog import GroupWatchdog
 
     def start(stdin=None):
         text = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); signal.pause()"

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from processes.launching import EXAMPLES, NET, python
+from twopipes._tools.install.host_table import HOSTS
+from twopipes._tools.install.hosts import command_of, read_entries
 from twopipes.blocking import connect
-from twopipes.cli.hosting.table import HOSTS
-from twopipes.cli.hosts import command_of, read_entries
 
 
 @pytest.fixture

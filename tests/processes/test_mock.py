@@ -14,8 +14,8 @@ import pytest
 from processes.launching import INITIALIZE, NET, call, modern, request
 from processes.recordings import EVERYTHING, converse, handshake, options, record, trace_of
 from twopipes import connect
-from twopipes.mcp.revisions import ALL
-from twopipes.process.command import ServerCommand
+from twopipes._process.command import ServerCommand
+from twopipes._protocol.revisions import ALL
 
 MOCK = [sys.executable, "-m", "twopipes", "mock"]
 REPLAY = [sys.executable, "-m", "twopipes", "replay"]
@@ -335,7 +335,7 @@ def test_a_host_does_not_wait_for_what_it_does_not_need(tmp_path):
     """The first answer of the recorded revision comes without any of these, each of which takes longer than all the rest."""
     path = trace_of(tmp_path / "session.jsonl", *handshake())
     program = (
-        "import sys\nfrom twopipes.cli import main\nmain(['mock', sys.argv[1]])\n"
+        "import sys\nfrom twopipes._cli import main\nmain(['mock', sys.argv[1]])\n"
         "print(sorted({'msgspec', 'json', 're', 'enum', 'typing', 'asyncio', 'argparse', 'rich', 'signal', 'collections'}"
         " & sys.modules.keys()), file=sys.stderr)"
     )

@@ -170,7 +170,7 @@ def test_the_key_is_private_and_stays(launch, key_file):
 
 RACER = """
     import sys
-    from twopipes.server.state_key import default_sealer
+    from twopipes._server.state_key import default_sealer
     sealer = default_sealer("racer")
     sys.stdin.readline()
     state = sealer.seal([1], binding=b"b", expires=2**40)
@@ -240,7 +240,7 @@ def test_where_no_key_can_be_kept_a_random_one_serves_and_stderr_says_so(trouble
     ],
 )
 def test_where_the_key_lies(variables, place, monkeypatch, tmp_path):
-    from twopipes.server.state_key import key_path  # noqa: PLC0415
+    from twopipes._server.state_key import key_path  # noqa: PLC0415
 
     for name, value in variables.items():
         if value is None:

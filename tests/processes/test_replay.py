@@ -12,7 +12,7 @@ import pytest
 from processes.children import is_running
 from processes.launching import NET, call, request
 from processes.recordings import EVERYTHING, EXAMPLES, handshake, record, trace_of
-from twopipes.mcp.revisions import ALL
+from twopipes._protocol.revisions import ALL
 
 REPLAY = [sys.executable, "-m", "twopipes", "replay"]
 

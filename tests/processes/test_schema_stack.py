@@ -8,7 +8,7 @@ import pytest
 # Both kinds of question, for values up to the limit: whether it fits, and why it does not.
 DEEPEST = """
 import sys, threading
-from twopipes.mcp.validation import compile_schema
+from twopipes._schema.validation import compile_schema
 
 keyword, links = sys.argv[1], int(sys.argv[2])
 schema = {"type": "object", "properties": {"c": {"$ref": "#"}}}

@@ -210,7 +210,7 @@ def test_a_host_may_leave_a_stream_closed(missing, tapped, environment, tmp_path
 def test_little_is_imported_before_the_server_runs(run, tapped):
     code = textwrap.dedent("""
         import sys
-        import twopipes.cli.tap
+        import twopipes._cli.tap
         print(sorted({"asyncio", "argparse", "typing", "msgspec", "rich", "subprocess", "pathlib", "json"} & set(sys.modules)))
     """)
     assert run([sys.executable, "-c", code]).stdout == b"[]\n"

@@ -7,7 +7,7 @@ import pytest
 
 from fake_server import scene
 from twopipes import LocalProtocolError, RequestTimedOut, RestartPolicy, ServerCommand, ServerExited, StartFailed, Timeouts
-from twopipes.mcp.revisions import ALL
+from twopipes._protocol.revisions import ALL
 from twopipes.testing import ExpectationFailed, child, delay, drop, duplicate, garble, kill, pair, truncate
 from unit.testing.sums import sums
 

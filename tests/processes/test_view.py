@@ -10,8 +10,8 @@ import termios
 import pytest
 
 from processes.launching import EXAMPLES, call, python
-from twopipes.cli import main
-from twopipes.trace.format import Event, Line, encode
+from twopipes._cli import main
+from twopipes._trace.format import Event, Line, encode
 from unit.trace.recordings import HEADER, handshake, note, write_trace
 from unit.trace.recordings import call as asked
 
@@ -223,7 +223,7 @@ def test_ctrl_c_before_there_is_a_header(tmp_path, monkeypatch, capsys):
 
     path = tmp_path / "empty.jsonl"
     path.touch()
-    monkeypatch.setattr("twopipes.cli.view.time.sleep", interrupted)
+    monkeypatch.setattr("twopipes._cli.view.time.sleep", interrupted)
     assert main(["view", "-f", str(path)]) == 0
     assert capsys.readouterr() == ("", "")
 

@@ -7,9 +7,9 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from sessions import KEY, call
 from strategies import json_objects, json_values, request_ids, texts
+from twopipes._session.ledger import Incoming, Outgoing
+from twopipes._session.state_token import StateSealer, binding_of
 from twopipes.errors import InvalidParams, InvalidRequest
-from twopipes.session.ledger import Incoming, Outgoing
-from twopipes.session.state_token import StateSealer, binding_of
 
 limits = st.none() | st.sampled_from([1.0, 2.0, 2.5, 7.0])
 SHORT = settings(max_examples=60, stateful_step_count=40)

@@ -28,12 +28,11 @@ from sessions import (
     request,
     server_session,
 )
-from twopipes.errors import InternalError, TwopipesError
-from twopipes.jsonrpc import encode
-from twopipes.mcp import types
-from twopipes.mcp.methods import RESULTS
-from twopipes.mcp.revisions import ALL, LEGACY
-from twopipes.session.events import (
+from twopipes._jsonrpc import encode
+from twopipes._protocol import types
+from twopipes._protocol.methods import RESULTS
+from twopipes._protocol.revisions import ALL, LEGACY
+from twopipes._session.events import (
     Answered,
     CallAbandoned,
     CallCancelled,
@@ -43,7 +42,8 @@ from twopipes.session.events import (
     ListenEnded,
     OpeningEnded,
 )
-from twopipes.session.subscriptions import Change
+from twopipes._session.subscriptions import Change
+from twopipes.errors import InternalError, TwopipesError
 from twopipes.settings import QuestionPolicy, Timeouts
 
 RESULT = {

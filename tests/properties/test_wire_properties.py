@@ -19,8 +19,8 @@ from decoder_invariants import (
     lines_of,
 )
 from strategies import json_objects, messages, request_ids, streams, texts_with_surrogates
-from twopipes.jsonrpc import Request, Response, decode, encode, salvage_id
-from twopipes.wire import LineRejected, encode_line
+from twopipes._jsonrpc import Request, Response, decode, encode, salvage_id
+from twopipes._wire import LineRejected, encode_line
 
 line_limits = st.sampled_from(LINE_LIMITS)
 batch_limits = st.sampled_from(BATCH_LIMITS)

@@ -18,7 +18,7 @@ from attacking import Attack, main
 from measuring import our_children, resident
 
 from twopipes import Limits, RestartPolicy, Timeouts, TwopipesError, blocking, connect
-from twopipes.process.shutdown import ShutdownPlan
+from twopipes._process.shutdown import ShutdownPlan
 
 MIB = 1024 * 1024
 # Seconds. A net: nothing comes near it unless it hangs.

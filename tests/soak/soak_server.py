@@ -9,7 +9,7 @@ import subprocess
 from typing import TypedDict
 
 from twopipes import Context, Server, ToolError
-from twopipes.mcp.types import ToolAnnotations
+from twopipes._protocol.types import ToolAnnotations
 
 READ_ONLY = ToolAnnotations(read_only_hint=True)
 

@@ -29,12 +29,13 @@ from twopipes import (
     UserRefused,
     blocking,
 )
-from twopipes.blocking import Client, InputRequired, Subscription, callbacks, connect
-from twopipes.blocking.callbacks import Progress
-from twopipes.blocking.loop import _house
-from twopipes.channels.memory import memory_pair
-from twopipes.client.caller import InputRequired as AsyncInputRequired
-from twopipes.mcp.types import ElicitResult
+from twopipes._blocking import callbacks
+from twopipes._blocking.callbacks import Progress
+from twopipes._blocking.loop import _house
+from twopipes._channels.memory import memory_pair
+from twopipes._client.caller import InputRequired as AsyncInputRequired
+from twopipes._protocol.types import ElicitResult
+from twopipes.blocking import Client, InputRequired, Subscription, connect
 
 # Seconds. A net under everything that waits; nothing here comes near it unless it hangs.
 NET = 30
@@ -216,7 +217,7 @@ def test_importing_it_starts_nothing_and_brings_no_server():
     program = (
         "import sys, threading, twopipes.blocking\n"
         "assert threading.active_count() == 1\n"
-        "heavy = ['twopipes.server', 'twopipes.channels.sockets', 'twopipes.channels.memory', 'concurrent.futures.thread']\n"
+        "heavy = ['twopipes._server', 'twopipes._channels.sockets', 'twopipes._channels.memory', 'concurrent.futures.thread']\n"
         "print([name for name in heavy if name in sys.modules])\n"
     )
     done = subprocess.run([sys.executable, "-I", "-c", program], check=True, capture_output=True, text=True, timeout=NET)

@@ -8,6 +8,8 @@ import re
 import pytest
 
 from twopipes import connect, errors, settings
+from twopipes._advice import IN_PYTHON, Remedy
+from twopipes._process.exit_status import ExitStatus
 from twopipes.errors import (
     CapabilityMissing,
     ChannelBroken,
@@ -36,8 +38,6 @@ from twopipes.errors import (
     UrlsRequired,
     UserRefused,
 )
-from twopipes.process.exit_status import ExitStatus
-from twopipes.remedies import IN_PYTHON, Remedy
 
 # Each error once, with what it says when it is printed.
 SPOKEN = [

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from msgspec import UNSET, Raw
 
-from twopipes.jsonrpc import Batch, ErrorObject, ErrorResponse, Notification, Request, Response, decode, encode, salvage_id
-from twopipes.wire import LineDecoder, LineRejected
+from twopipes._jsonrpc import Batch, ErrorObject, ErrorResponse, Notification, Request, Response, decode, encode, salvage_id
+from twopipes._wire import LineDecoder, LineRejected
 
 KIB = 1024
 DEEP = 100_000

@@ -5,9 +5,9 @@ import inspect
 import msgspec
 import pytest
 
-from twopipes.jsonrpc import decode
+from twopipes._jsonrpc import decode
+from twopipes._wire import LineDecoder
 from twopipes.settings import Limits, QuestionPolicy, RestartPolicy, Timeouts
-from twopipes.wire import LineDecoder
 
 GROUPS = [Limits, Timeouts, QuestionPolicy, RestartPolicy]
 

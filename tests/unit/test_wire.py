@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from decoder_invariants import cut, lines_of
+from twopipes._wire import LineDecoder, LineRejected, encode_line
 from twopipes.errors import LocalProtocolError
 from twopipes.settings import Limits
-from twopipes.wire import LineDecoder, LineRejected, encode_line
 
 KIB = 1024
 MIB = 1024 * KIB

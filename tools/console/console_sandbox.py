@@ -34,7 +34,7 @@ COLUMNS = 100
 # What this program and the shell set for one command, and not the page.
 _OURS = {"COLUMNS", "PYTHONUNBUFFERED", "PWD", "OLDPWD", "SHLVL", "_"}
 _STEERING = re.compile(r"\x1b(?:\[([0-?]*)[ -/]*([@-~])|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78])")
-_PROGRAM = "#!{python}\nimport sys\nfrom twopipes.cli import main\nsys.exit(main())\n"
+_PROGRAM = "#!{python}\nimport sys\nfrom twopipes._cli import main\nsys.exit(main())\n"
 # Makes the terminal its own, as a shell would have it, so that it can be typed at; then becomes the shell.
 _WITH_A_TERMINAL = """
 import fcntl, os, sys, termios

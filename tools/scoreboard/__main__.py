@@ -105,7 +105,7 @@ def add(contestant: Contestant, told: dict[str, Any]) -> None:
 
 def merged(old: dict[str, Any], fresh: dict[str, Any], tried: set[str]) -> dict[str, Any]:
     """The fresh score, with the old one of the rules that were not tried again; in the order of the table."""
-    from twopipes.check.rules import RULES  # noqa: PLC0415 - the whole table, for this alone
+    from twopipes._rules.table import RULES  # noqa: PLC0415 - the whole table, for this alone
 
     order = list(RULES)
     told = {**fresh}
@@ -182,10 +182,10 @@ def counts() -> dict[str, int]:
     """How many rules, probes, scenarios and mutants there are."""
     sys.path.insert(0, str(PROJECT / "tests"))
     from check.mutating import all_mutants  # noqa: PLC0415 - the tests, from where they are
-    from twopipes.check.listing import judges_of  # noqa: PLC0415 - the whole table, for this alone
-    from twopipes.check.probe import all_probes  # noqa: PLC0415 - likewise
-    from twopipes.check.rules import RULES, rules_for  # noqa: PLC0415 - likewise
-    from twopipes.check.scenario import all_scenarios  # noqa: PLC0415 - likewise
+    from twopipes._rules.table import RULES, rules_for  # noqa: PLC0415 - likewise
+    from twopipes._tools.check.probe import all_probes  # noqa: PLC0415 - likewise
+    from twopipes._tools.check.rule_pages import judges_of  # noqa: PLC0415 - the whole table, for this alone
+    from twopipes._tools.check.scenario import all_scenarios  # noqa: PLC0415 - likewise
 
     return {
         "rules": len(RULES),

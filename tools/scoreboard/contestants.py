@@ -79,7 +79,7 @@ class Contestant:
     def version(self) -> str:
         """The installed version of its package."""
         if self.home == "ours":
-            from twopipes.version import __version__  # noqa: PLC0415 - of what stands here
+            from twopipes._version import __version__  # noqa: PLC0415 - of what stands here
 
             return __version__
         if self.home == "npm":

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import UNSET, json
 
-from twopipes.trace.matching import Difference
+from twopipes._trace.matching import Difference
 
 __all__ = ["ANYTHING", "ExpectationFailed", "misfits", "told"]
 

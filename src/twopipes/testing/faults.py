@@ -8,8 +8,8 @@ from typing import Any, Literal
 from msgspec import UNSET, MsgspecError, Struct
 from msgspec.json import Decoder
 
+from twopipes._trace.message import Direction
 from twopipes.errors import LocalProtocolError
-from twopipes.trace.message import Direction
 
 __all__ = ["Fault", "FaultPlan", "Strike", "WireReader", "delay", "drop", "duplicate", "garble", "kill", "truncate"]
 

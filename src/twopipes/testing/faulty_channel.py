@@ -8,12 +8,12 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
-from twopipes.channels.base import Channel
+from twopipes._channels.base import Channel
+from twopipes._trace.message import Direction
+from twopipes._trace.split_lines import Cutter
 from twopipes.errors import ChannelBroken, ChannelClosed, LocalProtocolError
 from twopipes.testing.faults import FaultPlan, WireReader
 from twopipes.testing.wire_log import WireLog
-from twopipes.trace.cutting import Cutter
-from twopipes.trace.message import Direction
 
 __all__ = ["FaultyChannel"]
 

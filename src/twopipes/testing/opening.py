@@ -12,26 +12,26 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from twopipes.channels.base import Channel
-from twopipes.channels.memory import memory_pair
-from twopipes.client.targets import CommandTarget, Link, OnStderr, Servable, Target
-from twopipes.client.verdicts import VerdictMemory
+from twopipes._channels.base import Channel
+from twopipes._channels.memory import memory_pair
+from twopipes._client.era_cache import VerdictMemory
+from twopipes._client.targets import CommandTarget, Link, OnStderr, Servable, Target
+from twopipes._process.child import Child
+from twopipes._process.command import ServerCommand
+from twopipes._process.exit_status import SIGKILL, ExitStatus, signal_name
+from twopipes._process.shutdown import ShutdownPlan
+from twopipes._protocol.types import Implementation
+from twopipes._trace.channel import RecordedChannel
 from twopipes.errors import LocalProtocolError
-from twopipes.mcp.types import Implementation
-from twopipes.process.child import Child
-from twopipes.process.command import ServerCommand
-from twopipes.process.exit_status import SIGKILL, ExitStatus, signal_name
-from twopipes.process.shutdown import ShutdownPlan
 from twopipes.testing.clock import clock_of
 from twopipes.testing.faults import Fault, FaultPlan
 from twopipes.testing.faulty_channel import FaultyChannel
 from twopipes.testing.talk import Talk
 from twopipes.testing.wire_log import WireLog
-from twopipes.trace.channel import RecordedChannel
 
 if TYPE_CHECKING:
-    from twopipes.blocking.client import Client as BlockingClient
-    from twopipes.client.client import Client
+    from twopipes._blocking.client import Client as BlockingClient
+    from twopipes._client.client import Client
 
 __all__ = ["Opening", "child", "pair"]
 
@@ -115,7 +115,7 @@ class Opening:
         self._is_entered = False
 
     def __enter__(self) -> Talk[BlockingClient]:
-        from twopipes.blocking.connecting import connect  # noqa: PLC0415 - a test with await needs no threads
+        from twopipes._blocking.connect import connect  # noqa: PLC0415 - a test with await needs no threads
 
         self._enter()
         self.talk.connected(connect(self._target, **self._options))
@@ -128,7 +128,7 @@ class Opening:
         self._tell_failure(error)
 
     async def __aenter__(self) -> Talk[Client]:
-        from twopipes.client.connect import connect  # noqa: PLC0415 - likewise
+        from twopipes._client.connect import connect  # noqa: PLC0415 - likewise
 
         self._enter()
         self.talk.connected(await connect(self._target, **self._options))
@@ -215,7 +215,7 @@ class _InAProcess(_Tested):
 
 
 class _Witness:
-    """Told what happens to a child; see :class:`twopipes.process.witness.Witness`."""
+    """Told what happens to a child; see :class:`twopipes._process.observer.Witness`."""
 
     child: Child
 

@@ -26,12 +26,12 @@ from typing import Any, Literal
 
 from msgspec import UNSET, MsgspecError, Struct, field, json
 
-from twopipes.mcp.revisions import META_PROGRESS_TOKEN, META_SUBSCRIPTION_ID
+from twopipes._protocol.revisions import META_PROGRESS_TOKEN, META_SUBSCRIPTION_ID
+from twopipes._trace.conversation import Conversation
+from twopipes._trace.format import Event
+from twopipes._trace.matching import BUILT_IN, Ignoring
+from twopipes._trace.message import Message
 from twopipes.testing.expecting import ANYTHING, ExpectationFailed, misfits, told
-from twopipes.trace.conversation import Conversation
-from twopipes.trace.format import Event
-from twopipes.trace.matching import BUILT_IN, Ignoring
-from twopipes.trace.message import Message
 
 __all__ = ["VARIABLE", "Step", "compare", "read_steps", "shortened", "steps_of", "written"]
 

@@ -8,14 +8,14 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import UNSET
 
+from twopipes._process.shutdown import ShutdownReport
+from twopipes._trace.conversation import Call, Conversation, read_conversation
+from twopipes._trace.format import Line
+from twopipes._trace.message import Message
 from twopipes.errors import LocalProtocolError
-from twopipes.process.shutdown import ShutdownReport
 from twopipes.testing.expecting import ExpectationFailed, misfits, told
 from twopipes.testing.faults import Fault, FaultPlan, Strike
 from twopipes.testing.wire_log import WireLog
-from twopipes.trace.conversation import Call, Conversation, read_conversation
-from twopipes.trace.format import Line
-from twopipes.trace.message import Message
 
 __all__ = ["Talk"]
 
@@ -157,7 +157,7 @@ class Talk(Generic[ClientT]):
             should: Expect it also of what the protocol only recommends.
         """
         __tracebackhide__ = True
-        from twopipes.trace.findings import judge  # noqa: PLC0415 - the rules are many, and few tests ask for them
+        from twopipes._trace.findings import judge  # noqa: PLC0415 - the rules are many, and few tests ask for them
 
         if found := [each for each in judge(self.conversation) if should or each.is_binding]:
             shown = "\n  ".join(f"{each.rule} ({each.level}), by the {each.by}: {each.what}" for each in found)

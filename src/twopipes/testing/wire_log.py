@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from twopipes.trace.cutting import Cut, Cutter
-from twopipes.trace.format import Event, EventName, Kind, Line
+from twopipes._trace.format import Event, EventName, Kind, Line
+from twopipes._trace.split_lines import Cut, Cutter
 
 __all__ = ["WireLog"]
 
 
 class WireLog:
-    """Told of what crosses a channel; see :class:`twopipes.trace.channel.Observer`. It may be read from any thread.
+    """Told of what crosses a channel; see :class:`twopipes._trace.channel.Observer`. It may be read from any thread.
 
     Attributes:
         entries: Lines and events in the order in which they happened, as in a trace.
@@ -32,7 +32,7 @@ class WireLog:
             self._add(connection, kind, cut)
 
     def event(self, name: EventName, *, connection: int = 0, stream: Kind | None = None, **more: Any) -> None:
-        """Takes something that happened beside the lines; see :class:`twopipes.trace.format.Event`."""
+        """Takes something that happened beside the lines; see :class:`twopipes._trace.format.Event`."""
         if stream is not None:
             for cut in self._cutter(connection, stream).rest():
                 self._add(connection, stream, cut)

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from check.mutating import Wire, raw_mutant, wire_mutant
 from twopipes import TwopipesError, connect
-from twopipes.check.client_running import InProcessDriver
+from twopipes._tools.check.client_run import InProcessDriver
 
 
 def keeping(is_kept):

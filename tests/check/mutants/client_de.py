@@ -3,8 +3,8 @@
 import json
 
 from check.mutating import Wire, message_mutant, raw_mutant, wire_mutant
-from twopipes.channels.memory import memory_pair
-from twopipes.check.client_running import InProcessDriver
+from twopipes._channels.memory import memory_pair
+from twopipes._tools.check.client_run import InProcessDriver
 
 VERSION = "io.modelcontextprotocol/protocolVersion"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from check.mutating import Wire, deaf_after, line_mutant, raw_mutant, wire_mutant
 from check.raw_tasks_client import hand_to
-from twopipes.check.client_running import CommandDriver, InProcessDriver
+from twopipes._tools.check.client_run import CommandDriver, InProcessDriver
 
 RAW = Path(__file__).parents[1] / "raw_client.py"
 

@@ -7,7 +7,7 @@ import sys
 
 from check.mutating import Wire, raw_mutant, wire_mutant
 from twopipes import connect
-from twopipes.check.client_running import CommandDriver, InProcessDriver
+from twopipes._tools.check.client_run import CommandDriver, InProcessDriver
 
 
 def without_tools(word, *, all_of_them):

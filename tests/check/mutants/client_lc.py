@@ -7,7 +7,7 @@ from pathlib import Path
 
 from check.mutating import Wire, line_mutant, message_mutant, raw_mutant, wire_mutant
 from check.raw_talking import Talking
-from twopipes.check.client_running import CommandDriver, InProcessDriver
+from twopipes._tools.check.client_run import CommandDriver, InProcessDriver
 
 RAW = Path(__file__).parents[1] / "raw_session.py"
 

@@ -4,7 +4,7 @@ import json
 
 from check.mutating import Wire, message_mutant, raw_mutant, wire_mutant
 from check.raw_talking import META, Talking
-from twopipes.check.client_running import InProcessDriver
+from twopipes._tools.check.client_run import InProcessDriver
 
 
 @message_mutant("PG-01")

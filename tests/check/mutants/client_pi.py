@@ -4,7 +4,7 @@ import json
 
 from check.mutating import Wire, message_mutant, raw_mutant, wire_mutant
 from check.touring import tour
-from twopipes.check.client_running import InProcessDriver
+from twopipes._tools.check.client_run import InProcessDriver
 from twopipes.settings import Timeouts
 
 META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}

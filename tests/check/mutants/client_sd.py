@@ -8,7 +8,7 @@ from check.mutating import raw_mutant
 from check.raw_talking import META, Talking
 from check.touring import tour
 from twopipes import RestartPolicy, TwopipesError, connect
-from twopipes.check.client_running import CommandDriver, InProcessDriver
+from twopipes._tools.check.client_run import CommandDriver, InProcessDriver
 
 LEAVING = Path(__file__).parents[1] / "raw_leaving.py"
 

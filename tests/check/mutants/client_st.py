@@ -2,7 +2,7 @@
 
 from check.mutating import raw_mutant
 from twopipes import connect
-from twopipes.check.client_running import InProcessDriver
+from twopipes._tools.check.client_run import InProcessDriver
 
 
 @raw_mutant("ST-04")

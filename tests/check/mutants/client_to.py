@@ -2,7 +2,7 @@
 
 from check.mutating import message_mutant, raw_mutant
 from check.touring import tour
-from twopipes.check.client_running import InProcessDriver
+from twopipes._tools.check.client_run import InProcessDriver
 from twopipes.settings import Timeouts
 
 

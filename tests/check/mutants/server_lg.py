@@ -8,7 +8,7 @@ from check.healthy import IMPATIENT
 from check.mutating import Wire, message_mutant, raw_mutant, wire_mutant
 from check.pacing import waiting
 from twopipes import ServerCommand
-from twopipes.check.subject import CommandSubject
+from twopipes._tools.check.server_source import CommandSubject
 
 RAW = Path(__file__).parents[1] / "raw_server.py"
 LOG = "notifications/message"

@@ -8,7 +8,7 @@ from check.healthy import IMPATIENT, new_server, served
 from check.mutating import raw_mutant
 from check.pacing import waiting
 from twopipes import ServerCommand
-from twopipes.check.subject import ChannelSubject, CommandSubject
+from twopipes._tools.check.server_source import ChannelSubject, CommandSubject
 
 RAW = Path(__file__).parents[1] / "raw_server.py"
 

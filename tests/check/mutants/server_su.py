@@ -7,8 +7,8 @@ from pathlib import Path
 from check.healthy import WAITS
 from check.mutating import Wire, message_mutant, raw_mutant, wire_mutant
 from check.pacing import waiting
-from twopipes.check.subject import CommandSubject
-from twopipes.process.command import ServerCommand
+from twopipes._process.command import ServerCommand
+from twopipes._tools.check.server_source import CommandSubject
 
 RAW = Path(__file__).parents[1] / "raw_listening_server.py"
 TAG = "io.modelcontextprotocol/subscriptionId"

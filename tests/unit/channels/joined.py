@@ -16,14 +16,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from twopipes.channels.base import Channel
-from twopipes.channels.memory import memory_pair
-from twopipes.channels.pipes import PipeChannel, pipe_pair
-from twopipes.channels.socket_channel import SocketChannel
-from twopipes.channels.sockets import connect_tcp, connect_unix, listen_tcp, listen_unix
-from twopipes.channels.stdio import open_stdio
+from twopipes._channels.base import Channel
+from twopipes._channels.memory import memory_pair
+from twopipes._channels.pipes import PipeChannel, pipe_pair
+from twopipes._channels.socket_channel import SocketChannel
+from twopipes._channels.sockets import connect_tcp, connect_unix, listen_tcp, listen_unix
+from twopipes._channels.stdio import open_stdio
+from twopipes._trace.channel import RecordedChannel
 from twopipes.errors import TwopipesError
-from twopipes.trace.channel import RecordedChannel
 
 MIB = 1024 * 1024
 # The longest line that the default limits allow, with bytes that show any loss, repetition or exchange.
@@ -151,7 +151,7 @@ async def _sockets_by_threads():
 @asynccontextmanager
 async def _sockets_without_gathering():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("twopipes.channels.descriptor.sys", SimpleNamespace(platform="win32"))
+        patch.setattr("twopipes._channels.descriptor.sys", SimpleNamespace(platform="win32"))
         one, other = socket.socketpair()
         pair = SocketChannel(one, "one"), SocketChannel(other, "other")
     yield pair

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twopipes.channels.base import HIGH_WATER
-from twopipes.channels.memory import memory_pair
-from twopipes.channels.pipes import pipe_pair
-from twopipes.channels.sockets import listen_tcp
+from twopipes._channels.base import HIGH_WATER
+from twopipes._channels.memory import memory_pair
+from twopipes._channels.pipes import pipe_pair
+from twopipes._channels.sockets import listen_tcp
 from twopipes.errors import ChannelBroken, ChannelClosed, LocalProtocolError
 from unit.channels.joined import (
     CONNECTED_BY_SOCKETS,

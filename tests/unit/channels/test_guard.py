@@ -15,7 +15,7 @@ SERVER = """
 import ctypes, io, logging, os, subprocess, sys, threading
 libc = ctypes.CDLL(None)
 {before}
-from twopipes.channels.guard import Guard
+from twopipes._channels.stdout_guard import Guard
 with Guard.take() as guard:
     with open(guard.stdin_fd, "rb", closefd=False) as wire:
         for line in wire:
@@ -106,7 +106,7 @@ def test_what_is_written_last_is_not_on_the_wire_either(way, how, serve):
 import ctypes, io, logging, os, subprocess, sys
 libc = ctypes.CDLL(None)
 {BEFORE}
-from twopipes.channels.guard import Guard
+from twopipes._channels.stdout_guard import Guard
 guard = Guard.take()
 {OTHER_WRITES[way]}
 {last}
@@ -119,7 +119,7 @@ def test_a_process_that_ends_guarded_keeps_even_buffers_that_nobody_knows_off_th
     text = """
 import io, sys
 kept = io.TextIOWrapper(sys.stdout.buffer)
-from twopipes.channels.guard import Guard
+from twopipes._channels.stdout_guard import Guard
 guard = Guard.take()
 print("stray", file=kept)
 """
@@ -134,7 +134,7 @@ atexit.register(print, "at exit")
 class Last:
     def __del__(self, write=sys.stdout.write):
         write("at the very end\\n")
-from twopipes.channels.guard import Guard
+from twopipes._channels.stdout_guard import Guard
 guard = Guard.take()
 last = Last()
 """
@@ -245,7 +245,7 @@ def state():
     names = {fd: os.readlink(f"/proc/self/fd/{fd}") for fd in sorted(os.listdir("/proc/self/fd"), key=int)[:-1]}
     return names, streams, sys.stdin, sys.stdout, sys.stderr, [os.get_inheritable(fd) for fd in (0, 1, 2)]
 
-from twopipes.channels.guard import Guard
+from twopipes._channels.stdout_guard import Guard
 before = state()
 guard = Guard.take()
 assert Guard.current() is guard
@@ -277,7 +277,7 @@ def test_a_standard_output_that_is_a_file_is_put_back(serve, tmp_path):
 
 def test_a_process_has_one_guard(serve):
     text = """
-from twopipes.channels.guard import Guard
+from twopipes._channels.stdout_guard import Guard
 from twopipes.errors import LocalProtocolError
 with Guard.take() as guard:
     try:
@@ -292,7 +292,7 @@ with Guard.take() as guard:
 def test_without_a_wire_nothing_is_taken_and_the_missing_end_is_named(closed, name, serve):
     text = """
 import os, sys
-from twopipes.channels.guard import Guard
+from twopipes._channels.stdout_guard import Guard
 from twopipes.errors import ChannelClosed
 before = os.listdir("/proc/self/fd")
 try:
@@ -316,7 +316,7 @@ def test_without_stderr_strays_vanish_and_no_file_takes_its_place(serve):
 def test_a_guard_that_cannot_be_taken_is_undone(serve):
     text = """
 import os, resource, sys
-from twopipes.channels.guard import Guard
+from twopipes._channels.stdout_guard import Guard
 before = os.listdir("/proc/self/fd")
 limits = resource.getrlimit(resource.RLIMIT_NOFILE)
 for allowed in range(3, 9):
@@ -365,8 +365,8 @@ def test_the_wire_may_be_a_socket_pair(serve):
 # Serves through the channel, as a server does, with a tool that prints.
 ECHO = """
 import asyncio
-from twopipes.channels.guard import Guard
-from twopipes.channels.stdio import open_stdio
+from twopipes._channels.stdout_guard import Guard
+from twopipes._channels.stdio import open_stdio
 
 async def main(guard):
     async with open_stdio(guard.stdin_fd, guard.stdout_fd) as channel:

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from twopipes.channels.pipes import pipe_pair
+from twopipes._channels.pipes import pipe_pair
 from twopipes.errors import ChannelBroken, ChannelClosed
 from unit.channels.joined import blocked, run, write_until_broken
 

@@ -13,9 +13,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from twopipes.channels import listener as listening
-from twopipes.channels import unix_path
-from twopipes.channels.sockets import connect_tcp, connect_unix, listen_tcp, listen_unix
+from twopipes._channels import listener as listening
+from twopipes._channels import unix_socket_path as unix_path
+from twopipes._channels.sockets import connect_tcp, connect_unix, listen_tcp, listen_unix
 from twopipes.errors import ChannelBroken, ListenFailed, LocalProtocolError
 from unit.channels.joined import blocked, nothing_left_behind, read_all, read_exactly, run, spin
 
@@ -198,7 +198,7 @@ def test_a_loop_that_watches_no_descriptors_accepts_by_a_task(path, monkeypatch)
 
 
 def test_where_there_are_no_unix_sockets_both_ends_say_what_to_use_instead(path, monkeypatch):
-    monkeypatch.setattr("twopipes.channels.sockets.sys", SimpleNamespace(platform="win32"))
+    monkeypatch.setattr("twopipes._channels.sockets.sys", SimpleNamespace(platform="win32"))
 
     async def body():
         with nothing_left_behind():
@@ -326,7 +326,7 @@ def test_of_two_servers_that_find_the_same_dead_socket_the_second_does_not_take_
         keep_inode_numbers_apart = socket.socket(socket.AF_UNIX)
         keep_inode_numbers_apart.bind("other")
         os.link(path, "kept")
-        monkeypatch.setattr("twopipes.channels.unix_path._is_live", is_live)
+        monkeypatch.setattr("twopipes._channels.unix_socket_path._is_live", is_live)
         with pytest.raises(ListenFailed, match="another server has just been started there"):
             await listen_unix(tmp_path / path, never_called)
         assert (tmp_path / path).lstat().st_ino == first[0][1]
@@ -568,7 +568,7 @@ def test_a_full_queue_of_connections_is_waited_for(path):
 
 
 def test_a_queue_that_stays_full_ends_the_attempt(path, monkeypatch):
-    monkeypatch.setattr("twopipes.channels.sockets.QUEUE_PAUSE", 0)
+    monkeypatch.setattr("twopipes._channels.sockets.QUEUE_PAUSE", 0)
 
     async def body():
         with socket.socket(socket.AF_UNIX) as stuck:

@@ -14,7 +14,7 @@ import tty
 
 import pytest
 
-from twopipes.channels.stderr import LogStream, StderrLog, duplicate, reroute
+from twopipes._channels.stderr import LogStream, StderrLog, duplicate, reroute
 from unit.channels.joined import nothing_left_behind
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="made of POSIX descriptors")
@@ -276,7 +276,7 @@ def test_a_default_timeout_of_the_program_does_not_make_a_write_wait():
 
 
 def test_a_duplicate_is_never_taken_for_a_standard_stream():
-    program = "import os; from twopipes.channels.stderr import duplicate; os.close(0); os.close(1); os._exit(duplicate(2))"
+    program = "import os; from twopipes._channels.stderr import duplicate; os.close(0); os.close(1); os._exit(duplicate(2))"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode > 2
     fd = duplicate(2)
     assert not os.get_inheritable(fd)
@@ -359,7 +359,7 @@ def test_a_stream_that_was_closed_meanwhile_stays_closed(pipe, monkeypatch):
 NOISY = """
 import logging, os, sys
 logging.basicConfig(level="INFO")
-from twopipes.channels.guard import Guard
+from twopipes._channels.stdout_guard import Guard
 
 with Guard.take() as guard:
     with open(guard.stdin_fd, "rb", closefd=False) as wire:
@@ -403,7 +403,7 @@ def test_a_server_whose_stderr_is_never_read_ends():
 # Fills its stderr, so that the writing thread exists, and logs in the child of a fork, where it does not.
 FORKS = """
 import os
-from twopipes.channels.stderr import StderrLog
+from twopipes._channels.stderr import StderrLog
 log = StderrLog(limit=1000)
 while not log.lines_dropped:
     log.write("x" * 99 + chr(10))
@@ -423,9 +423,8 @@ def test_the_child_of_a_fork_logs_without_the_thread_that_stayed_behind():
 
 
 def test_a_traceback_comes_out_at_the_end():
-    program = (
-        "from twopipes.channels.guard import Guard; guard = Guard.take(); print(chr(233) * 9, end=''); raise OSError(5, 'why')"
-    )
+    take = "from twopipes._channels.stdout_guard import Guard; guard = Guard.take()"
+    program = f"{take}; print(chr(233) * 9, end=''); raise OSError(5, 'why')"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, check=False, env={**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0"}
     )

@@ -10,10 +10,10 @@ import tty
 
 import pytest
 
-from twopipes.channels.descriptor import DescriptorSink, DescriptorSource
-from twopipes.channels.pipes import PipeChannel
-from twopipes.channels.stdio import open_stdio
-from twopipes.channels.threads import ThreadSink, ThreadSource
+from twopipes._channels.descriptor import DescriptorSink, DescriptorSource
+from twopipes._channels.pipes import PipeChannel
+from twopipes._channels.stdio import open_stdio
+from twopipes._channels.threads import ThreadSink, ThreadSource
 from twopipes.errors import ChannelBroken, ChannelClosed
 from unit.channels.joined import LARGE, PLENTY, blocked, nothing_left_behind, outcome, read_all, read_exactly, run
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="made of POSIX d
 # Sends back what it reads, and says on descriptor 2 what it was given and whether that still blocks.
 ECHO = """
 import asyncio, os
-from twopipes.channels.stdio import open_stdio
+from twopipes._channels.stdio import open_stdio
 
 async def main():
     async with open_stdio() as channel:
@@ -106,7 +106,7 @@ def test_a_child_on_a_terminal_echoes_and_leaves_the_terminal_blocking():
 
 TELLS_WHETHER_STDERR_BLOCKS = """
 import asyncio, os
-from twopipes.channels.stdio import open_stdio
+from twopipes._channels.stdio import open_stdio
 
 async def main():
     async with open_stdio() as channel:
@@ -159,7 +159,7 @@ def test_a_default_timeout_of_the_program_does_not_make_reads_wait():
 
 
 def test_a_standard_input_that_is_not_open_is_named():
-    program = "from twopipes.channels.stdio import open_stdio\nopen_stdio()"
+    program = "from twopipes._channels.stdio import open_stdio\nopen_stdio()"
     done = subprocess.run(["sh", "-c", 'exec "$0" -c "$1" <&-', sys.executable, program], capture_output=True, check=False)
     assert b"ChannelClosed: standard input (descriptor 0) is not open" in done.stderr
 

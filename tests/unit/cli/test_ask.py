@@ -27,16 +27,16 @@ from twopipes import (
     TwopipesError,
     Validation,
 )
-from twopipes.cli import main
-from twopipes.cli.conversing import Conversation, code_of
-from twopipes.cli.interrupts import INTERRUPTED, run_interruptibly
-from twopipes.cli.overhearing import Overheard
-from twopipes.cli.reporting import Reporter
-from twopipes.cli.run import Mistake
-from twopipes.cli.showing import Saver, Shower, arguments_in_short, bytes_of, first_line
-from twopipes.cli.terminal import Terminal
-from twopipes.mcp.content import UnknownContent
-from twopipes.mcp.types import (
+from twopipes._advice import Remedy
+from twopipes._cli import main
+from twopipes._cli.display import Saver, Shower, arguments_in_short, bytes_of, first_line
+from twopipes._cli.interrupts import INTERRUPTED, run_interruptibly
+from twopipes._cli.one_conversation import Conversation, code_of
+from twopipes._cli.side_output import Reporter
+from twopipes._cli.wire_copy import Overheard
+from twopipes._process.stderr import StderrLine
+from twopipes._protocol.content import UnknownContent
+from twopipes._protocol.types import (
     CallToolResult,
     EmbeddedResource,
     ImageContent,
@@ -51,8 +51,8 @@ from twopipes.mcp.types import (
     Tool,
     ToolAnnotations,
 )
-from twopipes.process.stderr import StderrLine
-from twopipes.remedies import Remedy
+from twopipes._tools.terminal import Terminal
+from twopipes._tools.usage import UsageError
 
 COMMANDS = ("list", "call", "read", "prompt")
 
@@ -401,7 +401,7 @@ def test_bytes_are_saved_and_nothing_is_overwritten(tmp_path):
     assert (folder / "a-tool-2.png").read_bytes() == b"data"
     assert f"saved as {folder / 'a-tool-1.png'}" in out
     (tmp_path / "file").touch()
-    with pytest.raises(Mistake, match="--save needs a folder"):
+    with pytest.raises(UsageError, match="--save needs a folder"):
         Saver(str(tmp_path / "file"), "x").save(b"", None)
 
 

@@ -7,9 +7,10 @@ import tomllib
 
 import pytest
 
-from twopipes.cli import install, main
-from twopipes.cli.hosting.table import HOSTS
-from twopipes.cli.hosts import read_entries
+from twopipes._cli import install, main
+from twopipes._tools.install.host_table import HOSTS
+from twopipes._tools.install.hosts import read_entries
+from twopipes._tools.usage import UsageError
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the paths are those of POSIX")
 
@@ -181,7 +182,7 @@ def test_the_recorder_in_front(say, home):
 
 
 def test_there_is_no_recorder_to_put_in_front_on_windows():
-    with pytest.raises(install.Mistake, match=r"connect.* and run --trace FILE record here"):
+    with pytest.raises(UsageError, match=r"connect.* and run --trace FILE record here"):
         install._with_tap(["server"], windows=True)
 
 

@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 import pytest
 
-from twopipes.cli import main
+from twopipes._cli import main
 
 
 @pytest.mark.parametrize("words", [["--version"], ["-V"]])

@@ -7,9 +7,9 @@ import tomllib
 
 import pytest
 
-from twopipes.cli import main
-from twopipes.cli.new import package_of
-from twopipes.cli.servers import Mistake
+from twopipes._cli import main
+from twopipes._cli.new import package_of
+from twopipes._tools.usage import UsageError
 
 FILES = [
     ".gitignore",
@@ -137,7 +137,7 @@ def test_what_the_package_is_called(name, package):
     ],
 )
 def test_names_that_no_package_can_have(name, said):
-    with pytest.raises(Mistake, match=said):
+    with pytest.raises(UsageError, match=said):
         package_of(name)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from processes.launching import call
 from processes.recordings import handshake, trace_of
-from twopipes.cli import main
+from twopipes._cli import main
 
 
 @pytest.fixture

@@ -8,10 +8,11 @@ import textwrap
 import pytest
 
 from twopipes import Server
-from twopipes.cli import main
-from twopipes.cli.run import Mistake, find_server, split_target
-from twopipes.server.launch import Launch
-from twopipes.server.serving import run_sockets  # noqa: F401 - loads asyncio now: undone below, it cannot be loaded again
+from twopipes._cli import main
+from twopipes._cli.run import find_server
+from twopipes._server.launch import Launch
+from twopipes._server.serve import run_sockets  # noqa: F401 - loads asyncio now: undone below, it cannot be loaded again
+from twopipes._tools.usage import UsageError, split_target
 
 ONE = """
 from twopipes import Server
@@ -154,7 +155,7 @@ def test_a_file_finds_its_neighbours_and_its_own_types(write):
 )
 def test_what_is_wrong_with_a_file(text, name, said, write):
     path = write(text)
-    with pytest.raises(Mistake) as caught:
+    with pytest.raises(UsageError) as caught:
         find_server(path, name)
     assert str(caught.value) == said.format(path=path)
 
@@ -170,7 +171,7 @@ def test_what_is_wrong_with_a_file(text, name, said, write):
     ],
 )
 def test_what_is_not_there(where, said):
-    with pytest.raises(Mistake) as caught:
+    with pytest.raises(UsageError) as caught:
         find_server(where)
     assert str(caught.value) == said
 
@@ -272,7 +273,7 @@ def test_a_file_that_serves_needs_no_name_for_its_server(write, run):
 def test_the_user_says_where_a_file_serves_that_serves_by_itself(write, monkeypatch):
     """Not the file: it was written for one host, and is run by another."""
     served = []
-    monkeypatch.setattr("twopipes.server.serving.run_sockets", lambda server, **options: served.append((server.info.name, options)))
+    monkeypatch.setattr("twopipes._server.serve.run_sockets", lambda server, **options: served.append((server.info.name, options)))
     monkeypatch.setattr(sys, "argv", [])
     path = write(ONE + "server.run(unix='/elsewhere', trace='mine')\n")
     assert main(["run", path, "--tcp", ":9000"]) == 0

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import json_objects
-from twopipes.client.cache import CACHEABLE, Page, ResultCache
-from twopipes.client.pages import PageWalk
-from twopipes.mcp.dialect import dialect
-from twopipes.mcp.types import (
+from twopipes._client.cache import CACHEABLE, Page, ResultCache
+from twopipes._client.pagination import PageWalk
+from twopipes._protocol.dialect import dialect
+from twopipes._protocol.types import (
     CallToolResult,
     DiscoverResult,
     GetPromptResult,
@@ -362,7 +362,7 @@ def test_a_result_that_cannot_be_read_any_more_is_asked_for_again(cache, monkeyp
     def too_deep(*_, **__):
         raise RecursionError
 
-    monkeypatch.setattr("twopipes.client.cache.msgspec_json.decode", too_deep)
+    monkeypatch.setattr("twopipes._client.cache.msgspec_json.decode", too_deep)
     assert cache.get("tools/list", now=0.0) is None
     assert (len(cache), cache._bytes) == (0, 0)
 

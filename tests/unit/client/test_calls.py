@@ -6,7 +6,7 @@ import pytest
 
 from fake_server import PREFIX, SILENCE, FakeServer, acknowledge, legacy, scene, text
 from twopipes import LocalProtocolError, RequestTimedOut, Timeouts, connect
-from twopipes.mcp.revisions import ALL, LATEST_LEGACY, LATEST_MODERN
+from twopipes._protocol.revisions import ALL, LATEST_LEGACY, LATEST_MODERN
 
 ERAS = [LATEST_LEGACY, LATEST_MODERN]
 SHORT = Timeouts(request=0.05)

@@ -9,7 +9,7 @@ import pytest
 
 from fake_server import FORM, SILENCE, FakeServer, asks, legacy, scene, text
 from twopipes import ClientClosed, ConnectionLost, RestartPolicy, ServerExited, connect
-from twopipes.mcp.types import SubscriptionFilter
+from twopipes._protocol.types import SubscriptionFilter
 
 AT_ONCE = RestartPolicy(first_delay=0.0)
 TOOLS = {"tools": [{"name": "look", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}]}

@@ -6,8 +6,8 @@ import pytest
 
 from fake_server import FakeServer, Fault, scene, text
 from twopipes import InvalidParams, Limits, LocalProtocolError, RemoteProtocolError, ToolError, connect
-from twopipes.mcp.revisions import ALL, LATEST_LEGACY, LATEST_MODERN
-from twopipes.mcp.types import TextContent, ToolAnnotations, UnknownContent
+from twopipes._protocol.revisions import ALL, LATEST_LEGACY, LATEST_MODERN
+from twopipes._protocol.types import TextContent, ToolAnnotations, UnknownContent
 
 ERAS = [LATEST_LEGACY, LATEST_MODERN]
 OBJECT = {"type": "object"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from twopipes.client.filled import misfits
+from twopipes._client.form_check import misfits
 
 FORM = {
     "type": "object",

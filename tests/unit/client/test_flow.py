@@ -10,7 +10,7 @@ import pytest
 
 from fake_server import scene
 from twopipes import ConnectionLost, Server, connect
-from twopipes.server.context import Context
+from twopipes._server.context import Context
 from twopipes.settings import Timeouts
 
 MIB = 1024 * 1024

@@ -9,10 +9,10 @@ import pytest
 
 from fake_server import PREFIX, SILENCE, Bare, FakeServer, Fault, acknowledge, legacy, scene, text
 from twopipes import ClientClosed, ConnectionLost, McpError, NotFound, RemoteProtocolError, RequestTimedOut, Timeouts, connect
-from twopipes.channels.sockets import listen_tcp, listen_unix
-from twopipes.mcp.metakeys import meta_key_fault
-from twopipes.mcp.revisions import ALL, LATEST_LEGACY, LATEST_MODERN, LEGACY
-from unit.mcp import official
+from twopipes._channels.sockets import listen_tcp, listen_unix
+from twopipes._protocol.meta_keys import meta_key_fault
+from twopipes._protocol.revisions import ALL, LATEST_LEGACY, LATEST_MODERN, LEGACY
+from unit.protocol import official
 
 ERAS = [LATEST_LEGACY, LATEST_MODERN]
 SHORT = Timeouts(request=0.05)

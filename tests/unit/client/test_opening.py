@@ -7,8 +7,8 @@ import pytest
 
 from fake_server import PREFIX, SILENCE, Bare, FakeServer, Fault, legacy, scene, text
 from twopipes import MethodNotFound, OpeningFailed, Server, Timeouts, connect
-from twopipes.mcp.revisions import LATEST_LEGACY, LATEST_MODERN, LEGACY
-from twopipes.mcp.types import Implementation
+from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN, LEGACY
+from twopipes._protocol.types import Implementation
 
 BOTH = (LATEST_MODERN, *LEGACY)
 IMPATIENT = Timeouts(probe=0.05)

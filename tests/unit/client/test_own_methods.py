@@ -7,7 +7,7 @@ from msgspec import Raw
 
 from fake_server import SILENCE, FakeServer, asks, scene, text
 from twopipes import InputRequired, McpError, RemoteProtocolError, Timeouts, connect
-from twopipes.mcp.revisions import LATEST_LEGACY, LATEST_MODERN
+from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN
 
 ERAS = [LATEST_LEGACY, LATEST_MODERN]
 

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twopipes.client.pages import PageWalk
-from twopipes.errors import ConnectionLost, InternalError, InvalidParams, LocalProtocolError, RemoteProtocolError
-from twopipes.mcp.types import (
+from twopipes._client.pagination import PageWalk
+from twopipes._protocol.types import (
     ListPromptsResult,
     ListResourcesResult,
     ListResourceTemplatesResult,
@@ -16,6 +15,7 @@ from twopipes.mcp.types import (
     ResourceTemplate,
     Tool,
 )
+from twopipes.errors import ConnectionLost, InternalError, InvalidParams, LocalProtocolError, RemoteProtocolError
 from twopipes.settings import Limits
 
 

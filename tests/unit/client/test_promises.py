@@ -8,9 +8,9 @@ import pytest
 
 from fake_server import SILENCE, FakeServer, scene, text
 from twopipes import InvalidOutput, RemoteProtocolError, connect
-from twopipes.client import output
-from twopipes.mcp.revisions import LATEST_MODERN
-from twopipes.mcp.validation import available
+from twopipes._client import output_check as output
+from twopipes._protocol.revisions import LATEST_MODERN
+from twopipes._schema.validation import available
 
 PROMISE = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 

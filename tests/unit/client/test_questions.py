@@ -17,8 +17,8 @@ from twopipes import (
     UserRefused,
     connect,
 )
-from twopipes.mcp.revisions import LEGACY
-from twopipes.mcp.types import CreateMessageResult, ElicitResult, Root, TextContent, ToolUseContent
+from twopipes._protocol.revisions import LEGACY
+from twopipes._protocol.types import CreateMessageResult, ElicitResult, Root, TextContent, ToolUseContent
 
 MODERN_URL = {key: value for key, value in URL.items() if key != "elicitationId"}
 TOOLS = {**SAMPLE, "tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
@@ -511,8 +511,8 @@ async def test_all_questions_are_answered_before_the_retry():
 @scene
 async def test_a_server_that_only_wants_another_try_gets_a_few(monkeypatch):
     """MR-10: with pauses, and not for ever."""
-    monkeypatch.setattr("twopipes.client.caller._FIRST_PAUSE", 0.001)
-    monkeypatch.setattr("twopipes.client.caller._LONGEST_PAUSE", 0.002)
+    monkeypatch.setattr("twopipes._client.caller._FIRST_PAUSE", 0.001)
+    monkeypatch.setattr("twopipes._client.caller._LONGEST_PAUSE", 0.002)
     fake = FakeServer({"tools/call": [*[asks(state="wait")] * 3, text("done")]})
     async with connect(fake) as client:
         assert (await client.call_tool("x")).text == "done"

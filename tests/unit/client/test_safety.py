@@ -2,9 +2,9 @@
 
 import pytest
 
-from twopipes.client.safety import is_safe_to_repeat
-from twopipes.mcp.methods import PARAMS
-from twopipes.mcp.types import CallToolParams, ReadResourceParams, ToolAnnotations
+from twopipes._client.retry_safety import is_safe_to_repeat
+from twopipes._protocol.methods import PARAMS
+from twopipes._protocol.types import CallToolParams, ReadResourceParams, ToolAnnotations
 from twopipes.settings import RestartPolicy
 
 READS = {

@@ -7,7 +7,7 @@ import pytest
 
 from fake_server import FORM, SILENCE, TAG, FakeServer, asks, legacy, scene, text
 from twopipes import Change, RemoteProtocolError, blocking, connect
-from twopipes.blocking import callbacks as blocking_callbacks
+from twopipes._blocking import callbacks as blocking_callbacks
 from twopipes.settings import Limits
 
 NET = 30

@@ -7,8 +7,8 @@ import pytest
 
 from fake_server import PREFIX, SAMPLE, Bare, FakeServer, asks, legacy, scene, text
 from twopipes import RemoteProtocolError, connect
-from twopipes.mcp.revisions import ALL, LATEST_MODERN, LEGACY
-from twopipes.mcp.types import CreateMessageResult, Icon, ImageContent, Implementation
+from twopipes._protocol.revisions import ALL, LATEST_MODERN, LEGACY
+from twopipes._protocol.types import CreateMessageResult, Icon, ImageContent, Implementation
 
 PICTURE = base64.b64encode(bytes(range(256))).decode()
 

@@ -18,9 +18,9 @@ from twopipes import (
     blocking,
     connect,
 )
-from twopipes.mcp.revisions import LATEST_LEGACY, LATEST_MODERN
-from twopipes.process.command import ServerCommand
-from twopipes.process.shutdown import ShutdownPlan
+from twopipes._process.command import ServerCommand
+from twopipes._process.shutdown import ShutdownPlan
+from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN
 
 ERAS = [LATEST_LEGACY, LATEST_MODERN]
 
@@ -117,7 +117,7 @@ def test_a_whole_command_in_one_text():
 
 def test_a_plan_that_is_none():
     assert told(lambda: ShutdownPlan((2.0,))) == (
-        "2.0 is no step of a ShutdownPlan; twopipes.process.shutdown has CloseStdin(), Wait(seconds), Signal(number)"
+        "2.0 is no step of a ShutdownPlan; twopipes._process.shutdown has CloseStdin(), Wait(seconds), Signal(number)"
     )
 
 

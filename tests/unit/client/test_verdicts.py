@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from twopipes import ServerCommand
-from twopipes.client.verdicts import PROCESS_WIDE, Verdict, VerdictMemory, default_path
-from twopipes.process.state_folder import state_folder
+from twopipes._client.era_cache import PROCESS_WIDE, Verdict, VerdictMemory, default_path
+from twopipes._process.state_folder import state_folder
 
 MODERN = Verdict("modern", "2026-07-28", "answered")
 LEGACY = Verdict("legacy", "2025-11-25", "silent")
@@ -140,7 +140,7 @@ def test_another_process_knows_what_this_one_learnt(path):
     """DE-07."""
     VerdictMemory(path).remember("a", LEGACY)
     program = (
-        "import sys, pathlib\nfrom twopipes.client.verdicts import VerdictMemory\n"
+        "import sys, pathlib\nfrom twopipes._client.era_cache import VerdictMemory\n"
         "memory = VerdictMemory(pathlib.Path(sys.argv[1]))\nprint(memory.recall('a').probed)\nmemory.forget('a')"
     )
     done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True, timeout=60)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from twopipes._process.command import ServerCommand
+from twopipes._process.shutdown import ShutdownPlan
 from twopipes.errors import LocalProtocolError, StartFailed
-from twopipes.process.command import ServerCommand
-from twopipes.process.shutdown import ShutdownPlan
 
 posix_only = pytest.mark.skipif(sys.platform == "win32", reason="made of POSIX permissions")
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from twopipes.process.environment import environment_of
-from twopipes.process.lookup import look_up
+from twopipes._process.environment import environment_of
+from twopipes._process.lookup import look_up
 
 OURS = {
     "HOME": "/home/me",

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from twopipes.process.parent import watch_parent
+from twopipes._process.parent import watch_parent
 from unit.channels.joined import blocked, nothing_left_behind, outcome, run
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="made of POSIX processes")
@@ -25,7 +25,7 @@ sys.stdin.read()
 # Reports who it is, then that its parent has ended. The timeout is a net: it must not stay when a test fails.
 WATCHER = """
 import asyncio, os, sys
-from twopipes.process.parent import watch_parent
+from twopipes._process.parent import watch_parent
 report, parent = int(sys.argv[1]), os.getppid()
 if sys.argv[2] == "polling":
     del os.pidfd_open

@@ -5,9 +5,9 @@ import signal
 
 import pytest
 
+from twopipes._process.exit_status import SIGKILL, SIGTERM, ExitStatus, signal_name
+from twopipes._process.shutdown import CloseStdin, ShutdownPlan, ShutdownReport, Signal, StepTaken, Wait, carry_out
 from twopipes.errors import LocalProtocolError
-from twopipes.process.exit_status import SIGKILL, SIGTERM, ExitStatus, signal_name
-from twopipes.process.shutdown import CloseStdin, ShutdownPlan, ShutdownReport, Signal, StepTaken, Wait, carry_out
 
 
 class Actor:

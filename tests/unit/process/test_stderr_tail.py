@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from twopipes.process.stderr import CUT_MARK, Listeners, StderrLine, StderrReader, StderrTail
+from twopipes._process.stderr import CUT_MARK, Listeners, StderrLine, StderrReader, StderrTail
 from unit.channels.joined import nothing_left_behind, run, spin
 
 

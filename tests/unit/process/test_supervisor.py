@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twopipes.process.supervisor import Restarts
+from twopipes._process.restarts import Restarts
 from twopipes.settings import RestartPolicy
 
 seconds = st.floats(0.0, 1e6)

@@ -8,8 +8,8 @@ from typing import Any
 
 import sessions
 from twopipes import ChannelBroken, ChannelClosed, Server
-from twopipes.channels.memory import MemoryChannel, memory_pair
-from twopipes.mcp.revisions import LATEST_LEGACY, LATEST_MODERN, LEGACY, MODERN
+from twopipes._channels.memory import MemoryChannel, memory_pair
+from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN, LEGACY, MODERN
 
 __all__ = ["ALL", "ERAS", "LATEST_LEGACY", "LATEST_MODERN", "LEGACY", "MODERN", "Client", "connected", "play", "turn_until"]
 

@@ -11,7 +11,7 @@ import pytest
 
 import sessions
 from twopipes import Context, Server, ServerSettings
-from twopipes.session.ledger import Call
+from twopipes._session.ledger import Call
 from unit.server.inmemory import ALL, ERAS, NET, Client, play
 
 PROGRESS = "notifications/progress"

@@ -1,9 +1,9 @@
 import pytest
 
 from twopipes import Server
+from twopipes._protocol.types import SamplingMessage, TextContent, ToolResultContent, ToolUseContent
+from twopipes._server.checks import check_conversation, check_schema
 from twopipes.errors import LocalProtocolError
-from twopipes.mcp.types import SamplingMessage, TextContent, ToolResultContent, ToolUseContent
-from twopipes.server.checks import check_conversation, check_schema
 
 
 def deep(levels):

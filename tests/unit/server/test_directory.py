@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from twopipes import LocalProtocolError, Server
-from twopipes.server.paging import cursor_of
+from twopipes._server.pagination import cursor_of
 from unit.server.inmemory import ALL, ERAS, LATEST_MODERN, LEGACY, MODERN, Client, play
 
 NOT_FOUND = {**dict.fromkeys(LEGACY, -32002), **dict.fromkeys(MODERN, -32602)}
@@ -93,8 +93,8 @@ def test_a_folder_is_read_as_the_addresses_of_what_is_in_it(folder, revision):
 
 
 def test_the_listing_of_a_large_folder_says_where_it_goes_on(folder, monkeypatch):
-    monkeypatch.setattr("twopipes.server.directory._PAGE", 3)
-    monkeypatch.setattr("twopipes.server.directory._BATCH", 2)
+    monkeypatch.setattr("twopipes._server.directory._PAGE", 3)
+    monkeypatch.setattr("twopipes._server.directory._BATCH", 2)
 
     async def scenario(client: Client):
         pages = []
@@ -130,7 +130,7 @@ def test_a_file_that_grows_while_it_is_read_ends_at_the_limit(folder, monkeypatc
     """Also one that the system makes up as it is read, which has no size."""
     server = Server("s")
     server.add_directory("file:///docs", folder, max_size=100)
-    monkeypatch.setattr("twopipes.server.directory.os.read", lambda _descriptor, _size: b"more ")
+    monkeypatch.setattr("twopipes._server.directory.os.read", lambda _descriptor, _size: b"more ")
 
     async def scenario(client: Client):
         error = await client.error("resources/read", uri="file:///docs/a.txt")
@@ -324,7 +324,7 @@ async def pages_of(client: Client) -> list[list[str]]:
 @pytest.mark.parametrize("batch", [1, 3, 100])
 def test_the_files_of_folders_are_listed_page_by_page(folder, tmp_path, monkeypatch, size, batch):
     """PG-01: each of them once, after the resources that have a function, however the pages are cut."""
-    monkeypatch.setattr("twopipes.server.directory._BATCH", batch)
+    monkeypatch.setattr("twopipes._server.directory._BATCH", batch)
     server = Server("s", page_size=size)
     server.add_resource("file:///docs/a.txt", lambda: "of its own", name="own")
     server.add_resource("other://x", lambda: "x", name="other")
@@ -347,7 +347,7 @@ def test_the_files_of_folders_are_listed_page_by_page(folder, tmp_path, monkeypa
 
 def test_a_list_of_files_has_pages_where_the_server_sets_no_size(folder, monkeypatch):
     """PG-01."""
-    monkeypatch.setattr("twopipes.server.directory._PAGE", 3)
+    monkeypatch.setattr("twopipes._server.directory._PAGE", 3)
 
     async def scenario(client: Client):
         assert await pages_of(client) == [FILES[:3], FILES[3:6], FILES[6:]]
@@ -356,7 +356,7 @@ def test_a_list_of_files_has_pages_where_the_server_sets_no_size(folder, monkeyp
 
 
 def test_a_page_ends_where_nothing_but_folders_is_found(folder, monkeypatch):
-    monkeypatch.setattr("twopipes.server.directory._LOOKED_AT", 4)
+    monkeypatch.setattr("twopipes._server.directory._LOOKED_AT", 4)
     for number in range(9):
         (folder / f"e{number}" / "empty").mkdir(parents=True)
 
@@ -400,7 +400,7 @@ def test_a_file_that_vanishes_is_not_found(folder, monkeypatch):
     def vanish(*_: object) -> bytes:
         raise FileNotFoundError
 
-    monkeypatch.setattr("twopipes.server.directory.os.read", vanish)
+    monkeypatch.setattr("twopipes._server.directory.os.read", vanish)
 
     async def scenario(client: Client):
         assert (await client.error("resources/read", uri="file:///docs/a.txt"))["code"] == -32602

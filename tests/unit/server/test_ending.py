@@ -7,7 +7,7 @@ import pytest
 
 import sessions
 from twopipes import Context, Server, ServerSettings
-from twopipes.channels.memory import memory_pair
+from twopipes._channels.memory import memory_pair
 from unit.server.inmemory import ERAS, LATEST_LEGACY, LATEST_MODERN, Client, connected, play
 
 

@@ -10,8 +10,8 @@ import pytest
 
 import sessions
 from twopipes import Context, McpError, Server, connect
-from twopipes.channels.memory import memory_pair
-from twopipes.channels.socket_channel import SocketChannel
+from twopipes._channels.memory import memory_pair
+from twopipes._channels.socket_channel import SocketChannel
 from unit.server.inmemory import ERAS, NET, Client, play
 
 

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from twopipes import Server
-from twopipes.channels.memory import memory_pair
-from twopipes.mcp.formtypes import elicitation_schema
+from twopipes._channels.memory import memory_pair
+from twopipes._schema.form_types import elicitation_schema
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 EVERYONE = {"extensions": {"com.example/unheard-of": {"x": 1}, "io.modelcontextprotocol/tasks": {}}}

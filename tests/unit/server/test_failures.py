@@ -7,10 +7,10 @@ import re
 
 import pytest
 
-import twopipes.server.tools as ours
+import twopipes._server.tools as ours
 from twopipes import InvalidParams, McpError, Server, ToolError, connect
-from twopipes.mcp.rejections import Problem, ReturnRejected
-from twopipes.server.failures import told
+from twopipes._protocol.rejections import Problem, ReturnRejected
+from twopipes._server.failure_log import told
 
 
 def caught(function, *arguments):

@@ -9,9 +9,9 @@ import pytest
 
 import sessions
 from twopipes import Context, LocalProtocolError, McpError, Server, ToolResult
-from twopipes.channels.memory import memory_pair
-from twopipes.mcp.revisions import META_SERVER_INFO
-from twopipes.mcp.types import CallToolResult, TextContent
+from twopipes._channels.memory import memory_pair
+from twopipes._protocol.revisions import META_SERVER_INFO
+from twopipes._protocol.types import CallToolResult, TextContent
 from unit.server.inmemory import ALL, ERAS, LATEST_LEGACY, LATEST_MODERN, LEGACY, Client, connected, play
 
 LEVELS = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]

@@ -11,9 +11,9 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from twopipes import Server
-from twopipes.channels.pipes import PipeChannel
-from twopipes.server.first_words import first_words
-from twopipes.session.events import CallReceived
+from twopipes._channels.pipes import PipeChannel
+from twopipes._server.early_response import first_words
+from twopipes._session.events import CallReceived
 
 INITIALIZE = {
     "jsonrpc": "2.0",

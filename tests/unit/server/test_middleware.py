@@ -7,8 +7,8 @@ import pytest
 
 import sessions
 from twopipes import Context, McpError, Server, ServerSettings
-from twopipes.channels.memory import memory_pair
-from twopipes.mcp.types import EmptyResult, InitializeResult, SubscriptionsListenResult
+from twopipes._channels.memory import memory_pair
+from twopipes._protocol.types import EmptyResult, InitializeResult, SubscriptionsListenResult
 from unit.server.inmemory import LATEST_LEGACY, LATEST_MODERN, NET, Client, connected, play, turn_until
 
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"

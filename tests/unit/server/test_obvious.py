@@ -10,10 +10,10 @@ from functools import partial, wraps
 import pytest
 
 from twopipes import Context, LocalProtocolError, Server, ToolError
-from twopipes.mcp.functions import never_waits
-from twopipes.server.obvious import is_obvious
-from twopipes.server.registry import Postponed
-from twopipes.server.tools import make_tool
+from twopipes._schema.functions import never_waits
+from twopipes._server.registry import Postponed
+from twopipes._server.simple_signatures import is_obvious
+from twopipes._server.tools import make_tool
 from unit.server.inmemory import ERAS, play
 
 
@@ -174,7 +174,7 @@ server = Server("s")
 @server.tool
 async def echo(text: str) -> str:
     return text
-heavy = {"asyncio", "twopipes.mcp.schema", "twopipes.server.tools", "twopipes.server.methods"}
+heavy = {"asyncio", "twopipes._schema.signature", "twopipes._server.tools", "twopipes._server.methods"}
 sys.exit(", ".join(heavy & sys.modules.keys()) or 0)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)

@@ -9,9 +9,9 @@ import pytest
 
 import sessions
 from twopipes import Context, InvalidParams, Server, ServerSettings
-from twopipes.channels.memory import MemoryChannel, memory_pair
-from twopipes.server import connection as connection_module
-from twopipes.server import context as context_module
+from twopipes._channels.memory import MemoryChannel, memory_pair
+from twopipes._server import connection as connection_module
+from twopipes._server import context as context_module
 from unit.server.inmemory import ALL, ERAS, LATEST_MODERN, NET, Client, connected, play, turn_until
 
 PROGRESS = "notifications/progress"

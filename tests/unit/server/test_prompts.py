@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 
 from twopipes import Context, Image, LocalProtocolError, Server
-from twopipes.mcp.types import (
+from twopipes._protocol.types import (
     CompleteResult,
     Completion,
     EmbeddedResource,

@@ -11,9 +11,9 @@ from msgspec import Meta, Struct
 
 import sessions
 from twopipes import CapabilityMissing, Context, LocalProtocolError, McpError, QuestionPolicy, RequestTimedOut, Server, ToolError
-from twopipes.channels.memory import memory_pair
-from twopipes.mcp.types import ModelPreferences, SamplingMessage, TextContent, Tool, ToolChoice
-from twopipes.server.connection import Connection
+from twopipes._channels.memory import memory_pair
+from twopipes._protocol.types import ModelPreferences, SamplingMessage, TextContent, Tool, ToolChoice
+from twopipes._server.connection import Connection
 from unit.server.inmemory import ANSWERS, ERAS, LATEST_LEGACY, LATEST_MODERN, LEGACY, Client, connected, play, willing
 
 KEY = b"a key for tests, and only there."

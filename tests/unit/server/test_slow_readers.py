@@ -6,7 +6,7 @@ import gc
 import pytest
 
 from twopipes import Server, ServerSettings
-from twopipes.channels.memory import memory_pair
+from twopipes._channels.memory import memory_pair
 from unit.server.inmemory import ERAS, LATEST_MODERN, NET, Client, connected, play, turn_until
 
 

@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from twopipes import Server
-from twopipes.channels.memory import memory_pair
+from twopipes._channels.memory import memory_pair
 
 EXPORTER = InMemorySpanExporter()
 PROVIDER = TracerProvider()

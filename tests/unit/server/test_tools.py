@@ -26,7 +26,7 @@ from twopipes import (
     ToolResult,
     TwopipesError,
 )
-from twopipes.mcp.types import (
+from twopipes._protocol.types import (
     Annotations,
     CallToolResult,
     EmbeddedResource,

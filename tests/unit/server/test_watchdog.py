@@ -6,8 +6,8 @@ import sys
 import threading
 from pathlib import Path
 
-from twopipes.channels.guard import place_in_words
-from twopipes.server.watchdog import Watchdog, _culprit
+from twopipes._channels.stdout_guard import place_in_words
+from twopipes._server.loop_watchdog import Watchdog, _culprit
 
 
 def test_whoever_blocks_the_loop_is_named_as_the_guard_names_a_print(monkeypatch):

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-IMPORTED = "import json, sys\nfrom twopipes.server.without_tls import import_asyncio\n"
+IMPORTED = "import json, sys\nfrom twopipes._server.without_tls import import_asyncio\n"
 
 
 def told_by(program, **options):

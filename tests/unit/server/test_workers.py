@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from twopipes.server.workers import Workers
+from twopipes._server.threads import Workers
 from unit.server.inmemory import NET, turn_until
 
 

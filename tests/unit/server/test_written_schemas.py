@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from twopipes import Server, ToolResult
+from twopipes._server import checks
 from twopipes.errors import LocalProtocolError
-from twopipes.server import checks
 from unit.server.inmemory import ALL, ERAS, LATEST_MODERN, LEGACY, Client, play
 
 PROTOCOL_ERRORS = [revision for revision in LEGACY if revision < "2025-11-25"]

@@ -23,22 +23,22 @@ from sessions import (
     server_session,
     tell,
 )
-from twopipes.errors import (
-    ConnectionLost,
-    InternalError,
-    LocalProtocolError,
-    RemoteProtocolError,
-    RequestTimedOut,
-)
-from twopipes.mcp import types
-from twopipes.mcp.revisions import ALL, LEGACY
-from twopipes.session.events import (
+from twopipes._protocol import types
+from twopipes._protocol.revisions import ALL, LEGACY
+from twopipes._session.events import (
     Answered,
     CallCancelled,
     CallReceived,
     LineRejected,
     PeerComplained,
     PeerLeft,
+)
+from twopipes.errors import (
+    ConnectionLost,
+    InternalError,
+    LocalProtocolError,
+    RemoteProtocolError,
+    RequestTimedOut,
 )
 from twopipes.settings import Limits
 

@@ -3,11 +3,11 @@
 import pytest
 
 from sessions import CAPABILITIES, EVERYTHING, VERSION, answer, client_session, error, note, request, said, tell
+from twopipes._protocol import types
+from twopipes._protocol.revisions import ALL, LATEST_LEGACY, LATEST_MODERN, LEGACY, MODERN
+from twopipes._session.eras import CLIENT_MOVES, ClientPhase, Reply
+from twopipes._session.events import ClientOpened, OpeningEnded, PeerLeft, RequestIgnored
 from twopipes.errors import LocalProtocolError, OpeningFailed
-from twopipes.mcp import types
-from twopipes.mcp.revisions import ALL, LATEST_LEGACY, LATEST_MODERN, LEGACY, MODERN
-from twopipes.session.eras import CLIENT_MOVES, ClientPhase, Reply
-from twopipes.session.events import ClientOpened, OpeningEnded, PeerLeft, RequestIgnored
 from twopipes.settings import Timeouts
 
 

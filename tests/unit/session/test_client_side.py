@@ -23,19 +23,10 @@ from sessions import (
     said,
     tell,
 )
-from twopipes.errors import (
-    ConnectionLost,
-    LocalProtocolError,
-    McpError,
-    NotFound,
-    RemoteProtocolError,
-    RequestCancelled,
-    RequestTimedOut,
-)
-from twopipes.mcp import types
-from twopipes.mcp.revisions import ALL, LEGACY
-from twopipes.session.eras import ClientPhase
-from twopipes.session.events import (
+from twopipes._protocol import types
+from twopipes._protocol.revisions import ALL, LEGACY
+from twopipes._session.eras import ClientPhase
+from twopipes._session.events import (
     Answered,
     CallCancelled,
     CallReceived,
@@ -46,6 +37,15 @@ from twopipes.session.events import (
     PeerLeft,
     ProgressReceived,
     RequestIgnored,
+)
+from twopipes.errors import (
+    ConnectionLost,
+    LocalProtocolError,
+    McpError,
+    NotFound,
+    RemoteProtocolError,
+    RequestCancelled,
+    RequestTimedOut,
 )
 from twopipes.settings import Timeouts
 

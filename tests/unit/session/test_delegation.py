@@ -20,13 +20,13 @@ from sessions import (
     tell,
 )
 from twopipes import Limits, LocalProtocolError, McpError
-from twopipes.mcp import types
-from twopipes.session.eras import Phase
-from twopipes.session.events import CallCancelled, CallReceived, OwnCallReceived, ServerOpened
-from twopipes.session.profiles import ServerProfile
-from twopipes.session.server_side import ServerSession
-from twopipes.session.state_token import StateSealer
-from twopipes.session.subscriptions import Change
+from twopipes._protocol import types
+from twopipes._session.eras import Phase
+from twopipes._session.events import CallCancelled, CallReceived, OwnCallReceived, ServerOpened
+from twopipes._session.identity import ServerProfile
+from twopipes._session.server import ServerSession
+from twopipes._session.state_token import StateSealer
+from twopipes._session.subscriptions import Change
 
 OPENED = note("notifications/initialized")
 OWN = [

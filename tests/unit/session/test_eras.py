@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from twopipes.mcp.revisions import ALL, LEGACY, MODERN
-from twopipes.session.eras import (
+from twopipes._protocol.revisions import ALL, LEGACY, MODERN
+from twopipes._session.eras import (
     CLIENT_MOVES,
     SERVER_MOVES,
     ClientPhase,

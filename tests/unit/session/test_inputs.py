@@ -26,6 +26,10 @@ from sessions import (
     server_session,
     tell,
 )
+from twopipes._protocol import types
+from twopipes._session.events import CallAbandoned, CallCancelled, CallReceived, InputsAnswered, PeerLeft, ProgressReceived
+from twopipes._session.input_rounds import Given, RoundQuestions, _digest, method_of, needed_capability
+from twopipes._session.state_token import StateSealer
 from twopipes.errors import (
     CapabilityMissing,
     ConnectionLost,
@@ -36,10 +40,6 @@ from twopipes.errors import (
     RequestTimedOut,
     UserRefused,
 )
-from twopipes.mcp import types
-from twopipes.session.events import CallAbandoned, CallCancelled, CallReceived, InputsAnswered, PeerLeft, ProgressReceived
-from twopipes.session.inputs import Given, RoundQuestions, _digest, method_of, needed_capability
-from twopipes.session.state_token import StateSealer
 from twopipes.settings import QuestionPolicy
 
 SAID_ANNA = types.ElicitResult("accept", {"name": "Anna"})

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from sessions import call
+from twopipes._session.ledger import Incoming, Outgoing, progress_token
 from twopipes.errors import InvalidRequest
-from twopipes.session.ledger import Incoming, Outgoing, progress_token
 
 
 def test_a_request_is_open_until_it_is_settled_and_settled_once():

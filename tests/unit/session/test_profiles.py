@@ -1,8 +1,8 @@
 import pytest
 
+from twopipes._protocol.types import ClientCapabilities, Implementation, ServerCapabilities
+from twopipes._session.identity import ClientProfile, ServerProfile
 from twopipes.errors import LocalProtocolError
-from twopipes.mcp.types import ClientCapabilities, Implementation, ServerCapabilities
-from twopipes.session.profiles import ClientProfile, ServerProfile
 
 INFO = Implementation("n", "1")
 

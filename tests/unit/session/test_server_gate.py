@@ -19,10 +19,10 @@ from sessions import (
     server_session,
     tell,
 )
-from twopipes.mcp import types
-from twopipes.mcp.revisions import ALL, LATEST_LEGACY, LEGACY, MODERN
-from twopipes.session.eras import SERVER_MOVES, Kind, Move, Phase
-from twopipes.session.events import CallReceived, ServerOpened
+from twopipes._protocol import types
+from twopipes._protocol.revisions import ALL, LATEST_LEGACY, LEGACY, MODERN
+from twopipes._session.eras import SERVER_MOVES, Kind, Move, Phase
+from twopipes._session.events import CallReceived, ServerOpened
 from twopipes.settings import Limits
 
 ERAS = {"both": ALL, "legacy": LEGACY, "modern": MODERN}

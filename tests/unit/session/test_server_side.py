@@ -24,11 +24,11 @@ from sessions import (
     server_session,
     tell,
 )
+from twopipes._protocol import types
+from twopipes._protocol.revisions import ALL, LEGACY
+from twopipes._session.events import Answered, CallCancelled, NotificationReceived, PeerLeft, ProgressReceived
+from twopipes._session.subscriptions import Change
 from twopipes.errors import InternalError, LocalProtocolError, McpError, RemoteProtocolError, RequestTimedOut
-from twopipes.mcp import types
-from twopipes.mcp.revisions import ALL, LEGACY
-from twopipes.session.events import Answered, CallCancelled, NotificationReceived, PeerLeft, ProgressReceived
-from twopipes.session.subscriptions import Change
 from twopipes.settings import Limits
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")

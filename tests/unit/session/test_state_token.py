@@ -5,9 +5,9 @@ import base64
 import pytest
 
 from sessions import KEY
+from twopipes._protocol import types
+from twopipes._session.state_token import StateSealer, binding_of
 from twopipes.errors import InvalidParams, LocalProtocolError
-from twopipes.mcp import types
-from twopipes.session.state_token import StateSealer, binding_of
 
 BINDING = binding_of("tools/call", {"name": "echo"})
 

@@ -3,9 +3,9 @@
 import pytest
 
 from sessions import EVERYTHING
+from twopipes._protocol.types import ServerCapabilities, SubscriptionFilter
+from twopipes._session.subscriptions import Change, Subscriptions, honoured
 from twopipes.errors import InternalError
-from twopipes.mcp.types import ServerCapabilities, SubscriptionFilter
-from twopipes.session.subscriptions import Change, Subscriptions, honoured
 from twopipes.settings import Limits
 
 ALL = ServerCapabilities(**EVERYTHING)

@@ -3,8 +3,8 @@
 import pytest
 from msgspec import UNSET
 
+from twopipes._trace.matching import Difference
 from twopipes.testing.expecting import misfits, told
-from twopipes.trace.matching import Difference
 
 
 def paths(expected, found, **options):

@@ -16,7 +16,7 @@ from twopipes import (
     RestartPolicy,
     Timeouts,
 )
-from twopipes.channels.memory import memory_pair
+from twopipes._channels.memory import memory_pair
 from twopipes.testing import ExpectationFailed, delay, drop, duplicate, garble, kill, pair, truncate
 from twopipes.testing.faults import FaultPlan, WireReader
 from twopipes.testing.faulty_channel import FaultyChannel

@@ -6,7 +6,7 @@ import pytest
 
 from fake_server import FakeServer, scene, text
 from twopipes import Client, LocalProtocolError, OpeningFailed, RestartPolicy, Server, Timeouts, blocking
-from twopipes.mcp.revisions import ALL
+from twopipes._protocol.revisions import ALL
 from twopipes.testing import ExpectationFailed, Talk, child, pair
 from unit.server.inmemory import turn_until
 from unit.testing.sums import sums

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from fake_server import FakeServer, acknowledge, scene, text
+from twopipes._trace.conversation import read_conversation
+from twopipes._trace.format import Event, Line
 from twopipes.testing import ExpectationFailed, drop, pair
 from twopipes.testing.snapshot import VARIABLE, Step, read_steps, steps_of, written
-from twopipes.trace.conversation import read_conversation
-from twopipes.trace.format import Event, Line
 from unit.testing.sums import sums
 
 CALL = {"a": 1, "b": 2}

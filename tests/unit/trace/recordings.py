@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 
 from transcript import Transcript, revisions_of
-from twopipes.trace.conversation import Conversation, read_conversation
-from twopipes.trace.format import Event, Header, Line, encode
+from twopipes._trace.conversation import Conversation, read_conversation
+from twopipes._trace.format import Event, Header, Line, encode
 
 TRANSCRIPTS = sorted((Path(__file__).parents[2] / "conversations" / "everything").glob("*.txt"))
 VERSION = "2026-07-28"

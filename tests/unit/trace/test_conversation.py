@@ -3,9 +3,9 @@
 import pytest
 from msgspec import UNSET
 
-from twopipes.trace.conversation import Conversation, read_conversation
-from twopipes.trace.format import Damage, Event, Line
-from twopipes.trace.message import Message
+from twopipes._trace.conversation import Conversation, read_conversation
+from twopipes._trace.format import Damage, Event, Line
+from twopipes._trace.message import Message
 from unit.trace.recordings import DISCOVERY, call, done, entries, handshake, meta, modern, note, played, recording, transcripts
 
 TAG = "io.modelcontextprotocol/subscriptionId"

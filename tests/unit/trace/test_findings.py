@@ -2,9 +2,9 @@
 
 import pytest
 
-from twopipes.trace.conversation import Conversation, read_conversation
-from twopipes.trace.findings import RULES, Judge, judge
-from twopipes.trace.format import Damage, Event, Header, Line
+from twopipes._trace.conversation import Conversation, read_conversation
+from twopipes._trace.findings import RULES, Judge, judge
+from twopipes._trace.format import Damage, Event, Header, Line
 from unit.trace.recordings import (
     CLIENT,
     DISCOVERY,

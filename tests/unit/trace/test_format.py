@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from twopipes.trace.format import VERSION, Event, Header, Line, decode_entry, decode_header, encode
+from twopipes._trace.format import VERSION, Event, Header, Line, decode_entry, decode_header, encode
 
 HEADER = Header(version=VERSION, started="2026-07-28T10:00:00.000Z", recorder="tap", argv=("python", "server.py"))
 

@@ -3,7 +3,7 @@
 import pytest
 from msgspec import UNSET
 
-from twopipes.trace.matching import SERVER_INFO, Difference, Ignoring, differences, pair_questions, unmatched
+from twopipes._trace.matching import SERVER_INFO, Difference, Ignoring, differences, pair_questions, unmatched
 
 NOTHING = Ignoring()
 

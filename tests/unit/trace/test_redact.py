@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import json_values, texts
+from twopipes._trace import redact as redact_module
+from twopipes._trace.format import Event, Header, decode_entry
+from twopipes._trace.redact import REDACTED, Redactor, redacted_argv
+from twopipes._trace.writer import Writer
 from twopipes.trace import Recorder, header_for, read
-from twopipes.trace import redact as redact_module
-from twopipes.trace.format import Event, Header, decode_entry
-from twopipes.trace.redact import REDACTED, Redactor, redacted_argv
-from twopipes.trace.writing import Writer
 
 NET = 30
 BLANK = "[redacted]"
@@ -335,7 +335,7 @@ def test_a_message_stays_one(tmp_path):
 
 
 def test_a_line_that_is_too_long_to_be_searched_is_left_out_with_a_note(tmp_path, monkeypatch):
-    monkeypatch.setattr("twopipes.trace.writing.LONGEST", 1000)
+    monkeypatch.setattr("twopipes._trace.writer.LONGEST", 1000)
     path = tmp_path / "x.jsonl"
     recorder = Recorder(path, header_for("tap"), ["password"])
     recorder.chunk("<", b"harmless " * 200 + b"\nnext\n")

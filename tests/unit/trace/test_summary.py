@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twopipes.trace.conversation import Connection
-from twopipes.trace.message import read_message
-from twopipes.trace.summary import LONGEST, is_failure, summary_of
+from twopipes._trace.conversation import Connection
+from twopipes._trace.message import read_message
+from twopipes._trace.summary import LONGEST, is_failure, summary_of
 
 METHODS = [
     *("initialize", "tools/call", "prompts/get", "resources/read", "completion/complete", "sampling/createMessage", "tools/list"),

@@ -1,0 +1,1 @@
+"""The client without ``await``. Nothing is imported here."""

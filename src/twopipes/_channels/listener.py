@@ -1,0 +1,174 @@
+"""A listening socket and its connections: one task for each, and none can harm another."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+from twopipes._channels.base import Channel
+from twopipes._channels.fork import in_forked_children, point_at_null
+from twopipes._channels.socket_channel import SocketChannel
+from twopipes._channels.unix_socket_path import Placed
+
+__all__ = ["Listener"]
+
+# Connections accepted in one go, before the loop serves those that it has.
+ACCEPTED_AT_ONCE = 16
+# Seconds without accepting after the system refused a descriptor. The waiting connection would wake the loop at once, for ever.
+PAUSE = 0.5
+# What accept() says about one connection that went away again, not about the socket.
+_GONE_BEFORE_ACCEPTED = {errno.ECONNABORTED, errno.EPROTO, errno.EINTR, errno.EPERM}
+
+
+class Listener:
+    """A listening socket and the connections that came through it.
+
+    Each connection is a task of this listener. An exception of one is reported and ends that connection alone (SD-08); its
+    channel is closed when its task ends. Closing the listener ends it all; see :meth:`close`.
+
+    Made by ``listen_unix`` and ``listen_tcp`` of :mod:`.sockets`. ``async with listener:`` closes it at the end of the block.
+
+    Attributes:
+        address: Where it listens, in words: ``unix:/run/x.sock`` or ``tcp 127.0.0.1:9000``.
+        port: The TCP port, also where 0 was asked for; ``None`` for a Unix socket.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        address: str,
+        on_connect: Callable[[Channel], Awaitable[None]],
+        *,
+        on_error: Callable[[Exception], None] | None = None,
+        placed: Placed | None = None,
+        port: int | None = None,
+    ) -> None:
+        self.address = address
+        self.port = port
+        self._sock = sock
+        self._no_longer_in_forks = in_forked_children(partial(point_at_null, sock.fileno()))
+        self._on_connect = on_connect
+        self._on_error = on_error
+        self._placed = placed
+        self._loop = asyncio.get_running_loop()
+        self._connections: set[asyncio.Task[None]] = set()
+        self._resume: asyncio.TimerHandle | None = None
+        self._accepting: asyncio.Task[None] | None = None
+        self._closed = asyncio.Event()
+        sock.setblocking(False)  # noqa: FBT003 - the signature of the standard library
+        self._accept_from_now_on()
+
+    async def close(self, *, cancel_connections: bool = True) -> None:
+        """Stop accepting, close the listening socket, remove its file, and end the connections.
+
+        Returns when every connection has ended. It may be called by the handler of a connection, which then is not waited for.
+        Cancelling is safe: the listening socket is closed by then, and a second call takes up the waiting.
+
+        Args:
+            cancel_connections: Cancel those that run. With False they run to their own end; put a timeout around the call.
+        """
+        if not self._closed.is_set():
+            self._closed.set()
+            self._stop_accepting()
+            self._no_longer_in_forks()
+            self._sock.close()
+            if self._placed is not None:
+                self._placed.remove()
+        others = self._connections - {asyncio.current_task()}
+        if cancel_connections:
+            for task in others:
+                task.cancel()
+        if self._accepting is not None:
+            others.add(self._accepting)
+        if others:
+            await asyncio.wait(others)
+
+    async def wait_closed(self) -> None:
+        """Return when someone closes the listener: what a program does that only serves."""
+        await self._closed.wait()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def _accept_from_now_on(self) -> None:
+        self._resume = None
+        if sys.platform == "win32":
+            self._accepting = self._loop.create_task(self._accept_by_task())
+        else:
+            # Not the loop's sock_accept: cancelling it can lose a connection that it had accepted already.
+            self._loop.add_reader(self._sock, self._accept)
+
+    def _stop_accepting(self) -> None:
+        if self._resume is not None:
+            self._resume.cancel()
+        if self._accepting is not None:
+            self._accepting.cancel()
+        if sys.platform != "win32":
+            self._loop.remove_reader(self._sock)
+
+    def _accept(self) -> None:
+        for _ in range(ACCEPTED_AT_ONCE):
+            try:
+                sock, _peer = self._sock.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in _GONE_BEFORE_ACCEPTED:
+                    continue
+                self._loop.remove_reader(self._sock)
+                self._resume = self._loop.call_later(PAUSE, self._accept_from_now_on)
+                self._report(error)
+                return
+            self._serve(sock)
+
+    async def _accept_by_task(self) -> None:
+        while True:
+            try:
+                sock, _peer = await self._loop.sock_accept(self._sock)
+            except OSError as error:
+                if error.errno not in _GONE_BEFORE_ACCEPTED:
+                    self._report(error)
+                    await asyncio.sleep(PAUSE)
+            else:
+                self._serve(sock)
+
+    def _serve(self, sock: socket.socket) -> None:
+        try:
+            channel = SocketChannel(sock, f"connection to {self.address}")
+        except OSError as error:
+            # It was reset before it could be set up.
+            sock.close()
+            self._report(error)
+            return
+        task = self._loop.create_task(self._run(channel), name=f"twopipes {channel.description}")
+        self._connections.add(task)
+
+        # Not at the end of the task's own coroutine: a task that is cancelled before its first step never enters it.
+        def ended(task: asyncio.Task[None]) -> None:
+            self._connections.discard(task)
+            channel.close_now()
+
+        task.add_done_callback(ended)
+
+    async def _run(self, channel: Channel) -> None:
+        try:
+            await self._on_connect(channel)
+        except Exception as error:  # noqa: BLE001 - SD-08: whatever it is, it ends this connection and no other.
+            self._report(error)
+
+    def _report(self, error: Exception) -> None:
+        if self._on_error is not None:
+            self._on_error(error)
+        else:
+            self._loop.call_exception_handler({"message": f"Error while serving {self.address}", "exception": error})

@@ -1,0 +1,94 @@
+"""A channel over two pipes: the standard output and the standard input of a child, seen from its parent."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import partial
+
+from twopipes._channels.base import HIGH_WATER, LOW_WATER
+from twopipes._channels.descriptor import DescriptorSink, DescriptorSource
+from twopipes._channels.halves import Sink, Source, TwoHalves
+from twopipes._channels.threads import ThreadSink, ThreadSource
+
+__all__ = ["PipeChannel", "pipe_pair"]
+
+
+class PipeChannel(TwoHalves):
+    """Reads one pipe and writes another. It owns both descriptors from here on and closes them.
+
+    Our end of a child's pipe is an open file description of its own, which nobody else holds, so it is simply made
+    non-blocking. On Windows an event loop cannot watch a pipe; there, two daemon threads do the work.
+
+    Args:
+        read_fd: The end to read from, such as a child's stdout.
+        write_fd: The end to write to, such as a child's stdin.
+        description: For error messages; the numbers of the descriptors unless given.
+        by_threads: Use blocking calls in daemon threads instead of the event loop. Windows has no other way, whatever is given.
+        high_water: Bytes; see :data:`twopipes._channels.base.HIGH_WATER`.
+        low_water: Bytes; see :data:`twopipes._channels.base.LOW_WATER`.
+
+    Attributes:
+        is_threaded: Whether threads do the work.
+    """
+
+    def __init__(
+        self,
+        read_fd: int,
+        write_fd: int,
+        *,
+        description: str | None = None,
+        by_threads: bool = sys.platform == "win32",
+        high_water: int = HIGH_WATER,
+        low_water: int = LOW_WATER,
+    ) -> None:
+        description = description or f"pipes fd {read_fd} and {write_fd}"
+        close_read, close_write = partial(os.close, read_fd), partial(os.close, write_fd)
+        self.is_threaded = by_threads or sys.platform == "win32"
+        source: Source
+        sink: Sink
+        if by_threads or sys.platform == "win32":
+            source = ThreadSource(description, read_fd, receive=partial(os.read, read_fd), release=close_read)
+            sink = ThreadSink(
+                description,
+                write_fd,
+                send=partial(os.write, write_fd),
+                release=close_write,
+                high_water=high_water,
+                low_water=low_water,
+            )
+        else:
+            os.set_blocking(read_fd, False)
+            os.set_blocking(write_fd, False)
+            source = DescriptorSource(description, read_fd, release=close_read)
+            sink = DescriptorSink(description, write_fd, release=close_write, high_water=high_water, low_water=low_water)
+        super().__init__(source, sink, description)
+
+    @property
+    def unread(self) -> int | None:
+        """How many of the bytes written the peer has not read; ``None`` where that cannot be known."""
+        return self._sink.unread
+
+    def close_read(self) -> None:
+        """Give up the end that is read, and go on writing: whoever writes to it gets a broken pipe.
+
+        A read that waits raises :class:`twopipes.ChannelClosed`. Where a thread reads, the pipe is open until its next bytes come.
+        """
+        self._source.close()
+
+
+def pipe_pair(
+    *, by_threads: bool = sys.platform == "win32", high_water: int = HIGH_WATER, low_water: int = LOW_WATER
+) -> tuple[PipeChannel, PipeChannel]:
+    """Return two channels joined by two pipes of the system: what one writes, the other reads. See :class:`PipeChannel`."""
+    there_read, there_write = os.pipe()
+    try:
+        back_read, back_write = os.pipe()
+    except OSError:
+        os.close(there_read)
+        os.close(there_write)
+        raise
+    return (
+        PipeChannel(back_read, there_write, by_threads=by_threads, high_water=high_water, low_water=low_water),
+        PipeChannel(there_read, back_write, by_threads=by_threads, high_water=high_water, low_water=low_water),
+    )

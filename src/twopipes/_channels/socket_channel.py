@@ -1,0 +1,77 @@
+"""A channel over one connected stream socket, Unix or TCP."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from contextlib import suppress
+from functools import partial
+
+from twopipes._channels.base import HIGH_WATER, LOW_WATER
+from twopipes._channels.descriptor import DescriptorSink, DescriptorSource
+from twopipes._channels.halves import Sink, Source, TwoHalves
+from twopipes._channels.threads import ThreadSink, ThreadSource
+
+__all__ = ["SocketChannel"]
+
+
+class SocketChannel(TwoHalves):
+    """A channel over a connected stream socket, which it owns from here on and closes.
+
+    Args:
+        sock: A connected stream socket.
+        description: For error messages, such as ``unix:/run/x.sock``.
+        by_threads: Use blocking calls in daemon threads instead of the event loop. Windows has no other way, whatever is given.
+        high_water: Bytes; see :data:`twopipes._channels.base.HIGH_WATER`.
+        low_water: Bytes; see :data:`twopipes._channels.base.LOW_WATER`.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        description: str,
+        *,
+        by_threads: bool = sys.platform == "win32",
+        high_water: int = HIGH_WATER,
+        low_water: int = LOW_WATER,
+    ) -> None:
+        source: Source
+        sink: Sink
+        if sock.family in {socket.AF_INET, socket.AF_INET6}:
+            # A message is complete when it is written. Waiting for more, to fill a packet, would delay every answer.
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        shut = partial(sock.shutdown, socket.SHUT_WR)
+        if by_threads or sys.platform == "win32":
+            sock.setblocking(True)  # noqa: FBT003 - the signature of the standard library
+            # Each thread closes its own duplicate when it ends, so neither can use a number that means something else by then.
+            other = sock.dup()
+            wake = partial(_shut_both, sock)
+            source = ThreadSource(description, sock.fileno(), receive=sock.recv, release=sock.close, wake=wake)
+            sink = ThreadSink(
+                description,
+                other.fileno(),
+                send=other.send,
+                release=other.close,
+                shut=shut,
+                wake=wake,
+                high_water=high_water,
+                low_water=low_water,
+            )
+        else:
+            sock.setblocking(False)  # noqa: FBT003
+            # Reading and writing by number: less work per call than the methods of the socket. The source closes it.
+            source = DescriptorSource(description, sock.fileno(), release=sock.close)
+            sink = DescriptorSink(
+                description, sock.fileno(), release=_nothing, shut=shut, high_water=high_water, low_water=low_water
+            )
+        super().__init__(source, sink, description)
+
+
+def _nothing() -> None:
+    pass
+
+
+def _shut_both(sock: socket.socket) -> None:
+    # Where it is not connected any more, nothing blocks on it either.
+    with suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,217 @@
+"""Channels over Unix and TCP sockets: connecting and listening.
+
+The bytes are the same as over stdio, one message per line (FR-11, FR-12); only the way they travel differs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from twopipes._channels.base import HIGH_WATER, LOW_WATER, Channel
+from twopipes._channels.listener import Listener
+from twopipes._channels.socket_channel import SocketChannel
+from twopipes._channels.unix_socket_path import bind_privately
+from twopipes.errors import ChannelBroken, ListenFailed, LocalProtocolError
+
+__all__ = ["Listener", "SocketChannel", "connect_tcp", "connect_unix", "listen_tcp", "listen_unix"]
+
+# Bytes of a Unix socket's path, the terminating zero included: sun_path of Linux, and of macOS and the BSDs.
+UNIX_PATH_LIMIT = 108 if sys.platform == "linux" else 104
+# Seconds between two attempts to connect to a Unix socket whose queue is full, and for how many of them to go on.
+QUEUE_PAUSE = 0.02
+QUEUE_ATTEMPTS = 250
+# Connections that may wait to be accepted. A host opens a handful; more than this at once is not a conversation.
+BACKLOG = 128
+MAX_PORT = 65535
+
+
+async def connect_unix(path: str | os.PathLike[str], *, high_water: int = HIGH_WATER, low_water: int = LOW_WATER) -> SocketChannel:
+    """Connect to the Unix socket at ``path``.
+
+    Raises:
+        ChannelBroken: Nobody listens there, or it may not be entered; the message says which.
+        LocalProtocolError: The path is too long for a Unix socket, or this is Windows.
+    """
+    place = os.fspath(path)
+    description = f"unix:{place}"
+    sock = _make_unix_socket(place)
+    try:
+        sock.setblocking(False)  # noqa: FBT003 - the signature of the standard library
+        await _connect_to_path(sock, place)
+    except OSError as error:
+        sock.close()
+        raise ChannelBroken(f"cannot connect to {description}: {_explain(error)}") from error
+    except BaseException:
+        sock.close()
+        raise
+    return SocketChannel(sock, description, high_water=high_water, low_water=low_water)
+
+
+async def _connect_to_path(sock: socket.socket, path: str) -> None:
+    # A Unix socket connects at once or not at all. Not the loop's sock_connect: where the queue of the listener is full, that
+    # one takes the refusal for a connection under way, and returns a socket that is not connected.
+    for _ in range(QUEUE_ATTEMPTS):
+        try:
+            sock.connect(path)
+        except BlockingIOError:
+            await asyncio.sleep(QUEUE_PAUSE)
+        else:
+            return
+    raise OSError(errno.EAGAIN, "its queue of connections stayed full")
+
+
+async def connect_tcp(host: str, port: int, *, high_water: int = HIGH_WATER, low_water: int = LOW_WATER) -> SocketChannel:
+    """Connect to ``host`` and ``port``, trying the addresses of the host in turn.
+
+    MCP over TCP is neither encrypted nor authenticated: whoever can reach the port, or listen in on the way, can read and
+    send anything. Use it on one machine, or inside a tunnel that adds both.
+
+    Raises:
+        ChannelBroken: The name is unknown or no address answered; the message says what was tried.
+        LocalProtocolError: There is no such port.
+    """
+    failures: list[str] = []
+    cause: OSError | None = None
+    for family, address in await _resolve_tcp(host, port):
+        try:
+            sock = socket.socket(family, socket.SOCK_STREAM)
+            try:
+                sock.setblocking(False)  # noqa: FBT003 - the signature of the standard library
+                await asyncio.get_running_loop().sock_connect(sock, address)
+                return SocketChannel(sock, f"tcp {_name_address(address)}", high_water=high_water, low_water=low_water)
+            except BaseException:
+                sock.close()
+                raise
+        except OSError as error:
+            failures.append(f"{address[0]}: {_explain(error)}")
+            cause = error
+    raise ChannelBroken(f"cannot connect to tcp {host}:{port}: {'; '.join(failures)}") from cause
+
+
+async def listen_unix(
+    path: str | os.PathLike[str],
+    on_connect: Callable[[Channel], Awaitable[None]],
+    *,
+    on_error: Callable[[Exception], None] | None = None,
+) -> Listener:
+    """Listen on a Unix socket at ``path``, which only this user can connect to (mode 0600 from its first moment).
+
+    A socket file that a dead server left behind is replaced. A live one, and a file that is no socket, are left alone. Closing
+    the listener removes the file if it still is the one made here.
+
+    Args:
+        path: Where the socket appears.
+        on_connect: Awaited for each connection, in a task of its own; the channel is closed when it returns.
+        on_error: Called with what a connection raised, and with failures to accept one. Unless given, the exception handler
+            of the event loop gets it.
+
+    Raises:
+        ListenFailed: A server is listening there, something else is in the way, or the folder cannot be written to.
+        LocalProtocolError: The path is too long for a Unix socket, or this is Windows.
+    """
+    # Absolute, since closing must find it again after a chdir; but no link is followed.
+    place = str(Path.cwd() / path)
+    sock = _make_unix_socket(place)
+    try:
+        placed = bind_privately(sock, place, backlog=BACKLOG)
+    except OSError as error:
+        sock.close()
+        if isinstance(error, ListenFailed):
+            raise
+        raise ListenFailed(f"cannot listen on unix:{place}: {error.strerror or error}") from error
+    return Listener(sock, f"unix:{place}", on_connect, on_error=on_error, placed=placed)
+
+
+async def listen_tcp(
+    port: int,
+    on_connect: Callable[[Channel], Awaitable[None]],
+    *,
+    host: str = "127.0.0.1",
+    on_error: Callable[[Exception], None] | None = None,
+) -> Listener:
+    """Listen on a TCP port of the loopback address, which this machine alone can reach.
+
+    Warning:
+        MCP over TCP is neither authenticated nor encrypted. With any other ``host`` everyone who can reach that address can use
+        the server with the rights of this process, and everyone on the way can read and change what is said. Even on the
+        loopback address every user of this machine can connect: on a shared machine use :func:`listen_unix`.
+
+    Args:
+        port: The port, or 0 for a free one: :attr:`Listener.port` says which.
+        on_connect: Awaited for each connection, in a task of its own; the channel is closed when it returns.
+        host: The address to bind. Give one only if the network in front of it is trusted.
+        on_error: As for :func:`listen_unix`.
+
+    Raises:
+        ListenFailed: The port is taken.
+        ChannelBroken: The name is unknown.
+        LocalProtocolError: There is no such port.
+    """
+    family, wanted = (await _resolve_tcp(host, port))[0]
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if sys.platform == "win32":
+            # There SO_REUSEADDR would let two servers share a port.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
+        else:
+            # A server that is started again must not wait for the connections of the last one to be forgotten.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(wanted)
+        sock.listen(BACKLOG)
+    except OSError as error:
+        sock.close()
+        raise ListenFailed(f"cannot listen on tcp {host}:{port}: {error.strerror or error}") from error
+    bound = sock.getsockname()
+    return Listener(sock, f"tcp {_name_address(bound)}", on_connect, on_error=on_error, port=bound[1])
+
+
+async def _resolve_tcp(host: str, port: int) -> list[tuple[socket.AddressFamily, tuple[Any, ...]]]:
+    """Return the addresses of ``host``, at least one, or raise ``ChannelBroken``."""
+    if not 0 <= port <= MAX_PORT:
+        raise LocalProtocolError(f"tcp {host}:{port}: a port is a number from 0 to {MAX_PORT}")
+    try:
+        try:
+            # A literal address needs no resolver, and so no thread of the loop's executor.
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+        except socket.gaierror:
+            found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise ChannelBroken(f"tcp {host}:{port}: the name cannot be resolved: {_explain(error)}") from error
+    return [(family, address) for family, _, _, _, address in found]
+
+
+def _name_address(address: tuple[Any, ...]) -> str:
+    """Return ``127.0.0.1:9000`` or ``[::1]:9000``."""
+    host, port = address[0], address[1]
+    return f"[{host}]:{port}" if ":" in str(host) else f"{host}:{port}"
+
+
+def _explain(error: OSError) -> str:
+    match error:
+        case FileNotFoundError():
+            return "there is no such file; is the server running?"
+        case ConnectionRefusedError():
+            return "nobody listens there; is the server running?"
+        case PermissionError():
+            return "permission denied; a socket of twopipes can be used by the user who made it alone"
+        case _:
+            return error.strerror or str(error)
+
+
+def _make_unix_socket(path: str) -> socket.socket:
+    """Return a socket, or raise ``LocalProtocolError`` if the system has none of that kind, or the path is longer than allowed."""
+    if sys.platform != "win32":
+        size = len(os.fsencode(path))
+        if size >= UNIX_PATH_LIMIT:
+            raise LocalProtocolError(
+                f"unix:{path}: the path has {size} bytes and a Unix socket's may have {UNIX_PATH_LIMIT - 1}; choose a shorter one"
+            )
+        return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    raise LocalProtocolError(f"unix:{path}: Python has no Unix sockets on Windows; use TCP on the loopback address")

@@ -1,0 +1,198 @@
+"""Our own standard input and standard output as one channel, whatever the host connected them to.
+
+Hosts connect pipes, but also socket pairs (Node, Bun), regular files, terminals and ``/dev/null``. Whether a descriptor blocks
+is a property of the *open file description*, which other processes may share: the shell that owns the terminal, or our own
+stderr after ``2>&1``. So nothing here makes a shared description non-blocking if there is another way:
+
+================================ =====================================================================================
+what the descriptor is           how it is used
+================================ =====================================================================================
+a socket                         by the event loop; each call says that it must not block, and no flag is changed
+an anonymous pipe, on Linux      by the event loop, over a description of our own opened through ``/proc/self/fd``
+any other pipe                   by the event loop; made non-blocking, and put back as it was when it is closed
+a file, a terminal, a device     by a daemon thread that blocks (see :mod:`twopipes._channels.threads`)
+anything, on Windows             by a daemon thread that blocks
+================================ =====================================================================================
+
+An event loop cannot watch a regular file or ``/dev/null``, and a terminal is shared by nature. A named pipe keeps its own
+description because Linux never reports the end of one to a description that was opened after the last writer had left.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import stat
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from twopipes._channels.base import HIGH_WATER, LOW_WATER
+from twopipes._channels.descriptor import DescriptorSink, DescriptorSource
+from twopipes._channels.halves import Sink, Source, TwoHalves
+from twopipes.errors import ChannelClosed
+
+__all__ = ["StdioChannel", "open_stdio"]
+
+
+class StdioChannel(TwoHalves):
+    """Standard input and standard output, as made by :func:`open_stdio`."""
+
+
+def open_stdio(
+    stdin_fd: int = 0,
+    stdout_fd: int = 1,
+    *,
+    owned: bool = False,
+    high_water: int = HIGH_WATER,
+    low_water: int = LOW_WATER,
+) -> StdioChannel:
+    """Return a channel that reads ``stdin_fd`` and writes ``stdout_fd``.
+
+    It works on duplicates, so closing it is always safe: the descriptors passed in stay open. It follows that a peer behind a
+    *pipe* reads the end only when the last copy is closed, the process's own descriptor 1 included; behind a socket it does at
+    ``close_write()``. Pass private duplicates with ``owned=True`` to have the end in your hands.
+
+    Args:
+        stdin_fd: The descriptor to read.
+        stdout_fd: The descriptor to write.
+        owned: Take both descriptors over: they are closed here once their duplicates exist.
+        high_water: Bytes; see :data:`twopipes._channels.base.HIGH_WATER`.
+        low_water: Bytes; see :data:`twopipes._channels.base.LOW_WATER`.
+
+    Raises:
+        ChannelClosed: One of the descriptors is not open.
+    """
+    source_kind, sink_kind = _kind_of(stdin_fd, "standard input"), _kind_of(stdout_fd, "standard output")
+    source = _open_source(stdin_fd, source_kind)
+    try:
+        sink = _open_sink(stdout_fd, sink_kind, high_water=high_water, low_water=low_water)
+    except BaseException:
+        source.close()
+        raise
+    if owned:
+        for fd in {stdin_fd, stdout_fd}:
+            os.close(fd)
+    return StdioChannel(source, sink, f"stdio ({source_kind} fd {stdin_fd}, {sink_kind} fd {stdout_fd})")
+
+
+def _kind_of(fd: int, role: str) -> str:
+    try:
+        mode = os.fstat(fd).st_mode
+    except OSError as error:
+        raise ChannelClosed(
+            f"{role} (descriptor {fd}) is not open: {error.strerror}. A server over stdio is started by its host, with a pipe "
+            f"or a socket as standard input and standard output"
+        ) from error
+    if stat.S_ISSOCK(mode):
+        return "socket"
+    if stat.S_ISFIFO(mode):
+        return "pipe"
+    if stat.S_ISREG(mode):
+        return "file"
+    return "terminal" if os.isatty(fd) else "device"
+
+
+def _open_source(fd: int, kind: str) -> Source:
+    description = f"{kind} fd {fd}"
+    if sys.platform != "win32":
+        if kind == "socket":
+            sock = _duplicate_socket(fd)
+            # The flag of the call, instead of the flag of the description.
+            return DescriptorSource(
+                description, sock.fileno(), release=sock.close, receive=lambda size: sock.recv(size, socket.MSG_DONTWAIT)
+            )
+        if kind == "pipe":
+            private, release = _nonblocking_pipe(fd, os.O_RDONLY)
+            return DescriptorSource(description, private, release=release)
+    from twopipes._channels.threads import ThreadSource  # noqa: PLC0415 - a host connects a pipe or a socket
+
+    private = os.dup(fd)
+    receive = partial(_read_terminal, private) if kind == "terminal" else partial(os.read, private)
+    return ThreadSource(description, private, receive=receive, release=partial(os.close, private))
+
+
+def _open_sink(fd: int, kind: str, *, high_water: int, low_water: int) -> Sink:
+    description = f"{kind} fd {fd}"
+    if sys.platform != "win32":
+        if kind == "socket":
+            sock = _duplicate_socket(fd)
+
+            def send(piece: bytes | memoryview) -> int:
+                return sock.send(piece, socket.MSG_DONTWAIT)
+
+            def gather(pieces: Sequence[memoryview]) -> int:
+                return sock.sendmsg(pieces, (), socket.MSG_DONTWAIT)
+
+            return DescriptorSink(
+                description,
+                sock.fileno(),
+                release=sock.close,
+                shut=partial(sock.shutdown, socket.SHUT_WR),
+                send=send,
+                gather=gather,
+                high_water=high_water,
+                low_water=low_water,
+            )
+        if kind == "pipe":
+            private, release = _nonblocking_pipe(fd, os.O_WRONLY)
+            return DescriptorSink(description, private, release=release, high_water=high_water, low_water=low_water)
+    from twopipes._channels.threads import ThreadSink  # noqa: PLC0415 - as above
+
+    private = os.dup(fd)
+    return ThreadSink(
+        description,
+        private,
+        send=partial(os.write, private),
+        release=partial(os.close, private),
+        high_water=high_water,
+        low_water=low_water,
+    )
+
+
+def _duplicate_socket(fd: int) -> socket.socket:
+    private = os.dup(fd)
+    try:
+        sock = socket.socket(fileno=private)
+    except BaseException:
+        os.close(private)
+        raise
+    if sock.gettimeout() is not None:
+        # A program that called socket.setdefaulttimeout() meant its own sockets. With a timeout every call would wait for it.
+        sock.settimeout(None)
+    return sock
+
+
+if sys.platform != "win32":
+
+    def _nonblocking_pipe(fd: int, access: int) -> tuple[int, Callable[[], None]]:
+        """Return a non-blocking descriptor of the same pipe, and what closes it."""
+        path = f"/proc/self/fd/{fd}"
+        try:
+            if os.readlink(path).startswith("pipe:"):  # noqa: PTH115 - what it names is no path
+                private = os.open(path, access | os.O_NONBLOCK)
+                return private, partial(os.close, private)
+        except OSError:
+            # No /proc (macOS, a sandbox), or the pipe was made by another user and may not be opened again.
+            pass
+        private = os.dup(fd)
+        if not os.get_blocking(private):
+            return private, partial(os.close, private)
+        os.set_blocking(private, False)
+
+        def put_back() -> None:
+            os.set_blocking(private, True)
+            os.close(private)
+
+        return private, put_back
+
+
+def _read_terminal(fd: int, size: int) -> bytes:
+    try:
+        return os.read(fd, size)
+    except OSError as error:
+        # A terminal that was hung up answers with an error where everything else would answer with the end.
+        if error.errno == errno.EIO:
+            return b""
+        raise

@@ -1,0 +1,390 @@
+"""``key=value`` as people type it, read by the JSON Schema of what it is for."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from twopipes._tools.usage import UsageError
+
+__all__ = [
+    "Misfit",
+    "Pair",
+    "describe",
+    "did_you_mean",
+    "json_value",
+    "missing",
+    "properties_of",
+    "read_pair",
+    "resolved",
+    "typed",
+    "values_of",
+]
+
+# What JSON calls a number; Python would also take 1_000, nan, and digits of other scripts.
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+# The narrowest first: where a schema allows several kinds, 5 is a number before it is a text.
+_A = {"integer": "an integer", "number": "a number", "boolean": "a boolean", "null": "null"}
+_NARROWEST_FIRST = ("null", "boolean", "integer", "number", "array", "object", "string")
+# References inside of a schema that are followed before it is taken for one without an end.
+_MOST_REFERENCES = 20
+# Levels of objects and lists that are described; what is deeper is called an object or an array.
+_DEEPEST = 3
+# Levels of alternatives; one more, so that "object or null" in the deepest object is called that.
+_DEEPEST_ALTERNATIVE = _DEEPEST + 1
+# Members of an object that are described.
+_MOST_MEMBERS = 5
+# Choices and alternatives that a description shows.
+_MOST_SHOWN = 12
+
+
+class Pair(NamedTuple):
+    """One argument as it was typed.
+
+    Attributes:
+        key: Its name.
+        text: What stands behind the sign, or in the file that stands there.
+        is_json: Whether the sign was ``:=``, so that the text is JSON and not to be interpreted.
+    """
+
+    key: str
+    text: str
+    is_json: bool
+
+
+class Misfit(Exception):
+    """A value cannot be read as what the schema wants."""
+
+
+def read_pair(word: str, *, what: str = "argument") -> Pair:
+    """Reads ``key=value``, ``key=@file``, ``key:=json`` or ``key:=@file``.
+
+    Raises:
+        UsageError: It is none of these, or the file cannot be read.
+    """
+    key, sign, text = word.partition("=")
+    is_json = key.endswith(":")
+    key = key.removesuffix(":")
+    if not sign or not key:
+        hint = " (the server's command stands behind --)" if what == "argument" else ""
+        raise UsageError(f"{word!r} is no {what}; write key=value, key:=JSON or key=@FILE{hint}")
+    if text.startswith("@"):
+        try:
+            text = Path(text[1:]).expanduser().read_bytes().decode()  # with the ends of its lines as they are
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise UsageError(f"{what} {key}: the file {text[1:]} cannot be read: {why}") from error
+    return Pair(key, text, is_json)
+
+
+def values_of(pairs: Iterable[Pair], schema: Mapping[str, Any], *, of: str, what: str = "argument") -> dict[str, Any]:
+    """The arguments, each of the type that the schema of all of them says.
+
+    A key that stands there several times is a list.
+
+    Args:
+        pairs: What was typed.
+        schema: Whose ``properties`` the keys are.
+        of: What the arguments are for, for messages.
+        what: What they are called there.
+
+    Raises:
+        UsageError: A key is unknown, or its value cannot be read; says what is wanted.
+    """
+    known = properties_of(schema)
+    others = schema.get("additionalProperties")
+    takes_others = (others is True or isinstance(others, Mapping) or "patternProperties" in schema) or (
+        not known and others is None
+    )
+    found: dict[str, list[Pair]] = {}
+    for pair in pairs:
+        if pair.key not in known and not takes_others:
+            takes = f"; it takes {', '.join(known)}" if known else "; it takes none"
+            raise UsageError(f"{of} has no {what} {pair.key!r}{did_you_mean(pair.key, known) or takes}")
+        found.setdefault(pair.key, []).append(pair)
+    return {key: _value(each, known.get(key, others), schema, f"{what} {key} of {of}") for key, each in found.items()}
+
+
+def missing(given: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:
+    """What the schema requires and was not given."""
+    required = schema.get("required")
+    return [name for name in (required if isinstance(required, list) else ()) if isinstance(name, str) and name not in given]
+
+
+def properties_of(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The members that the schema of an object names, each with its own schema."""
+    found = schema.get("properties")
+    return dict(found) if isinstance(found, Mapping) else {}
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A question, to be put behind a message, about the names that look like this one; empty if none does."""
+    names = {name.casefold(): name for name in known}
+    close = difflib.get_close_matches(word.casefold(), names, n=3, cutoff=0.6)
+    # What somebody remembers half of, too: `book` is book_trip.
+    close += [name for name in names if len(word) > 2 and word.casefold() in name and name not in close]  # noqa: PLR2004 - any word has a letter of it
+    return f"; did you mean {' or '.join(names[name] for name in close[:3])}?" if close else ""
+
+
+def describe(schema: Any, root: Mapping[str, Any] | None = None, *, depth: int = 0) -> str:
+    """Describe a schema in a few words.
+
+    For example ``integer``, ``"sun" | "rain"``, ``array of string``, ``[integer, string]`` or ``{x: number, y?: number}``.
+    """
+    shown = list(dict.fromkeys(_alternatives(schema, root, depth, set()))) or ["anything"]
+    more = [f"... ({len(shown) - _MOST_SHOWN} more)"] if len(shown) > _MOST_SHOWN else []
+    return " | ".join(shown[:_MOST_SHOWN] + more)
+
+
+def _alternatives(schema: Any, root: Mapping[str, Any] | None, depth: int, followed: set[str]) -> list[str]:
+    """Everything that the schema allows, each in a few words; alternatives of alternatives are alternatives.
+
+    A reference that was followed before adds nothing. So a schema that is an alternative of itself ends.
+    """
+    if isinstance(schema, Mapping) and isinstance(reference := schema.get("$ref"), str):
+        if reference in followed:
+            return []
+        followed.add(reference)
+    schema = resolved(schema, root or {})
+    if not isinstance(schema, Mapping):
+        return ["nothing" if schema is False else "anything"]
+    if "const" in schema:
+        return [json.dumps(schema["const"], ensure_ascii=False)]
+    if isinstance(choices := schema.get("enum"), list):
+        return [json.dumps(choice, ensure_ascii=False) for choice in choices]
+    if options := _options(schema):
+        if depth > _DEEPEST_ALTERNATIVE:
+            return ["anything"]
+        return [word for option in options for word in _alternatives(option, root, depth + 1, followed)]
+    return [_kind_in_words(kind, schema, root, depth) for kind in _kinds(schema)] or ["anything"]
+
+
+def resolved(schema: Any, root: Mapping[str, Any]) -> Any:
+    """The schema that a reference inside of ``root`` leads to; others are given back, and so are references to elsewhere."""
+    for _ in range(_MOST_REFERENCES):
+        if not isinstance(schema, Mapping) or not isinstance(reference := schema.get("$ref"), str) or not reference.startswith("#"):
+            break
+        found: Any = root
+        for step in reference[1:].split("/")[1:]:
+            found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None
+        if not isinstance(found, Mapping):
+            break
+        # What stands beside a reference counts, too; most often a description, or a default.
+        schema = {**found, **{key: value for key, value in schema.items() if key != "$ref"}}
+    if isinstance(schema, Mapping) and isinstance(parts := schema.get("allOf"), list) and len(parts) == 1:
+        rest = {key: value for key, value in schema.items() if key != "allOf"}
+        part = resolved(parts[0], root)
+        return {**part, **rest} if isinstance(part, Mapping) else schema
+    return schema
+
+
+def typed(text: str, schema: Any, root: Mapping[str, Any] | None = None) -> Any:
+    """What a text means, by its schema.
+
+    Raises:
+        Misfit: It cannot be read as that.
+    """
+    root = root or {}
+    schema = resolved(schema, root)
+    if not isinstance(schema, Mapping):
+        return _guessed(text)
+    if "const" in schema:
+        return _chosen(text, [schema["const"]])
+    if isinstance(choices := schema.get("enum"), list):
+        return _chosen(text, choices)
+    if options := _options(schema):
+        return _first_that_fits(text, options, root)
+    kinds = _kinds(schema)
+    if not kinds:
+        return _guessed(text)
+    if len(kinds) > 1:
+        return _first_that_fits(text, [{**schema, "type": kind} for kind in kinds], root)
+    return _of_kind(text, kinds[0], schema, root)
+
+
+def _value(pairs: Sequence[Pair], schema: Any, root: Mapping[str, Any], where: str) -> Any:
+    own = resolved(schema, root)
+    try:
+        return _read(pairs[0], own, root) if len(pairs) == 1 else _list(pairs, own, root)
+    except (Misfit, RecursionError) as misfit:
+        why = str(misfit) if isinstance(misfit, Misfit) else "its schema has no end"
+        note = own.get("description") if isinstance(own, Mapping) else None
+        note = f" ({' '.join(note.split())})" if isinstance(note, str) else ""
+        raise UsageError(
+            f"{where}: {why}{' Expected' if why.endswith('?') else '; expected'}: {describe(own, root)}{note}"
+        ) from None
+
+
+def _list(pairs: Sequence[Pair], schema: Any, root: Mapping[str, Any]) -> list[Any]:
+    """A key that is given several times: each value is an item."""
+    options = [resolved(option, root) for option in _options(schema)] or [schema] if isinstance(schema, Mapping) else []
+    arrays = [option for option in options if isinstance(option, Mapping) and "array" in _kinds(option)]
+    if not arrays and isinstance(schema, Mapping) and {"type", "enum", "const", "anyOf", "oneOf", "properties"} & schema.keys():
+        raise Misfit("it is given several times, and it is not a list")
+    items = [_item(arrays[0], position) if arrays else None for position in range(len(pairs))]
+    return [_read(pair, item, root) for pair, item in zip(pairs, items, strict=True)]
+
+
+def _read(pair: Pair, schema: Any, root: Mapping[str, Any]) -> Any:
+    return json_value(pair.text) if pair.is_json else typed(pair.text, schema, root)
+
+
+def _options(schema: Mapping[str, Any]) -> list[Any]:
+    for word in ("anyOf", "oneOf"):
+        if isinstance(found := schema.get(word), list) and found:
+            return found
+    return []
+
+
+def _kinds(schema: Mapping[str, Any]) -> list[str]:
+    given = schema.get("type")
+    if given is None:  # whoever writes schemas by hand forgets it
+        given = "object" if "properties" in schema else "array" if "items" in schema else []
+    kinds = [given] if isinstance(given, str) else [kind for kind in given if isinstance(kind, str)]
+    return sorted(kinds, key=lambda kind: _NARROWEST_FIRST.index(kind) if kind in _NARROWEST_FIRST else 99)
+
+
+def _of_kind(text: str, kind: str, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
+    match kind:
+        case "string":
+            return text
+        case "integer" | "number" if _INTEGER.fullmatch(text):
+            return json_value(text)  # which knows how many digits are too many
+        case "number" if _NUMBER.fullmatch(text):
+            return json_value(text)
+        case "boolean" if text.casefold() in _WORDS:
+            return _WORDS[text.casefold()]
+        case "null" if text == "null":
+            return None
+        case "array":
+            # One item may stand for a list of one; what looks like JSON is.
+            return _of_json_type(text, list) if text.lstrip().startswith("[") else [typed(text, _item(schema, 0), root)]
+        case "object":
+            return _of_json_type(text, dict)
+        case "integer" | "number" | "boolean" | "null":
+            raise Misfit(f"{text!r} is not {_A[kind]}")
+        case _:
+            return _guessed(text)
+
+
+def _first_that_fits(text: str, options: Sequence[Any], root: Mapping[str, Any]) -> Any:
+    found = [resolved(option, root) for option in options]
+
+    def width(option: Any) -> int:
+        if not isinstance(option, Mapping) or "const" in option or "enum" in option:
+            return -1
+        kinds = _kinds(option)
+        return max((_NARROWEST_FIRST.index(kind) for kind in kinds if kind in _NARROWEST_FIRST), default=len(_NARROWEST_FIRST))
+
+    for option in sorted(found, key=width):
+        # A list of one item is what is meant only where nothing else can be.
+        if isinstance(option, Mapping) and "array" in _kinds(option) and not text.lstrip().startswith("["):
+            continue
+        try:
+            return typed(text, option, root)
+        except Misfit:
+            continue
+    for option in found:
+        if isinstance(option, Mapping) and "array" in _kinds(option):
+            return typed(text, option, root)
+    raise Misfit(f"{text!r} is none of these")
+
+
+def _chosen(text: str, choices: Sequence[Any]) -> Any:
+    for choice in choices:
+        if choice == text or (not isinstance(choice, str) and json.dumps(choice) == text):
+            return choice
+    words = [choice for choice in choices if isinstance(choice, str)]
+    raise Misfit(f"{text!r} is none of the choices{did_you_mean(text, words)}")
+
+
+def _guessed(text: str) -> Any:
+    """Where the schema does not say: JSON if it is, else a text."""
+    try:
+        return json_value(text)
+    except Misfit:
+        return text
+
+
+def _of_json_type(text: str, kind: type) -> Any:
+    found = json_value(text)
+    if not isinstance(found, kind):
+        raise Misfit(f"{text!r} is not a JSON {'array' if kind is list else 'object'}")
+    return found
+
+
+def json_value(text: str) -> Any:
+    """What JSON text means.
+
+    Raises:
+        Misfit: It is not JSON, or holds a number that JSON cannot send on: Python reads NaN, and makes infinity of 1e999.
+    """
+    try:
+        return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+    except (ValueError, RecursionError) as error:
+        raise Misfit(f"{_cut(text)!r} is not JSON ({error})") from None
+
+
+def _no_constant(name: str) -> Any:
+    raise Misfit(f"{name} is not a number in JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise Misfit(f"{text} is too large for a number")
+    return number
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 60 else text[:60] + "..."  # noqa: PLR2004 - as much as fits on the line of an error
+
+
+def _kind_in_words(kind: str, schema: Mapping[str, Any], root: Mapping[str, Any] | None, depth: int) -> str:
+    if kind in {"array", "object"} and depth > _DEEPEST:
+        return kind
+    if kind == "array":
+        return _array(schema, root, depth)
+    if kind == "object" and 0 < len(members := properties_of(schema)) <= _MOST_MEMBERS:
+        required = schema.get("required", [])
+        told = [
+            f"{name}{'' if name in required else '?'}: {describe(each, root, depth=depth + 1)}" for name, each in members.items()
+        ]
+        return f"{{{', '.join(told)}}}"
+    if kind == "string" and isinstance(schema.get("format"), str):
+        return f"string ({schema['format']})"
+    if kind in {"integer", "number"}:
+        least, most = schema.get("minimum"), schema.get("maximum")
+        if least is not None and most is not None:
+            return f"{kind} from {least} to {most}"
+        if least is not None or most is not None:
+            return f"{kind} from {least} on" if most is None else f"{kind} up to {most}"
+    return kind
+
+
+def _array(schema: Mapping[str, Any], root: Mapping[str, Any] | None, depth: int) -> str:
+    first, items = _items(schema)
+    if first:
+        told = [describe(each, root, depth=depth + 1) for each in first[:_MOST_SHOWN]]
+        more = ["..."] if items is not False or len(first) > _MOST_SHOWN else []
+        return f"[{', '.join(told + more)}]"
+    return "array" if items in (None, True, {}) else f"array of {describe(items, root, depth=depth + 1)}"
+
+
+def _items(schema: Mapping[str, Any]) -> tuple[list[Any], Any]:
+    """The schemas of the first items of an array, one by one, and that of all others."""
+    first, items = schema.get("prefixItems"), schema.get("items")
+    if isinstance(items, list):  # drafts before 2020-12
+        first, items = items, schema.get("additionalItems")
+    return (first if isinstance(first, list) else []), items
+
+
+def _item(schema: Mapping[str, Any], position: int) -> Any:
+    first, items = _items(schema)
+    return first[position] if position < len(first) else items

@@ -1,0 +1,216 @@
+"""The fields of a form: what can be answered, and what an answer means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import date, datetime
+from typing import Any, NamedTuple
+
+from twopipes._cli.arguments import Misfit, Pair, describe, did_you_mean, typed
+from twopipes._client.form_check import misfits
+
+__all__ = ["Choice", "Field", "fields_of"]
+
+_YES, _NO = {"y", "yes", "true", "1"}, {"n", "no", "false", "0"}
+_EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+")
+
+
+def fields_of(schema: Mapping[str, Any]) -> list[Field]:
+    """The fields of a form, in its order (EL-01)."""
+    found, required = schema.get("properties"), schema.get("required")
+    names = required if isinstance(required, list) else []
+    return [Field(name, each, is_required=name in names) for name, each in found.items()] if isinstance(found, Mapping) else []
+
+
+class Choice(NamedTuple):
+    """One of several answers: what is sent, and what is shown."""
+
+    value: str
+    title: str
+
+
+class Field:
+    """One field of a form.
+
+    Args:
+        name: Its name.
+        schema: Its JSON Schema, as the server wrote it (EL-02, EL-04).
+        is_required: Whether it must be answered.
+    """
+
+    def __init__(self, name: str, schema: Any, *, is_required: bool) -> None:
+        self.name = name
+        self.schema: Mapping[str, Any] = schema if isinstance(schema, Mapping) else {}
+        self.is_required = is_required
+        self.has_default = self.schema.get("default") is not None
+        self.default = self.schema.get("default")
+        self.is_multiple = self.schema.get("type") == "array"
+        items = self.schema.get("items")
+        self.choices = _choices(items if self.is_multiple and isinstance(items, Mapping) else self.schema)
+        # Where a choice is itself a number, the numbers of the choices would be in its way.
+        self.is_numbered = bool(self.choices) and not any(choice.value.strip().isdigit() for choice in self.choices)
+
+    @property
+    def title(self) -> str:
+        """What it is called."""
+        return _text(self.schema.get("title")) or self.name
+
+    @property
+    def note(self) -> str:
+        """What it is for, on one line."""
+        return " ".join(_text(self.schema.get("description")).split())
+
+    @property
+    def hint(self) -> str:
+        """What can be answered, in a few words."""
+        words = [self._kind()]
+        if self.has_default:
+            words.append(f"Enter for {self.shown(self.default)}")
+        elif not self.is_required:
+            words.append("Enter to leave it out")
+        return "; ".join(filter(None, words))
+
+    def lines(self) -> list[str]:
+        """The choices, one below the other."""
+        return [
+            f"{f'{number}. ' if self.is_numbered else ''}{choice.title}"
+            + (f" ({choice.value})" if choice.title != choice.value and not self.is_numbered else "")
+            for number, choice in enumerate(self.choices, 1)
+        ]
+
+    def read(self, text: str) -> Any:
+        """What the user's line means; ``None`` if the field is left out.
+
+        Raises:
+            Misfit: It is no answer to this; says why (EL-16).
+        """
+        text = text.strip() if self.schema.get("type") != "string" or self.choices else text
+        if not text.strip():
+            if self.has_default:
+                return self.default  # EL-05
+            if not self.is_required:
+                return None
+            if not (self.is_multiple and self.choices):
+                raise Misfit("an answer is needed here")
+        if self.is_multiple:
+            words = [word.strip() for word in text.split(",") if word.strip()]
+            value: Any = list(dict.fromkeys(self._choice(word) for word in words))
+        elif self.choices:
+            value = self._choice(text)
+        elif self.schema.get("type") == "boolean":
+            value = _yes_or_no(text)
+        else:
+            value = "" if text == '""' else typed(text, {"type": self.schema.get("type", "string")})
+        return self.checked(value)
+
+    def answered(self, pair: Pair) -> Any:
+        """As :meth:`read`, of what was given beforehand.
+
+        Raises:
+            Misfit: It does not fit.
+        """
+        return self.checked(typed(pair.text, {})) if pair.is_json else self.read(pair.text)
+
+    def checked(self, value: Any) -> Any:
+        """The value, if the form allows it.
+
+        Raises:
+            Misfit: It does not.
+        """
+        if wrong := misfits({"properties": {self.name: self.schema}}, {self.name: value}):
+            raise Misfit(wrong[0].removeprefix(f"{self.name} "))
+        if isinstance(value, str) and (fault := _format_fault(value, self.schema.get("format"))):
+            raise Misfit(fault)
+        return value
+
+    def shown(self, value: Any) -> str:
+        """A value as the user knows it."""
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        if isinstance(value, list):
+            return ", ".join(self.shown(each) for each in value) or "none"
+        titles = {choice.value: choice.title for choice in self.choices}
+        return _text(titles.get(value, value)) if isinstance(value, str) else str(value)
+
+    def _kind(self) -> str:
+        if self.choices:
+            if not self.is_multiple:
+                return "a number or a name" if self.is_numbered else "one of them"
+            least, most = self.schema.get("minItems"), self.schema.get("maxItems")
+            span = (
+                f", {least} to {most}"
+                if least and most
+                else f", at least {least}"
+                if least
+                else f", at most {most}"
+                if most
+                else ""
+            )
+            return f"any of them, separated by commas{span}"
+        if self.schema.get("type") == "boolean":
+            return "y/n"
+        least, most = self.schema.get("minLength"), self.schema.get("maxLength")
+        kind = describe(self.schema)
+        if least and most:
+            return f"{kind} of {least} to {most} characters"
+        if most:
+            return f"{kind} of at most {most} characters"
+        return "" if kind == "string" else kind
+
+    def _choice(self, text: str) -> str:
+        for choice in self.choices:
+            if text == choice.value:
+                return choice.value
+        if self.is_numbered and text.isdigit() and 0 < int(text) <= len(self.choices):
+            return self.choices[int(text) - 1].value
+        fitting = [choice.value for choice in self.choices if text.casefold() in {choice.value.casefold(), choice.title.casefold()}]
+        if len(fitting) == 1:
+            return fitting[0]
+        names = [name for choice in self.choices for name in (choice.value, choice.title)]
+        raise Misfit(f"{text!r} is none of the choices{did_you_mean(text, names)}")
+
+
+def _choices(schema: Mapping[str, Any]) -> list[Choice]:
+    """The choices of a field, in each of the ways of writing them (EL-04)."""
+    values, titles = schema.get("enum"), schema.get("enumNames")
+    if isinstance(values, list) and all(isinstance(value, str) for value in values):
+        names = titles if isinstance(titles, list) and len(titles) == len(values) else values
+        return [Choice(value, _text(name)) for value, name in zip(values, names, strict=True)]
+    options = schema.get("oneOf") or schema.get("anyOf")
+    if isinstance(options, list) and all(
+        isinstance(option, Mapping) and isinstance(option.get("const"), str) for option in options
+    ):
+        return [Choice(option["const"], _text(option.get("title", option["const"]))) for option in options]
+    return []
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else value if isinstance(value, str) else str(value)
+
+
+def _yes_or_no(text: str) -> bool:
+    if text.casefold() not in _YES | _NO:
+        raise Misfit(f"{text!r} is neither yes nor no")
+    return text.casefold() in _YES
+
+
+def _format_fault(value: str, name: Any) -> str:
+    try:
+        match name:
+            case "email" if not _EMAIL.fullmatch(value):
+                return f"{value!r} is no e-mail address"
+            case "uri" if not _URI.fullmatch(value):
+                return f"{value!r} is no URI, such as https://example.com/"
+            case "date":
+                date.fromisoformat(value)
+            case "date-time":
+                if datetime.fromisoformat(value).tzinfo is None:
+                    return f"{value!r} lacks its time zone, such as Z or +02:00"
+            case _:
+                pass
+    except ValueError:
+        example = "2026-07-28" if name == "date" else "2026-07-28T12:00:00Z"
+        return f"{value!r} is no {name}, such as {example}"
+    return ""

@@ -1,0 +1,173 @@
+"""What is said on stderr beside a result: log messages, the server's own stderr, how far a call has come."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from msgspec import json as msgspec_json
+
+from twopipes._client.stray_output import Stray
+from twopipes._process.stderr import StderrLine
+from twopipes._protocol.types import LogParams, ProgressParams
+from twopipes._tools.terminal import Styled, Terminal, visible
+
+__all__ = ["Reporter"]
+
+_DIM = "dim"
+_LOUD = {"warning": "yellow", "error": "red", "critical": "bold red", "alert": "bold red", "emergency": "bold red"}
+# Characters of a progress message that are shown; the rest of the line is the bar's.
+_MOST_MESSAGE = 40
+_ERASE = "\r\x1b[K"
+
+
+class Reporter:
+    """Speaks on stderr while a call is under way.
+
+    Args:
+        terminal: Where to.
+        quiet: Whether to leave out what the server says beside its answer, and the progress.
+    """
+
+    def __init__(self, terminal: Terminal, *, quiet: bool = False) -> None:
+        self.terminal = terminal
+        self.quiet = quiet
+        self._bar: _Bar | None = None
+
+    def say(self, *pieces: Styled) -> None:
+        """One line."""
+        with self.paused():
+            self.terminal.say(*pieces)
+            self.terminal.flush()
+
+    def log(self, params: LogParams) -> None:
+        """A log message of the server."""
+        if not self.quiet:
+            text = params.data if isinstance(params.data, str) else msgspec_json.encode(params.data).decode()
+            logger = f" {visible(params.logger)}:" if params.logger else ""
+            self._lines(f"[{visible(params.level)}]{logger}", text, _LOUD.get(params.level, _DIM))
+
+    def stderr(self, line: StderrLine) -> None:
+        """A line of the server's stderr."""
+        if not self.quiet:
+            self._lines("[stderr]", line.text, _DIM)
+
+    def stray(self, stray: Stray) -> None:
+        """Something on the server's stdout that is no message."""
+        if not self.quiet:
+            self._lines("[stdout, no message]", stray.excerpt or stray.what, "yellow")
+
+    def progress(self, params: ProgressParams) -> None:
+        """A report of progress: a bar, where somebody looks."""
+        # A dumb terminal cannot take a line back.
+        if self.quiet or not self.terminal.is_terminal or os.environ.get("TERM") == "dumb":
+            return
+        if self._bar is None:
+            self._bar = _PlainBar(self.terminal) if self.terminal.rich is None else _RichBar(self.terminal)
+        self._bar.show(params)
+
+    def done(self) -> None:
+        """The call is over: the bar goes."""
+        if self._bar is not None:
+            self._bar.hide()
+            self._bar = None
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Without the bar: for a line, or a question."""
+        if self._bar is None:
+            yield
+            return
+        self._bar.hide()
+        try:
+            yield
+        finally:
+            if self._bar is not None:
+                self._bar.show_again()
+
+    def _lines(self, head: str, text: str, style: str) -> None:
+        with self.paused():
+            for line in text.rstrip("\n").split("\n"):
+                self.terminal.say((f"{head} {visible(line)}", style))
+            self.terminal.flush()
+
+
+class _Bar:
+    """How far it has come, on the last line of the terminal."""
+
+    def show(self, params: ProgressParams) -> None:
+        """Shows a report."""
+        raise NotImplementedError
+
+    def show_again(self) -> None:
+        """Shows the last one, after something else was said."""
+        raise NotImplementedError
+
+    def hide(self) -> None:
+        """Leaves no trace on the screen."""
+        raise NotImplementedError
+
+
+class _RichBar(_Bar):
+    def __init__(self, terminal: Terminal) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - the extra `cli`
+
+        self._progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TextColumn("{task.fields[count]}", markup=False, style="progress.percentage"),
+            TimeElapsedColumn(),
+            console=terminal.rich,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        self._task: Any = self._progress.add_task("", total=None, count="")
+
+    def show(self, params: ProgressParams) -> None:
+        self._progress.update(
+            self._task,
+            completed=params.progress,
+            total=params.total,
+            description=_message(params) or "working",
+            count=_count(params),
+        )
+        self._progress.start()
+
+    def show_again(self) -> None:
+        self._progress.start()
+
+    def hide(self) -> None:
+        self._progress.stop()
+
+
+class _PlainBar(_Bar):
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+        self._line = ""
+
+    def show(self, params: ProgressParams) -> None:
+        self._line = f"[{_count(params)}] {_message(params)}".rstrip()[: self._terminal.width - 1]
+        self.show_again()
+
+    def show_again(self) -> None:
+        self._terminal.stream.write(_ERASE + self._line)
+        self._terminal.flush()
+
+    def hide(self) -> None:
+        self._terminal.stream.write(_ERASE)
+        self._terminal.flush()
+
+
+def _message(params: ProgressParams) -> str:
+    text = visible(" ".join((params.message or "").split()))
+    return text if len(text) <= _MOST_MESSAGE else text[: _MOST_MESSAGE - 3] + "..."
+
+
+def _count(params: ProgressParams) -> str:
+    if not params.total:
+        return f"{params.progress:g}"
+    share = f"{100 * params.progress / params.total:.0f}%"
+    return share if params.total == 100 else f"{params.progress:g}/{params.total:g} {share}"  # noqa: PLR2004 - per cent

@@ -1,0 +1,162 @@
+"""What a server answered, exactly as it stood on the wire: for programs that read what a command writes.
+
+The client's own types leave out what they do not know. A program that asked for JSON wants that, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
+
+from msgspec import UNSET, DecodeError, Raw
+from msgspec import json as msgspec_json
+
+from twopipes._channels.base import Channel
+from twopipes._client.targets import CommandTarget, Link, OnStderr, Target, target_of
+from twopipes._jsonrpc import Batch, ErrorResponse, Request, Response, decode
+from twopipes._process.command import ServerCommand
+from twopipes._wire import LineDecoder
+from twopipes.errors import RequestId
+
+__all__ = ["Overheard", "overheard_target"]
+
+
+class Overheard:
+    """The answers of one conversation, by the method that they answer.
+
+    Attributes:
+        results: The results of each method, in the order in which they came.
+        error: The error that came last, as it stood there.
+    """
+
+    def __init__(self) -> None:
+        self.results: dict[str, list[Raw]] = {}
+        self.error: dict[str, Any] | None = None
+        self._asked: dict[RequestId, str] = {}
+        self._outward = LineDecoder()
+        self._inward = LineDecoder()
+
+    def last(self, method: str) -> Raw | None:
+        """The last result of a method; ``None`` if there is none."""
+        found = self.results.get(method)
+        return found[-1] if found else None
+
+    def items(self, method: str, member: str) -> list[Raw]:
+        """The items of a list, from all its pages."""
+        found: list[Raw] = []
+        for page in self.results.get(method, ()):
+            members = msgspec_json.decode(page, type=dict[str, Raw])
+            found += msgspec_json.decode(members.get(member, b"[]"), type=list[Raw])
+        return found
+
+    def opened(self) -> None:
+        """A fresh channel: what was cut off on the one before is over."""
+        self._outward, self._inward = LineDecoder(), LineDecoder()
+
+    def sent(self, data: bytes) -> None:
+        """Bytes of ours."""
+        for line in self._outward.feed(data):
+            message = decode(line) if isinstance(line, bytes) else line
+            if isinstance(message, Request):
+                self._asked[message.id] = message.method
+                if message.method.endswith("/list") and not _has_cursor(message.params):
+                    self.results.pop(message.method, None)  # a walk over pages that begins again
+
+    def came(self, data: bytes) -> None:
+        """Bytes of the server's."""
+        for line in self._inward.feed(data):
+            message = decode(line, max_batch=None) if isinstance(line, bytes) else line
+            for each in message.members if isinstance(message, Batch) else [message]:
+                if isinstance(each, Response) and (method := self._asked.pop(each.id, None)) is not None:
+                    self.results.setdefault(method, []).append(each.result)
+                elif isinstance(each, ErrorResponse):
+                    self.error = _plain(msgspec_json.encode(each.error))
+
+
+def overheard_target(given: ServerCommand | str, overheard: Overheard) -> Target:
+    """What ``connect`` takes, listened to.
+
+    Args:
+        given: A command, or a socket.
+        overheard: Where the answers are kept.
+    """
+    return _OverheardCommand(given, overheard) if isinstance(given, ServerCommand) else _OverheardSocket(given, overheard)
+
+
+class _OverheardCommand(CommandTarget):
+    """A command; it stays one for whoever wants to know, such as a recorder."""
+
+    def __init__(self, command: ServerCommand, overheard: Overheard) -> None:
+        super().__init__(command)
+        self._overheard = overheard
+
+    async def open(self, on_stderr: OnStderr | None, **options: Any) -> Link:
+        return _listened(await super().open(on_stderr, **options), self._overheard)
+
+
+class _OverheardSocket(Target):
+    """A socket."""
+
+    def __init__(self, address: str, overheard: Overheard) -> None:
+        self._inner = target_of(address)
+        self.description = self._inner.description
+        self.identity = self._inner.identity
+        self._overheard = overheard
+
+    async def open(self, on_stderr: OnStderr | None) -> Link:
+        return _listened(await self._inner.open(on_stderr), self._overheard)
+
+
+def _listened(link: Link, overheard: Overheard) -> Link:
+    overheard.opened()
+    link.channel = _Overhearing(link.channel, overheard)
+    return link
+
+
+class _Overhearing(Channel):
+    """A channel around a channel; the bytes pass unchanged."""
+
+    def __init__(self, inner: Channel, overheard: Overheard) -> None:
+        self._inner = inner
+        self._overheard = overheard
+
+    async def read(self) -> bytes:
+        chunk = await self._inner.read()
+        self._overheard.came(chunk)
+        return chunk
+
+    def write(self, data: bytes) -> None:
+        self._overheard.sent(data)
+        self._inner.write(data)
+
+    def drain(self) -> Coroutine[Any, Any, None]:
+        return self._inner.drain()
+
+    def flush(self) -> Coroutine[Any, Any, None]:
+        return self._inner.flush()
+
+    def close_write(self) -> Coroutine[Any, Any, None]:
+        return self._inner.close_write()
+
+    def close(self) -> Coroutine[Any, Any, None]:
+        return self._inner.close()
+
+    @property
+    def buffered(self) -> int:
+        return self._inner.buffered
+
+    @property
+    def description(self) -> str:
+        return self._inner.description
+
+
+def _has_cursor(params: Any) -> bool:
+    found = {} if params is UNSET else _plain(params)
+    return isinstance(found, dict) and found.get("cursor") is not None
+
+
+def _plain(raw: Raw | bytes) -> Any:
+    try:
+        return msgspec_json.decode(raw)
+    except (DecodeError, RecursionError):  # the client says what is wrong with it
+        return None

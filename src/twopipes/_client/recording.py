@@ -1,0 +1,79 @@
+"""``connect(trace=...)``: what a client and its server say to each other, written down. Made only where it is wanted."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+
+from twopipes._client.targets import CommandTarget, Link, OnStderr, Target
+from twopipes._trace.channel import RecordedChannel, close_recorder
+from twopipes._trace.child import ChildRecording
+from twopipes._trace.recorder import Recorder, header_for, names_to_redact
+from twopipes.errors import LocalProtocolError
+
+__all__ = ["RecordedTarget"]
+
+
+class RecordedTarget(Target):
+    """A target around a target: each opening is one more connection of the same recording.
+
+    Args:
+        inner: Whom to open.
+        trace: The file; or a recorder of the caller's, who closes it.
+        redact: Names of members whose values are blanked in the file.
+
+    Raises:
+        LocalProtocolError: The file cannot be written.
+    """
+
+    def __init__(self, inner: Target, trace: str | os.PathLike[str] | Recorder, redact: Iterable[str] = ()) -> None:
+        self.description = inner.description
+        self.identity = inner.identity
+        self.reopens = inner.reopens
+        self.plan = inner.plan
+        self._inner = inner
+        self._is_ours = not isinstance(trace, Recorder)
+        self._recorder = trace if isinstance(trace, Recorder) else _record(inner, trace, names_to_redact(redact))
+        self._opened = 0
+
+    async def open(self, on_stderr: OnStderr | None) -> Link:
+        """Opens the target within, watched."""
+        number = self._opened
+        self._opened += 1
+        if isinstance(self._inner, CommandTarget):
+            return await self._inner.open(on_stderr, witness=ChildRecording(self._recorder, connection=number))
+        link = await self._inner.open(on_stderr)
+        link.channel = RecordedChannel(link.channel, self._recorder, reads="<", connection=number)
+        return link
+
+    async def release(self) -> None:
+        """Closes the file, if it is ours."""
+        if self._is_ours:
+            await close_recorder(self._recorder)
+
+    def abandon(self) -> None:
+        """Has the file closed when everything is written, without waiting for it."""
+        if self._is_ours:
+            self._recorder.finish()
+
+
+def _record(target: Target, path: str | os.PathLike[str], redact: tuple[str, ...]) -> Recorder:
+    loop = asyncio.get_running_loop()
+
+    def complain(reason: str) -> None:
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(loop.call_exception_handler, {"message": reason})
+
+    if isinstance(target, CommandTarget):
+        command = target.command
+        header = header_for(
+            "client", argv=command.argv, cwd=command.folder(), environment=command.child_environment(), redact=redact
+        )
+    else:
+        header = header_for("client", target=target.description, redact=redact)
+    try:
+        return Recorder(path, header, redact, on_loss=complain, must_open=True)
+    except OSError as error:
+        raise LocalProtocolError(f"the trace cannot be written to {os.fspath(path)}: {error.strerror or error}") from error

@@ -1,0 +1,367 @@
+"""A child's standard error: always drained, so that the child never waits for us to read it, and never more of it kept than a tail.
+
+What a server writes there is the only explanation of its death that there is, so the last lines are kept for the error message,
+whatever else is done with them. One read takes at most a pipe's worth in one turn of the event loop: a child that floods
+its stderr delays nobody, and costs no memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import io
+import os
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, Literal
+
+from msgspec import Struct
+
+from twopipes._channels.base import READ_SIZE
+from twopipes._channels.stderr import StderrLog
+from twopipes._process.private_file import open_private
+from twopipes.errors import LocalProtocolError
+
+__all__ = ["Copier", "Listeners", "StderrLine", "StderrPolicy", "StderrReader", "StderrTail", "check_policy", "copier_of"]
+
+KIB = 1024
+# Lines and bytes of the tail. A Python traceback through an async framework has about a hundred lines.
+MAX_LINES = 200
+MAX_BYTES = 64 * KIB
+# Bytes. Longer lines are cut: a JSON dump must not push everything else out of the tail.
+MAX_LINE = 8 * KIB
+CUT_MARK = " ... (cut)"
+# Bytes that are still read in one go when the child has ended. A pipe of Linux can be made this large and no larger.
+LAST_WORDS = 1024 * KIB
+# Seconds to wait for a reader that does not keep up (a full pipe behind our stderr) when the child has ended.
+FLUSH = 0.1
+
+
+class StderrLine(Struct, frozen=True):
+    """One line of a child's stderr: when it was read, on the clock of the event loop, and what it says."""
+
+    time: float
+    text: str
+
+
+StderrPolicy = Literal["tail", "inherit", "discard"] | Path | IO[Any] | Callable[[StderrLine], Any]
+"""What is done with a child's stderr beside keeping its tail.
+
+``tail``: nothing. ``inherit``: it is copied to our own stderr. A ``Path``: appended to that file. An open file: written to it, in
+the event loop, so its ``write`` should not block. A function: called with each :class:`StderrLine`, likewise. ``discard``: it goes
+to the null device, and not even a tail is kept.
+"""
+
+
+class StderrTail:
+    """The last lines of a child's stderr, bounded in lines and in bytes.
+
+    Args:
+        max_lines: How many lines are kept.
+        max_bytes: How many bytes they have together.
+        max_line: Bytes; longer lines are cut.
+        on_line: Called with every line, also with those that are not kept. It must not raise; see :class:`Listeners`.
+
+    Attributes:
+        first_at: When the first bytes came, on the event loop's clock; ``None`` before.
+        last_at: When the latest came.
+        received: Bytes in all.
+        dropped: Lines that are not in the tail any more.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_lines: int = MAX_LINES,
+        max_bytes: int = MAX_BYTES,
+        max_line: int = MAX_LINE,
+        on_line: Callable[[StderrLine], object] | None = None,
+    ) -> None:
+        self.first_at: float | None = None
+        self.last_at: float | None = None
+        self.received = 0
+        self.dropped = 0
+        self._max_lines = max_lines
+        self._max_bytes = max_bytes
+        self._max_line = max_line
+        self._on_line = on_line
+        self._kept: deque[bytes] = deque()
+        self._size = 0
+        # The line that has no end yet: at most one byte more than fits, which shows that it was cut.
+        self._open = b""
+
+    def lines(self, count: int | None = None) -> list[str]:
+        """Return the last lines, at most ``count`` of them, the unfinished one included. What is no UTF-8 is replaced."""
+        found = [*self._kept, self._open] if self._open else list(self._kept)
+        if count is not None:
+            found = found[max(len(found) - count, 0) :]
+        return [self._text(line) for line in found]
+
+    def feed(self, data: bytes, now: float) -> None:
+        """Take the next bytes."""
+        if not data:
+            return
+        if self.first_at is None:
+            self.first_at = now
+        self.last_at = now
+        self.received += len(data)
+        lines = data.split(b"\n")
+        lines[0] = self._open + lines[0]
+        self._open = lines.pop()[: self._max_line + 1]
+        self._keep(lines)
+        if self._on_line is not None:
+            for line in lines:
+                self._on_line(StderrLine(now, self._text(line)))
+
+    def finish(self, now: float) -> None:
+        """Nothing more comes: what has no newline is a line as well."""
+        if self._open:
+            line, self._open = self._open, b""
+            self._keep([line])
+            if self._on_line is not None:
+                self._on_line(StderrLine(now, self._text(line)))
+
+    def _keep(self, lines: list[bytes]) -> None:
+        # Of a flood only the end is looked at: a hundred thousand lines a second must not cost more than splitting them.
+        surplus = len(lines) - self._max_lines
+        if surplus > 0:
+            self.dropped += surplus
+        for line in lines[max(surplus, 0) :]:
+            # A copy of the part that is kept, so that a tail never holds on to what it does not show.
+            kept = line[: self._max_line + 1]
+            self._kept.append(kept)
+            self._size += len(kept)
+        while len(self._kept) > self._max_lines or (self._size > self._max_bytes and len(self._kept) > 1):
+            self._size -= len(self._kept.popleft())
+            self.dropped += 1
+
+    def _text(self, line: bytes) -> str:
+        if len(line) > self._max_line:
+            return line[: self._max_line].decode("utf-8", "replace") + CUT_MARK
+        return line.removesuffix(b"\r").decode("utf-8", "replace")
+
+
+class Listeners:
+    """Calls each of several functions with every line. One that fails is reported once, and goes on being called."""
+
+    def __init__(self, functions: Sequence[Callable[[StderrLine], object]], loop: asyncio.AbstractEventLoop) -> None:
+        self._functions = functions
+        self._loop = loop
+        self._complained = False
+
+    def __call__(self, line: StderrLine) -> None:
+        """Tell all of them."""
+        for function in self._functions:
+            try:
+                function(line)
+            except Exception as error:  # noqa: BLE001 - somebody else's code
+                self._complain(error)
+
+    def _complain(self, error: Exception) -> None:
+        if not self._complained and not self._loop.is_closed():
+            self._complained = True
+            self._loop.call_exception_handler(
+                {"message": "a listener for the stderr of a child failed; the lines are kept all the same", "exception": error}
+            )
+
+
+def check_policy(policy: Any) -> None:
+    """Refuse what is none.
+
+    Raises:
+        LocalProtocolError: With what there is.
+    """
+    if policy in ("tail", "inherit", "discard") or isinstance(policy, Path) or callable(policy) or hasattr(policy, "write"):
+        return
+    hint = f"; for a file write Path({policy!r})" if isinstance(policy, str) else ""
+    raise LocalProtocolError(
+        f"stderr={policy!r} is none of 'tail', 'inherit', 'discard', a Path, an open file or a function that takes a line{hint}"
+    )
+
+
+class Copier:
+    """Hands a child's stderr on as it comes. Whatever fails there harms neither the child nor us."""
+
+    def write(self, data: bytes) -> None:
+        """Hand these bytes on, without waiting."""
+
+    def close(self) -> None:
+        """Nothing more comes."""
+
+
+class _LogCopier(Copier):
+    """To a descriptor that may be slow, full or broken: our stderr, or a file, which may be a pipe that nobody reads."""
+
+    def __init__(self, fd: int) -> None:
+        self._log = StderrLog(fd)
+
+    def write(self, data: bytes) -> None:
+        self._log.write_bytes(data)
+
+    def close(self) -> None:
+        self._log.flush(FLUSH)
+        self._log.close()
+
+
+class _FileCopier(Copier):
+    """To a file object of the caller's, which is flushed after each piece and stays open."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        is_text = isinstance(file, io.TextIOBase) or hasattr(file, "encoding")
+        # A character that is cut by the end of a read is put together again.
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace") if is_text else None
+
+    def write(self, data: bytes) -> None:
+        # A full disk, a closed file, a file of somebody's own making.
+        with suppress(Exception):
+            self._file.write(data if self._decoder is None else self._decoder.decode(data))
+            self._file.flush()
+
+    def close(self) -> None:
+        with suppress(Exception):
+            if self._decoder is not None and (rest := self._decoder.decode(b"", final=True)):
+                self._file.write(rest)
+                self._file.flush()
+
+
+def copier_of(policy: StderrPolicy) -> Copier | None:
+    """Return where a child's stderr is copied to, if it is.
+
+    Raises:
+        OSError: The file cannot be opened.
+    """
+    if policy == "inherit":
+        return _LogCopier(2)
+    if isinstance(policy, Path):
+        # Private, because programs tell their secrets to stderr. Not waiting for a reader, where the file is a pipe.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        if sys.platform != "win32":
+            flags |= os.O_NONBLOCK
+        fd = open_private(policy, flags)
+        try:
+            return _LogCopier(fd)  # which makes a duplicate
+        finally:
+            os.close(fd)
+    if isinstance(policy, str) or not hasattr(policy, "write"):
+        return None
+    return _FileCopier(policy)
+
+
+class StderrReader:
+    """Drains the pipe of a child's stderr into its tail and, where wanted, elsewhere.
+
+    The event loop does it by a callback, not by a task, so that no cancellation can stop it. On Windows, where an event loop cannot
+    watch a pipe, a daemon thread reads, one piece at a time.
+
+    Args:
+        fd: Our end. It is closed at the end of the stream, and by :meth:`close`.
+        tail: Where the lines go.
+        loop: The running one.
+        copier: Gets the bytes as well; closed at the end.
+        on_first: Called once, with the first bytes.
+        by_thread: Read in a thread.
+    """
+
+    def __init__(
+        self,
+        fd: int,
+        tail: StderrTail,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        copier: Copier | None = None,
+        on_first: Callable[[], None] | None = None,
+        by_thread: bool = sys.platform == "win32",
+    ) -> None:
+        self._fd = fd
+        self._tail = tail
+        self._loop = loop
+        self._copier = copier
+        self._on_first = on_first
+        self._is_open = True
+        self._thread: threading.Thread | None = None
+        self._next = threading.Event()
+        if by_thread or sys.platform == "win32":
+            self._thread = threading.Thread(target=self._read_in_a_thread, name=f"twopipes reader of stderr fd {fd}", daemon=True)
+            self._thread.start()
+        else:
+            os.set_blocking(fd, False)
+            loop.add_reader(fd, self._read_some)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether more may come."""
+        return self._is_open
+
+    def read_what_is_there(self) -> None:
+        """Read all that the child has written so far, without waiting: after its death these are its last words."""
+        if self._thread is not None:
+            return
+        before = self._tail.received
+        while self._is_open and self._tail.received - before < LAST_WORDS and self._read_some():
+            pass
+
+    def close(self) -> None:
+        """Stop reading and free everything. A second call changes nothing."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        if self._thread is None:
+            if not self._loop.is_closed():
+                self._loop.remove_reader(self._fd)
+            os.close(self._fd)
+        else:
+            self._next.set()
+        self._tail.finish(self._loop.time())
+        if self._copier is not None:
+            self._copier.close()
+
+    def _read_some(self) -> bool:
+        try:
+            data = os.read(self._fd, READ_SIZE)
+        except BlockingIOError:
+            return False
+        except OSError:
+            data = b""
+        self._take(data)
+        return bool(data)
+
+    def _take(self, data: bytes) -> None:
+        if not self._is_open:
+            return
+        if not data:
+            self.close()
+            return
+        if self._copier is not None:
+            self._copier.write(data)
+        if self._on_first is not None:
+            on_first, self._on_first = self._on_first, None
+            on_first()
+        self._tail.feed(data, self._loop.time())
+
+    def _read_in_a_thread(self) -> None:
+        try:
+            while self._is_open:
+                try:
+                    data = os.read(self._fd, READ_SIZE)
+                except OSError:
+                    data = b""
+                self._next.clear()
+                try:
+                    self._loop.call_soon_threadsafe(self._take_from_the_thread, data)
+                except RuntimeError:
+                    return  # the loop is closed, and with it everyone who could care
+                if not data:
+                    return
+                # The next piece is read when this one was dealt with: a flood waits in the pipe and not in our memory.
+                self._next.wait()
+        finally:
+            os.close(self._fd)
+
+    def _take_from_the_thread(self, data: bytes) -> None:
+        self._take(data)
+        self._next.set()

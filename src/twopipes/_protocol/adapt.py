@@ -1,0 +1,122 @@
+"""Makes a value fit a revision: members it does not know are dropped, content it does not know is said otherwise.
+
+What has to be done is worked out once for each type and revision, from the tables. A value that needs nothing passes through
+as the same object.
+"""
+
+from __future__ import annotations
+
+from operator import is_
+from typing import Any, TypeVar, get_args
+
+from msgspec import Struct, structs
+
+from twopipes._protocol import types as t
+from twopipes._protocol.downgrade import DOWNGRADES
+from twopipes._protocol.revisions import ALWAYS, MEMBERS, TYPES
+from twopipes.errors import LocalProtocolError
+
+M = TypeVar("M", bound=t.Model)
+
+
+class _Plan(Struct, frozen=True):
+    """What to do with the values of one type.
+
+    Attributes:
+        downgrade: Applied first; it may give a value of another type.
+        drops: Attributes that the revision does not know, with their defaults.
+        inner: Attributes below which something may have to be done.
+    """
+
+    downgrade: Any
+    drops: tuple[tuple[str, Any], ...]
+    inner: tuple[str, ...]
+
+
+_UNPLANNED = _Plan(None, (), ())
+
+
+class Fitter:
+    """Makes values fit one revision."""
+
+    def __init__(self, revision: str) -> None:
+        self._revision = revision
+        self._plans: dict[type[Any], _Plan | None] = {}
+
+    def fit(self, value: M) -> M:
+        """Gives the value as the revision knows it: the same object where nothing needs to change.
+
+        Raises:
+            LocalProtocolError: The revision has no way to say this.
+        """
+        kind = type(value)
+        try:
+            plan = self._plans[kind]
+        except KeyError:
+            plan = self._plan(kind)
+        if plan is None:
+            return value
+        if plan.downgrade is not None:
+            value = plan.downgrade(value, self._revision)
+            if type(value) is not kind:
+                return self.fit(value)
+        changes: dict[str, Any] | None = None
+        for name, default in plan.drops:
+            if getattr(value, name) is not default:
+                changes = changes or {}
+                changes[name] = default
+        for name in plan.inner:
+            old = getattr(value, name)
+            if old is not None:
+                new = self._fit_inside(old)
+                if new is not old:
+                    changes = changes or {}
+                    changes[name] = new
+        return value if changes is None else structs.replace(value, **changes)
+
+    def _fit_inside(self, held: Any) -> Any:
+        if type(held) is list or type(held) is tuple:
+            fitted_list: list[Any] | None = None
+            for index, each in enumerate(held):
+                if self._plans.get(type(each), _UNPLANNED) is not None:
+                    new = self.fit(each)
+                    if new is not each:
+                        fitted_list = list(held) if fitted_list is None else fitted_list
+                        fitted_list[index] = new
+            return held if fitted_list is None else fitted_list
+        if type(held) is dict:
+            fitted_map = {key: self.fit(each) for key, each in held.items()}
+            return held if all(map(is_, fitted_map.values(), held.values())) else fitted_map
+        return self.fit(held)
+
+    def _plan(self, kind: type[Any]) -> _Plan | None:
+        downgrade = DOWNGRADES.get(kind)
+        apply = downgrade.apply if downgrade is not None and downgrade.span.has(self._revision) else None
+        if apply is None and not TYPES.get(kind.__name__, ALWAYS).has(self._revision):
+            apply = _refuse
+        spans = MEMBERS.get(kind.__name__, {})
+        drops: list[tuple[str, Any]] = []
+        inner: list[str] = []
+        for field in structs.fields(kind) if issubclass(kind, Struct) else ():
+            if not spans.get(field.encode_name, ALWAYS).has(self._revision):
+                drops.append((field.name, field.default))
+            elif any(self._needs_something(each) for each in _types_in(field.type)):
+                inner.append(field.name)
+        plan = _Plan(apply, tuple(drops), tuple(inner)) if apply or drops or inner else None
+        self._plans[kind] = plan
+        return plan
+
+    def _needs_something(self, kind: type[Any]) -> bool:
+        return (self._plans[kind] if kind in self._plans else self._plan(kind)) is not None
+
+
+def _refuse(value: Any, revision: str) -> Any:
+    raise LocalProtocolError(f"{revision} has no {type(value).__name__}")
+
+
+def _types_in(annotation: Any) -> set[type[Any]]:
+    """The types of ours that an annotation names, at any depth."""
+    if isinstance(annotation, type) and issubclass(annotation, t.Model):
+        # Where there is text, there may be a block of an unknown type, which the annotation does not name.
+        return {annotation, t.UnknownContent} if annotation is t.TextContent else {annotation}
+    return {each for inner in get_args(annotation) for each in _types_in(inner)}

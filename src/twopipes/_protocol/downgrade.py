@@ -1,0 +1,266 @@
+"""Says in an older revision's words what only a newer one has a word for.
+
+Each function takes a value and a revision and gives the same object back where nothing needs to change. Members that a revision
+does not know are none of their business: :mod:`twopipes._protocol.adapt` drops those by the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import UNSET, Raw, Struct, ValidationError, structs, to_builtins
+from msgspec import json as msgspec_json
+
+from twopipes._protocol import revisions
+from twopipes._protocol import types as t
+from twopipes._protocol.forms import checked_form, plain_field, plain_form
+from twopipes._protocol.meta_keys import is_extension_name
+from twopipes._protocol.revisions import Span
+from twopipes.errors import LocalProtocolError
+
+MOST_COMPLETIONS = 100  # CM-02
+ONLY_2506 = Span("2025-06-18", "2025-06-18")
+BEFORE_2503 = Span(until="2024-11-05")
+BEFORE_2506 = Span(until="2025-03-26")
+BEFORE_2511 = Span(until="2025-06-18")
+BEFORE_2607 = Span(until="2025-11-25")
+
+
+def _as_json(value: Any) -> str:
+    return msgspec_json.encode(value).decode()
+
+
+# Content blocks (CT-02)
+
+
+def _audio(block: t.AudioContent, _revision: str) -> t.EmbeddedResource:
+    contents = t.ResourceContents("embedded:audio", blob=block.data, mime_type=block.mime_type)
+    return t.EmbeddedResource(contents, annotations=block.annotations)
+
+
+def _resource_link(block: t.ResourceLink, _revision: str) -> t.TextContent:
+    about = f"\n{block.description}" if block.description else ""
+    return t.TextContent(f"{block.title or block.name}: {block.uri}{about}", annotations=block.annotations)
+
+
+def _unknown(block: t.UnknownContent, _revision: str) -> t.TextContent:
+    return t.TextContent(_as_json(block))
+
+
+# Tools (TL-11, JS-08)
+
+
+_OBJECT = ord("{")
+
+
+def _is_object(value: Any) -> bool:
+    if isinstance(value, dict):
+        return True
+    if isinstance(value, Raw):
+        view = memoryview(value)
+        # Ours begin with it. One of the author's may begin with blanks; only then is it copied.
+        return view[0] == _OBJECT or bytes(view).lstrip()[:1] == b"{"
+    return isinstance(to_builtins(value), dict)
+
+
+# Asked at every call of a tool.
+_WITH_STRUCTURES = frozenset(
+    revision for revision in revisions.ALL if revisions.MEMBERS["CallToolResult"]["structuredContent"].has(revision)
+)
+
+
+def _structured(holder: t.CallToolResult, revision: str) -> t.CallToolResult:
+    value = holder.structured_content
+    if value is UNSET:
+        return holder
+    if revision in _WITH_STRUCTURES and _is_object(value):
+        return holder
+    # TL-11: only an object may go there. The text form stays; where there is none, it is made, so that nothing is lost.
+    return structs.replace(holder, structured_content=UNSET, content=holder.content or [t.TextContent(_as_json(value))])
+
+
+def _tool_result(block: t.ToolResultContent, _revision: str) -> t.ToolResultContent:
+    value = block.structured_content
+    if value is UNSET or _is_object(value):
+        return block
+    return structs.replace(block, structured_content=UNSET, content=block.content or [t.TextContent(_as_json(value))])
+
+
+def _tool(tool: t.Tool, revision: str) -> t.Tool:
+    changes: dict[str, Any] = {}
+    input_schema = _plain_schema(tool.input_schema, revision)
+    if input_schema is not tool.input_schema:
+        changes["input_schema"] = input_schema
+    if tool.output_schema is not None:
+        # TL-11: a schema whose root is not an object is dropped with the values that it describes.
+        is_object = tool.output_schema.get("type") == "object"
+        output_schema = _plain_schema(tool.output_schema, revision) if is_object else None
+        if output_schema is not tool.output_schema:
+            changes["output_schema"] = output_schema
+    return structs.replace(tool, **changes) if changes else tool
+
+
+def _plain_schema(schema: dict[str, Any], revision: str) -> dict[str, Any]:
+    """Keeps to what older revisions show of a schema (JS-08): objects for properties, and no ``$schema`` before 2025-11-25."""
+    changes: dict[str, Any] = {}
+    properties = schema.get("properties")
+    if isinstance(properties, dict) and any(isinstance(each, bool) for each in properties.values()):
+        as_object: dict[bool, dict[str, Any]] = {True: {}, False: {"not": {}}}
+        changes["properties"] = {name: as_object[each] if isinstance(each, bool) else each for name, each in properties.items()}
+    if "$schema" in schema and BEFORE_2511.has(revision):
+        schema = {key: value for key, value in schema.items() if key != "$schema"}
+    return {**schema, **changes} if changes else schema
+
+
+def _completion(completion: t.Completion, _revision: str) -> t.Completion:
+    if len(completion.values) <= MOST_COMPLETIONS:
+        return completion
+    return structs.replace(completion, values=completion.values[:MOST_COMPLETIONS], has_more=True)
+
+
+# Sampling (SA-03)
+
+
+def _sampling_block(block: t.SamplingContent, revision: str) -> t.SamplingContent:
+    match block:
+        case t.AudioContent() if not revisions.SAMPLING_CONTENT_TYPES["audio"].has(revision):
+            return t.TextContent(f"[audio: {block.mime_type}]", annotations=block.annotations)
+        case t.ToolUseContent():
+            return t.TextContent(f"[tool call {block.id}: {block.name} {_as_json(block.input)}]")
+        case t.ToolResultContent():
+            said = _as_json(block.structured_content) if block.structured_content is not UNSET else ""
+            said = "\n".join(each.text for each in block.content if isinstance(each, t.TextContent)) or said
+            failed = " failed" if block.is_error else ""
+            return t.TextContent(f"[tool result {block.tool_use_id}{failed}: {said}]")
+        case _:
+            return block
+
+
+def _one_block(content: t.SamplingContent | list[t.SamplingContent], revision: str) -> t.SamplingContent:
+    if not isinstance(content, list):
+        return _sampling_block(content, revision)
+    blocks = [_sampling_block(block, revision) for block in content]
+    if len(blocks) == 1:
+        return blocks[0]
+    texts = [block.text for block in blocks if isinstance(block, t.TextContent)]
+    # Only one block can go. Text says more than a picture without its text.
+    return t.TextContent("\n".join(texts)) if texts or not blocks else blocks[0]
+
+
+def _sampling_message(message: t.SamplingMessage, revision: str) -> t.SamplingMessage:
+    content = _one_block(message.content, revision)
+    return message if content is message.content else structs.replace(message, content=content)
+
+
+def _create_message_result(result: t.CreateMessageResult, revision: str) -> t.CreateMessageResult:
+    content = _one_block(result.content, revision)
+    return result if content is result.content else structs.replace(result, content=content)
+
+
+def _create_message_params(params: t.CreateMessageParams, _revision: str) -> t.CreateMessageParams:
+    if not any(isinstance(message.content, list) for message in params.messages):
+        return params
+    # A message with several blocks becomes several messages of the same speaker, so that nothing is lost.
+    messages = [t.SamplingMessage(message.role, block) for message in params.messages for block in message.blocks]
+    return structs.replace(params, messages=messages)
+
+
+# Elicitation (EL-01, EL-03, EL-06, EL-10)
+
+
+def _elicit_params(params: t.ElicitParams, revision: str) -> t.ElicitParams:
+    if params.mode != "url":
+        if params.requested_schema is None:
+            raise LocalProtocolError("a form needs a requested_schema (EL-01)")
+        try:
+            schema = checked_form(params.requested_schema, revision)
+        except ValidationError as error:
+            raise LocalProtocolError(f"the requested_schema is not a form: {error} (EL-01, EL-02)") from error
+        return params if schema is params.requested_schema else structs.replace(params, requested_schema=schema)
+    if not revisions.MEMBERS["ElicitParams"]["url"].has(revision):
+        raise LocalProtocolError(f"{revision} cannot ask the user to visit a URL")
+    if params.url is None:
+        raise LocalProtocolError("url mode needs a url (EL-10)")
+    if params.elicitation_id is None and revisions.MEMBERS["ElicitParams"]["elicitationId"].has(revision):
+        raise LocalProtocolError(f"url mode needs an elicitation_id in {revision} (EL-10)")
+    return params
+
+
+def _elicit_result(result: t.ElicitResult, revision: str) -> t.ElicitResult:
+    if result.content is None:
+        return result
+    if result.action != "accept":
+        return structs.replace(result, content=None)  # EL-06
+    content = {name: value for name, value in result.content.items() if value is not None}
+    if BEFORE_2511.has(revision):
+        content = {name: ", ".join(value) if isinstance(value, list) else value for name, value in content.items()}
+    return result if content == result.content else structs.replace(result, content=content)
+
+
+def _cancelled(params: t.CancelledParams, _revision: str) -> t.CancelledParams:
+    if params.request_id is None:
+        raise LocalProtocolError("a cancellation names its request (CA-12, CON-10)")
+    return params
+
+
+# Capabilities (CP-03, CP-04, CP-07)
+
+
+def _client_capabilities(declared: t.ClientCapabilities, revision: str) -> t.ClientCapabilities:
+    asks = declared.elicitation
+    if asks is not None and "url" in asks and "form" not in asks and BEFORE_2511.has(revision):
+        # An empty object would promise forms (CP-04).
+        declared = structs.replace(declared, elicitation=None)
+    _check_extensions(declared.extensions)
+    return _without_details(declared, revisions.CLIENT_CAPABILITIES, revision)
+
+
+def _server_capabilities(declared: t.ServerCapabilities, _revision: str) -> t.ServerCapabilities:
+    _check_extensions(declared.extensions)
+    return declared
+
+
+def _check_extensions(extensions: dict[str, Any] | None) -> None:
+    for name, settings in (extensions or {}).items():
+        if not is_extension_name(name) or not isinstance(settings, dict):
+            raise LocalProtocolError(f"{name!r} is no extension: it needs a name with a prefix and an object (CP-07)")
+
+
+def _without_details(declared: t.ClientCapabilities, table: dict[str, Span], revision: str) -> t.ClientCapabilities:
+    changes: dict[str, Any] = {}
+    for path, span in table.items():
+        name, _, detail = path.partition(".")
+        value = changes.get(name, getattr(declared, name))
+        if detail and value is not None and detail in value and not span.has(revision):
+            changes[name] = {key: inner for key, inner in value.items() if key != detail}
+    return structs.replace(declared, **changes) if changes else declared
+
+
+class Downgrade(Struct, frozen=True):
+    """A function and the revisions it is for."""
+
+    apply: Callable[[Any, str], Any]
+    span: Span = revisions.ALWAYS
+
+
+DOWNGRADES: dict[type[Any], Downgrade] = {
+    t.AudioContent: Downgrade(_audio, BEFORE_2503),
+    t.ResourceLink: Downgrade(_resource_link, BEFORE_2506),
+    t.UnknownContent: Downgrade(_unknown, BEFORE_2607),  # An extension of a modern revision may define more blocks.
+    t.CallToolResult: Downgrade(_structured, BEFORE_2607),
+    t.ToolResultContent: Downgrade(_tool_result, revisions.ONLY_2511),
+    t.Tool: Downgrade(_tool, BEFORE_2607),
+    t.Completion: Downgrade(_completion),
+    t.SamplingMessage: Downgrade(_sampling_message, BEFORE_2511),
+    t.CreateMessageResult: Downgrade(_create_message_result, BEFORE_2511),
+    t.CreateMessageParams: Downgrade(_create_message_params, BEFORE_2511),
+    t.ElicitParams: Downgrade(_elicit_params, revisions.SINCE_2506),
+    t.ElicitSchema: Downgrade(lambda form, _revision: plain_form(form), ONLY_2506),
+    t.StringSchema: Downgrade(lambda asked, _revision: plain_field(asked), ONLY_2506),
+    t.ElicitResult: Downgrade(_elicit_result, revisions.SINCE_2506),
+    t.CancelledParams: Downgrade(_cancelled),
+    t.ClientCapabilities: Downgrade(_client_capabilities),
+    t.ServerCapabilities: Downgrade(_server_capabilities),
+}
+"""By type: what to do before the members that a revision does not know are dropped."""

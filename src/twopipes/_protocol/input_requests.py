@@ -1,0 +1,278 @@
+"""What a server may ask of a client: a form or a URL for the user, a sample from the model, the roots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from msgspec import convert, field
+
+from twopipes._protocol.base import MetaModel, Model, Params, Result, Role
+from twopipes._protocol.content import SamplingContent, ToolResultContent, ToolUseContent, text_of
+from twopipes._protocol.features import Root, Tool
+
+# Elicitation: the kinds of field a form can have (EL-02, EL-04). JSON Schema's own member `type` tells them apart.
+
+
+class EnumOption(Model, frozen=True):
+    """One choice: the value that is answered and the title that is shown."""
+
+    const: str
+    title: str
+
+
+class StringSchema(Model, frozen=True, tag="string"):
+    """A text, or one choice out of several.
+
+    Attributes:
+        enum: The choices, where there are any.
+        enum_names: Their titles, in the form of 2025-06-18.
+        one_of: Choices with titles, in the form of 2025-11-25 and later.
+        format: ``email``, ``uri``, ``date`` or ``date-time``.
+    """
+
+    title: str | None = None
+    description: str | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+    format: str | None = None
+    enum: list[str] | None = None
+    enum_names: list[str] | None = None
+    one_of: list[EnumOption] | None = None
+    default: str | None = None
+
+
+class NumberSchema(Model, frozen=True, tag="number"):
+    """A number."""
+
+    title: str | None = None
+    description: str | None = None
+    minimum: int | float | None = None
+    maximum: int | float | None = None
+    default: int | float | None = None
+
+
+class IntegerSchema(Model, frozen=True, tag="integer"):
+    """A whole number."""
+
+    title: str | None = None
+    description: str | None = None
+    minimum: int | float | None = None
+    maximum: int | float | None = None
+    default: int | float | None = None
+
+
+class BooleanSchema(Model, frozen=True, tag="boolean"):
+    """Yes or no."""
+
+    title: str | None = None
+    description: str | None = None
+    default: bool | None = None
+
+
+class SelectItems(Model, frozen=True):
+    """The choices of a :class:`MultiSelectSchema`: ``enum`` (with ``type``) or ``any_of`` with titles."""
+
+    type: Literal["string"] | None = None
+    enum: list[str] | None = None
+    any_of: list[EnumOption] | None = None
+
+    def __post_init__(self) -> None:
+        if self.enum is None and self.any_of is None:
+            raise ValueError("Items of a multiple choice need `enum` or `anyOf`")
+
+
+class MultiSelectSchema(Model, frozen=True, tag="array"):
+    """Any number of choices out of several, from 2025-11-25 on; before, one question for each choice (EL-03)."""
+
+    items: SelectItems
+    title: str | None = None
+    description: str | None = None
+    min_items: int | None = None
+    max_items: int | None = None
+    default: list[str] | None = None
+
+
+FieldSchema = StringSchema | NumberSchema | IntegerSchema | BooleanSchema | MultiSelectSchema
+"""Every kind of field a form can have."""
+
+
+class ElicitSchema(Model, frozen=True, tag="object"):
+    """A form: flat, no object inside another (EL-01)."""
+
+    properties: dict[str, FieldSchema]
+    required: list[str] | None = None
+    dialect: str | None = field(default=None, name="$schema")
+
+
+class ElicitParams(Params, frozen=True):
+    """A question to the user: a form to fill in, or a URL to visit.
+
+    Attributes:
+        message: What the user is asked.
+        mode: ``form`` or ``url``; absent means form (EL-07).
+        requested_schema: The form as JSON Schema; :attr:`form` gives it with types.
+        url: Where to go, in url mode.
+        elicitation_id: Names the question in url mode; in 2025-11-25 alone, and required there (EL-10).
+    """
+
+    message: str
+    mode: Literal["form", "url"] | None = None
+    requested_schema: dict[str, Any] | None = None
+    url: str | None = None
+    elicitation_id: str | None = None
+
+    @property
+    def form(self) -> ElicitSchema | None:
+        """The form with types, or ``None`` in url mode.
+
+        Raises:
+            msgspec.ValidationError: The schema has a kind of field that forms do not have (EL-02).
+        """
+        return None if self.requested_schema is None else convert(self.requested_schema, ElicitSchema)
+
+
+ElicitValue = str | int | float | bool | list[str] | None
+"""An answer to one field of a form. A null is read as no answer, and never written."""
+
+
+class ElicitResult(Result, frozen=True):
+    """What the user did: ``accept`` (with the content of the form), ``decline`` or ``cancel`` (EL-06)."""
+
+    action: Literal["accept", "decline", "cancel"]
+    content: dict[str, ElicitValue] | None = None
+
+
+class SamplingMessage(MetaModel, frozen=True):
+    """One turn of a conversation with the model: a block, or from 2025-11-25 on several (SA-03)."""
+
+    role: Role
+    content: SamplingContent | list[SamplingContent]
+
+    @property
+    def blocks(self) -> list[SamplingContent]:
+        """The content as a list, whichever form it came in."""
+        return self.content if isinstance(self.content, list) else [self.content]
+
+    @property
+    def text(self) -> str:
+        """The text blocks, one below the other."""
+        return text_of(self.blocks)
+
+
+def conversation_fault(messages: Sequence[SamplingMessage]) -> str | None:
+    """What is wrong with a conversation in which tools and their results do not match; ``None`` if they do (SA-06)."""
+    unanswered: set[str] = set()
+    for message in messages:
+        results = {block.tool_use_id for block in message.blocks if isinstance(block, ToolResultContent)}
+        if results and len(results) != len(message.blocks):
+            return "a message with tool results holds nothing else"
+        if results != unanswered:
+            return (
+                f"the tool uses {sorted(unanswered) or 'of nobody'} must be answered in the very next message; "
+                f"it answers {sorted(results) or 'none'}"
+            )
+        unanswered = {block.id for block in message.blocks if isinstance(block, ToolUseContent)}
+    return f"the tool uses {sorted(unanswered)} are not answered" if unanswered else None
+
+
+def tool_turns(messages: Sequence[SamplingMessage]) -> int:
+    """How often the model of this conversation has used tools so far."""
+    return sum(any(isinstance(block, ToolUseContent) for block in message.blocks) for message in messages)
+
+
+class ModelHint(Model, frozen=True):
+    """A part of a model's name; the first hint that fits something is taken."""
+
+    name: str | None = None
+
+
+class ModelPreferences(Model, frozen=True):
+    """Which model a server would like; each priority lies between 0 and 1."""
+
+    hints: list[ModelHint] | None = None
+    cost_priority: float | None = None
+    speed_priority: float | None = None
+    intelligence_priority: float | None = None
+
+
+class ToolChoice(Model, frozen=True):
+    """Whether the model may (``auto``), must (``required``) or must not (``none``) use tools (SA-07)."""
+
+    mode: Literal["auto", "required", "none"] | None = None
+
+
+class CreateMessageParams(Params, frozen=True):
+    """Asks the client's model to go on with a conversation."""
+
+    messages: list[SamplingMessage]
+    max_tokens: int
+    model_preferences: ModelPreferences | None = None
+    system_prompt: str | None = None
+    include_context: Literal["none", "thisServer", "allServers"] | None = None
+    temperature: float | None = None
+    stop_sequences: list[str] | None = None
+    metadata: dict[str, Any] | None = None
+    tools: list[Tool] | None = None
+    tool_choice: ToolChoice | None = None
+
+
+class CreateMessageResult(Result, frozen=True):
+    """What the client's model said.
+
+    Attributes:
+        role: Who speaks: the assistant, as a rule.
+        content: A block, or from 2025-11-25 on several (SA-03).
+        model: The name of the model.
+        stop_reason: ``endTurn``, ``stopSequence``, ``maxTokens``, ``toolUse`` or the model's own word (SA-02).
+    """
+
+    role: Role
+    content: SamplingContent | list[SamplingContent]
+    model: str
+    stop_reason: str | None = None
+
+    @property
+    def blocks(self) -> list[SamplingContent]:
+        """The content as a list, whichever form it came in."""
+        return self.content if isinstance(self.content, list) else [self.content]
+
+    @property
+    def text(self) -> str:
+        """The text blocks, one below the other."""
+        return text_of(self.blocks)
+
+
+class ListRootsResult(Result, frozen=True):
+    """The places that a server may look at."""
+
+    roots: list[Root]
+
+
+class EmptyParams(Params, frozen=True):
+    """Params without members of their own."""
+
+
+# Questions inside an InputRequiredResult, from 2026-07-28 on: a method and its params, neither id nor jsonrpc (MR-03).
+
+
+class ElicitRequest(Model, frozen=True, tag_field="method", tag="elicitation/create"):
+    """Asks the user."""
+
+    params: ElicitParams
+
+
+class CreateMessageRequest(Model, frozen=True, tag_field="method", tag="sampling/createMessage"):
+    """Asks the client's model."""
+
+    params: CreateMessageParams
+
+
+class ListRootsRequest(Model, frozen=True, tag_field="method", tag="roots/list"):
+    """Asks for the roots."""
+
+    params: EmptyParams | None = None
+
+
+InputRequest = ElicitRequest | CreateMessageRequest | ListRootsRequest
+"""A question that an InputRequiredResult holds."""

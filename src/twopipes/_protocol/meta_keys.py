@@ -1,0 +1,58 @@
+"""The grammar of ``_meta`` keys, and which of them are the protocol's own (section MT of the rules)."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Literal
+
+from twopipes._protocol.revisions import META_KEYS
+
+_LABEL = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+_PREFIX = rf"{_LABEL}(?:\.{_LABEL})*/"
+_NAME = r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?"
+_OURS = ("modelcontextprotocol", "mcp")
+
+
+@cache
+def _grammar() -> re.Pattern[str]:
+    # Compiled when first needed: most connections never send a key of their own.
+    return re.compile(rf"({_PREFIX})?{_NAME}")
+
+
+MetaKeyFault = Literal["grammar", "reserved"]
+
+
+def meta_key_fault(key: str, revision: str) -> MetaKeyFault | None:
+    """Tells what speaks against an own ``_meta`` key in a revision.
+
+    Returns:
+        ``grammar`` for a key that is not well formed (MT-01), ``reserved`` for one whose prefix belongs to the protocol (MT-02,
+        MT-03) and that the revision gives no meaning to, ``None`` for a good one. Revisions before 2025-06-18 have no rule.
+    """
+    if revision < "2025-06-18":
+        return None
+    match = _grammar().fullmatch(key)
+    if match is None:
+        return "grammar"
+    known = META_KEYS.get(key)
+    if known is not None and known.has(revision):
+        return None
+    prefix = match[1]
+    if prefix is not None and _is_reserved(prefix[:-1].split("."), revision):
+        return "reserved"
+    return None
+
+
+def _is_reserved(labels: list[str], revision: str) -> bool:
+    if revision < "2025-11-25":
+        # MT-03: a label of ours with one more label behind it, as in `tools.mcp.com/`.
+        return any(label in _OURS for label in labels[:-1])
+    # MT-02: a label of ours in the second place, as in `com.mcp.tools/`.
+    return len(labels) > 1 and labels[1] in _OURS
+
+
+def is_extension_name(name: str) -> bool:
+    """Tells whether a name can be a key of ``extensions``: the grammar of ``_meta`` keys, with a prefix (CP-07)."""
+    match = _grammar().fullmatch(name)
+    return match is not None and match[1] is not None

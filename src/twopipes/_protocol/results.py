@@ -1,0 +1,162 @@
+"""The results a server gives. Those of a client are in :mod:`twopipes._protocol.input_requests`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import UNSET
+
+from twopipes._protocol.base import Result
+from twopipes._protocol.content import ContentBlock, ResourceContents, text_of
+from twopipes._protocol.features import (
+    Completion,
+    Implementation,
+    Prompt,
+    PromptMessage,
+    Resource,
+    ResourceTemplate,
+    ServerCapabilities,
+    Tool,
+)
+from twopipes._protocol.input_requests import InputRequest
+from twopipes.errors import RemoteProtocolError
+
+CacheScope = Literal["public", "private"]
+"""Who may share a cached result: everybody, or only those with the same rights (CH-06)."""
+
+
+class CacheableResult(Result, frozen=True, kw_only=True):
+    """A result that may be kept for a while, from 2026-07-28 on (CH-01).
+
+    Attributes:
+        ttl_ms: For how many milliseconds it stays fresh; 0, absent or negative: not at all (CH-03).
+        cache_scope: Who may share it.
+    """
+
+    ttl_ms: int | None = None
+    cache_scope: CacheScope | None = None
+
+
+class EmptyResult(Result, frozen=True):
+    """It worked, and there is nothing to say."""
+
+
+class InitializeResult(Result, frozen=True):
+    """The server's side of a legacy opening."""
+
+    protocol_version: str
+    capabilities: ServerCapabilities
+    server_info: Implementation
+    instructions: str | None = None
+
+
+class DiscoverResult(CacheableResult, frozen=True):
+    """What a server is and serves, from 2026-07-28 on (VN-06)."""
+
+    supported_versions: list[str]
+    capabilities: ServerCapabilities
+    instructions: str | None = None
+
+
+class ListToolsResult(CacheableResult, frozen=True):
+    """One page of tools, in the server's order (TL-16)."""
+
+    tools: list[Tool]
+    next_cursor: str | None = None
+
+
+class ListResourcesResult(CacheableResult, frozen=True):
+    """One page of resources."""
+
+    resources: list[Resource]
+    next_cursor: str | None = None
+
+
+class ListResourceTemplatesResult(CacheableResult, frozen=True):
+    """One page of resource templates."""
+
+    resource_templates: list[ResourceTemplate]
+    next_cursor: str | None = None
+
+
+class ListPromptsResult(CacheableResult, frozen=True):
+    """One page of prompts."""
+
+    prompts: list[Prompt]
+    next_cursor: str | None = None
+
+
+class ReadResourceResult(CacheableResult, frozen=True):
+    """What a resource holds; several entries may come back (RS-02)."""
+
+    contents: list[ResourceContents]
+
+    @property
+    def text(self) -> str:
+        """The texts of all entries, one below the other."""
+        return "\n".join(each.text for each in self.contents if each.text is not None)
+
+    @property
+    def data(self) -> bytes:
+        """The bytes of the first entry that has some; empty if none has.
+
+        Raises:
+            RemoteProtocolError: They are not base64, which is what the server should have sent (RS-02).
+        """
+        from base64 import b64decode  # noqa: PLC0415 - every server loads this file, and few read a blob
+
+        for each in self.contents:
+            if each.blob is not None:
+                try:
+                    return b64decode(each.blob, validate=True)
+                except ValueError as error:
+                    raise RemoteProtocolError(f"the blob of {each.uri} is no base64 ({error})") from error
+        return b""
+
+
+class GetPromptResult(Result, frozen=True):
+    """A prompt with its arguments filled in."""
+
+    messages: list[PromptMessage]
+    description: str | None = None
+
+
+class CompleteResult(Result, frozen=True):
+    """Suggestions for an argument."""
+
+    completion: Completion
+
+
+class CallToolResult(Result, frozen=True):
+    """What a tool gave.
+
+    Attributes:
+        content: The blocks for the model.
+        structured_content: The value for programs. Absent is ``UNSET``; ``None`` is the JSON value null (TL-12).
+        is_error: Whether the tool failed; absent means no (TL-03).
+    """
+
+    content: list[ContentBlock]
+    structured_content: Any = UNSET
+    is_error: bool | None = None
+
+    @property
+    def text(self) -> str:
+        """The text blocks, one below the other."""
+        return text_of(self.content)
+
+
+class InputRequiredResult(Result, frozen=True):
+    """The server needs answers before it can go on, from 2026-07-28 on; at least one member is there (MR-02).
+
+    Attributes:
+        input_requests: The questions, each under a key that its answer comes back with.
+        request_state: To be sent back untouched with the answers (MR-07).
+    """
+
+    input_requests: dict[str, InputRequest] | None = None
+    request_state: str | None = None
+
+
+class SubscriptionsListenResult(Result, frozen=True):
+    """The server has ended a subscription; ``meta`` names it (SU-13)."""

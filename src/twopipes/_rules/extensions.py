@@ -1,0 +1,28 @@
+"""Apps, and extensions as such."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from twopipes._rules.rule import Rule
+
+_rule = partial(Rule, page="/extensions/overview", since="2026-07-28")
+
+RULES = (
+    _rule(id="AP-01", level="MUST", title="An extension that only one side knows changes nothing"),
+    _rule(
+        id="AP-02",
+        level="MAY",
+        page="/extensions/apps/overview",
+        title="Apps are declared with their MIME type, pages are ui:// resources, and ui/ methods stay off the wire",
+    ),
+    _rule(
+        id="AP-03",
+        level="SHOULD",
+        basis="inference",
+        side="server",
+        page="/extensions/apps/overview",
+        title="A tool with an app has text for clients without apps as well",
+        lenient="The page recommends it without a word of RFC 2119",
+    ),
+)

@@ -1,0 +1,130 @@
+"""The table of all rules that the check knows, gathered from the files of the sections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal, NamedTuple
+
+from twopipes._rules import (
+    caching,
+    cancellation,
+    capabilities,
+    completion,
+    content,
+    discovery,
+    elicitation,
+    eras,
+    errors,
+    extensions,
+    framing,
+    json_schema,
+    jsonrpc,
+    lifecycle,
+    logging,
+    metadata,
+    pagination,
+    ping,
+    progress,
+    prompts,
+    resources,
+    roots,
+    round_trips,
+    sampling,
+    shutdown,
+    statelessness,
+    subscriptions,
+    tasks,
+    tasks_2025,
+    timeouts,
+    tools,
+)
+from twopipes._rules.rule import Rule
+from twopipes.errors import LocalProtocolError
+
+__all__ = ["RULES", "SECTIONS", "Topic", "chosen", "rules_for"]
+
+
+class Topic(NamedTuple):
+    """A section of the rules: its name in modules and folders, its title, and its rows."""
+
+    name: str
+    title: str
+    rules: tuple[Rule, ...]
+
+
+SECTIONS = {
+    "FR": Topic("framing", "Framing and streams", framing.RULES),
+    "JR": Topic("jsonrpc", "Messages, ids, batches", jsonrpc.RULES),
+    "ER": Topic("errors", "Error codes", errors.RULES),
+    "LC": Topic("lifecycle", "The handshake", lifecycle.RULES),
+    "VN": Topic("discovery", "Requests without a handshake, versions, discovery", discovery.RULES),
+    "DE": Topic("eras", "Two eras side by side", eras.RULES),
+    "ST": Topic("statelessness", "Statelessness", statelessness.RULES),
+    "MT": Topic("metadata", "Keys of `_meta`, and traces", metadata.RULES),
+    "CP": Topic("capabilities", "Capabilities", capabilities.RULES),
+    "PI": Topic("ping", "Ping", ping.RULES),
+    "CA": Topic("cancellation", "Cancellation", cancellation.RULES),
+    "TO": Topic("timeouts", "Timeouts", timeouts.RULES),
+    "PR": Topic("progress", "Progress", progress.RULES),
+    "LG": Topic("logging", "Logging", logging.RULES),
+    "PG": Topic("pagination", "Pages of lists", pagination.RULES),
+    "CM": Topic("completion", "Completion", completion.RULES),
+    "TL": Topic("tools", "Tools", tools.RULES),
+    "CT": Topic("content", "Content blocks, annotations, icons", content.RULES),
+    "RS": Topic("resources", "Resources", resources.RULES),
+    "PM": Topic("prompts", "Prompts", prompts.RULES),
+    "RT": Topic("roots", "Roots", roots.RULES),
+    "SA": Topic("sampling", "Sampling", sampling.RULES),
+    "EL": Topic("elicitation", "Elicitation", elicitation.RULES),
+    "MR": Topic("round_trips", "Questions on the stateless wire", round_trips.RULES),
+    "SU": Topic("subscriptions", "Subscriptions", subscriptions.RULES),
+    "CH": Topic("caching", "Caching", caching.RULES),
+    "JS": Topic("json_schema", "JSON Schema", json_schema.RULES),
+    "TK": Topic("tasks_2025", "Tasks of 2025-11-25", tasks_2025.RULES),
+    "TX": Topic("tasks", "Tasks, the extension of 2026-07-28", tasks.RULES),
+    "AP": Topic("extensions", "Apps and other extensions", extensions.RULES),
+    "SD": Topic("shutdown", "Ends and restarts", shutdown.RULES),
+}
+"""The sections by the two letters that begin their ids, in reading order."""
+
+
+def _gathered() -> dict[str, Rule]:
+    rules: dict[str, Rule] = {}
+    for topic in SECTIONS.values():
+        for rule in topic.rules:
+            if rule.id in rules:
+                raise LocalProtocolError(f"the rule {rule.id} stands in the table twice")
+            rules[rule.id] = rule
+    order = list(SECTIONS)
+    return {rule.id: rule for rule in sorted(rules.values(), key=lambda rule: order.index(rule.section))}
+
+
+RULES: Mapping[str, Rule] = _gathered()
+"""All rules by their ids, section by section, as one would read them."""
+
+
+def rules_for(side: Literal["server", "client"]) -> list[Rule]:
+    """The rules that a server, or a client, has to keep."""
+    return [rule for rule in RULES.values() if rule.binds(side)]
+
+
+def chosen(only: Iterable[str] = (), skip: Iterable[str] = ()) -> set[str]:
+    """The ids that are left of the table.
+
+    Args:
+        only: Ids (``FR-04``) and sections (``FR``); everything if there are none.
+        skip: The same, to leave out.
+
+    Raises:
+        LocalProtocolError: There is no such rule or section.
+    """
+    wanted = {each for name in only for each in _named(name)} or set(RULES)
+    return wanted - {each for name in skip for each in _named(name)}
+
+
+def _named(name: str) -> list[str]:
+    name = name.strip().upper()
+    found = [rule.id for rule in RULES.values() if name in {rule.id, rule.section}]
+    if not found:
+        raise LocalProtocolError(f"there is no rule or section {name!r}; see twopipes check --list")
+    return found

@@ -1,0 +1,319 @@
+"""From an annotation to its :class:`~twopipes._schema.shapes.Shape`."""
+
+from __future__ import annotations
+
+import collections.abc
+import datetime as dt
+import decimal
+import enum
+import sys
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import UnsetType
+
+from twopipes._protocol.rejections import Unsupported
+from twopipes._schema import pydantic_bridge
+from twopipes._schema.classes import is_record, members_of, own_description
+from twopipes._schema.custom_types import is_path, plain_base, stand_in
+from twopipes._schema.metadata import read_metadata
+from twopipes._schema.records import Field, Record
+from twopipes._schema.shapes import Array, Checked, Leaf, Noted, Row, Shape, Table
+from twopipes._schema.unions import Choice, Foreign
+
+ANYTHING = Leaf({}, Any, kinds="null boolean integer number string array object")
+NULL = Leaf({"type": "null"}, type(None), kinds="null")
+_TEXT = Leaf({"type": "string"}, str, family="string")
+_BASE64 = {"type": "string", "contentEncoding": "base64"}
+
+LEAVES: dict[Any, Shape] = {
+    Any: ANYTHING,
+    object: ANYTHING,
+    None: NULL,
+    type(None): NULL,
+    str: _TEXT,
+    typing.LiteralString: Leaf({"type": "string"}, str, family="string", is_native=False),
+    bool: Leaf({"type": "boolean"}, bool, kinds="boolean"),
+    int: Leaf({"type": "integer"}, int, family="integer", kinds="integer"),
+    float: Leaf({"type": "number"}, float, family="number", kinds="number"),
+    bytes: Leaf(_BASE64, bytes, family="bytes"),
+    bytearray: Leaf(_BASE64, bytearray, family="bytes"),
+    dt.datetime: Leaf({"type": "string", "format": "date-time"}, dt.datetime, family="moment"),
+    dt.date: Leaf({"type": "string", "format": "date"}, dt.date, family="ordered"),
+    dt.time: Leaf({"type": "string", "format": "time"}, dt.time, family="moment"),
+    dt.timedelta: Leaf({"type": "string", "format": "duration"}, dt.timedelta, family="ordered"),
+    # A number is read as well; a string is what keeps all the digits.
+    decimal.Decimal: Leaf({"type": "string", "format": "decimal"}, decimal.Decimal, family="ordered"),
+}
+_LISTS = {list, collections.abc.Sequence, collections.abc.MutableSequence, collections.abc.Collection, collections.abc.Iterable}
+_SETS = {set: set, frozenset: frozenset, collections.abc.Set: set, collections.abc.MutableSet: set}
+_DICTS = {dict, collections.abc.Mapping, collections.abc.MutableMapping}
+UNIONS = {typing.Union, types.UnionType}
+# By name, for typing_extensions has some of them for older Pythons.
+_WRAPPERS = {"Final", "ClassVar", "Required", "NotRequired", "ReadOnly"}
+Namespace = Mapping[str, Any]
+
+
+class ShapeBuilder:
+    """Makes shapes of the annotations of one schema.
+
+    Attributes:
+        went_outside: Whether a name was found only among the variables of an enclosing function, where msgspec does not look.
+    """
+
+    def __init__(self, names: dict[str, Any], enclosing: Callable[[], Namespace] = dict) -> None:
+        self._globals = names
+        self._locals: Namespace = {}
+        self._enclosing = enclosing
+        self._records: dict[Any, Record] = {}
+        self.went_outside = False
+
+    def afresh(self) -> ShapeBuilder:
+        """A builder for another schema, which looks for names in the same places."""
+        return ShapeBuilder(self._globals, self._enclosing)
+
+    def build(self, annotation: Any) -> Shape:
+        """Gives the shape of a type.
+
+        Raises:
+            Unsupported: It cannot be resolved, or has no form in JSON.
+        """
+        annotation = self.resolve(annotation)
+        try:
+            leaf = LEAVES.get(annotation)
+        except TypeError:  # metadata without a hash
+            leaf = None
+        if leaf is not None:
+            return leaf
+        origin = typing.get_origin(annotation)
+        if origin is typing.Annotated:
+            return self._annotated(annotation)
+        if origin in UNIONS:
+            return self._union(annotation)
+        if origin is typing.Literal:
+            return _literal(typing.get_args(annotation))
+        if getattr(origin, "_name", None) in _WRAPPERS:
+            return self.build(typing.get_args(annotation)[0])
+        return self._container(annotation, origin or annotation) or self._named(annotation, origin)
+
+    def resolve(self, annotation: Any) -> Any:
+        """Gives the type for a string or a forward reference; anything else as it is."""
+        names = self._globals
+        if isinstance(annotation, typing.ForwardRef):
+            module = sys.modules.get(str(annotation.__forward_module__))
+            names = vars(module) if module else names
+            annotation = annotation.__forward_arg__
+        if not isinstance(annotation, str):
+            return annotation
+        try:
+            return eval(annotation, names, self._locals)  # noqa: S307 -- the author's own annotation
+        except NameError as error:
+            return self._resolve_outside(annotation, names, error)
+        except Exception as error:
+            raise Unsupported(f"the annotation {annotation!r} cannot be evaluated: {error}") from error
+
+    def _resolve_outside(self, annotation: str, names: dict[str, Any], first: NameError) -> Any:
+        try:
+            found = eval(annotation, names, {**self._enclosing(), **self._locals})  # noqa: S307 -- as above
+        except NameError:
+            hint = "a type that is imported under TYPE_CHECKING, or defined later, is not there at run time"
+            raise Unsupported(f"the annotation {annotation!r} cannot be resolved: {first} ({hint})") from first
+        self.went_outside = True
+        return found
+
+    def _annotated(self, annotation: Any) -> Shape:
+        inner, *extras = typing.get_args(annotation)
+        if any(map(pydantic_bridge.is_instruction, extras)):
+            return Foreign(annotation)
+        return self.decorated(self.build(inner), extras)
+
+    def decorated(self, shape: Shape, extras: list[Any]) -> Shape:
+        """Gives a shape with what metadata of ``Annotated`` says."""
+        about = read_metadata(extras)
+        if about.constraints:
+            shape = shape.constrained(about.constraints, is_native=about.is_native)
+        if about.tests:
+            shape = Checked(shape, about.tests)
+        return Noted(shape, about.notes) if about.notes else shape
+
+    def _union(self, annotation: Any) -> Shape:
+        resolved = (self.resolve(each) for each in typing.get_args(annotation))
+        arguments = [each for each in resolved if each is not UnsetType]  # what is not there is not written
+        if sum(map(pydantic_bridge.is_foreign, arguments)) > 1 and all(
+            each is type(None) or pydantic_bridge.is_foreign(each) for each in arguments
+        ):
+            return Foreign(typing.Union[tuple(arguments)])  # noqa: UP007 -- pydantic knows best which of its own fits
+        members: list[Shape] = []
+        for each in arguments:
+            shape = self.build(each)
+            members.extend(shape.members if isinstance(shape, Choice) else [shape])
+        if any(member is ANYTHING for member in members):
+            return ANYTHING
+        return Choice(members) if len(members) > 1 else members[0]
+
+    def _container(self, annotation: Any, origin: Any) -> Shape | None:
+        arguments = typing.get_args(annotation)
+        if origin in _LISTS:
+            return Array(list, self.build(arguments[0]) if arguments else ANYTHING)
+        if origin in _SETS:
+            return Array(_SETS[origin], self.build(arguments[0]) if arguments else ANYTHING)
+        if origin in _DICTS:
+            key, value = (self.build(each) for each in arguments) if arguments else (ANYTHING, ANYTHING)
+            if not _is_key(key):
+                raise Unsupported(f"{_said(arguments[0])} cannot be the key of an object")
+            return Table(key, value)
+        if origin is tuple:
+            if not arguments and annotation in {tuple, typing.Tuple}:  # noqa: UP006 -- as the author may have written it
+                return Array(tuple, ANYTHING)
+            if len(arguments) == 2 and arguments[1] is ...:  # noqa: PLR2004 -- tuple[int, ...]
+                return Array(tuple, self.build(arguments[0]))
+            return Row([self.build(each) for each in arguments])
+        return None
+
+    def _named(self, annotation: Any, origin: Any) -> Shape:
+        """A type that has a name: an alias, a type variable or a class."""
+        if isinstance(annotation, typing.TypeVar):
+            return self._type_variable(annotation)
+        if hasattr(annotation, "__supertype__"):  # NewType
+            return self.build(annotation.__supertype__)
+        if hasattr(origin, "__value__"):  # type X[T] = ...
+            return self.build(origin.__value__[typing.get_args(annotation)])
+        if hasattr(annotation, "__value__"):  # type X = ...
+            return self.build(annotation.__value__)
+        kind = origin or annotation
+        if not isinstance(kind, type):
+            raise Unsupported(f"{_said(annotation)} has no form in JSON")
+        if pydantic_bridge.is_foreign(kind):
+            return Foreign(annotation)
+        if is_record(kind):
+            return self._record(annotation, kind)
+        return _plain_class(kind)
+
+    def _type_variable(self, variable: typing.TypeVar) -> Shape:
+        if variable.__constraints__:
+            return Choice([self.build(each) for each in variable.__constraints__])
+        return ANYTHING if variable.__bound__ is None else self.build(variable.__bound__)
+
+    def _record(self, annotation: Any, kind: type[Any]) -> Record:
+        record = self._records.get(annotation)
+        if record is not None:
+            record.uses += 1
+            return record
+        name = getattr(annotation, "__name__", kind.__name__)
+        if annotation is not kind:
+            name += "".join(f"_{getattr(each, '__name__', 'of')}" for each in typing.get_args(annotation))
+        about = own_description(kind)
+        record = self._records[annotation] = Record(annotation, name, about.description)
+        members = members_of(kind, annotation, record)
+        before = self._globals, self._locals, self.went_outside
+        fields: list[Field] = []
+        self.went_outside = False
+        for member in members:
+            module = sys.modules.get(member.home.__module__)
+            self._globals, self._locals = vars(module) if module else {}, {**vars(member.home), kind.__name__: kind}
+            try:
+                shape, is_required = self._member_type(member.annotation, member.variables, is_required=member.is_required)
+            except Unsupported as error:
+                raise Unsupported(f"in {kind.__qualname__}, field {member.name}: {error}") from error
+            said = about.parameters.get(member.attribute, "")
+            fields.append(Field(member.name, member.wire_name, shape, is_required, member.default, said))
+        record.is_native &= not self.went_outside
+        self._globals, self._locals, outside_before = before
+        self.went_outside |= outside_before
+        record.fields = tuple(fields)
+        return record
+
+    def _member_type(self, annotation: Any, variables: Mapping[Any, Any], *, is_required: bool) -> tuple[Shape, bool]:
+        annotation = self.resolve(annotation)
+        origin = typing.get_origin(annotation)
+        if origin in {typing.Required, typing.NotRequired}:  # a string hid it from TypedDict
+            is_required = origin is typing.Required
+        if isinstance(annotation, typing.TypeVar):
+            annotation = variables.get(annotation, annotation)
+        elif any(each in variables for each in getattr(annotation, "__parameters__", ())):
+            annotation = annotation[tuple(variables.get(each, each) for each in annotation.__parameters__)]
+        return self.build(annotation), is_required
+
+
+def _plain_class(kind: type[Any]) -> Shape:
+    if issubclass(kind, enum.Enum):
+        return _enum(kind)
+    if kind.__module__ == "uuid" and kind.__name__ == "UUID":
+        return Leaf({"type": "string", "format": "uuid"}, kind)
+    if is_path(kind):
+        return Leaf({"type": "string", "format": "path"}, kind, kinds="custom", checking=str)
+    base = plain_base(kind)
+    if base is None:
+        raise Unsupported(f"{_said(kind)} has no form in JSON; a dataclass or a TypedDict would have one")
+    return Leaf({"type": {str: "string", int: "integer", float: "number"}[base]}, kind, kinds="custom", checking=base)
+
+
+def _enum(kind: type[enum.Enum]) -> Shape:
+    values = [member.value for member in kind]
+    read: Any = kind
+    is_native = _are(values, str) or _are(values, int)
+    if not is_native:
+        if not values or not all(isinstance(value, str | int | float | None) for value in values):
+            raise Unsupported(f"the values of {_said(kind)} have no form in JSON")
+        by_value = {(type(value), value): member for member, value in zip(kind, map(_bare, values), strict=True)}
+        read = stand_in(lambda value: _chosen(value, by_value))
+    return _choice_leaf(values, read, kind, is_native=is_native)
+
+
+def _literal(values: tuple[Any, ...]) -> Shape:
+    plain = [value.value if isinstance(value, enum.Enum) else value for value in values]
+    is_native = all(type(value) in {str, int, type(None)} for value in values)
+    if is_native:
+        read: Any = typing.Literal[values]
+    else:
+        if not all(isinstance(value, str | int | None) for value in plain):
+            raise Unsupported(f"{_said(typing.Literal[values])} has no form in JSON")
+        by_value = {(type(value), value): meant for value, meant in zip(map(_bare, plain), values, strict=True)}
+        read = stand_in(lambda value: _chosen(value, by_value))
+    return _choice_leaf(plain, read, plain, is_native=is_native)
+
+
+def _choice_leaf(values: list[Any], read: Any, options: Any, *, is_native: bool) -> Shape:
+    by_value = {(type(value), value): value for value in map(_bare, values)}
+    checking = read if is_native else stand_in(lambda value: _chosen(value, by_value))
+    kinds = _kinds(values, is_native=is_native)
+    return Leaf(_options(values), read, kinds=kinds, checking=checking, is_native=is_native, options=options)
+
+
+def _are(values: list[Any], kind: type[Any]) -> bool:
+    return bool(values) and all(isinstance(value, kind) and not isinstance(value, bool) for value in values)
+
+
+def _kinds(values: list[Any], *, is_native: bool) -> str:
+    if not is_native:
+        return "custom"
+    names = {"integer" if isinstance(value, int) else "null" if value is None else "string" for value in values}
+    return " ".join(names)
+
+
+def _options(values: list[Any]) -> dict[str, Any]:
+    plain = [_bare(value) for value in values]
+    kind = "string" if _are(values, str) else "integer" if _are(values, int) else None
+    return {"type": kind, "enum": plain} if kind else {"enum": plain}
+
+
+def _bare(value: Any) -> Any:
+    """A value of an enum that is also a string or a number, without that second nature."""
+    return next((base(value) for base in (str, int, float) if type(value) is not bool and isinstance(value, base)), value)
+
+
+def _chosen(value: Any, by_value: dict[Any, Any]) -> Any:
+    """The meaning of a value; its type counts, for 1 is not true."""
+    if isinstance(value, dict | list) or (type(value), value) not in by_value:
+        raise ValueError(f"Invalid enum value {value!r}")
+    return by_value[type(value), value]
+
+
+def _is_key(shape: Shape) -> bool:
+    return shape is ANYTHING or (not isinstance(shape, Choice) and shape.kinds() in ({"string"}, {"integer"}, {"custom"}))
+
+
+def _said(annotation: Any) -> str:
+    return annotation.__qualname__ if isinstance(annotation, type) else str(annotation)

@@ -1,0 +1,218 @@
+"""From JSON to arguments: in one pass where they fit, and with everything that is wrong with them where they do not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from operator import is_
+from typing import Any
+
+from msgspec import UNSET, DecodeError, Raw, ValidationError, structs
+from msgspec.json import Decoder, decode
+
+from twopipes._protocol.rejections import ArgumentsRejected, Problem, ValueRejected
+from twopipes._schema.custom_types import converted, converted_leniently, read_custom
+from twopipes._schema.records import Field, struct_of
+from twopipes._schema.wording import given, problems_in
+
+# Beyond this a float does not name one whole number any more.
+_EXACT = 2**53
+_STEPS = r"([^.\[]+)|\[([^\]]*)\]"
+# TL-20: what is said about hostile names is short, and takes no time to find.
+_LONGEST_NAME = 64
+_MOST_STRANGERS = 10
+_TOO_DEEP = "The value is nested too deeply"
+
+
+class Binder:
+    """Reads the arguments of one function.
+
+    Args:
+        subject: What the fields belong to, for the messages.
+        fields: The parameters.
+        schema: Their JSON Schema, for the choices that a message names.
+        takes_more: Whether names that are no fields are passed on as they are.
+        rejection: What is raised.
+    """
+
+    def __init__(
+        self,
+        subject: str,
+        fields: Sequence[Field],
+        schema: Mapping[str, Any],
+        *,
+        takes_more: bool = False,
+        rejection: type[ValueRejected] = ArgumentsRejected,
+    ) -> None:
+        self._subject = subject
+        self._fields = {field.wire_name: field for field in fields}
+        self._schema = schema
+        self._takes_more = takes_more
+        self._rejection = rejection
+        self._types = {field.wire_name: field.shape.reading() for field in fields}
+        members = [(field.wire_name, self._types[field.wire_name], field.is_required) for field in fields]
+        self._struct = struct_of(members, forbid_unknown_fields=True)
+        self._decoder = Decoder(self._struct, dec_hook=read_custom)
+        self._names = [field.name for field in fields]
+        self._are_all_required = all(field.is_required for field in fields)
+        self._fills = {field.name: field.fill for field in fields if field.fill is not None}
+
+    def read(self, raw: bytes | Raw | None, *, lenient: bool = False) -> dict[str, Any]:
+        """Gives the arguments by the names of the parameters; one that is absent is left to the function.
+
+        Raises:
+            ArgumentsRejected: They do not fit; everything that was found is in it (TL-06).
+        """
+        if raw is None:
+            raw = b"{}"
+        if not self._takes_more:
+            try:
+                found = structs.astuple(self._decoder.decode(raw))
+            except (DecodeError, RecursionError):
+                pass  # once more, slowly, to say what is wrong
+            else:
+                if self._are_all_required:
+                    return dict(zip(self._names, found, strict=True))
+                return self._filled({name: value for name, value in zip(self._names, found, strict=True) if value is not UNSET})
+        try:
+            plain = decode(raw)
+        except (DecodeError, RecursionError) as error:
+            raise self._rejection(self._subject, [_unreadable(error)]) from None
+        if not isinstance(plain, dict):
+            raise self._rejection(self._subject, [Problem("", f"Expected an object with the arguments by name{given(plain)}")])
+        return self.read_plain(plain, read=_read_leniently if lenient else _read)
+
+    def read_strings(self, values: Mapping[str, str]) -> dict[str, Any]:
+        """Does the same with strings that stand for values."""
+        return self.read_plain(values, read=_from_string)
+
+    def read_plain(self, plain: Mapping[str, Any], *, read: Callable[[Any, Any], Any] | None = None) -> dict[str, Any]:
+        """Does the same with values that are decoded already."""
+        read = _read if read is None else read
+        problems: list[Problem] = []
+        found: dict[str, Any] = {}
+        for name, field in self._fields.items():
+            if name not in plain:
+                if field.is_required:
+                    problems.append(Problem(name, f"This {self._rejection.part} is missing"))
+                continue
+            try:
+                found[field.name] = read(plain[name], self._types[name])
+            except (ValidationError, RecursionError) as error:
+                problems += self._problems(name, plain[name], error)
+        strangers = [name for name in plain if name not in self._fields]
+        if self._takes_more:
+            found.update({name: plain[name] for name in strangers})
+        else:
+            problems += [Problem(name[:_LONGEST_NAME], self._unknown(name)) for name in strangers[:_MOST_STRANGERS]]
+        if problems:
+            raise self._rejection(self._subject, problems)
+        return self._filled(found)
+
+    def _filled(self, found: dict[str, Any]) -> dict[str, Any]:
+        for name, fill in self._fills.items():
+            if name not in found:
+                found[name] = fill()
+        return found
+
+    def _problems(self, name: str, value: Any, error: ValidationError | RecursionError) -> list[Problem]:
+        if isinstance(error, RecursionError):
+            return [Problem(name, _TOO_DEEP)]
+        problems = [problem.under(name) for problem in problems_in(error, value)]
+        return [self._with_choices(problem) for problem in problems]
+
+    def _with_choices(self, problem: Problem) -> Problem:
+        """Adds what would have been allowed, where that is a short list."""
+        if not problem.what.startswith("Invalid enum value"):
+            return problem
+        choices = _choices(self._schema, problem.path)
+        return Problem(problem.path, f"{problem.what}; expected one of {choices}") if choices else problem
+
+    def _unknown(self, name: str) -> str:
+        from difflib import get_close_matches  # noqa: PLC0415 -- only where something is wrong
+
+        missing = f"There is no such {self._rejection.part}"
+        close = get_close_matches(name[:_LONGEST_NAME], self._fields, n=1)
+        if close:
+            return f"{missing}; did you mean {close[0]}?"
+        names = ", ".join(self._fields)
+        return f"{missing}; there are {names}" if names else f"{missing}; there are none"
+
+
+def _unreadable(error: Exception) -> Problem:
+    return Problem("", _TOO_DEEP if isinstance(error, RecursionError) else f"The arguments are not JSON: {error}")
+
+
+def _read(value: Any, kind: Any) -> Any:
+    try:
+        return converted(value, kind)
+    except ValidationError:
+        whole = _whole(value)
+        if whole is value:
+            raise
+        try:
+            return converted(whole, kind)
+        except ValidationError:
+            pass
+        raise
+
+
+def _read_leniently(value: Any, kind: Any) -> Any:
+    try:
+        return _read(value, kind)
+    except ValidationError as error:
+        first = error
+    with suppress(ValidationError):
+        return converted_leniently(value, kind)
+    raise first  # with its cause, which holds the problems
+
+
+def _whole(value: Any) -> Any:
+    """The same value with 3 for 3.0, as JSON Schema understands integers; the same object where there is nothing to do."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) <= _EXACT else value
+    if isinstance(value, list):
+        items = [_whole(each) for each in value]
+        return value if all(map(is_, items, value)) else items
+    if isinstance(value, dict):
+        members = {name: _whole(each) for name, each in value.items()}
+        return value if all(map(is_, members.values(), value.values())) else members
+    return value
+
+
+def _from_string(text: str, kind: Any) -> Any:
+    """Reads what a prompt or a URI can only say as a string: as it is, as a word for a number, or as JSON."""
+    try:
+        return converted(text, kind)
+    except ValidationError as error:
+        first = error
+    with suppress(ValidationError):
+        return converted_leniently(text, kind)
+    with suppress(DecodeError, RecursionError):
+        return _read(decode(text), kind)
+    raise first  # with its cause, which holds the problems
+
+
+def _choices(schema: Any, path: str) -> str:
+    """The choices that a schema gives at a path, or nothing."""
+    found = schema
+    for name, index in re.findall(_STEPS, path):
+        found = _resolved(schema, found)
+        if not isinstance(found, dict):
+            return ""
+        inside = found.get("properties", {}).get(name) if name else None
+        found = inside if name else found.get("items" if index.isdigit() else "additionalProperties")
+    found = _resolved(schema, found)
+    options = found.get("enum") if isinstance(found, dict) else None
+    return ", ".join(repr(each) for each in options) if options else ""
+
+
+def _resolved(root: Any, schema: Any) -> Any:
+    """Follows a reference into ``$defs``, and passes by null."""
+    if isinstance(schema, dict):
+        others = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
+        schema = others[0] if len(others) == 1 else schema
+        name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
+        return root.get("$defs", {}).get(name) if name else schema
+    return schema

@@ -1,0 +1,227 @@
+"""The fields of classes: dataclasses, msgspec Structs, attrs classes, TypedDicts and named tuples."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MemberDescriptorType
+from typing import Any
+
+from msgspec import NODEFAULT, Struct
+
+from twopipes._protocol.rejections import Unsupported
+from twopipes._schema.docstrings import Docstring, read_docstring
+from twopipes._schema.records import NO_DEFAULT, Record
+
+
+class Member(Struct, frozen=True):
+    """A field as its class declares it.
+
+    Attributes:
+        attribute: What the class calls it.
+        name: What the class calls it when an instance is made.
+        wire_name: What JSON calls it.
+        home: The class whose module the annotation is written in.
+        variables: What the type variables of that class stand for.
+    """
+
+    attribute: str
+    name: str
+    wire_name: str
+    annotation: Any
+    is_required: bool
+    default: Any
+    home: type[Any]
+    variables: Mapping[Any, Any]
+
+
+def is_record(kind: type[Any]) -> bool:
+    """Whether a class has fields that can be known."""
+    is_tuple = issubclass(kind, tuple) and hasattr(kind, "_fields")
+    return issubclass(kind, Struct) or is_typed_dict(kind) or is_tuple or _has(kind, "dataclass_fields", "attrs_attrs")
+
+
+def is_typed_dict(kind: type[Any]) -> bool:
+    """Whether a class is a TypedDict, of typing's or of typing_extensions'."""
+    return issubclass(kind, dict) and hasattr(kind, "__required_keys__")
+
+
+def _has(kind: type[Any], *names: str) -> bool:
+    return any(hasattr(kind, f"__{name}__") for name in names)
+
+
+def own_description(kind: type[Any]) -> Docstring:
+    """What the docstring of a class says, unless it was inherited or made by a machine."""
+    text = vars(kind).get("__doc__")
+    is_made = isinstance(text, str) and text.startswith(f"{kind.__name__}(")
+    return read_docstring(None if is_made else text)
+
+
+def members_of(kind: type[Any], annotation: Any, record: Record) -> list[Member]:
+    """Reads the fields of a class, and tells the record how its instances are made."""
+    hints = _hints(kind, annotation)
+    if is_typed_dict(kind):
+        required = kind.__required_keys__
+        return [_member(hints, name, is_required=name in required) for name in hints]
+    record.make = lambda given: kind(**given)
+    if issubclass(kind, Struct):
+        return _struct_members(kind, hints, record)
+    if issubclass(kind, tuple):
+        record.options = {"array_like": True, "forbid_unknown_fields": True}
+        defaults = kind._field_defaults  # type: ignore[attr-defined]
+        return [_member(hints, name, default=defaults.get(name, NO_DEFAULT)) for name in kind._fields]  # type: ignore[attr-defined]
+    if _has(kind, "dataclass_fields"):
+        return _dataclass_members(kind, hints, record)
+    return _attrs_members(kind, hints, record)
+
+
+class _Hint(Struct, frozen=True):
+    annotation: Any
+    home: type[Any]
+    variables: Mapping[Any, Any]
+
+
+def _hints(kind: type[Any], annotation: Any) -> dict[str, _Hint]:
+    """The annotations of a class and of those that it inherits from, unresolved."""
+    variables: dict[Any, Any] = dict(zip(getattr(kind, "__parameters__", ()), typing.get_args(annotation), strict=False))
+    for base in _generic_bases(kind):
+        origin = typing.get_origin(base)
+        given = [variables.get(each, each) for each in typing.get_args(base)]
+        variables.update(zip(getattr(origin, "__parameters__", ()), given, strict=False))
+    hints: dict[str, _Hint] = {}
+    for home in reversed(kind.__mro__):
+        if home is not object:
+            found = inspect.get_annotations(home)
+            hints.update({name: _Hint(each, home, variables) for name, each in found.items()})
+    return hints
+
+
+def _generic_bases(kind: type[Any]) -> Iterator[Any]:
+    """Everything with parameters that a class inherits from, the nearest first."""
+    for base in getattr(kind, "__orig_bases__", ()):
+        origin = typing.get_origin(base)
+        if origin is not None and origin is not typing.Generic:
+            yield base
+            yield from _generic_bases(origin)
+
+
+def _member(
+    hints: Mapping[str, _Hint],
+    attribute: str,
+    *,
+    name: str | None = None,
+    wire_name: str | None = None,
+    is_required: bool | None = None,
+    default: Any = NO_DEFAULT,
+) -> Member:
+    hint = hints.get(attribute) or _Hint(Any, object, {})
+    must = default is NO_DEFAULT if is_required is None else is_required
+    return Member(attribute, name or attribute, wire_name or attribute, hint.annotation, must, default, hint.home, hint.variables)
+
+
+def _shown(factory: Any) -> Any:
+    """The default that a factory stands for, where calling it does nothing."""
+    return factory() if factory in {list, dict, set, frozenset, tuple, str, int, float, bool} else NO_DEFAULT
+
+
+def _struct_members(kind: type[Struct], hints: Mapping[str, _Hint], record: Record) -> list[Member]:
+    config = kind.__struct_config__
+    record.options = {"array_like": config.array_like, "forbid_unknown_fields": config.forbid_unknown_fields}
+    if config.tag is not None:
+        record.options |= {"tag": config.tag, "tag_field": config.tag_field}
+    names = kind.__struct_fields__
+    # The defaults are those of the last fields.
+    defaults = (NODEFAULT,) * (len(names) - len(kind.__struct_defaults__)) + kind.__struct_defaults__
+    found = []
+    for name, wire_name, default in zip(names, kind.__struct_encode_fields__, defaults, strict=True):
+        factory = getattr(default, "factory", None)
+        shown = NO_DEFAULT if default is NODEFAULT else _shown(factory) if factory is not None else default
+        found.append(_member(hints, name, wire_name=wire_name, is_required=default is NODEFAULT, default=shown))
+    return found
+
+
+def _dataclass_members(kind: type[Any], hints: Mapping[str, _Hint], record: Record) -> list[Member]:
+    import dataclasses  # noqa: PLC0415 -- loaded by whoever wrote the class
+
+    found = []
+    if any(_is_init_only(hint.annotation) for hint in hints.values()):
+        raise Unsupported(f"{kind.__qualname__} has an InitVar, whose value is nowhere to be read back from")
+    for field in dataclasses.fields(kind):
+        must = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        # msgspec would ask for a field that __init__ does not take, and leave out a default that the class has as well.
+        if not field.init or (not must and _is_on_the_class(kind, field.name)):
+            record.is_native = False
+        if field.init:
+            default = _default_of(field) if field.default_factory is dataclasses.MISSING else _shown(field.default_factory)
+            found.append(_member(hints, field.name, is_required=must, default=default))
+    record.make = _dataclass_maker(kind, dataclasses.fields(kind))
+    return found
+
+
+def _is_on_the_class(kind: type[Any], name: str) -> bool:
+    """Whether every instance seems to have an attribute because its class, or one that it inherits from, has it.
+
+    msgspec sets a default only where it finds no attribute of that name. An attribute of the class is not written as JSON, is not
+    in ``vars()``, and may be another value than the default of the field. A slot without a value is not found.
+    """
+    return hasattr(kind, name) and not isinstance(getattr(kind, name), MemberDescriptorType)
+
+
+def _default_of(field: Any) -> Any:
+    import dataclasses  # noqa: PLC0415 -- as above
+
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return NO_DEFAULT if field.default is dataclasses.MISSING else field.default
+
+
+def _dataclass_maker(kind: Any, fields: Sequence[Any]) -> Callable[[dict[str, Any]], Any]:
+    """Gives a function that makes an instance on which every field with a value is set."""
+    parameters = inspect.signature(kind).parameters
+    # The generated __init__ leaves a default that it takes no argument for to the class.
+    hidden = [field for field in fields if not field.init and getattr(kind, field.name, NO_DEFAULT) is field.default]
+    if all(field.name in parameters for field in fields if field.init):
+
+        def make(given: dict[str, Any]) -> Any:
+            made = kind(**given)
+            for field in hidden:
+                if field.name not in vars(made):
+                    object.__setattr__(made, field.name, field.default)
+            return made
+
+        return make
+
+    def make_without_init(given: dict[str, Any]) -> Any:
+        """Does what msgspec does with a class whose ``__init__`` the author wrote for other arguments."""
+        made = object.__new__(kind)
+        for field in fields:
+            value = given[field.name] if field.name in given else _default_of(field)
+            if value is not NO_DEFAULT:
+                object.__setattr__(made, field.name, value)
+        if hasattr(made, "__post_init__"):
+            made.__post_init__()
+        return made
+
+    return make_without_init
+
+
+def _is_init_only(annotation: Any) -> bool:
+    said = annotation if isinstance(annotation, str) else type(annotation).__name__
+    return said.startswith(("InitVar", "dataclasses.InitVar"))
+
+
+def _attrs_members(kind: Any, hints: Mapping[str, _Hint], record: Record) -> list[Member]:
+    found = []
+    for field in kind.__attrs_attrs__:
+        has_factory = hasattr(field.default, "takes_self")
+        # msgspec runs the validators, but not the converters.
+        must = type(field.default).__name__ == "_Nothing"
+        is_hidden = not must and _is_on_the_class(kind, field.name)
+        if not field.init or field.converter is not None or (has_factory and field.default.takes_self) or is_hidden:
+            record.is_native = False
+        if field.init:
+            default = NO_DEFAULT if must else _shown(field.default.factory) if has_factory else field.default
+            alias = field.alias if field.alias != field.name else None
+            found.append(_member(hints, field.name, name=alias, is_required=must, default=default))
+    return found

@@ -1,0 +1,231 @@
+"""Forms from types: what a user is asked is a flat class, and so is the answer (EL-01, EL-02, EL-04).
+
+What an older revision cannot ask is put in other words by :mod:`twopipes._protocol.forms` on the way out.
+"""
+
+from __future__ import annotations
+
+import enum
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from twopipes._protocol.rejections import FormRejected, Problem, Refused, SignatureRejected, Unsupported
+from twopipes._schema import pydantic_bridge
+from twopipes._schema.annotations import NULL, ShapeBuilder
+from twopipes._schema.binding import Binder
+from twopipes._schema.functions import enclosing_variables
+from twopipes._schema.records import NO_DEFAULT, Field, Record
+from twopipes._schema.shapes import Array, Book, Leaf, Noted, Schema, Shape, Wrapped
+from twopipes._schema.unions import Choice
+
+__all__ = ["FormRejected", "elicitation_schema", "read_form"]
+
+T = TypeVar("T")
+
+# The keywords that each kind of field may have (EL-02, EL-04); `default`, `title` and `description` go with all of them.
+_KEYWORDS = {
+    "string": {"minLength", "maxLength", "format"},
+    "number": {"minimum", "maximum"},
+    "integer": {"minimum", "maximum"},
+    "boolean": set(),
+}
+_COMMON = ("title", "description", "default")
+_FORMATS = {"email", "uri", "date", "date-time"}
+_KINDS = "a form can ask for text, numbers, yes or no, and choices among strings"
+
+
+def elicitation_schema(kind: type[Any]) -> Schema:
+    """Gives the form that asks for an instance of a dataclass, a TypedDict, a Struct, an attrs class or a pydantic model.
+
+    Fields are strings (with ``email``, ``uri``, ``date`` and ``date-time``), numbers, booleans, a ``Literal`` of strings or an
+    enum, and lists of those two. The options of an enum have titles where its names say more than its values; where its values
+    are not strings, they are offered by name. What forms cannot say, such as a pattern, is checked by :func:`read_form`.
+
+    Raises:
+        SignatureRejected: A field is of another kind; the error names it.
+    """
+    properties: Schema = {}
+    fields, _ = _form(kind)
+    for field in fields:
+        try:
+            properties[field.wire_name] = _question(field)
+        except Unsupported as error:
+            raise SignatureRejected(kind.__qualname__, f"field {field.wire_name}", str(error)) from error
+    required = [field.wire_name for field in fields if field.is_required and not _may_be_null(field.shape)]
+    return {"type": "object", "properties": properties, **({"required": required} if required else {})}
+
+
+def read_form(kind: type[T], content: Mapping[str, Any] | None) -> T:
+    """Makes an instance of what the user answered. An answer that is null is no answer.
+
+    Raises:
+        FormRejected: The answer does not fit the form.
+    """
+    fields, make = _form(kind)
+    answers = {name: value for name, value in (content or {}).items() if value is not None}
+    for field in fields:
+        if field.wire_name in answers:
+            answers[field.wire_name] = _meant(field, answers[field.wire_name])
+        elif field.is_required and _may_be_null(field.shape):
+            answers[field.wire_name] = None
+    try:
+        if make is None:
+            found: T = pydantic_bridge.read(kind, answers)
+        else:
+            book = Book()
+            schema = {"properties": {field.wire_name: field.schema(book) for field in fields}}
+            found = make(Binder(kind.__qualname__, fields, schema, rejection=FormRejected).read_plain(answers))
+    except FormRejected:
+        raise
+    except Refused as error:
+        raise FormRejected(kind.__qualname__, error.problems) from error
+    except (ValueError, TypeError) as error:  # what the class itself says about its fields
+        raise FormRejected(kind.__qualname__, [Problem("", str(error))]) from error
+    return found
+
+
+def _form(kind: Any) -> tuple[tuple[Field, ...], Callable[[dict[str, Any]], Any] | None]:
+    """The fields of a class, and how an instance is made; pydantic makes its own."""
+    subject = getattr(kind, "__qualname__", str(kind))
+    module = sys.modules.get(getattr(kind, "__module__", ""))
+    builder = ShapeBuilder(vars(module) if module else {}, lambda: enclosing_variables(kind))
+    try:
+        if pydantic_bridge.is_model(kind):
+            return _model_fields(kind, builder), None
+        record = builder.build(kind)
+    except Unsupported as error:
+        raise SignatureRejected(subject, "", str(error)) from error
+    if not isinstance(record, Record) or record.is_array:
+        raise SignatureRejected(subject, "", "a form is made of a class with named fields")
+    return record.fields, record.make
+
+
+def _model_fields(kind: Any, builder: ShapeBuilder) -> tuple[Field, ...]:
+    found = []
+    for name, info in kind.model_fields.items():
+        shape = builder.decorated(builder.build(info.annotation), [info])
+        default = NO_DEFAULT if info.is_required() or info.default_factory is not None else info.default
+        found.append(Field(name, info.validation_alias or name, shape, info.is_required(), default))
+    return tuple(found)
+
+
+def _may_be_null(shape: Shape) -> bool:
+    return NULL in getattr(_bare(shape)[0], "members", ())
+
+
+def _bare(shape: Shape) -> tuple[Shape, Schema]:
+    """A shape without what is said about it, and that."""
+    notes: Schema = {}
+    while isinstance(shape, Wrapped):
+        notes = {**(shape.notes if isinstance(shape, Noted) else {}), **notes}
+        shape = shape.inner
+    return shape, notes
+
+
+def _question(field: Field) -> Schema:
+    """The schema of one field.
+
+    Raises:
+        Unsupported: A form has no such field.
+    """
+    shape, notes = _without_null(field.shape)
+    said = {**field.schema(Book()), **notes}
+    common = {name: said[name] for name in _COMMON if said.get(name) is not None}
+    options = _options(shape)
+    if options is not None and "default" in common:
+        common["default"] = _offered(options, common["default"])
+    if isinstance(shape, Array):
+        return {**_multiple_choice(shape, options), **common}
+    if options is not None:
+        return {"type": "string", **_choices(options, "oneOf"), **common}
+    found = {**shape.schema(Book()), **notes}
+    kind = found.get("type")
+    if kind not in _KEYWORDS or "contentEncoding" in found or "enum" in found:
+        raise Unsupported(_KINDS)
+    if kind == "integer":
+        _make_inclusive(found)
+    if found.get("format") not in _FORMATS:
+        found.pop("format", None)
+    return {"type": kind, **{name: found[name] for name in found if name in _KEYWORDS[kind]}, **common}
+
+
+def _without_null(shape: Shape) -> tuple[Shape, Schema]:
+    """The shape of a field that may be left out, without what is said about it, and that.
+
+    Raises:
+        Unsupported: The field is of one of several types.
+    """
+    shape, notes = _bare(shape)
+    if isinstance(shape, Choice):
+        others = [member for member in shape.members if member is not NULL]
+        if len(others) != 1:
+            raise Unsupported(f"a form cannot ask for one of several types; {_KINDS}")
+        shape, more = _bare(others[0])
+        notes = {**more, **notes}
+    return shape, notes
+
+
+def _options(shape: Shape) -> Any:
+    """The enum class or the literals that a choice, or a list of choices, is made of; else ``None``."""
+    item = _bare(shape.item)[0] if isinstance(shape, Array) else shape
+    return item.options if isinstance(item, Leaf) else None
+
+
+def _multiple_choice(shape: Array, options: Any) -> Schema:
+    if options is None:
+        raise Unsupported(f"a form cannot ask for a list of anything but choices; {_KINDS}")
+    choices = _choices(options, "anyOf")
+    limits = {name: value for name, value in shape.schema(Book()).items() if name in {"minItems", "maxItems"}}
+    return {"type": "array", "items": choices if "anyOf" in choices else {"type": "string", **choices}, **limits}
+
+
+def _choices(options: Any, titled: str) -> Schema:
+    """The choices with titles, where the members of an enum have names that say more than their values."""
+    by_string = _values_by_string(options)
+    names = [member.name for member in options] if isinstance(options, type) else list(by_string)  # type: ignore[attr-defined]
+    if any(name.lower() != str(value).lower() for name, value in zip(names, by_string.values(), strict=True)):
+        titles = [name.replace("_", " ").capitalize() for name in names]
+        return {titled: [{"const": const, "title": title} for const, title in zip(by_string, titles, strict=True)]}
+    return {"enum": list(by_string)}
+
+
+def _values_by_string(options: Any) -> dict[str, Any]:
+    """What each choice means, by the string that a form offers for it (EL-02): the value, or the name where the value is no string.
+
+    Raises:
+        Unsupported: They are neither strings nor the members of an enum.
+    """
+    members = list(options)
+    values = [member.value if isinstance(member, enum.Enum) else member for member in members]
+    if all(isinstance(value, str) for value in values):
+        return {str(value): str(value) for value in values}
+    if not isinstance(options, type):
+        raise Unsupported(f"a form cannot offer choices that are not strings; {_KINDS}")
+    return {member.name: member.value for member in members}
+
+
+def _offered(options: Any, default: Any) -> Any:
+    """A default in the terms of the form."""
+    if isinstance(default, list):
+        return [_offered(options, each) for each in default]
+    return next((const for const, value in _values_by_string(options).items() if value == default), default)
+
+
+def _meant(field: Field, answer: Any) -> Any:
+    """An answer in the terms of the class; what was not offered is left for the class to refuse."""
+    try:
+        options = _options(_without_null(field.shape)[0])
+        by_string = {} if options is None else _values_by_string(options)
+    except Unsupported:  # then nothing was asked
+        return answer
+    if isinstance(answer, list):
+        return [by_string.get(each, each) for each in answer]
+    return by_string.get(answer, answer) if isinstance(answer, str) else answer
+
+
+def _make_inclusive(found: Schema) -> None:
+    """Says bounds on whole numbers in the way that forms have."""
+    for strict, inclusive, step in (("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum", -1)):
+        if strict in found:
+            found[inclusive] = int(found[strict]) + step

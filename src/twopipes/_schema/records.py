@@ -1,0 +1,189 @@
+"""Classes with fields: dataclasses, msgspec Structs, attrs classes, TypedDicts and named tuples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from msgspec import UNSET, Struct, defstruct, structs
+from msgspec.json import decode
+
+from twopipes._schema.custom_types import converted, encode, is_readable, stand_in
+from twopipes._schema.shapes import Book, Schema, Shape
+
+NO_DEFAULT: Any = object()
+
+
+class Field(Struct, frozen=True):
+    """One field of a record, or one parameter of a function.
+
+    Attributes:
+        name: What the class calls it when an instance is made.
+        wire_name: What JSON calls it.
+        shape: Its type.
+        is_required: Whether it has to be there.
+        default: What it is otherwise, where that is known and can be shown.
+        description: What it means.
+        fill: Gives the default where the function itself would get something else.
+    """
+
+    name: str
+    wire_name: str
+    shape: Shape
+    is_required: bool
+    default: Any = NO_DEFAULT
+    description: str = ""
+    fill: Callable[[], Any] | None = None
+
+    def schema(self, book: Book) -> Schema:
+        """The JSON Schema of the field, with its description and its default where that can be said in JSON."""
+        found = self.shape.schema(book)
+        if self.description:
+            found.setdefault("description", self.description)
+        if self.default is not NO_DEFAULT:
+            with suppress(TypeError, ValueError, OverflowError):  # no form in JSON: the default is the function's own business
+                found["default"] = _plain(self.default)
+        return found
+
+
+def _plain(value: Any) -> Any:
+    """A value as plain JSON.
+
+    Raises:
+        TypeError: There is no such form.
+        ValueError: There is none, and null would be a lie.
+    """
+    plain = decode(encode(value))
+    if plain is None and value is not None:
+        raise ValueError("neither null nor anything else")
+    return plain
+
+
+def object_schema(fields: Sequence[Field], book: Book) -> Schema:
+    """The JSON Schema of an object with these members."""
+    found: Schema = {"type": "object"}
+    if fields:
+        found["properties"] = {field.wire_name: field.schema(book) for field in fields}
+    required = [field.wire_name for field in fields if field.is_required]
+    if required:
+        found["required"] = required
+    return found
+
+
+def struct_of(fields: Sequence[tuple[str, Any, bool]], **options: Any) -> type[Struct]:
+    """Makes a Struct with members of these names, types and necessities; a member that is not there is ``UNSET``."""
+    members = [(f"m{index}", kind) if must else (f"m{index}", kind, UNSET) for index, (_, kind, must) in enumerate(fields)]
+    names = {f"m{index}": name for index, (name, _, _) in enumerate(fields)}
+    return defstruct("Members", members, rename=names, kw_only=True, **options)
+
+
+class Record(Shape):
+    """A class with fields.
+
+    Attributes:
+        uses: How often it stands in the whole; from two on, it is described apart.
+        is_native: Whether msgspec would make an instance as we would, the types of the fields aside.
+    """
+
+    def __init__(self, kind: Any, name: str, description: str = "") -> None:
+        self.kind = kind
+        self.name = name
+        self.description = description
+        self.fields: tuple[Field, ...] = ()
+        self.make: Callable[[dict[str, Any]], Any] = dict
+        self.options: dict[str, Any] = {}
+        self.is_native = True
+        self.uses = 1
+        self._types: dict[str, Any] = {}
+
+    @property
+    def is_array(self) -> bool:
+        """Whether it is written as an array."""
+        return bool(self.options.get("array_like"))
+
+    @property
+    def tag(self) -> tuple[str, Any] | None:
+        """The member that tells this record from others, with its value."""
+        return (self.options["tag_field"], self.options["tag"]) if "tag" in self.options else None
+
+    def schema(self, book: Book) -> Schema:
+        return book.refer(self) if self.uses > 1 else self.body(book)
+
+    def body(self, book: Book) -> Schema:
+        """The schema itself, never a reference."""
+        about = {"description": self.description} if self.description else {}
+        if self.is_array:
+            return {**about, **self._array_schema(book)}
+        found = object_schema(self.fields, book)
+        if self.tag is not None:
+            name, value = self.tag
+            found["properties"] = {name: {"const": value}, **found.get("properties", {})}
+            found["required"] = [name, *found.get("required", ())]
+        if self.options.get("forbid_unknown_fields"):
+            found["additionalProperties"] = False
+        return {**about, **found}
+
+    def _array_schema(self, book: Book) -> Schema:
+        items = [field.schema(book) for field in self.fields]
+        least = sum(field.is_required for field in self.fields)
+        if self.tag is not None:
+            items.insert(0, {"const": self.tag[1]})
+            least += 1
+        found: Schema = {"type": "array", "prefixItems": items, "minItems": least}
+        if self.options.get("forbid_unknown_fields") or not issubclass(self.kind_class, Struct):
+            found["maxItems"] = len(items)
+        return found
+
+    @property
+    def kind_class(self) -> type[Any]:
+        """The class, without parameters."""
+        found: type[Any] = getattr(self.kind, "__origin__", self.kind)
+        return found
+
+    def reading(self) -> Any:
+        if self._all_native() and is_readable(self.kind):
+            return self.kind
+        return self._once("reading", lambda: stand_in(self._read))
+
+    def _all_native(self) -> bool:
+        """Whether msgspec can be given the class as it is: nothing in it, however deep, needs us."""
+        seen: set[int] = set()
+        waiting: list[Shape] = [self]
+        while waiting:
+            shape = waiting.pop()
+            if id(shape) in seen:
+                continue
+            seen.add(id(shape))
+            if not shape.is_native:
+                return False
+            waiting.extend(shape.parts())
+        return True
+
+    def _read(self, value: Any) -> Any:
+        shadow = self._once("shadow", lambda: self._shadow([field.shape.reading() for field in self.fields]))
+        found = converted(value, shadow)
+        given = zip(self.fields, structs.astuple(found), strict=True)
+        return self.make({field.name: each for field, each in given if each is not UNSET})
+
+    def _shadow(self, kinds: Sequence[Any]) -> type[Struct]:
+        fields = zip(self.fields, kinds, strict=True)
+        return struct_of([(field.wire_name, kind, field.is_required) for field, kind in fields], **self.options)
+
+    def checking(self) -> Any:
+        if "checking" not in self._types:
+            # A record that comes back to itself is looked up when it is met.
+            self._types["checking"] = stand_in(lambda value: converted(value, self._types["checking"]))
+            self._types["checking"] = self._shadow([field.shape.checking() for field in self.fields])
+        return self._types["checking"]
+
+    def _once(self, name: str, make: Callable[[], Any]) -> Any:
+        if name not in self._types:
+            self._types[name] = make()
+        return self._types[name]
+
+    def kinds(self) -> frozenset[str]:
+        return frozenset({"array" if self.is_array else "object"})
+
+    def parts(self) -> Sequence[Shape]:
+        return [field.shape for field in self.fields]

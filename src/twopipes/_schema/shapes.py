@@ -1,0 +1,363 @@
+"""The shape of a type: how it is written as JSON Schema, and how msgspec reads it.
+
+Wherever msgspec can read a type of the author's as it is, it does, in one pass. What it cannot is given to it as a *stand-in*: a
+class that it knows nothing about, so that it asks :mod:`twopipes._schema.custom_types` for the value.
+"""
+
+from __future__ import annotations
+
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta
+
+from twopipes._protocol.rejections import Unsupported
+from twopipes._schema.custom_types import converted, stand_in
+
+if TYPE_CHECKING:
+    from twopipes._schema.records import Record
+
+Schema = dict[str, Any]
+Constraints = dict[str, Any]
+
+
+class Book:
+    """The ``$defs`` of one schema: types that are recursive, or used more than once."""
+
+    def __init__(self, *, is_output: bool = False) -> None:
+        self.is_output = is_output
+        self.definitions: dict[str, Schema] = {}
+        self._names: dict[int, str] = {}
+
+    def refer(self, record: Record) -> Schema:
+        """Gives a reference to a record, which is described on the first occasion."""
+        name = self._names.get(id(record))
+        if name is None:
+            name = self._names[id(record)] = self.free_name(record.name)
+            self.definitions[name] = {}  # taken, should the record name itself
+            self.definitions[name] = record.body(self)
+        return {"$ref": f"#/$defs/{name}"}
+
+    def free_name(self, wanted: str) -> str:
+        """A name for a definition that no other has."""
+        wanted = "".join(each if each.isalnum() or each in "._-" else "_" for each in wanted)
+        name, number = wanted, 1
+        while name in self.definitions:
+            number += 1
+            name = f"{wanted}_{number}"
+        return name
+
+    def finish(self, root: Schema) -> Schema:
+        """Gives the whole schema."""
+        return {**root, "$defs": self.definitions} if self.definitions else root
+
+
+class Shape(ABC):
+    """What is known about a type.
+
+    Attributes:
+        is_native: Whether msgspec, meeting the type inside a class of the author's, reads it as we would.
+        is_constrained: Whether the type that msgspec reads carries constraints.
+    """
+
+    is_native = True
+    is_constrained = False
+
+    @abstractmethod
+    def schema(self, book: Book) -> Schema:
+        """The JSON Schema."""
+
+    @abstractmethod
+    def reading(self) -> Any:
+        """The type that msgspec reads JSON into to get what the author wants."""
+
+    def checking(self) -> Any:
+        """The type that msgspec reads JSON into to see whether it conforms; no code of the author's runs."""
+        return self.reading()
+
+    @abstractmethod
+    def kinds(self) -> frozenset[str]:
+        """What msgspec tells the members of a union apart by."""
+
+    def parts(self) -> Sequence[Shape]:
+        """The shapes inside."""
+        return ()
+
+    def constrained(self, wanted: Constraints, *, is_native: bool) -> Shape:  # noqa: ARG002
+        """The same type with constraints."""
+        raise Unsupported(f"the constraint {', '.join(wanted)} does not fit here")
+
+
+_BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum", "multiple_of": "multipleOf"}
+_LENGTHS = {"min_length": "minLength", "max_length": "maxLength"}
+_KEYWORDS = {
+    "integer": _BOUNDS,
+    "number": _BOUNDS,
+    "string": {**_LENGTHS, "pattern": "pattern"},
+    "bytes": _LENGTHS,
+    "array": {"min_length": "minItems", "max_length": "maxItems"},
+    "object": {"min_length": "minProperties", "max_length": "maxProperties"},
+    "moment": {"tz": ""},
+}
+
+
+def _limits(family: str, wanted: Constraints) -> Schema:
+    """The keywords for constraints on a family of types.
+
+    Raises:
+        Unsupported: The family has no such constraint.
+    """
+    keywords = _KEYWORDS.get(family, {})
+    for name in wanted:
+        if name not in keywords:
+            raise Unsupported(f"the constraint {name} does not fit a value of this type")
+    if family == "bytes":  # counted in bytes, written in base64
+        return {keywords[name]: 4 * ((value + 2) // 3) for name, value in wanted.items()}
+    return {keywords[name]: value for name, value in wanted.items() if keywords[name]}
+
+
+class Leaf(Shape):
+    """A type without parts.
+
+    Attributes:
+        family: Which constraints it takes: a key of the table above, or nothing.
+        options: The enum class or the literals that it is made of, where it is a choice.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        reading: Any,
+        *,
+        family: str = "",
+        kinds: str = "string",
+        checking: Any = None,
+        is_native: bool = True,
+        options: Any = None,
+    ) -> None:
+        self._schema = schema
+        self._reading = reading
+        self._checking = reading if checking is None else checking
+        self._kinds = frozenset(kinds.split())
+        self.family = family
+        self.is_native = is_native
+        self.options = options
+
+    def schema(self, book: Book) -> Schema:  # noqa: ARG002
+        return dict(self._schema)
+
+    def reading(self) -> Any:
+        return self._reading
+
+    def checking(self) -> Any:
+        return self._checking
+
+    def kinds(self) -> frozenset[str]:
+        return self._kinds
+
+    def constrained(self, wanted: Constraints, *, is_native: bool) -> Shape:
+        if self.family in {"ordered", "moment"}:
+            bounds = {name: value for name, value in wanted.items() if name in _SIGNS}
+            if bounds:
+                rest = {name: value for name, value in wanted.items() if name not in bounds}
+                inner = self.constrained(rest, is_native=is_native) if rest else self
+                return Checked(inner, [_in_order(name, bound) for name, bound in bounds.items()])
+        limits = _limits(self.family, wanted)
+        meta = Meta(**wanted)
+        leaf = Leaf(
+            {**self._schema, **limits},
+            Annotated[self._reading, meta],
+            family=self.family,
+            kinds=" ".join(self._kinds),
+            checking=Annotated[self._checking, meta],
+            is_native=self.is_native and is_native,
+        )
+        leaf.is_constrained = True
+        return leaf
+
+
+_SIGNS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
+    "ge": (">=", operator.ge),
+    "gt": (">", operator.gt),
+    "le": ("<=", operator.le),
+    "lt": ("<", operator.lt),
+}
+
+
+def _in_order(name: str, bound: Any) -> Callable[[Any], str | None]:
+    """A test for a bound on what msgspec does not compare: decimals, dates, durations."""
+    sign, holds = _SIGNS[name]
+    return lambda value: None if holds(value, bound) else f"Expected a value {sign} {bound}"
+
+
+class Wrapped(Shape):
+    """A shape around one other."""
+
+    def __init__(self, inner: Shape) -> None:
+        self.inner = inner
+        self.is_native = inner.is_native
+
+    def schema(self, book: Book) -> Schema:
+        return self.inner.schema(book)
+
+    def reading(self) -> Any:
+        return self.inner.reading()
+
+    def checking(self) -> Any:
+        return self.inner.checking()
+
+    def kinds(self) -> frozenset[str]:
+        return self.inner.kinds()
+
+    def parts(self) -> Sequence[Shape]:
+        return (self.inner,)
+
+
+class Noted(Wrapped):
+    """A type with something said about it: a description, a title, examples."""
+
+    def __init__(self, inner: Shape, notes: Schema) -> None:
+        super().__init__(inner)
+        self.notes = notes
+
+    def schema(self, book: Book) -> Schema:
+        return {**self.inner.schema(book), **self.notes}
+
+    def constrained(self, wanted: Constraints, *, is_native: bool) -> Shape:
+        return Noted(self.inner.constrained(wanted, is_native=is_native), self.notes)
+
+
+class Checked(Wrapped):
+    """A type with tests that neither JSON Schema nor msgspec can express. A test gives what is wrong, or ``None``."""
+
+    def __init__(self, inner: Shape, tests: Sequence[Callable[[Any], str | None]]) -> None:
+        super().__init__(inner)
+        self.is_native = False
+        self._tests = tests
+
+    def reading(self) -> Any:
+        inner = self.inner.reading()
+
+        def read(value: Any) -> Any:
+            found = converted(value, inner)
+            for test in self._tests:
+                wrong = test(found)
+                if wrong:
+                    raise ValueError(wrong)
+            return found
+
+        return stand_in(read)
+
+    def kinds(self) -> frozenset[str]:
+        return frozenset({"custom"})
+
+    def constrained(self, wanted: Constraints, *, is_native: bool) -> Shape:
+        return Checked(self.inner.constrained(wanted, is_native=is_native), self._tests)
+
+
+class Array(Shape):
+    """A list, a set, or a tuple of any length."""
+
+    def __init__(self, origin: Any, item: Shape, wanted: Constraints | None = None, *, is_native: bool = True) -> None:
+        self.origin = origin
+        self.item = item
+        self.wanted = wanted or {}
+        self.is_native = is_native
+        self.is_constrained = bool(wanted)
+
+    def schema(self, book: Book) -> Schema:
+        items = self.item.schema(book)
+        unique = {"uniqueItems": True} if self.origin in {set, frozenset} else {}
+        return {"type": "array", **({"items": items} if items else {}), **unique, **_limits("array", self.wanted)}
+
+    def _typed(self, item: Any) -> Any:
+        typed = tuple[item, ...] if self.origin is tuple else self.origin[item]
+        return Annotated[typed, Meta(**self.wanted)] if self.wanted else typed
+
+    def reading(self) -> Any:
+        return self._typed(self.item.reading())
+
+    def checking(self) -> Any:
+        # A set of shadows could not be built: they have no hash.
+        item = self.item.checking()
+        return Annotated[list[item], Meta(**self.wanted)] if self.wanted else list[item]  # type: ignore[valid-type]
+
+    def kinds(self) -> frozenset[str]:
+        return frozenset({"array"})
+
+    def parts(self) -> Sequence[Shape]:
+        return (self.item,)
+
+    def constrained(self, wanted: Constraints, *, is_native: bool) -> Shape:
+        _limits("array", wanted)
+        return Array(self.origin, self.item, {**self.wanted, **wanted}, is_native=self.is_native and is_native)
+
+
+class Row(Shape):
+    """A tuple of a fixed length."""
+
+    def __init__(self, items: Sequence[Shape]) -> None:
+        self.items = items
+
+    def schema(self, book: Book) -> Schema:
+        length = len(self.items)
+        first = {"prefixItems": [each.schema(book) for each in self.items], "items": False} if length else {}
+        return {"type": "array", **first, "minItems": length, "maxItems": length}
+
+    def reading(self) -> Any:
+        return tuple[tuple(each.reading() for each in self.items)]  # type: ignore[misc]
+
+    def checking(self) -> Any:
+        return tuple[tuple(each.checking() for each in self.items)]  # type: ignore[misc]
+
+    def kinds(self) -> frozenset[str]:
+        return frozenset({"array"})
+
+    def parts(self) -> Sequence[Shape]:
+        return self.items
+
+
+class Table(Shape):
+    """A dict."""
+
+    def __init__(self, key: Shape, value: Shape, wanted: Constraints | None = None, *, is_native: bool = True) -> None:
+        self.key = key
+        self.value = value
+        self.wanted = wanted or {}
+        self.is_native = is_native
+        self.is_constrained = bool(wanted)
+
+    def schema(self, book: Book) -> Schema:
+        found: Schema = {"type": "object"}
+        names = self.key.schema(book)
+        if names.get("type") == "integer":
+            names = {"pattern": "^-?[0-9]+$"}
+        names.pop("type", None)  # a name is always a string
+        if names:
+            found["propertyNames"] = names
+        values = self.value.schema(book)
+        if values:
+            found["additionalProperties"] = values
+        return {**found, **_limits("object", self.wanted)}
+
+    def _typed(self, key: Any, value: Any) -> Any:
+        typed = dict[key, value]
+        return Annotated[typed, Meta(**self.wanted)] if self.wanted else typed
+
+    def reading(self) -> Any:
+        return self._typed(self.key.reading(), self.value.reading())
+
+    def checking(self) -> Any:
+        return self._typed(self.key.checking(), self.value.checking())
+
+    def kinds(self) -> frozenset[str]:
+        return frozenset({"object"})
+
+    def parts(self) -> Sequence[Shape]:
+        return (self.key, self.value)
+
+    def constrained(self, wanted: Constraints, *, is_native: bool) -> Shape:
+        _limits("object", wanted)
+        return Table(self.key, self.value, {**self.wanted, **wanted}, is_native=self.is_native and is_native)

@@ -1,0 +1,147 @@
+"""Types that msgspec cannot read alone: unions of what it cannot tell apart, and what belongs to pydantic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Union
+
+from msgspec import ValidationError
+
+from twopipes._protocol.rejections import Problem, Refused, Unsupported
+from twopipes._schema import pydantic_bridge
+from twopipes._schema.custom_types import converted, is_readable, is_stand_in, stand_in
+from twopipes._schema.records import Record
+from twopipes._schema.shapes import Book, Constraints, Schema, Shape, Wrapped
+from twopipes._schema.wording import given, problems_in
+
+
+class Foreign(Shape):
+    """A type that pydantic reads and writes."""
+
+    def __init__(self, annotation: Any) -> None:
+        self.annotation = annotation
+        self.is_native = pydantic_bridge.is_model(annotation)
+
+    def schema(self, book: Book) -> Schema:
+        try:
+            found = pydantic_bridge.schema(self.annotation, is_output=book.is_output)
+            inner = found.get("$defs", {})
+            if any(book.definitions.get(name, each) != each for name, each in inner.items()):
+                prefix = book.free_name(next(iter(inner))) + "."
+                found = pydantic_bridge.schema(self.annotation, is_output=book.is_output, prefix=prefix)
+        except Exception as error:
+            # Whatever pydantic raises here says that the type has no form in JSON; its errors are not ours to import.
+            raise Unsupported(f"pydantic cannot describe it: {error}") from error
+        book.definitions.update(found.pop("$defs", {}))
+        return found
+
+    def reading(self) -> Any:
+        return self.annotation if self.is_native else stand_in(lambda value: pydantic_bridge.read(self.annotation, value))
+
+    def checking(self) -> Any:
+        return Any  # pydantic has written it
+
+    def kinds(self) -> frozenset[str]:
+        return frozenset({"custom"})
+
+
+class Choice(Shape):
+    """A union. What msgspec cannot tell apart is tried: the best fit first, else in the order of the author."""
+
+    def __init__(self, members: Sequence[Shape]) -> None:
+        self.members = members
+        self.is_native = self._is_told_apart()
+
+    def _is_told_apart(self) -> bool:
+        seen: set[str] = set()
+        tags: set[tuple[str, Any]] = set()
+        all_kinds = [member.kinds() for member in self.members]
+        for member, kinds in zip(self.members, all_kinds, strict=True):
+            tag = _unwrapped(member).tag if isinstance(_unwrapped(member), Record) else None
+            if tag is not None and "object" in seen:
+                if tag in tags or not tags or any(name != tag[0] for name, _ in tags):
+                    return False
+            elif kinds & seen:
+                return False
+            if tag is not None:
+                tags.add(tag)
+            seen |= kinds
+        # msgspec 0.22 corrupts its memory over some unions whose members have constraints, such as
+        # `Annotated[int, Meta(ge=0)] | tuple[int]` and `Annotated[str, Meta(pattern="a")] | list[int]`. Beside null they are safe.
+        if any(_unwrapped(member).is_constrained for member in self.members) and sum(kind != {"null"} for kind in all_kinds) > 1:
+            return False
+        return "custom" not in seen or seen <= {"custom", "null"}
+
+    def schema(self, book: Book) -> Schema:
+        return {"anyOf": [member.schema(book) for member in self.members]}
+
+    def reading(self) -> Any:
+        return self._union([member.reading() for member in self.members])
+
+    def checking(self) -> Any:
+        return self._union([member.checking() for member in self.members])
+
+    def _union(self, types: Sequence[Any]) -> Any:
+        # msgspec asks us about a stand-in only where it has nothing but null beside it.
+        others = [each for each in types if not is_stand_in(each)]
+        if self.is_native and (len(others) == len(types) or all(each is type(None) for each in others)):
+            union: Any = Union[tuple(types)]  # noqa: UP007 -- the members are known only now
+            if is_readable(union):
+                return union
+        return stand_in(lambda value: self._first_that_fits(value, types))
+
+    def _first_that_fits(self, value: Any, types: Sequence[Any]) -> Any:
+        candidates = list(zip(self.members, types, strict=True))
+        if isinstance(value, dict):
+            candidates.sort(key=lambda candidate: _strangers(candidate[0], value))
+        inside: list[list[Problem]] = []
+        outside: list[str] = []
+        for _, kind in candidates:
+            try:
+                return converted(value, kind)
+            except ValidationError as error:
+                problems = problems_in(error, value)
+                if problems[0].path or problems[0].what.startswith("Object"):
+                    inside.append(problems)
+                outside.append("; ".join(map(str, problems)))
+        if len(inside) == 1:  # there is one member that it was meant to be
+            raise Refused(inside[0])
+        raise Refused([Problem("", f"Fits none of the {len(types)} allowed forms{given(value)}: {' | '.join(outside)}")])
+
+    def kinds(self) -> frozenset[str]:
+        return frozenset().union(*(member.kinds() for member in self.members))
+
+    def parts(self) -> Sequence[Shape]:
+        return self.members
+
+    def constrained(self, wanted: Constraints, *, is_native: bool) -> Shape:  # noqa: ARG002 -- msgspec knows none on unions
+        members: list[Shape] = []
+        taken: set[str] = set()
+        for member in self.members:
+            fitting: Constraints = {}
+            for name, value in wanted.items():
+                try:
+                    member.constrained({name: value}, is_native=False)
+                except Unsupported:
+                    continue
+                fitting[name] = value
+            taken |= fitting.keys()
+            members.append(member.constrained(fitting, is_native=False) if fitting else member)
+        if taken != wanted.keys():
+            raise Unsupported(f"the constraint {', '.join(sorted(wanted.keys() - taken))} does not fit any member of the union")
+        return Choice(members)
+
+
+def _unwrapped(shape: Shape) -> Any:
+    while isinstance(shape, Wrapped):
+        shape = shape.inner
+    return shape
+
+
+def _strangers(member: Shape, value: dict[str, Any]) -> int:
+    """How many members of an object a record does not know; the fewer, the better the fit."""
+    record = _unwrapped(member)
+    if not isinstance(record, Record):
+        return 0
+    known = {field.wire_name for field in record.fields} | ({record.tag[0]} if record.tag else set())
+    return len(value.keys() - known)

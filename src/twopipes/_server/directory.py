@@ -1,0 +1,283 @@
+"""A folder as resources: every file in it can be read, and nothing outside of it (RS-08)."""
+
+from __future__ import annotations
+
+import heapq
+import mimetypes
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+from urllib.parse import quote, unquote_to_bytes
+
+from twopipes._protocol.types import ReadResourceResult, Resource, ResourceContents, ResourceTemplate
+from twopipes._server.pagination import cursor_of, name_in, page_of
+from twopipes._server.results import contents_of
+from twopipes._server.safe_open import Opened, open_beneath
+from twopipes._server.text_arguments import RunBlocking
+from twopipes.errors import InvalidParams, LocalProtocolError, NotFound
+from twopipes.settings import MAX_FILE_SIZE, MIB
+
+__all__ = ["Directory", "page_with_files"]
+
+# Files on a page of a list where the server sets no page size, and entries in the listing of one folder.
+_PAGE = 1000
+# Entries that are looked at for one page. A tree of empty folders has no file to end a page with.
+_LOOKED_AT = 50_000
+# Entries of one folder that are held at once.
+_BATCH = 4096
+# Folders inside of each other that a list descends into; each costs a descriptor. Files further below can be read all the same.
+_DEEPEST = 64
+_AFTER = "?after="
+# RFC 2483: a URI on each line; other lines begin with #.
+_URI_LIST = "text/uri-list"
+
+# What the cursors of files are called, to tell them from those of other resources.
+_FILES = "files"
+
+Parts = tuple[str, ...]
+
+
+class Directory:
+    """Serves the files below one folder.
+
+    Args:
+        uri: The address of the folder, such as ``file:///docs/``.
+        path: The folder. It must exist.
+        name: What it is called in lists.
+        description: What it holds.
+        max_size: Bytes of the largest file that can be read; ``None`` for no limit.
+
+    Raises:
+        LocalProtocolError: There is no such folder.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        path: str | Path,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        max_size: int | None = MAX_FILE_SIZE,
+    ) -> None:
+        root = Path(path).resolve()
+        if not root.is_dir():
+            raise LocalProtocolError(f"{root} is not a folder that could be served as {uri}")
+        self.uri = uri if uri.endswith("/") else uri + "/"
+        self.place = str(root)
+        self.template = ResourceTemplate(f"{self.uri}{{+path}}", name or root.name, description=description)
+        self._as_given = str(Path(path).absolute())
+        self._max_size = max_size
+
+    def serves(self, uri: str) -> bool:
+        """Whether an address lies in the folder, going by the address alone."""
+        return uri.startswith(self.uri) or uri == self.uri[:-1]
+
+    def page(self, after: str | None, size: int) -> tuple[list[Resource], str | None]:
+        """Lists files, in the order of their names, folder by folder.
+
+        Args:
+            after: The address that the page before ended with; ``None`` for the first page. What was there may be gone.
+            size: Files on the page, at most.
+
+        Returns:
+            The page, and the address that it ends with if there may be more.
+
+        Raises:
+            InvalidParams: The address is not one in this folder.
+        """
+        try:
+            start = () if after is None else self._parts(after)
+        except NotFound:
+            raise InvalidParams(f"{after} is not in {self.uri}; start without a cursor") from None
+        found: list[Resource] = []
+        last: Parts = ()
+        for number, (parts, size_of_file) in enumerate(self._files((), start)):
+            if len(found) == size or number == _LOOKED_AT:
+                return found, self._uri_of(last)
+            last = parts
+            if size_of_file is not None:
+                name = os.fsencode("/".join(parts)).decode(errors="replace")
+                found.append(Resource(self._uri_of(parts), name, mime_type=mimetypes.guess_type(name)[0], size=size_of_file))
+        return found, None
+
+    def read(self, uri: str) -> ReadResourceResult:
+        """A file, or the addresses of what is directly in a folder.
+
+        Raises:
+            NotFound: There is no such file, or the address leads out of the folder; the two cannot be told apart.
+            InvalidParams: The file is too large.
+        """
+        address, sign, after = uri.rpartition(f"/{_AFTER}") if f"/{_AFTER}" in uri else (uri, "", "")
+        parts = self._parts(address)
+        try:
+            with self._open(parts) as opened:
+                if opened.is_folder:
+                    return ReadResourceResult([self._listing(uri, parts, opened, os.fsdecode(unquote_to_bytes(after)))])
+                if sign or not opened.is_file or not isinstance(opened.handle, int):
+                    raise NotFound("resource", uri)
+                data = self._data(uri, opened.handle, opened.status.st_size)
+        except (OSError, ValueError):
+            raise NotFound("resource", uri) from None
+        return ReadResourceResult(_contents(uri, parts, data))
+
+    def _data(self, uri: str, descriptor: int, size: int) -> bytes:
+        """Reads a file to its end; it may grow meanwhile, and files that the system makes up have no size."""
+        limit = self._max_size
+        data = bytearray()
+        if limit is None or size <= limit:
+            while chunk := os.read(descriptor, MIB):
+                data += chunk
+                if limit is not None and len(data) > limit:
+                    size = len(data)
+                    break
+            else:
+                return bytes(data)
+        raise InvalidParams(
+            f"{uri} has {size} bytes or more, and at most {limit} can be read at once; read it in another way, or have the server "
+            "serve it with a larger max_size",
+            data={"uri": uri, "limit": limit},
+        )
+
+    def _listing(self, uri: str, parts: Parts, opened: Opened, after: str) -> ResourceContents:
+        lines: list[str] = []
+        folder = self._uri_of(parts)
+        name = ""
+        is_cut = False
+        for number, entry in enumerate(_entries(opened, after, inclusive=False)):
+            if len(lines) == _PAGE or number == _LOOKED_AT:
+                is_cut = True
+                break
+            name = entry.name
+            shown = self._entry_uri((*parts, name), entry)
+            if shown is not None:
+                lines.append(shown)
+        if is_cut:
+            following = f"{folder.rstrip('/')}/{_AFTER}{quote(os.fsencode(name), safe='')}"
+            lines += ["# There are more. Read this for the next ones:", following]
+        elif not lines:
+            lines.append("# Nothing more is here." if after else "# This folder is empty.")
+        return ResourceContents(uri, text="\r\n".join(lines) + "\r\n", mime_type=_URI_LIST)
+
+    def _entry_uri(self, parts: Parts, entry: os.DirEntry[str]) -> str | None:
+        """The address of something in a folder; ``None`` for what cannot be read."""
+        try:
+            if entry.is_file(follow_symlinks=False):
+                return self._uri_of(parts)
+            if entry.is_dir(follow_symlinks=False):
+                return self._uri_of(parts) + "/"
+            if entry.is_symlink():
+                with self._open(parts) as opened:
+                    if opened.is_file or opened.is_folder:
+                        return self._uri_of(parts) + ("/" if opened.is_folder else "")
+        except (OSError, ValueError):
+            pass  # it is gone, or leads out of the folder
+        return None
+
+    def _files(self, folder: Parts, after: Parts) -> Iterator[tuple[Parts, int | None]]:
+        """Everything below a folder that comes after a path: with its size if it is a file, with ``None`` otherwise.
+
+        Folders behind links are not descended into, so that nothing is listed twice.
+        """
+        try:
+            with self._open(folder) as opened:
+                for entry in _entries(opened, after[0] if after else "", inclusive=True):
+                    parts = (*folder, entry.name)
+                    was_seen = after[:1] == (entry.name,)
+                    if not was_seen:
+                        yield parts, self._size(parts, entry)
+                    if len(parts) < _DEEPEST and entry.is_dir(follow_symlinks=False):
+                        yield from self._files(parts, after[1:] if was_seen else ())
+        except OSError:
+            return  # it is gone, or not ours to read
+
+    def _size(self, parts: Parts, entry: os.DirEntry[str]) -> int | None:
+        try:
+            if entry.is_file(follow_symlinks=False):
+                return entry.stat(follow_symlinks=False).st_size
+            if entry.is_symlink():
+                with self._open(parts) as opened:
+                    return opened.status.st_size if opened.is_file else None
+        except (OSError, ValueError):
+            pass  # as above
+        return None
+
+    def _open(self, parts: Parts) -> AbstractContextManager[Opened]:
+        return open_beneath(self.place, parts, spellings=(self._as_given,))
+
+    def _parts(self, uri: str) -> Parts:
+        """The names that an address consists of."""
+        name = os.fsdecode(unquote_to_bytes(uri[len(self.uri) :]))  # once: what is still encoded after it is a name
+        parts = name.split("/")
+        if parts[-1] == "":
+            parts.pop()
+        if "\0" in name or "\\" in name or any(part in {"", ".", ".."} for part in parts):
+            raise NotFound("resource", uri)
+        return tuple(parts)
+
+    def _uri_of(self, parts: Parts) -> str:
+        return self.uri + quote(os.fsencode("/".join(parts)))
+
+
+async def page_with_files(
+    resources: Mapping[str, Resource],
+    directories: Sequence[Directory],
+    cursor: str | None,
+    size: int | None,
+    run_blocking: RunBlocking,
+) -> tuple[Sequence[Resource], str | None]:
+    """One page of a list that ends with the files of folders, and the cursor of the next.
+
+    Raises:
+        InvalidParams: The cursor is not one of this list (PG-05).
+    """
+    size = size or _PAGE
+    place = None if cursor is None else name_in(cursor, _FILES)
+    page: list[Resource] = []
+    number, after = 0, ""
+    if place is None:
+        first, following = page_of(resources, cursor, size, "resources")
+        if following is not None:
+            return first, following
+        page = list(first)
+    else:
+        uri, _, after = place.partition("\n")
+        number = next((position for position, directory in enumerate(directories) if directory.uri == uri), len(directories))
+        if number == len(directories):
+            raise InvalidParams(f"Invalid cursor: {uri} is not served any more; start without a cursor")
+    for position, directory in enumerate(directories[number:], number):
+        if len(page) == size:
+            return page, cursor_of(f"{directory.uri}\n", _FILES)
+        files, ended_with = await run_blocking(partial(directory.page, after or None, size - len(page)))
+        # What is a resource of its own, or in an earlier folder too, is read from there, and listed there.
+        page += [file for file in files if file.uri not in resources and _serving(file.uri, directories) == position]
+        if ended_with is not None:
+            return page, cursor_of(f"{directory.uri}\n{ended_with}", _FILES)
+        after = ""
+    return page, None
+
+
+def _serving(uri: str, directories: Sequence[Directory]) -> int | None:
+    return next((number for number, directory in enumerate(directories) if directory.serves(uri)), None)
+
+
+def _entries(folder: Opened, start: str, *, inclusive: bool) -> Iterator[os.DirEntry[str]]:
+    """What is in a folder, in the order of the names, from a name on. However many there are, a batch of them is held at once."""
+    while True:
+        with os.scandir(folder.handle) as found:
+            following = (entry for entry in found if entry.name > start or (inclusive and entry.name == start))
+            batch = heapq.nsmallest(_BATCH, following, key=lambda entry: entry.name)
+        yield from batch
+        if len(batch) < _BATCH:
+            return
+        start, inclusive = batch[-1].name, False
+
+
+def _contents(uri: str, parts: Parts, data: bytes) -> list[ResourceContents]:
+    kind = mimetypes.guess_type(parts[-1])[0]
+    try:
+        return contents_of(uri, data.decode(), kind)
+    except UnicodeDecodeError:
+        return contents_of(uri, data, kind)

@@ -1,0 +1,40 @@
+"""What may be said about a tool, a resource or a prompt beside its function. For type checkers: nothing else loads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+
+from twopipes._protocol.content import Annotations, Icon
+from twopipes._protocol.features import ToolAnnotations
+from twopipes._protocol.results import CacheScope
+
+__all__ = ["PromptOptions", "ResourceOptions", "ToolOptions"]
+
+
+class PromptOptions(TypedDict, total=False):
+    """What :meth:`twopipes.Server.prompt` takes."""
+
+    name: str | None
+    title: str | None
+    description: str | None
+    icons: Sequence[Icon] | None
+    meta: Mapping[str, Any] | None
+
+
+class ToolOptions(PromptOptions, total=False):
+    """What :meth:`twopipes.Server.tool` takes."""
+
+    annotations: ToolAnnotations | Mapping[str, Any] | None
+    input_schema: Mapping[str, Any] | None
+    output_schema: Mapping[str, Any] | None
+
+
+class ResourceOptions(PromptOptions, total=False):
+    """What :meth:`twopipes.Server.resource` takes."""
+
+    mime_type: str | None
+    annotations: Annotations | None
+    size: int | None
+    ttl_ms: int | None
+    cache_scope: CacheScope | None

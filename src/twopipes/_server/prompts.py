@@ -1,0 +1,70 @@
+"""Prompts: texts for a conversation, with arguments filled in (section PM of the rules)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from twopipes._protocol.types import GetPromptResult, Icon, Prompt, PromptArgument
+from twopipes._schema.signature import Signature, describe
+from twopipes._server.context import Context
+from twopipes._server.registry import place_of
+from twopipes._server.results import messages_of
+from twopipes._server.text_arguments import RunBlocking, call_with_texts
+from twopipes.errors import InvalidParams
+
+__all__ = ["PromptEntry", "make_prompt"]
+
+
+class PromptEntry:
+    """A prompt: how it is described, and how it is made."""
+
+    __slots__ = ("function", "place", "prompt", "signature")
+
+    def __init__(self, prompt: Prompt, signature: Signature, function: Callable[..., Any]) -> None:
+        self.prompt = prompt
+        self.signature = signature
+        self.function = function
+        self.place = place_of(function)
+
+    async def get(self, texts: Mapping[str, str], context: Context, run_blocking: RunBlocking) -> GetPromptResult:
+        """Fills the arguments in.
+
+        Raises:
+            InvalidParams: A required argument is missing, or cannot be read (PM-04).
+        """
+        missing = [argument.name for argument in self.prompt.arguments or () if argument.required and argument.name not in texts]
+        if missing:
+            raise InvalidParams(f"Prompt {self.prompt.name} needs {', '.join(missing)}")
+        value = await call_with_texts(self.function, self.signature, texts, context, run_blocking)
+        if isinstance(value, GetPromptResult):
+            return value
+        return GetPromptResult(messages_of(value), description=self.prompt.description)
+
+
+def make_prompt(
+    function: Callable[..., Any],
+    *,
+    name: str | None = None,
+    title: str | None = None,
+    description: str | None = None,
+    icons: Sequence[Icon] | None = None,
+    meta: Mapping[str, Any] | None = None,
+) -> PromptEntry:
+    """Describes a function as a prompt. Its parameters are the arguments, which always come as text (PM-02)."""
+    signature = describe(function, injected=(Context,))
+    required = set(signature.input_schema.get("required", ()))
+    arguments = [
+        PromptArgument(argument, description=schema.get("description"), required=argument in required)
+        for argument, schema in signature.input_schema.get("properties", {}).items()
+    ]
+    signature.name = name or signature.name  # as clients know it, also in what they are told about its arguments
+    prompt = Prompt(
+        signature.name,
+        title=title,
+        description=(description if description is not None else signature.description) or None,
+        arguments=arguments or None,
+        icons=None if icons is None else list(icons),
+        meta=None if meta is None else dict(meta),
+    )
+    return PromptEntry(prompt, signature, function)

@@ -1,0 +1,118 @@
+"""The key that seals ``requestState`` when its author gave none: one for each user, which outlives the process.
+
+A stateless client carries its answers in a sealed state. Were the key a random one of each process, a restart between a question
+and its answer would lose what the user typed. So the key lies in the user's state folder, readable by nobody else, and is made
+when the first question needs it: most servers never ask, and touch no file.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from twopipes._session.state_token import StateSealer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["UserSealer", "default_sealer", "key_path"]
+
+VARIABLE: Final = "TWOPIPES_STATE_KEY"
+_KEY_BYTES: Final = 32
+_PRIVATE_FILE: Final = 0o600
+_PRIVATE_FOLDER: Final = 0o700
+T = TypeVar("T")
+
+
+def default_sealer(name: str) -> StateSealer:
+    """What seals the states of the server called ``name``: the key of the environment, or else the user's.
+
+    Raises:
+        LocalProtocolError: The key in ``TWOPIPES_STATE_KEY`` is too short.
+    """
+    given = os.environ.get(VARIABLE)
+    return UserSealer(name) if not given else StateSealer(os.fsencode(given))
+
+
+class UserSealer(StateSealer):
+    """Seals and opens states with the user's key, which is read or made at the first use.
+
+    Where that cannot be done, a random key serves for the life of the process, and stderr says so.
+
+    Args:
+        name: The server. A state of one server is worthless for another one of the same user (MR-16).
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._real: StateSealer | None = None
+
+    def seal(self, payload: Any, *, binding: bytes, expires: float) -> str:
+        """As :meth:`StateSealer.seal`."""
+        return self._sealer().seal(payload, binding=binding, expires=expires)
+
+    def open(self, state: str, payload_type: type[T], *, binding: bytes, now: float) -> T:
+        """As :meth:`StateSealer.open`."""
+        return self._sealer().open(state, payload_type, binding=binding, now=now)
+
+    def _sealer(self) -> StateSealer:
+        if self._real is None:
+            try:
+                # The key comes first and its length is fixed, so no two pairs of key and name look the same.
+                self._real = StateSealer(_user_key(key_path()) + self._name.encode("utf-8", "backslashreplace"))
+            except (OSError, RuntimeError) as error:
+                self._real = StateSealer()
+                sys.stderr.write(
+                    f"Warning: the key for answers that outlive this process cannot be kept ({error}). After a restart, users will "
+                    f"be asked again. Set {VARIABLE} to at least 16 secret characters to avoid it\n"
+                )
+        return self._real
+
+
+def key_path() -> Path:
+    """Where the user's key lies.
+
+    Raises:
+        RuntimeError: Nobody knows where this user is at home.
+    """
+    from twopipes._process.state_folder import state_folder  # noqa: PLC0415 - paths take their time, and most servers never ask
+
+    return state_folder() / "state.key"
+
+
+def _user_key(path: Path) -> bytes:
+    with suppress(FileNotFoundError):
+        return _read(path)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=_PRIVATE_FOLDER)
+    _make(path)
+    return _read(path)  # ours, or that of another process which was faster
+
+
+def _read(path: Path) -> bytes:
+    with path.open("rb") as file:
+        status = os.fstat(file.fileno())
+        if sys.platform != "win32" and (status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077):
+            raise PermissionError(f"{path} is not this user's alone; remove it")
+        key = file.read(_KEY_BYTES + 1)
+    if len(key) != _KEY_BYTES:
+        raise OSError(f"{path} is damaged; remove it")
+    return key
+
+
+def _make(path: Path) -> None:
+    """Puts a new key in its place, whole or not at all, unless there is one already."""
+    draft = path.with_name(f"{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE_FILE)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(os.urandom(_KEY_BYTES))
+        with suppress(FileExistsError):
+            if sys.platform == "win32":
+                draft.rename(path)  # which replaces nothing, there
+            else:
+                path.hardlink_to(draft)
+    finally:
+        draft.unlink(missing_ok=True)

@@ -1,0 +1,197 @@
+"""The opening moves of both sides, as tables (sections LC, VN and DE of the rules).
+
+Five revisions, two eras. A *legacy* session is opened by a handshake and lives as long as the connection; a *modern* request
+carries its own version and capabilities and needs no session. The server decides message by message, so both may run on one
+connection at once (DE-12). The client decides once, by a probe.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from twopipes._protocol.revisions import META_CAPABILITIES, META_VERSION, is_modern
+
+__all__ = ["CLIENT_MOVES", "SERVER_MOVES", "ClientPhase", "Eras", "Kind", "Move", "Offer", "Phase", "Reply", "eras_of", "kind_of"]
+
+Eras = Literal["both", "legacy", "modern"]
+
+
+def eras_of(revisions: Sequence[str]) -> Eras:
+    """Which eras these revisions belong to."""
+    modern = [is_modern(revision) for revision in revisions]
+    return "modern" if all(modern) else "both" if any(modern) else "legacy"
+
+
+# ---------------------------------------------------------------------------------------------------------------- server
+
+
+class Phase(enum.Enum):
+    """How far the legacy handshake of a connection has come. Modern requests neither read nor change it."""
+
+    __hash__ = object.__hash__  # that of enum is written in Python, and each request asks for it
+
+    FRESH = "no initialize yet"
+    OPENING = "initialize answered"
+    OPEN = "notifications/initialized received"
+
+
+class Kind(enum.Enum):
+    """What a request says about its era."""
+
+    __hash__ = object.__hash__  # as above
+
+    MODERN = "carries modern _meta"
+    INITIALIZE = "initialize"
+    PING = "ping"
+    PLAIN = "anything else"
+
+
+class Move(enum.Enum):
+    """What the server does with the request."""
+
+    SERVE_MODERN = "serve it by the revision that it names"
+    SERVE_LEGACY = "serve it by the revision of the session"
+    ANSWER_PING = "answer it, session or not"  # PI-02
+    OPEN_SESSION = "negotiate a revision and open the session"
+    REFUSE_SECOND = "refuse: the session is open already"  # LC-15
+    REFUSE_BARE = "refuse: neither a session nor the _meta of a modern request"  # DE-13, VN-02
+    REFUSE_EARLY = "refuse: initialize comes first"  # LC-14
+    REFUSE_HANDSHAKE = "refuse: there is no handshake here, and name the versions"  # DE-09
+
+
+Offer = tuple[Eras, Phase, Kind]
+
+SERVER_MOVES: dict[Offer, Move] = {
+    ("both", Phase.FRESH, Kind.MODERN): Move.SERVE_MODERN,  # VN-07, DE-10
+    ("both", Phase.FRESH, Kind.INITIALIZE): Move.OPEN_SESSION,  # DE-11
+    ("both", Phase.FRESH, Kind.PING): Move.ANSWER_PING,
+    ("both", Phase.FRESH, Kind.PLAIN): Move.REFUSE_BARE,
+    ("both", Phase.OPENING, Kind.MODERN): Move.SERVE_MODERN,
+    ("both", Phase.OPENING, Kind.INITIALIZE): Move.REFUSE_SECOND,
+    ("both", Phase.OPENING, Kind.PING): Move.ANSWER_PING,
+    ("both", Phase.OPENING, Kind.PLAIN): Move.SERVE_LEGACY,  # LC-05 binds the client; hosts that hurry are served
+    ("both", Phase.OPEN, Kind.MODERN): Move.SERVE_MODERN,  # DE-12
+    ("both", Phase.OPEN, Kind.INITIALIZE): Move.REFUSE_SECOND,
+    ("both", Phase.OPEN, Kind.PING): Move.ANSWER_PING,
+    ("both", Phase.OPEN, Kind.PLAIN): Move.SERVE_LEGACY,
+    # A server without the modern era does not know what modern _meta means: to it, such a request is a plain one.
+    ("legacy", Phase.FRESH, Kind.MODERN): Move.REFUSE_EARLY,
+    ("legacy", Phase.FRESH, Kind.INITIALIZE): Move.OPEN_SESSION,
+    ("legacy", Phase.FRESH, Kind.PING): Move.ANSWER_PING,
+    ("legacy", Phase.FRESH, Kind.PLAIN): Move.REFUSE_EARLY,
+    ("legacy", Phase.OPENING, Kind.MODERN): Move.SERVE_LEGACY,
+    ("legacy", Phase.OPENING, Kind.INITIALIZE): Move.REFUSE_SECOND,
+    ("legacy", Phase.OPENING, Kind.PING): Move.ANSWER_PING,
+    ("legacy", Phase.OPENING, Kind.PLAIN): Move.SERVE_LEGACY,
+    ("legacy", Phase.OPEN, Kind.MODERN): Move.SERVE_LEGACY,
+    ("legacy", Phase.OPEN, Kind.INITIALIZE): Move.REFUSE_SECOND,
+    ("legacy", Phase.OPEN, Kind.PING): Move.ANSWER_PING,
+    ("legacy", Phase.OPEN, Kind.PLAIN): Move.SERVE_LEGACY,
+    # A server without the legacy era never leaves FRESH.
+    ("modern", Phase.FRESH, Kind.MODERN): Move.SERVE_MODERN,
+    ("modern", Phase.FRESH, Kind.INITIALIZE): Move.REFUSE_HANDSHAKE,
+    ("modern", Phase.FRESH, Kind.PING): Move.REFUSE_BARE,  # PI-04
+    ("modern", Phase.FRESH, Kind.PLAIN): Move.REFUSE_BARE,
+}
+
+
+def kind_of(method: str, meta: Mapping[str, Any] | None) -> Kind:
+    """Tells a request's era by its ``_meta`` first, by its method second.
+
+    Either of the two keys that a modern request must carry is enough: whoever sends one of them means the modern era and is
+    told what is missing (VN-02).
+    """
+    if meta is not None and (META_VERSION in meta or META_CAPABILITIES in meta):
+        return Kind.MODERN
+    if method == "initialize":
+        return Kind.INITIALIZE
+    if method == "ping":
+        return Kind.PING
+    return Kind.PLAIN
+
+
+# ---------------------------------------------------------------------------------------------------------------- client
+
+
+class ClientPhase(enum.Enum):
+    """Where the client stands in the opening."""
+
+    CLOSED = "nothing sent yet"
+    PROBING = "server/discover sent"
+    RETRYING = "server/discover sent again, with a version from the server's list"
+    INITIALIZING = "initialize sent"
+    RECONSIDERING = "server/discover sent again, because the handshake was refused with a modern version"
+    MODERN = "open, stateless"
+    LEGACY = "open, a session"
+    RESPAWN = "the server died of the probe; open again with a new process and no probe"
+    FAILED = "no common ground"
+
+
+class Reply(enum.Enum):
+    """What came back to the opening request."""
+
+    DISCOVERED = "a discover result with a version we speak"
+    OTHER_VERSION = "an error with a modern version we speak"
+    LEGACY_VERSIONS = "a version list with legacy dates only"
+    NO_COMMON_VERSION = "a version list without a date we speak"
+    INITIALIZED = "an initialize result with a version we speak"
+    STRANGE_VERSION = "an initialize result with a version we do not speak"
+    NEEDS_CAPABILITY = "error -32021: a modern server that wants more of us"
+    REFUSED = "any other error"
+    UNUSABLE = "a result that makes no sense"
+    SILENCE = "nothing within the limit"
+    GONE = "end of file"
+
+
+CLIENT_MOVES: dict[tuple[ClientPhase, Reply], ClientPhase] = {
+    (ClientPhase.PROBING, Reply.DISCOVERED): ClientPhase.MODERN,  # DE-02
+    (ClientPhase.PROBING, Reply.OTHER_VERSION): ClientPhase.RETRYING,  # DE-03, VN-05
+    (ClientPhase.PROBING, Reply.LEGACY_VERSIONS): ClientPhase.INITIALIZING,  # DE-15
+    (ClientPhase.PROBING, Reply.NO_COMMON_VERSION): ClientPhase.FAILED,  # a modern server, proved by its list
+    (ClientPhase.PROBING, Reply.NEEDS_CAPABILITY): ClientPhase.FAILED,  # CON-17: a modern server, proved by its error
+    (ClientPhase.PROBING, Reply.REFUSED): ClientPhase.INITIALIZING,  # DE-04, DE-05: whatever the code
+    (ClientPhase.PROBING, Reply.UNUSABLE): ClientPhase.INITIALIZING,  # DE-04
+    (ClientPhase.PROBING, Reply.SILENCE): ClientPhase.INITIALIZING,  # DE-04
+    (ClientPhase.PROBING, Reply.GONE): ClientPhase.RESPAWN,  # DE-06
+    (ClientPhase.RETRYING, Reply.DISCOVERED): ClientPhase.MODERN,
+    (ClientPhase.RETRYING, Reply.OTHER_VERSION): ClientPhase.FAILED,  # VN-05: one retry, no loop
+    (ClientPhase.RETRYING, Reply.LEGACY_VERSIONS): ClientPhase.INITIALIZING,
+    (ClientPhase.RETRYING, Reply.NO_COMMON_VERSION): ClientPhase.FAILED,
+    (ClientPhase.RETRYING, Reply.NEEDS_CAPABILITY): ClientPhase.FAILED,
+    (ClientPhase.RETRYING, Reply.REFUSED): ClientPhase.FAILED,  # DE-03: the server proved to be modern
+    (ClientPhase.RETRYING, Reply.UNUSABLE): ClientPhase.FAILED,
+    (ClientPhase.RETRYING, Reply.SILENCE): ClientPhase.FAILED,
+    (ClientPhase.RETRYING, Reply.GONE): ClientPhase.FAILED,
+    (ClientPhase.INITIALIZING, Reply.INITIALIZED): ClientPhase.LEGACY,
+    (ClientPhase.INITIALIZING, Reply.STRANGE_VERSION): ClientPhase.FAILED,  # LC-10
+    # DE-07, DE-09: the verdict was wrong. A modern server that starts slowly is silent for as long as the probe waits.
+    (ClientPhase.INITIALIZING, Reply.OTHER_VERSION): ClientPhase.RECONSIDERING,
+    (ClientPhase.INITIALIZING, Reply.REFUSED): ClientPhase.FAILED,  # LC-13
+    (ClientPhase.INITIALIZING, Reply.UNUSABLE): ClientPhase.FAILED,
+    (ClientPhase.INITIALIZING, Reply.SILENCE): ClientPhase.FAILED,
+    (ClientPhase.INITIALIZING, Reply.GONE): ClientPhase.FAILED,
+    (ClientPhase.RECONSIDERING, Reply.DISCOVERED): ClientPhase.MODERN,
+    # There is nothing left to try.
+    (ClientPhase.RECONSIDERING, Reply.OTHER_VERSION): ClientPhase.FAILED,
+    (ClientPhase.RECONSIDERING, Reply.LEGACY_VERSIONS): ClientPhase.FAILED,
+    (ClientPhase.RECONSIDERING, Reply.NO_COMMON_VERSION): ClientPhase.FAILED,
+    (ClientPhase.RECONSIDERING, Reply.NEEDS_CAPABILITY): ClientPhase.FAILED,
+    (ClientPhase.RECONSIDERING, Reply.REFUSED): ClientPhase.FAILED,
+    (ClientPhase.RECONSIDERING, Reply.UNUSABLE): ClientPhase.FAILED,
+    (ClientPhase.RECONSIDERING, Reply.SILENCE): ClientPhase.FAILED,
+    (ClientPhase.RECONSIDERING, Reply.GONE): ClientPhase.FAILED,
+}
+
+
+def versions_offered(offered: Sequence[str], *, spoken: Sequence[str]) -> tuple[Reply, str | None]:
+    """Reads a server's version list: the newest modern date that both speak, or why there is none (DE-15).
+
+    Legacy dates in the list cannot be used per request; they only permit the handshake.
+    """
+    common = [version for version in offered if version in spoken]
+    modern = [version for version in common if is_modern(version)]
+    if modern:
+        return Reply.OTHER_VERSION, max(modern)
+    return (Reply.LEGACY_VERSIONS if common else Reply.NO_COMMON_VERSION), None

@@ -1,0 +1,281 @@
+"""The server's gate: every request is judged here, era by era and rung by rung, before anything is done about it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, cast
+
+from msgspec import UNSET, DecodeError, Raw, Struct, ValidationError, convert
+from msgspec.json import Decoder
+
+from twopipes import _jsonrpc as jsonrpc
+from twopipes._jsonrpc import ErrorResponse, Request, Response
+from twopipes._protocol.dialect import Dialect, dialect
+from twopipes._protocol.revisions import (
+    LATEST_LEGACY,
+    LATEST_MODERN,
+    META_CAPABILITIES,
+    META_CLIENT_INFO,
+    META_LOG_LEVEL,
+    META_VERSION,
+    NEEDED_CAPABILITIES,
+    is_modern,
+)
+from twopipes._protocol.types import (
+    LOGGING_LEVELS,
+    ClientCapabilities,
+    EmptyParams,
+    EmptyResult,
+    Implementation,
+    InitializeParams,
+    InitializeResult,
+    LoggingLevel,
+    Params,
+    Result,
+    ServerCapabilities,
+)
+from twopipes._session.base import BatchReply, Session
+from twopipes._session.eras import SERVER_MOVES, Kind, Move, Phase, kind_of
+from twopipes._session.events import ServerOpened
+from twopipes._session.identity import ServerProfile
+from twopipes._session.ledger import Call, progress_token
+from twopipes.errors import InvalidParams, InvalidRequest, McpError, MethodNotFound, RequestId, UnsupportedRevision
+from twopipes.settings import Limits
+
+__all__ = ["ServerGate"]
+
+
+class Arrival(Struct, frozen=True):
+    """A request, read as far as it can be.
+
+    Attributes:
+        request: As it came.
+        meta: Its ``_meta``, empty where there is none.
+        params: With the types of its method; ``None`` if they do not fit or the method is unknown.
+        fault: What is wrong with the params, kept until its rung comes (ER-17).
+        batch: The batch it came in.
+    """
+
+    request: Request
+    meta: Mapping[str, Any]
+    params: Params | None
+    fault: InvalidParams | None
+    batch: BatchReply | None
+
+
+class _MetaOnly(Struct, rename={"meta": "_meta"}):
+    """The one member that every params object may have."""
+
+    meta: dict[str, Any] | None = None
+
+
+_decode_meta = Decoder(_MetaOnly).decode
+
+
+def read_request(request: Request, batch: BatchReply | None) -> Arrival:
+    """Decodes the params of a request once, into the types of its method."""
+    raw: Raw | None = None if request.params is UNSET else request.params
+    fault: InvalidParams | None = None
+    for revision in (LATEST_MODERN, LATEST_LEGACY):  # the types are the same in all; together these two know every method
+        try:
+            params = dialect(revision).read_params(request.method, raw)
+        except MethodNotFound:
+            continue
+        except InvalidParams as error:
+            fault = error
+            break
+        return Arrival(request, params.meta or {}, params, None, batch)
+    try:
+        meta = None if raw is None else _decode_meta(raw).meta
+    except (DecodeError, RecursionError):
+        meta = None
+    return Arrival(request, meta or {}, None, fault, batch)
+
+
+class ServerGate(Session):
+    """The part of a server's connection that decides what a request is: of which era, allowed, well formed."""
+
+    def __init__(self, profile: ServerProfile, *, limits: Limits, delegates: bool = False) -> None:
+        super().__init__(limits=limits)
+        self.profile = profile
+        self._delegates = delegates
+        self.phase = Phase.FRESH
+        self.log_level: LoggingLevel = "info"  # LG-03: the server's own choice until the client makes one
+        self._eras = profile.eras
+        self._session_dialect: Dialect | None = None
+        self._client_capabilities = ClientCapabilities()
+        self._client_info: Implementation | None = None
+        # What the handshake told the session's client; the profile may have changed since.
+        self._declared = ServerCapabilities()
+        # LC-06: what must wait for notifications/initialized.
+        self._held: dict[RequestId, bytes] = {}
+
+    @property
+    def session_dialect(self) -> Dialect | None:
+        """The dialect that the legacy handshake agreed on; ``None`` before it."""
+        return self._session_dialect
+
+    @abstractmethod
+    def _serve(self, call: Call, now: float) -> None:
+        """Does what a call asks for, once it has passed."""
+
+    def _on_request(self, request: Request, now: float, batch: BatchReply | None) -> None:
+        arrival = read_request(request, batch)
+        kind = kind_of(request.method, arrival.meta)
+        move = SERVER_MOVES[self._eras, self.phase, kind]
+        spoken = self._session_dialect
+        if move is Move.SERVE_MODERN or spoken is None:
+            modern = kind is Kind.MODERN or self._eras == "modern"
+            spoken = dialect(LATEST_MODERN if modern else LATEST_LEGACY)
+        try:
+            if request.id in self.incoming:
+                # An answer with that id would be taken for the answer to the open one, so this error has none.
+                message = f"the id {request.id!r} belongs to a request that is still open; this one is not served"
+                raise InvalidRequest(message)
+            self._make_move(move, arrival, spoken, now)
+        except McpError as error:
+            answer = ErrorResponse(self._readable_id(request.id), spoken.write_error(error))
+            line = jsonrpc.encode(answer)
+            self._send_response(line, batch, size=len(line))
+
+    def _respond_now(self, arrival: Arrival, result: Result) -> None:
+        """Answer what never becomes a call."""
+        line = jsonrpc.encode(Response(arrival.request.id, result))
+        self._send_response(line, arrival.batch, size=len(line))
+
+    def _make_move(self, move: Move, arrival: Arrival, spoken: Dialect, now: float) -> None:
+        request = arrival.request
+        match move:
+            case Move.SERVE_MODERN:
+                self._serve(self._modern_call(arrival), now)
+            case Move.SERVE_LEGACY:
+                self._serve(self._legacy_call(arrival, spoken), now)
+            case Move.ANSWER_PING if self._delegates:
+                self._serve(self._session_call(arrival, spoken), now)
+            case Move.ANSWER_PING:
+                self._respond_now(arrival, EmptyResult())
+            case Move.OPEN_SESSION:
+                self._open_session(arrival, now)
+            case Move.REFUSE_SECOND:
+                raise InvalidRequest("this connection has a session already; initialize comes once")
+            case Move.REFUSE_EARLY:
+                raise InvalidRequest(f"{request.method} came before initialize")
+            case Move.REFUSE_BARE:
+                handshake = ", or an initialize before it" if self._eras == "both" else ""
+                raise InvalidParams(f"{request.method} needs params._meta with {META_VERSION} and {META_CAPABILITIES}{handshake}")
+            case Move.REFUSE_HANDSHAKE:
+                versions = self.profile.supported_versions
+                message = f"There is no initialize here; send requests by version {', '.join(versions)}"
+                raise UnsupportedRevision(getattr(arrival.params, "protocol_version", ""), versions, message=message)
+
+    def _modern_call(self, arrival: Arrival) -> Call:
+        """Judges a modern request by what it carries, rung by rung (ER-17), and by nothing else (ST-01, VN-13)."""
+        if arrival.batch is not None:
+            raise InvalidRequest("a request that stands alone does not come in a batch")  # JR-15
+        meta = arrival.meta
+        version = meta.get(META_VERSION)
+        declared = meta.get(META_CAPABILITIES)
+        if not isinstance(version, str):
+            raise InvalidParams(f"params._meta needs {META_VERSION}, a string")  # VN-02
+        if not isinstance(declared, dict):
+            raise InvalidParams(f"params._meta needs {META_CAPABILITIES}, an object")
+        if not is_modern(version) or version not in self.profile.revisions:
+            raise UnsupportedRevision(version, self.profile.supported_versions)  # VN-04, DE-14
+        spoken = dialect(version)
+        self._check(arrival, spoken)
+        level = meta.get(META_LOG_LEVEL)
+        if level is not None and level not in LOGGING_LEVELS:
+            raise InvalidParams(f"{META_LOG_LEVEL} must be one of {', '.join(LOGGING_LEVELS)}, not {level!r}")  # LG-08
+        try:
+            capabilities = convert(declared, ClientCapabilities)
+        except ValidationError as error:
+            raise InvalidParams(f"{META_CAPABILITIES} does not make sense: {error}") from None
+        return Call(
+            arrival.request.id,
+            arrival.request.method,
+            arrival.params,
+            dialect=spoken,
+            capabilities=capabilities,
+            client_info=_client_info(meta),
+            log_level=cast("LoggingLevel | None", level),
+            progress_token=progress_token(meta),
+        )
+
+    def _legacy_call(self, arrival: Arrival, spoken: Dialect) -> Call:
+        self._check(arrival, spoken)
+        return self._session_call(arrival, spoken)
+
+    def _session_call(self, arrival: Arrival, spoken: Dialect) -> Call:
+        return Call(
+            arrival.request.id,
+            arrival.request.method,
+            EmptyParams() if arrival.params is None else arrival.params,  # a ping is answered whatever comes with it
+            dialect=spoken,
+            capabilities=self._client_capabilities,
+            client_info=self._client_info,
+            log_level=self.log_level,
+            progress_token=progress_token(arrival.meta),
+            batch=arrival.batch,
+        )
+
+    def _check(self, arrival: Arrival, spoken: Dialect) -> None:
+        """The rungs that both eras share: the method exists (ER-03), its params make sense (ER-04)."""
+        method = arrival.request.method
+        needed = NEEDED_CAPABILITIES.get(method)
+        if arrival.fault is None and arrival.params is None:
+            raise MethodNotFound(f"there is no method {method}")
+        if not spoken.serves(method) or (needed and not self.profile.capabilities.allows(*needed)):
+            raise MethodNotFound(f"there is no method {method} here, by revision {spoken.revision}")
+        if arrival.fault is not None:
+            raise arrival.fault
+
+    def _open_session(self, arrival: Arrival, now: float) -> None:
+        if arrival.fault is not None:
+            raise arrival.fault  # LC-02, CON-08: the one case in which a handshake fails
+        opening = cast("InitializeParams", arrival.params)
+        legacy = [revision for revision in self.profile.revisions if not is_modern(revision)]
+        # LC-08: echoed if spoken. LC-09, LC-16: else the newest, which is a result and not an error.
+        spoken = dialect(opening.protocol_version if opening.protocol_version in legacy else max(legacy))
+        self._client_capabilities = opening.capabilities
+        self._client_info = opening.client_info
+        if self._delegates:
+            self._serve(self._session_call(arrival, spoken), now)
+        else:
+            self._respond_now(arrival, spoken.fit(self._introduction(spoken)))
+        # At once, whoever answers and when: what comes in the same read belongs to the session already.
+        self._session_dialect = spoken
+        self.phase = Phase.OPENING
+
+    def _introduction(self, spoken: Dialect) -> InitializeResult:
+        """The answer to ``initialize``, by what the server is now."""
+        profile = self.profile
+        self._declared = profile.capabilities
+        return InitializeResult(
+            protocol_version=spoken.revision,
+            capabilities=profile.capabilities,
+            server_info=profile.info,
+            instructions=profile.instructions,
+        )
+
+    def _close_session(self) -> None:
+        """A handshake that is refused after all leaves no session behind; the client may try another one."""
+        self._session_dialect = None
+        self._client_capabilities = ClientCapabilities()
+        self._client_info = None
+        self.phase = Phase.FRESH
+
+    def _on_initialized(self) -> None:
+        if self.phase is not Phase.OPENING or self._session_dialect is None or self._client_info is None:
+            return
+        self.phase = Phase.OPEN
+        self._out += self._held.values()
+        self._held.clear()
+        self._events.append(ServerOpened(self._session_dialect.revision, self._client_info, self._client_capabilities))
+
+
+def _client_info(meta: Mapping[str, Any]) -> Implementation | None:
+    try:
+        return convert(meta.get(META_CLIENT_INFO), Implementation | None)
+    except ValidationError:
+        return None  # VN-03, VN-14: for logs only

@@ -1,0 +1,174 @@
+"""Who wants to hear of which changes (section SU of the rules).
+
+On the server, one bus with two kinds of listener. A legacy session hears of every list that declared ``listChanged`` and of the
+resources that it subscribed to. A modern client opens any number of ``subscriptions/listen`` requests, and each gets its own
+copy of what it asked for, tagged with its own id (SU-04, SU-10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Literal
+
+from twopipes._protocol.types import ServerCapabilities, SubscriptionFilter
+from twopipes.errors import InternalError, RequestId
+from twopipes.settings import Limits
+
+__all__ = ["Change", "Subscriptions", "honoured"]
+
+ListKind = Literal["tools", "prompts", "resources"]
+
+LIST_CHANGED: Final[dict[str, str]] = {
+    "tools": "notifications/tools/list_changed",
+    "prompts": "notifications/prompts/list_changed",
+    "resources": "notifications/resources/list_changed",
+}
+RESOURCE_UPDATED: Final = "notifications/resources/updated"
+
+
+class Change:
+    """Something a client may want to hear of: a list that changed, or one resource that did. Equal changes are one change."""
+
+    __slots__ = ("kind", "uri")
+
+    def __init__(self, kind: ListKind | Literal["resource"], uri: str = "") -> None:
+        self.kind = kind
+        self.uri = uri
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Change) and (self.kind, self.uri) == (other.kind, other.uri)
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.uri))
+
+    def __repr__(self) -> str:
+        return f"<Change {self.kind} {self.uri}>" if self.uri else f"<Change {self.kind}>"
+
+    @property
+    def method(self) -> str:
+        """The notification that tells of it."""
+        return RESOURCE_UPDATED if self.kind == "resource" else LIST_CHANGED[self.kind]
+
+
+def honoured(asked: SubscriptionFilter, capabilities: ServerCapabilities) -> SubscriptionFilter:
+    """What of a filter this server will deliver: only types it declared (SU-06), only types that were asked for (SU-05)."""
+    return SubscriptionFilter(
+        tools_list_changed=True if asked.tools_list_changed and capabilities.allows("tools", "listChanged") else None,
+        prompts_list_changed=True if asked.prompts_list_changed and capabilities.allows("prompts", "listChanged") else None,
+        resources_list_changed=True if asked.resources_list_changed and capabilities.allows("resources", "listChanged") else None,
+        resource_subscriptions=(
+            list(dict.fromkeys(asked.resource_subscriptions))
+            if asked.resource_subscriptions and capabilities.allows("resources", "subscribe")
+            else None
+        ),
+    )
+
+
+class Subscriptions:
+    """The open listens of one connection, and the resources that its legacy session watches."""
+
+    def __init__(self, *, limits: Limits) -> None:
+        self._limits = limits
+        self._filters: dict[RequestId, SubscriptionFilter] = {}
+        self._listeners: dict[str, dict[RequestId, None]] = {"tools": {}, "prompts": {}, "resources": {}}
+        self._watchers: dict[str, dict[RequestId, None]] = {}
+        self._session_watches: set[str] = set()
+        self._watched = 0
+
+    def __len__(self) -> int:
+        return len(self._filters)
+
+    def __iter__(self) -> Iterator[RequestId]:
+        return iter(list(self._filters))
+
+    def __contains__(self, listen_id: RequestId) -> bool:
+        return listen_id in self._filters
+
+    def listen(self, listen_id: RequestId, wanted: SubscriptionFilter) -> None:
+        """Opens a listen with a filter that :func:`honoured` has cut down.
+
+        Raises:
+            InternalError: One more is more than this side is willing to hold (SU-18).
+        """
+        uris = wanted.resource_subscriptions or []
+        if self._limits.max_listens is not None and len(self._filters) >= self._limits.max_listens:
+            raise InternalError(f"{len(self._filters):,} subscriptions are open already; end one before opening another")
+        self._make_room(len(uris))
+        self._filters[listen_id] = wanted
+        for kind in self._kinds(wanted):
+            self._listeners[kind][listen_id] = None
+        for uri in uris:
+            self._watchers.setdefault(uri, {})[listen_id] = None
+        self._watched += len(uris)
+
+    def end(self, listen_id: RequestId) -> bool:
+        """Closes a listen; nothing is delivered to it from here on (SU-11). False if there is none of this id."""
+        wanted = self._filters.pop(listen_id, None)
+        if wanted is None:
+            return False
+        for kind in self._kinds(wanted):
+            del self._listeners[kind][listen_id]
+        for uri in wanted.resource_subscriptions or []:
+            watchers = self._watchers[uri]
+            del watchers[listen_id]
+            if not watchers:
+                del self._watchers[uri]
+            self._watched -= 1
+        return True
+
+    def watch(self, uri: str) -> None:
+        """``resources/subscribe`` of the legacy session (RS-03).
+
+        Raises:
+            InternalError: One more is more than this side is willing to hold.
+        """
+        if uri not in self._session_watches:
+            self._make_room(1)
+            self._session_watches.add(uri)
+            self._watched += 1
+
+    def unwatch(self, uri: str) -> None:
+        """``resources/unsubscribe`` of the legacy session; one that was never subscribed is no error."""
+        if uri in self._session_watches:
+            self._session_watches.remove(uri)
+            self._watched -= 1
+
+    def session_hears(self, change: Change, capabilities: ServerCapabilities) -> bool:
+        """Whether the legacy session is told: lists by the declared flag, resources only where subscribed (RS-04)."""
+        if change.kind == "resource":
+            return any(uri in self._session_watches for uri in _with_parents(change.uri))
+        return capabilities.allows(change.kind, "listChanged")
+
+    def hearing(self, change: Change) -> list[RequestId]:
+        """The listens that get a copy, each once, in the order they were opened (SU-10)."""
+        if change.kind != "resource":
+            return list(self._listeners[change.kind])
+        found: dict[RequestId, None] = {}
+        for uri in _with_parents(change.uri):
+            found.update(self._watchers.get(uri, {}))
+        return [listen_id for listen_id in self._filters if listen_id in found] if found else []
+
+    def _make_room(self, uris: int) -> None:
+        limit = self._limits.max_watched
+        if limit is not None and self._watched + uris > limit:
+            raise InternalError(f"{self._watched:,} resources are watched already; the limit is {limit:,}")
+
+    @staticmethod
+    def _kinds(wanted: SubscriptionFilter) -> list[str]:
+        asked = {
+            "tools": wanted.tools_list_changed,
+            "prompts": wanted.prompts_list_changed,
+            "resources": wanted.resources_list_changed,
+        }
+        return [kind for kind, yes in asked.items() if yes]
+
+
+def _with_parents(uri: str) -> Iterator[str]:
+    """A URI and the collections it lies in: whoever watches ``file:///a`` or ``file:///a/`` hears of ``file:///a/b`` (SU-09)."""
+    yield uri
+    end = len(uri)
+    start = uri.find("://") + 3 if "://" in uri else 0
+    while (end := uri.rfind("/", start, end)) > 0:
+        if end + 1 < len(uri):
+            yield uri[: end + 1]
+        yield uri[:end]

@@ -1,0 +1,253 @@
+"""Tools of a posing server that ask the client something, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from twopipes._tools.check.fake_server import Pose, Said
+from twopipes._tools.check.healthy_responses import text
+from twopipes._tools.check.questions import ELICIT, ROOTS, SAMPLE, declares, members
+from twopipes._tools.check.verdict import Skip
+
+__all__ = ["Asker", "Asking", "Exchanged", "Reply", "Round", "easy_questions", "form", "sampling"]
+
+Questions = Mapping[str, tuple[str, Any]]
+Asking = Questions | Callable[[Mapping[str, Any]], Questions]
+"""By key the method and the params; or a function of what the client declared that returns them."""
+
+# How often a call may come without anything of a retry in it. A client that forgets what it was given would ask for ever.
+_MOST_CALLS = 4
+
+
+class Round(Struct, frozen=True, kw_only=True):
+    """What is asked at once, and on the stateless wire the state that goes along; ``None`` for none."""
+
+    questions: Asking
+    state: str | None = "posing state"
+
+
+class Exchanged(Struct, frozen=True, eq=False):
+    """A line of the client and the one of ours that it is about, to be quoted."""
+
+    sent: Sequence[bytes]
+    said: Said
+
+    @property
+    def received(self) -> Sequence[bytes]:
+        """What the client said."""
+        return self.said.received
+
+
+class Reply(Struct, frozen=True, eq=False, kw_only=True):
+    """What a client made of one question.
+
+    Attributes:
+        method: What it was asked for.
+        params: With what.
+        result: What it answered; ``None`` for an error and for no answer.
+        error: The error that it answered with, in a session.
+        about: The lines to quote; ``None`` where there was no answer.
+    """
+
+    method: str
+    params: Any
+    result: Any = None
+    error: Any = None
+    about: Exchanged | None = None
+
+    @property
+    def code(self) -> Any:
+        """Of the error."""
+        return members(self.error).get("code")
+
+    @property
+    def told(self) -> str:
+        """What it is, in a few words for a ``why``."""
+        if self.error is not None:
+            return f"error {self.code}: {str(members(self.error).get('message'))[:100]}"
+        return "no answer" if self.about is None else "a result"
+
+
+class Asker:
+    """A tool that asks before it answers: by requests, or by results of type ``input_required``.
+
+    Args:
+        pose: The posing server, which gets the tool.
+        name: Of the tool.
+        *rounds: What is asked, one after the other.
+        undeclared: Ask also for what the client did not declare.
+
+    Attributes:
+        calls: The calls of it that began anew.
+        retries: Those that brought answers or a state along, in the order in which they came.
+        replies: What came back, by the key of the question.
+        asked: The questions of each round, in their order.
+        stop: Asked before each further round; once it says yes, the tool is done.
+    """
+
+    def __init__(self, pose: Pose, name: str, *rounds: Round, undeclared: bool = False) -> None:
+        self.pose = pose
+        self.name = name
+        self.rounds: Sequence[Round] = rounds
+        self.undeclared = undeclared
+        self.calls: list[Said] = []
+        self.retries: list[Said] = []
+        self.replies: dict[str, Reply] = {}
+        self.asked: list[Questions] = []
+        self.stop: Callable[[], bool] = lambda: False
+        self._why_not = ""
+        self._questions_of: dict[int, bytes] = {}  # our line that asked, by the number of the client's that answers
+        pose.add_tool(name, self._play)
+
+    @property
+    def state(self) -> str | None:
+        """That of the first round."""
+        return self.rounds[0].state
+
+    def reply(self, key: str) -> Reply:
+        """What came back to a question, once the client has left.
+
+        Raises:
+            Skip: It was never asked.
+        """
+        self.require()
+        if key not in self.replies:
+            raise Skip(f"the client was not asked for {key!r}, which it did not declare")
+        return self.replies[key]
+
+    def answered(self, key: str) -> Reply:
+        """The same, if there is a result.
+
+        Raises:
+            Skip: There is none.
+        """
+        reply = self.reply(key)
+        if not isinstance(reply.result, dict):
+            raise Skip(f"the client answered {reply.method} with {reply.told}, and not with a result")
+        return reply
+
+    def require(self) -> None:
+        """Checks that something was asked.
+
+        Raises:
+            Skip: The client did not call the tool, or cannot be asked.
+        """
+        if not self.calls:
+            raise Skip(f"the client did not call the tool {self.name!r}, which asks")
+        if not self.asked:
+            raise Skip(self._why_not or "the client was not asked")
+
+    def retry(self, number: int = 0) -> Said:
+        """The n-th retry.
+
+        Raises:
+            Skip: It did not come.
+        """
+        self.require()
+        if number >= len(self.retries):
+            raise Skip("the client did not send the call again")
+        return self.retries[number]
+
+    def about(self, said: Said) -> Exchanged:
+        """A line of the client with the question that it answers."""
+        return Exchanged([self._questions_of[said.number]] if said.number in self._questions_of else (), said)
+
+    def _note_question(self, said: Said, mark: bytes) -> None:
+        asked = next((line for line in reversed(said.connection.sent_lines) if mark in line), None)
+        if asked is not None:
+            self._questions_of[said.number] = asked
+
+    def _questions(self, number: int, said: Said) -> Questions:
+        wanted = self.rounds[number].questions
+        found = wanted(said.connection.can) if callable(wanted) else wanted
+        return {key: each for key, each in found.items() if self.undeclared or declares(said.connection.can, *each)}
+
+    async def _play(self, said: Said) -> Any:
+        return self._play_a_round(said) if said.is_modern else await self._play_a_session(said)
+
+    def _play_a_round(self, said: Said) -> Any:
+        if said.params.keys() & {"inputResponses", "requestState"}:
+            self.retries.append(said)
+            self._note_question(said, b'"input_required"')
+            number = len(self.retries)
+            brought = members(said.params.get("inputResponses"))
+            for key in self.asked[-1] if self.asked else ():
+                if key in brought:
+                    method, params = self.asked[-1][key]
+                    self.replies[key] = Reply(method=method, params=params, result=brought[key], about=self.about(said))
+        else:
+            self.calls.append(said)
+            number = 0
+            if len(self.calls) > _MOST_CALLS:
+                return text("Enough.")
+        if number >= len(self.rounds) or self.stop():
+            return text("Done.")
+        questions = self._questions(number, said)
+        state = self.rounds[number].state
+        if not questions and (self._was_to_ask(number, said) or state is None):
+            self._why_not = "the client did not declare what it would be asked for"
+            return text("Nothing to ask.")
+        self.asked.append(questions)
+        for key, (method, params) in questions.items():
+            self.replies.setdefault(key, Reply(method=method, params=params))
+        asked = {key: _entry(method, params) for key, (method, params) in questions.items()}
+        return {
+            "resultType": "input_required",
+            **({"inputRequests": asked} if asked else {}),
+            **({} if state is None else {"requestState": state}),
+        }
+
+    def _was_to_ask(self, number: int, said: Said) -> bool:
+        wanted = self.rounds[number].questions
+        return bool(wanted(said.connection.can) if callable(wanted) else wanted)
+
+    async def _play_a_session(self, said: Said) -> Any:
+        self.calls.append(said)
+        for number in range(len(self.rounds)):
+            questions = self._questions(number, said)
+            if not questions:
+                self._why_not = "the client did not declare what it would be asked for"
+                continue
+            self.asked.append(questions)
+            for key, (method, params) in questions.items():
+                answer = await self.pose.ask(method, params)
+                if answer is None:
+                    self.replies[key] = Reply(method=method, params=params)
+                    continue
+                self._note_question(answer, f'"{method}"'.encode())
+                self.replies[key] = Reply(
+                    method=method,
+                    params=params,
+                    result=answer.members.get("result"),
+                    error=answer.members.get("error"),
+                    about=self.about(answer),
+                )
+        return text("Done.")
+
+
+def _entry(method: str, params: Any) -> dict[str, Any]:
+    return {"method": method, **({} if params is None else {"params": params})}
+
+
+def form(message: str, fields: Mapping[str, Any], *, required: Sequence[str] = (), **more: Any) -> tuple[str, dict[str, Any]]:
+    """A question to the user, with a form."""
+    schema = {"type": "object", "properties": dict(fields), **({"required": list(required)} if required else {})}
+    return ELICIT, {"message": message, "requestedSchema": schema, **more}
+
+
+def sampling(said: str, **more: Any) -> tuple[str, dict[str, Any]]:
+    """A question to the model."""
+    return SAMPLE, {"messages": [{"role": "user", "content": {"type": "text", "text": said}}], "maxTokens": 100, **more}
+
+
+def easy_questions(prefix: str = "") -> Questions:
+    """One question of each kind, easy to answer; the asker leaves out what the client did not declare."""
+    name = {"name": {"type": "string", "title": "Name"}}
+    return {
+        f"{prefix}who": form("Who are you?", name, required=["name"]),
+        f"{prefix}say": sampling("Say hello."),
+        f"{prefix}where": (ROOTS, None),
+    }

@@ -1,0 +1,172 @@
+"""Capabilities, from the side of a server: what the client declares, and whether it is true."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twopipes._protocol.revisions import META_CAPABILITIES
+from twopipes._tools.check.declared_questions import QUESTIONS, elicitation_modes, members
+from twopipes._tools.check.fake_server import Pose, Said, scenario
+from twopipes._tools.check.healthy_responses import text
+from twopipes._tools.check.verdict import Skip
+
+_FIRST_WITH_ELICITATION = "2025-06-18"
+# What extensions add to the protocol. Whoever invents a method of its own may do with it what it likes.
+_OF_EXTENSIONS = ("tasks/", "ui/")
+_REFUSALS = {-32601, -32602}
+
+
+@scenario("CP-02", judged=False)
+async def asks_for_the_undeclared(pose: Pose) -> None:
+    """The server asks for each thing that a client may answer, declared or not: an answer comes only to what was declared."""
+    kinds = [each for each in QUESTIONS if each != "elicitation" or pose.revision >= _FIRST_WITH_ELICITATION]
+    answers: dict[str, Said] = {}
+    cans: list[dict[str, Any]] = []
+
+    def asks(kind: str) -> Any:
+        async def ask(said: Said) -> Any:
+            method, params = QUESTIONS[kind]
+            cans.append(said.connection.can)
+            if said.is_modern:
+                brought = said.params.get("inputResponses")
+                if isinstance(brought, dict):
+                    if kind in brought:
+                        answers[kind] = said
+                    return text("Thank you.")
+                return {"resultType": "input_required", "inputRequests": {kind: {"method": method, "params": params}}}
+            answer = await pose.ask(method, params)
+            if answer is not None and "result" in answer.members:
+                answers[kind] = answer
+            return text("Thank you.")
+
+        return ask
+
+    for kind in kinds:
+        pose.add_tool(f"ask_for_{kind}", asks(kind))
+    await pose.heard(lambda said: str(said.params.get("name")).startswith("ask_for_"))
+    await pose.left()
+    if not answers and any(kind in can for can in cans for kind in kinds):
+        raise Skip("the client answered nothing of what it declares")
+    for kind in kinds:
+        undeclared = kind in answers and not any(kind in can for can in cans)
+        pose.expect(
+            "CP-02",
+            not undeclared,
+            f"the client answered {QUESTIONS[kind][0]}, and did not declare {kind}",
+            mend=f"Declare {kind}, or refuse the question.",
+            about=answers.get(kind),
+        )
+
+
+@scenario("CP-03")
+async def looks_at_what_is_declared(pose: Pose) -> None:
+    """Nothing special: the capabilities that the client declares are looked at."""
+    await pose.left()
+    declared = [(said, _declared(said)) for said in pose.requests() if _declared(said) is not None]
+    if not declared:
+        raise Skip("the client declares no capabilities")
+    for said, capabilities in declared:
+        # The stateless wire has no roots.listChanged, but its schema leaves the object open: nobody is blamed for one left over.
+        flag = members(members(capabilities).get("roots")).get("listChanged")
+        shapes = [
+            name for name in ("roots", "sampling", "elicitation") if not isinstance(members(capabilities).get(name, {}), dict)
+        ]
+        pose.expect("CP-03", not shapes, f"the capability {', '.join(shapes)} must be an object", about=said)
+        pose.expect("CP-03", pose.is_modern or flag is None or isinstance(flag, bool), f"roots.listChanged is {flag!r}", about=said)
+
+
+def _declared(said: Said) -> Any:
+    return said.params.get("capabilities") if said.method == "initialize" else said.meta.get(META_CAPABILITIES)
+
+
+@scenario("CP-04")
+async def asks_by_a_form(pose: Pose) -> None:
+    """A client that declares elicitation is asked in a way that it declares."""
+    asked: list[str] = []
+    refused: list[Said] = []
+    served: list[Said] = []
+
+    async def ask(said: Said) -> Any:
+        modes = elicitation_modes(said.connection.can)
+        if not modes:
+            return text("Nothing to ask.")
+        method, params = QUESTIONS["elicitation"]
+        if "form" not in modes:
+            params = {"mode": "url", "message": "Please visit.", "url": "https://example.com/visit"}
+            params |= {} if said.is_modern else {"elicitationId": "posing-elicitation"}
+        asked.append(method)
+        if said.is_modern:
+            if "inputResponses" in said.params:
+                served.append(said)
+                return text("Thank you.")
+            return {"resultType": "input_required", "inputRequests": {"who": {"method": method, "params": params}}}
+        answer = await pose.ask(method, params)
+        if answer is not None:
+            code = members(answer.members.get("error")).get("code")
+            (served if "result" in answer.members else refused if code in _REFUSALS else []).append(answer)
+        return text("Thank you.")
+
+    pose.add_tool("ask_the_user", ask)
+    await pose.heard(lambda said: said.params.get("name") == "ask_the_user")
+    await pose.left()
+    declared = next((said.connection.can.get("elicitation") for said in pose.requests()), None)
+    if isinstance(declared, dict) and not asked:
+        raise Skip(f"the client declares elicitation as {declared!r}, and nobody knows what that means")
+    if not asked:
+        raise Skip("the client does not declare elicitation")
+    if not served and not refused:
+        raise Skip("the client did not answer; perhaps there was nobody to ask")
+    pose.expect(
+        "CP-04",
+        not refused,
+        f"the client declares elicitation as {declared!r}, and refuses a question of that kind",
+        mend="Declare form and url only where they can be shown; an empty object means form.",
+        about=refused[0] if refused else None,
+    )
+
+
+@scenario("CP-05")
+async def looks_at_what_the_model_may_be_given(pose: Pose) -> None:
+    """Nothing special: how the client allows tools and context for its model. That it refuses them otherwise is SA-05."""
+    await pose.left()
+    found = [(said, members(members(_declared(said)).get("sampling"))) for said in pose.requests()]
+    given = [(said, name, sampling[name]) for said, sampling in found for name in ("tools", "context") if name in sampling]
+    if not given:
+        raise Skip("the client declares neither sampling.tools nor sampling.context")
+    for said, name, value in given:
+        pose.expect(
+            "CP-05",
+            isinstance(value, dict),
+            f"the client declares sampling.{name} as {value!r}, and not as an object",
+            mend="Declare an empty object, or leave it out.",
+            about=said,
+        )
+
+
+@scenario("CP-08")
+async def declares_no_extension(pose: Pose) -> None:
+    """Nothing special: a server that declares no extension is asked for nothing that only an extension has."""
+    await pose.heard(lambda said: said.is_request)
+    await pose.left()
+    used = next((said for said in pose.requests() if (said.method or "").startswith(_OF_EXTENSIONS)), None)
+    pose.expect(
+        "CP-08",
+        used is None,
+        f"the server declares no extension, and the client sent {None if used is None else used.method}",
+        mend="Look for the extension in the capabilities of the server before using it.",
+        about=used,
+    )
+
+
+@scenario("CP-09")
+async def declares_what_nobody_knows(pose: Pose) -> None:
+    """The server declares capabilities that the protocol does not know."""
+    pose.posture.capabilities |= {"x-unknown": {"deep": [1, {"er": None}]}, "experimental": {"com.example/thing": {}}}
+    await pose.heard(lambda said: said.is_request)
+    await pose.left()
+    pose.expect(
+        "CP-09",
+        not pose.what_differs,
+        f"when the server declared unknown capabilities, {pose.what_differs}",
+        mend="Read the capabilities that are known, and leave all others alone.",
+    )

@@ -1,0 +1,394 @@
+"""The check of a client: lets it loose on one posing server after the other, and judges what it does."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from twopipes._channels.base import Channel
+from twopipes._process.child import Child
+from twopipes._process.command import ServerCommand
+from twopipes._process.shutdown import ShutdownPlan
+from twopipes._protocol.revisions import ALL, LEGACY, MODERN
+from twopipes._rules.table import RULES, rules_for
+from twopipes._tools.check.fake_server import Baseline, Patience, Pose, Scenario, all_scenarios, asked_for, spoken_in
+from twopipes._tools.check.outcome import Outcome
+from twopipes._tools.check.passive import judged
+from twopipes._tools.check.probe import revisions_for
+from twopipes._tools.check.relay import RelayedChannel, posing_at
+from twopipes._tools.check.verdict import Skip, Verdict, defect
+from twopipes._trace.format import Entry
+from twopipes.errors import ChannelBroken, ChannelClosed, LocalProtocolError
+
+__all__ = [
+    "CommandDriver",
+    "Driver",
+    "InProcessDriver",
+    "Launcher",
+    "PersonDriver",
+    "check_client",
+    "check_one",
+    "filled_in",
+    "run_scenario",
+]
+
+# Runs at a time. Each is a client and a posing server, two processes.
+AT_ONCE = 4
+# Seconds. A person has to edit a file and start a program before anything comes.
+_A_DAY = 86400.0
+PLACE = "{server}"
+
+
+class Driver(ABC):
+    """Whatever lets a client loose on a posing server.
+
+    Attributes:
+        description: What the client is, for messages.
+        has_processes: Whether the client launches its server as a process.
+    """
+
+    description: str
+    has_processes = True
+
+    @abstractmethod
+    async def drive(self, pose: Pose) -> None:
+        """Runs the client once, from its start to its end, and tells the pose of it by :meth:`Pose.end`. It comes to an end."""
+
+
+async def serve_relayed(pose: Pose, relayed: RelayedChannel) -> None:
+    """Serves a posing process that has reported, until it is gone."""
+
+    def take(kind: str, data: str) -> None:
+        connection = pose.take_connection(relayed)
+        if connection is not None and kind == "S":
+            connection.take_signal(data)
+        elif connection is not None and kind == "G":
+            connection.grandchild = int(data)
+
+    relayed.on_event = take
+    await pose.serve(relayed, relayed)
+    # Signals may come until the very end; a client that left without ending its server is not waited for.
+    with suppress(TimeoutError):
+        async with asyncio.timeout(pose.patience.client):
+            await relayed.watch()
+
+
+class CommandDriver(Driver):
+    """A command with ``{server}`` in it, in the place of the command of a server.
+
+    Args:
+        words: Of the command. Where ``{server}`` is a word of its own, it becomes the words of the posing server's command; inside
+            of a word, the same quoted for a shell.
+        env: Variables for the client, beside ours.
+    """
+
+    def __init__(self, words: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str | None = None) -> None:
+        if not any(PLACE in word for word in words):
+            raise LocalProtocolError(f"the client's command must say where the server's goes: put {PLACE} there")
+        self.words = list(words)
+        self.description = shlex.join(words)
+        self._env = env
+        self._cwd = cwd
+
+    async def drive(self, pose: Pose) -> None:
+        """Starts the client, and ends it if it does not end by itself in time.
+
+        Raises:
+            StartFailed: It cannot be started.
+        """
+
+        async def serve(relayed: RelayedChannel) -> None:
+            await serve_relayed(pose, relayed)
+
+        async with posing_at(serve) as posing:
+            words = filled_in(self.words, posing.command(pose.scenario.relay))
+            child = await Child.start(ServerCommand(words, env=self._env, environment="inherit", cwd=self._cwd))
+            try:
+                with suppress(TimeoutError, ChannelBroken, ChannelClosed):
+                    async with asyncio.timeout(pose.patience.client):
+                        while await child.channel.read():
+                            pass  # what a client prints is its own business
+                        await child.wait()
+                        pose.left_at = pose.now()
+                status = child.exit
+            finally:
+                await child.shut_down(ShutdownPlan.default(pose.patience.step))
+            await pose.end(status)
+
+
+class Launcher:
+    """What a client in this process launches: it counts as a server for ``twopipes.connect``."""
+
+    def __init__(self, pose: Pose) -> None:
+        self._pose = pose
+        self._serving: set[asyncio.Task[None]] = set()
+
+    async def serve(self, *, channel: Channel) -> None:
+        """Serves a fresh connection. Whoever is not interested any more does not keep the last lines from being read."""
+        task = asyncio.get_running_loop().create_task(self._pose.serve(channel))
+        self._serving.add(task)
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await asyncio.wait([task], timeout=self._pose.patience.step)
+            raise
+
+    async def finish(self) -> None:
+        """Waits for the ends of all connections."""
+        if self._serving:
+            _, left = await asyncio.wait(self._serving, timeout=self._pose.patience.step)
+            for task in left:
+                task.cancel()
+            await asyncio.gather(*self._serving, return_exceptions=True)
+
+
+class InProcessDriver(Driver):
+    """A client in this process.
+
+    Args:
+        tour: What it does, given a server to connect to.
+    """
+
+    has_processes = False
+
+    def __init__(self, tour: Callable[[Launcher], Awaitable[Any]], *, description: str = "a client in this process") -> None:
+        self.description = description
+        self._tour = tour
+
+    async def drive(self, pose: Pose) -> None:
+        """Makes the tour. How it ends is its own business."""
+        launcher = Launcher(pose)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pose.patience.client):
+                with suppress(Exception):
+                    await self._tour(launcher)
+                pose.left_at = pose.now()
+        await launcher.finish()
+        await pose.end()
+
+
+class PersonDriver(Driver):
+    """A host that a person configures: the command is shown, and the run lasts until the host has come and gone.
+
+    Args:
+        show: Told the words of the posing server's command.
+    """
+
+    def __init__(self, show: Callable[[list[str]], object]) -> None:
+        self.description = "a host"
+        self._show = show
+
+    async def drive(self, pose: Pose) -> None:
+        """Waits for the host, for as long as it takes; whoever has enough of it cancels."""
+        gone = asyncio.Event()
+
+        async def serve(relayed: RelayedChannel) -> None:
+            await serve_relayed(pose, relayed)
+            pose.left_at = pose.now()
+            gone.set()
+
+        async with posing_at(serve) as posing:
+            self._show(posing.command(pose.scenario.relay))
+            await gone.wait()
+            await pose.end()
+
+
+def filled_in(words: Sequence[str], command: Sequence[str]) -> list[str]:
+    """The words of the client's command, with the posing server's in the place of ``{server}``."""
+    found: list[str] = []
+    for word in words:
+        if word == PLACE:
+            found += command
+        else:
+            found.append(word.replace(PLACE, shlex.join(command)))
+    return found
+
+
+async def _tour(pose: Pose) -> None:
+    """Nothing special: what the client does with a healthy server."""
+    await pose.left()
+
+
+def plain(revision: str) -> Scenario:
+    """The scenario of a healthy server."""
+    return Scenario(name=f"healthy-{revision}", section="", rules=(), body=_tour)
+
+
+async def run_scenario(
+    scenario: Scenario, revision: str, driver: Driver, *, patience: Patience, baselines: Mapping[str, Baseline] | None = None
+) -> Pose:
+    """Runs one scenario with one client, and returns the pose with all verdicts in it.
+
+    Raises:
+        StartFailed: The client cannot be started.
+    """
+    pose = Pose(scenario, revision, patience=patience, baselines=baselines)
+    if scenario.needs_process and not driver.has_processes:
+        pose.skip_the_rest("it needs a client that launches a process")
+        return pose
+    playing = asyncio.create_task(scenario.body(pose))
+    # Its first steps, up to the first wait, come before the client: what it changes in the posture, the client shall see.
+    await asyncio.sleep(0)
+    reason = "the scenario found nothing to judge it by"
+    try:
+        await driver.drive(pose)
+        await asyncio.wait([playing], timeout=patience.client)
+    finally:
+        playing.cancel()
+        with suppress(asyncio.CancelledError):
+            try:
+                await playing
+            except Skip as skip:
+                reason = str(skip)
+            except LocalProtocolError:
+                raise
+            except Exception as error:  # noqa: BLE001 - one scenario that breaks must not cost what all others find
+                reason = defect(error)
+    pose.skip_the_rest(reason)
+    return pose
+
+
+async def check_client(
+    driver: Driver,
+    *,
+    revisions: Sequence[str] = ALL,
+    wanted: Iterable[str] | None = None,
+    patience: Patience | None = None,
+    at_once: int = AT_ONCE,
+    on_progress: Callable[[str], object] | None = None,
+    on_pose: Callable[[Pose], object] | None = None,
+    scenarios: Sequence[Scenario] | None = None,
+) -> Outcome:
+    """Checks a client: with a healthy server of each revision, and then with each scenario in the revisions that it speaks.
+
+    Args:
+        driver: Lets the client loose.
+        revisions: Try these alone.
+        wanted: The ids of the rules to judge; all unless given.
+        patience: How long to wait for what.
+        at_once: How many clients run at a time.
+        on_progress: Told what is done, in a few words.
+        on_pose: Told of each run when it is over.
+        scenarios: Instead of those of the table.
+
+    Raises:
+        StartFailed: The client cannot be started.
+    """
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    room = asyncio.Semaphore(at_once)
+    patience = patience or Patience()
+    ids = set(RULES) if wanted is None else set(wanted)
+    outcome = Outcome(peer=driver.description, side="client")
+    said: list[tuple[Iterable[Entry], str | None]] = []
+    baselines: dict[str, Baseline] = {}
+
+    async def run(scenario: Scenario, revision: str) -> Pose:
+        async with room:
+            if on_progress is not None:
+                on_progress(f"{scenario.name} in {revision}")
+            pose = await run_scenario(scenario, revision, driver, patience=patience, baselines=baselines)
+        if on_pose is not None:
+            on_pose(pose)
+        if scenario.judged and revision in revisions:
+            said.extend((each.entries, revision) for each in pose.connections)
+        outcome.verdicts += [verdict for verdict in pose.verdicts if verdict.rule.id in ids]
+        return pose
+
+    table = [
+        (scenario, rules)
+        for scenario in (all_scenarios() if scenarios is None else scenarios)
+        if (rules := [RULES[rule] for rule in scenario.rules if rule in RULES and rule in ids])
+    ]
+    # Whether it is a client of both eras cannot be told from what it does in one.
+    beside = [LEGACY[-1], MODERN[-1]] if any(scenario.eras for scenario, _ in table) else []
+    tried = [*revisions, *(each for each in beside if not set(LEGACY if each in LEGACY else MODERN) & set(revisions))]
+    for revision, pose in zip(tried, await _gathered([run(plain(each), each) for each in tried]), strict=True):
+        if spoken_in(pose.heard_lines, revision):
+            asked = frozenset(asked_for(each) for each in pose.requests())
+            baselines[revision] = Baseline(asked=asked, exit=pose.exit, left=pose.left_at is not None)
+            outcome.revisions += [revision] if revision in revisions else []
+        elif revision in revisions:
+            outcome.not_spoken[revision] = _why_not_spoken(pose)
+    runs = []
+    for scenario, rules in table:
+        runs += [run(scenario, each) for each in revisions_for(rules, scenario.revisions, outcome.revisions)]
+    await _gathered(runs)
+    outcome.verdicts += judged(said, side="client", wanted=ids)
+    _account_for_the_rest(outcome, ids)
+    order = list(RULES)
+    outcome.verdicts.sort(key=lambda verdict: (order.index(verdict.rule.id), verdict.revision or ""))
+    outcome.took = loop.time() - began
+    return outcome
+
+
+async def check_one(
+    name: str,
+    driver: Driver,
+    *,
+    revisions: Sequence[str] = ALL,
+    wanted: Iterable[str] | None = None,
+    patience: Patience | None = None,
+    on_pose: Callable[[Pose], object] | None = None,
+) -> Outcome:
+    """Runs one scenario by its name, in one revision: the newest of those given in which it is tried.
+
+    ``healthy`` is the name of the one in which nothing is wrong.
+
+    Raises:
+        LocalProtocolError: There is no such scenario, or it is for other revisions.
+    """
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    ids = set(RULES) if wanted is None else set(wanted)
+    if name == "healthy":
+        scenario, revision = plain(revisions[-1]), revisions[-1]
+    else:
+        found = next((each for each in all_scenarios() if each.name == name), None)
+        if found is None:
+            raise LocalProtocolError(f"there is no scenario {name!r}; see twopipes check --client --list, or take 'healthy'")
+        tried = revisions_for([RULES[rule] for rule in found.rules if rule in RULES], found.revisions, list(revisions))
+        if not tried:
+            raise LocalProtocolError(f"the scenario {name!r} is not for {', '.join(revisions)}")
+        scenario, revision = found, tried[-1]
+    patience = patience or Patience(client=_A_DAY, stimulus=_A_DAY)
+    pose = await run_scenario(scenario, revision, driver, patience=patience)
+    if on_pose is not None:
+        on_pose(pose)
+    outcome = Outcome(peer=driver.description, side="client")
+    outcome.revisions = [revision] if spoken_in(pose.heard_lines, revision) else []
+    outcome.verdicts = [verdict for verdict in pose.verdicts if verdict.rule.id in ids]
+    if scenario.judged:
+        outcome.verdicts += judged([(each.entries, revision) for each in pose.connections], side="client", wanted=ids)
+    outcome.took = loop.time() - began
+    return outcome
+
+
+def _why_not_spoken(pose: Pose) -> str:
+    if not pose.connections:
+        return "the client did not launch the server"
+    return "the client did not come to terms with a server that speaks this revision alone"
+
+
+def _account_for_the_rest(outcome: Outcome, ids: set[str]) -> None:
+    tried = {verdict.rule.id for verdict in outcome.verdicts}
+    for rule in rules_for("client"):
+        if rule.id in ids and rule.id not in tried:
+            why = rule.why_untestable("client")
+            if not why and not any(rule.applies_in(each) for each in outcome.revisions):
+                why = f"the client does not speak a revision that has this rule ({rule.span})"
+            outcome.verdicts.append(Verdict(rule=rule, outcome="skipped", why=why or "nothing that was said has shown it"))
+
+
+async def _gathered(waiting: Sequence[Awaitable[Pose]]) -> list[Pose]:
+    tasks = [asyncio.ensure_future(each) for each in waiting]
+    try:
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

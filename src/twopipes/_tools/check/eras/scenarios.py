@@ -1,0 +1,310 @@
+"""Two eras side by side, from the side of a server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twopipes._protocol.revisions import LEGACY, META_VERSION, MODERN
+from twopipes._tools.check.fake_server import Pose, Said, scenario
+from twopipes._tools.check.healthy_responses import SILENCE, Bare, Fault
+from twopipes._tools.check.verdict import Skip
+
+_BOTH = (LEGACY[-1], MODERN[-1])
+# With what servers of the old era refuse a method that they do not know, or that comes before the handshake; and two codes that
+# nobody has a meaning for. -32601 is what the healthy server of the old era answers.
+_CODES = (-32600, -32602, -32603, -32000, -32002, 0, 1)
+_PROBE = "server/discover"
+# Of the time for a whole run: who has not gone on by then still waits, or never will, and nobody can tell which.
+_ENOUGH = 0.8
+
+
+# What is known of the client
+
+
+def _speaks(pose: Pose, era: tuple[str, ...]) -> str | None:
+    """The newest revision of an era that the client speaks, as far as it was tried."""
+    return max((each for each in pose.baselines if each in era), default=None)
+
+
+def _is_old(pose: Pose) -> str:
+    """Poses as a server of the old era, in a revision that the client speaks.
+
+    Raises:
+        Skip: The client speaks none.
+    """
+    # Where nothing is known of the client (a host that a person drives), it may still show what it does.
+    revision = _speaks(pose, LEGACY) or LEGACY[-1]
+    if pose.baselines and _speaks(pose, LEGACY) is None:
+        raise Skip("it is about clients of both eras, and this one speaks no revision with a handshake")
+    pose.posture.speaks = (revision,)
+    return revision
+
+
+async def _probe_of(pose: Pose) -> Said:
+    """The probe of a client of both eras.
+
+    Raises:
+        Skip: It does not probe.
+    """
+    first = await pose.heard(lambda said: said.is_request)
+    if first.method != _PROBE:
+        raise Skip(f"the client begins with {first.method} and does not probe")
+    return first
+
+
+async def _expect_a_handshake(pose: Pose, probe: Said, why: str, *, rules: tuple[str, ...]) -> Said | None:
+    """Wants initialize to follow, for as long as a client may take."""
+    mend = (
+        "Unless the probe proves the new era, go on with initialize: whatever came back, and if nothing did, after a few seconds."
+    )
+    found = await _handshake(pose)
+    if found is None and probe.connection.input_ended_at is None:
+        pose.end_server()
+        raise Skip(f"{why}, and the client was still waiting after {_ENOUGH * pose.patience.client:g} s")
+    for rule in rules:
+        pose.expect(
+            rule, found is not None, f"{why}, and the client, which speaks both eras, sent no initialize", mend=mend, about=probe
+        )
+    return found
+
+
+async def _handshake(pose: Pose) -> Said | None:
+    """The first initialize; ``None`` if there was none until the client left, or for as long as we wait.
+
+    Raises:
+        Skip: There was none, and nobody knows whether the client has such a thing.
+    """
+    found: Said | None = await pose.until(lambda: next(iter(pose.requests("initialize")), None), _ENOUGH * pose.patience.client)
+    if found is None and not pose.baselines:
+        raise Skip("the client sent no initialize, and it is not known whether it speaks a revision that has it")
+    return found
+
+
+# A server of the new era
+
+
+@scenario("DE-01", "DE-02", speaks=_BOTH, eras=True)
+async def speaks_both_eras(pose: Pose) -> None:
+    """The server can do both: a client of both eras discovers it, and needs no handshake."""
+    first = await pose.heard(lambda said: said.is_request)
+    await pose.left()
+    if pose.baselines and _speaks(pose, LEGACY) is None:
+        raise Skip("it is about clients of both eras, and this one speaks no revision with a handshake")
+    if not pose.baselines and first.method != _PROBE:
+        raise Skip("it is about clients of both eras, and it is not known whether this one speaks both")
+    pose.expect(
+        "DE-01",
+        first.method == _PROBE,
+        f"the first request of a client that speaks both eras is {first.method}",
+        mend="Begin with server/discover, in the newest version that you speak.",
+        about=first,
+    )
+    discovered = next(iter(pose.requests(_PROBE)), None)
+    if discovered is None:
+        pose.skip("DE-02", "the client does not probe")
+        return
+    handshake = next((said for said in pose.requests("initialize") if said.number > discovered.number), None)
+    pose.expect(
+        "DE-02",
+        handshake is None,
+        "the client discovered the server, and sent initialize all the same",
+        mend="Take a version of supportedVersions and send requests that stand alone.",
+        about=handshake,
+    )
+
+
+@scenario("DE-03", speaks=_BOTH, eras=True, judged=False)
+async def refuses_the_version_of_the_probe(pose: Pose) -> None:
+    """The probe gets -32022 with a list of versions: that is a server of the new era, and no reason for a handshake."""
+
+    def refuse(said: Said) -> Any:
+        if probes:
+            return None
+        probes.append(said)
+        return Fault(-32022, "not that version", {"supported": list(MODERN), "requested": said.meta.get(META_VERSION)})
+
+    probes: list[Said] = []
+    pose.on[_PROBE] = refuse
+    probe = await _probe_of(pose)
+    await pose.left()
+    handshake = next((said for said in pose.requests("initialize") if said.number > probe.number), None)
+    again = any(said.number > probe.number and said.is_modern for said in pose.requests())
+    if handshake is None and not again:
+        raise Skip("the client gave up, as it may where the server lists no version but the one that it refused")
+    pose.expect(
+        "DE-03",
+        handshake is None,
+        f"the server refused the version with -32022 and listed {', '.join(MODERN)}; the client went on with initialize",
+        mend="Send server/discover once more, with a version of data.supported.",
+        about=handshake,
+    )
+
+
+@scenario("DE-07")
+async def fails_in_the_middle(pose: Pose) -> None:
+    """Calls get -32601 on a connection that was good until then: that does not make it one of the old era."""
+    pose.on["tools/call"] = lambda _said: Fault(-32601, "there is no such method today")
+    failed = await pose.heard("tools/call")
+    await pose.left()
+    demoted = next((said for said in pose.requests("initialize") if said.number > failed.number), None)
+    pose.expect(
+        "DE-07",
+        demoted is None,
+        "a call failed with -32601 on the stateless wire, and the client sent initialize",
+        mend="Keep what the probe has found out for as long as the process lives.",
+        about=demoted,
+    )
+
+
+# A server of the old era
+
+
+@scenario("DE-04", eras=True, judged=False)
+async def answers_the_probe_with_nothing_in_it(pose: Pose) -> None:
+    """The probe gets a result without anything in it, as from a server that answers whatever it is asked."""
+    _is_old(pose)
+    pose.on[_PROBE] = lambda _said: Bare({})
+    await _expect_a_handshake(pose, await _probe_of(pose), "server/discover got an empty result", rules=("DE-04",))
+
+
+@scenario("DE-04", eras=True, judged=False)
+async def never_answers_the_probe(pose: Pose) -> None:
+    """The probe gets no answer, as from a server that drops what it does not know."""
+    _is_old(pose)
+    pose.on[_PROBE] = lambda _said: SILENCE
+    await _expect_a_handshake(pose, await _probe_of(pose), "server/discover got no answer", rules=("DE-04",))
+
+
+def _refusing(code: int) -> Callable[[Pose], Any]:
+    async def refuses_the_probe(pose: Pose) -> None:
+        _is_old(pose)
+        pose.on[_PROBE] = lambda _said: Fault(code, "that is not known here")
+        why = f"server/discover was refused with {code}"
+        await _expect_a_handshake(pose, await _probe_of(pose), why, rules=("DE-04", "DE-05"))
+
+    refuses_the_probe.__doc__ = f"The probe is refused with {code}: whatever the code, initialize follows."
+    return refuses_the_probe
+
+
+for _code in _CODES:
+    scenario("DE-04", "DE-05", name=f"refuses-the-probe-by-{_code}".replace("--", "-minus-"), eras=True, judged=False)(
+        _refusing(_code)
+    )
+
+
+@scenario("DE-06", eras=True, judged=False)
+async def dies_of_the_probe(pose: Pose) -> None:
+    """The server ends as soon as it is probed, as some do with what comes before initialize."""
+    _is_old(pose)
+
+    def die(_said: Said) -> Any:
+        pose.end_server(1)
+        return SILENCE
+
+    pose.on[_PROBE] = die
+    probe = await _probe_of(pose)
+    handshake = await _handshake(pose)
+    if handshake is None and not pose.is_over:
+        raise Skip(f"the client had not launched it again after {_ENOUGH * pose.patience.client:g} s")
+    pose.expect(
+        "DE-06",
+        handshake is not None,
+        f"the server ended when it was probed; the client launched it {len(pose.connections)} times in all, and sent no initialize",
+        mend="Launch the server again and begin with initialize.",
+        about=probe,
+    )
+
+
+@scenario("DE-07", name="is-probed-once", eras=True, judged=False)
+async def is_probed_once(pose: Pose) -> None:
+    """A server of the old era refuses the probe: in the session that follows, nobody asks again."""
+    _is_old(pose)
+    await _probe_of(pose)
+    await pose.left()
+    for connection in pose.connections:
+        opened = next((said for said in connection.heard_lines if said.method == "notifications/initialized"), None)
+        again = next(
+            (said for said in connection.heard_lines if opened and said.number > opened.number and said.method == _PROBE), None
+        )
+        if opened is not None:
+            pose.expect(
+                "DE-07",
+                again is None,
+                "the client sent server/discover in a session, to a server that had refused it before",
+                mend="Keep what the probe has found out for as long as the process lives.",
+                about=again,
+            )
+
+
+@scenario("DE-08", eras=True, judged=False)
+async def has_nothing_for_the_new_era(pose: Pose) -> None:
+    """A client of the new era alone meets a server of the old one: it probes, and calls nothing."""
+    if _speaks(pose, LEGACY) is not None:
+        raise Skip("it is about clients of the new era alone, and this one speaks both")
+    pose.posture.speaks = (LEGACY[-1],)
+    first = await pose.heard(lambda said: said.is_request)
+    await pose.left()
+    if pose.requests("initialize"):
+        raise Skip("it is about clients of the new era alone, and this one has a handshake")
+    mend = "Begin with server/discover; if the server does not know that, tell the user that it is too old, and for what."
+    told = f"the client does not probe: it begins with {first.method}"
+    pose.expect("DE-08", first.method == _PROBE, told, mend=mend, about=first)
+    called = next(iter(pose.requests("tools/call")), None)
+    pose.expect("DE-08", called is None, "the client called a tool of a server that is not of its era", mend=mend, about=called)
+
+
+@scenario("DE-15", eras=True, judged=False)
+async def lists_versions_of_the_old_era_alone(pose: Pose) -> None:
+    """server/discover works, and lists versions with a handshake and no others."""
+    # A client of the new era alone is asked too: it must not take one of these for a version of requests.
+    legacy = _speaks(pose, LEGACY) or LEGACY[-1]
+    pose.posture.speaks = (legacy,)
+    members = {"resultType": "complete", "supportedVersions": [legacy], "ttlMs": 0, "cacheScope": "private"}
+    pose.on[_PROBE] = lambda _said: Bare({**members, "capabilities": pose.posture.capabilities})
+    probe = await _probe_of(pose)
+    await pose.left()
+    wrong = next((said for said in pose.requests() if said.meta.get(META_VERSION) in LEGACY), None)
+    pose.expect(
+        "DE-15",
+        wrong is None,
+        f"the client sent a request that stands alone and names {legacy}, which has no such requests",
+        mend="Of a server's list, take versions from 2026-07-28 on for requests; the others are for initialize.",
+        about=wrong,
+    )
+    if _speaks(pose, LEGACY) is not None:
+        pose.expect(
+            "DE-15",
+            pose.requests("initialize"),
+            f"the server lists {legacy} alone, which the client speaks, and the client sent no initialize",
+            mend="Where all versions of the list are of the old era, go on with initialize.",
+            about=probe,
+        )
+
+
+@scenario("DE-17", eras=True, judged=False)
+async def answers_the_probe_when_it_is_too_late(pose: Pose) -> None:
+    """The answer to the probe comes when the session is open: nothing happens, and nothing else has its id."""
+    revision = _is_old(pose)
+    pose.on[_PROBE] = lambda _said: SILENCE
+    late: list[Said] = []
+
+    def answer_the_probe(said: Said) -> None:
+        probes = [each for each in said.connection.heard_lines if each.method == _PROBE]
+        if probes and not late:
+            late.append(said)
+            pose.reply(probes[0], Fault(-32601, "there is no method 'server/discover' here"))
+
+    pose.on["tools/list"] = answer_the_probe
+    probe = await _probe_of(pose)
+    await pose.until(lambda: late or None, pose.patience.client)
+    await pose.left()
+    if not late:
+        raise Skip("the client did not get as far as a list of tools after its probe got no answer")
+    mend = "Drop answers to requests that you have given up, and never use their ids again."
+    differs = pose.differs_from(pose.baselines.get(revision))
+    pose.expect("DE-17", not differs, f"when the probe was answered late, {differs}", mend=mend, about=probe)
+    reused = next(
+        (said for said in probe.connection.heard_lines if said.is_request and said is not probe and said.id == probe.id), None
+    )
+    pose.expect("DE-17", reused is None, "another request has the id of the probe", mend=mend, about=reused)

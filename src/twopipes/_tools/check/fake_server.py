@@ -1,0 +1,484 @@
+"""Scenarios: a server that poses for a client, healthy but for one thing, and watches what the client does about it.
+
+A scenario is a coroutine function in a file of :mod:`twopipes._tools.check.scenarios`::
+
+    @scenario("FR-10")
+    async def asks_on_the_stateless_wire(pose: Pose) -> None:
+        await pose.heard("tools/list")
+        pose.send({"jsonrpc": "2.0", "id": "stray", "method": "ping"})
+        await pose.left()
+        pose.expect("FR-10", not pose.responses(), "the client answered a request of the server")
+
+It runs beside the client. Whatever it does not handle is answered as a healthy server does (:class:`.posture.Posture`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Protocol
+
+from msgspec import MsgspecError, Struct
+from msgspec.json import decode
+
+from twopipes._channels.base import Channel
+from twopipes._process.exit_status import ExitStatus
+from twopipes._protocol.revisions import META_CAPABILITIES, META_VERSION, MODERN
+from twopipes._rules.table import RULES
+from twopipes._tools.check.client_message import Said, asked_for, spoken_in
+from twopipes._tools.check.healthy_responses import SILENCE, Bare, Fault, Posture
+from twopipes._tools.check.line_reader import Intake
+from twopipes._tools.check.scenario import SCENARIOS, Patience, Scenario, all_scenarios, scenario
+from twopipes._tools.check.verdict import Sheet, Skip
+from twopipes._trace.format import Event, Line
+from twopipes._wire import encode_line
+from twopipes.errors import ChannelBroken, ChannelClosed, TwopipesError
+
+__all__ = [
+    "SCENARIOS",
+    "Baseline",
+    "Patience",
+    "Pose",
+    "Relay",
+    "Said",
+    "Scenario",
+    "all_scenarios",
+    "asked_for",
+    "scenario",
+    "spoken_in",
+]
+
+Handler = Callable[["Said"], Any]
+
+
+class Relay(Protocol):
+    """The process that the client launched, as far as it can be told to do something."""
+
+    def stderr(self, data: bytes) -> None:
+        """Writes to its stderr."""
+
+    def exit(self, code: int) -> None:
+        """Ends it."""
+
+    async def watch(self) -> None:
+        """Returns when it is gone."""
+
+
+class PosedConnection:
+    """One connection of the client: a process that it launched.
+
+    Attributes:
+        number: In their order.
+        heard_lines: What came over it.
+        sent_lines: What was sent over it.
+        entries: Both, and what else happened, as in a trace.
+        signals: Which the process got: seconds and name.
+        input_ended_at: When the client closed it.
+        is_over: Whether it is gone.
+        can: The capabilities that the client declared last.
+        pid: Of the process, where there is one.
+        grandchild: The pid of what that process has started in turn, where its options say so.
+    """
+
+    def __init__(self, pose: Pose, channel: Channel, relay: Relay | None, number: int) -> None:
+        self.pose = pose
+        self.channel = channel
+        self.relay = relay
+        self.number = number
+        self.heard_lines: list[Said] = []
+        self.sent_lines: list[bytes] = []
+        self.entries: list[Line | Event] = [Event(at=pose.now(), name="spawn", connection=number)]
+        self.signals: list[tuple[float, str]] = []
+        self.input_ended_at: float | None = None
+        self.is_over = False
+        self.can: dict[str, Any] = {}
+        self.has_handshake = False
+        self.pid: int | None = getattr(relay, "pid", None)
+        self.grandchild: int | None = None
+        self._begun = b""
+
+    def send(self, message: Mapping[str, Any] | Sequence[Any] | bytes) -> None:
+        """Sends a message, or bytes exactly as they are. A client that is gone is not an error."""
+        data = bytes(message) if isinstance(message, bytes | bytearray) else encode_line(message)
+        with suppress(ChannelBroken, ChannelClosed):
+            self.channel.write(data)
+            *lines, self._begun = (self._begun + data).split(b"\n")
+            for line in lines:
+                self.sent_lines.append(line)
+                self.entries.append(Line(self.pose.now(), "<", line, connection=self.number))
+
+    def take_signal(self, name: str) -> None:
+        """The process got a signal."""
+        self.signals.append((self.pose.now(), name))
+        self.entries.append(Event(at=self.pose.now(), name="signal", signal=name, connection=self.number))
+        self.pose.stir()
+
+
+class Baseline(Struct, frozen=True, kw_only=True):
+    """What a client does with a healthy server: what it asks, how it ends, and whether it does so by itself."""
+
+    asked: frozenset[str] = frozenset()
+    exit: ExitStatus | None = None
+    left: bool = True
+
+
+def _known(baseline: Baseline | None) -> Baseline:
+    if baseline is None:
+        raise Skip("it is not known what the client does with a healthy server")
+    return baseline
+
+
+class Pose(Sheet):
+    """The server that poses, in one run of a scenario.
+
+    Attributes:
+        posture: The healthy answers; change them before the client comes.
+        on: By method: a function of the :class:`Said`, plain or async, that returns a result, ``Fault``, ``Bare``, ``SILENCE``, or
+            ``None`` for the healthy answer.
+        connections: All that there were; a client that starts its server again makes a new one.
+        heard_lines: What the client said, over all of them.
+        baseline: What this client does with a healthy server in this revision.
+        baselines: The same, by revision, for all that were tried and that it speaks.
+        ends_with_input: Whether a connection ends when the client closes it, as it does with a healthy server.
+        exit: How the client ended, once it has, if it is a process.
+        left_at: When it ended by itself, in seconds of the run; ``None`` where it had to be ended.
+    """
+
+    def __init__(
+        self, scenario: Scenario, revision: str, *, patience: Patience, baselines: Mapping[str, Baseline] | None = None
+    ) -> None:
+        super().__init__(scenario.name, [RULES[rule].seen_by("client") for rule in scenario.rules if rule in RULES], revision)
+        self._declared.update(scenario.rules)
+        self._loop = asyncio.get_running_loop()
+        self._began = self._loop.time()
+        self.scenario = scenario
+        self.patience = patience
+        self.baselines = baselines or {}
+        self.baseline = self.baselines.get(revision)
+        self.posture = Posture(speaks=scenario.speaks or (revision,))
+        self.on: dict[str, Handler] = {}
+        self.connections: list[PosedConnection] = []
+        self.heard_lines: list[Said] = []
+        self.ends_with_input = True
+        self.exit: ExitStatus | None = None
+        self.left_at: float | None = None
+        self.is_over = False
+        self._ids = 0
+        self._news = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._failure: BaseException | None = None
+
+    # For scenarios
+
+    def now(self) -> float:
+        """Seconds since the run began."""
+        return self._loop.time() - self._began
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether this is a revision without a handshake."""
+        return self.revision in MODERN
+
+    @property
+    def connection(self) -> PosedConnection:
+        """The latest one.
+
+        Raises:
+            Skip: The client never came.
+        """
+        if not self.connections:
+            raise Skip("the client did not launch the server")
+        return self.connections[-1]
+
+    def send(self, message: Mapping[str, Any] | Sequence[Any] | bytes) -> None:
+        """Sends a message, or bytes exactly as they are, over the latest connection."""
+        self.connection.send(message)
+
+    async def heard(self, wanted: str | Callable[[Said], Any], *, count: int = 1, within: float | None = None) -> Said:
+        """Waits for the n-th line of the client that is wanted: by its method, or by a function.
+
+        Raises:
+            Skip: The client did not do that, which is its own business.
+        """
+        fits: Callable[[Said], Any] = wanted if callable(wanted) else lambda said: said.method == wanted
+        found: Said | None = await self.until(
+            lambda: next(iter([said for said in self.heard_lines if fits(said)][count - 1 : count]), None), within
+        )
+        if found is None:
+            what = wanted if isinstance(wanted, str) else "what the scenario waits for"
+            raise Skip(f"the client did not send {what}")
+        return found
+
+    async def until(self, look: Callable[[], Any], within: float | None = None) -> Any:
+        """Waits until something is to be found, or the client has left; ``None`` if it is not."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.patience.stimulus if within is None else within):
+                while (found := look()) is None and not self.is_over:
+                    self._news.clear()
+                    await self._news.wait()
+                return found
+        return look()
+
+    async def left(self, within: float | None = None) -> bool:
+        """Waits until the client has ended, and tells whether it has."""
+        await self.until(lambda: None, self.patience.client if within is None else within)
+        return self.is_over
+
+    def was_cut_short(self, at: float) -> bool:
+        """Tells whether the client had to be ended so soon after something that it may merely have been slow, and not stuck."""
+        return self.left_at is None and at > self.patience.client / 2
+
+    async def ask(self, method: str, params: Mapping[str, Any] | None = None, *, within: float | None = None) -> Said | None:
+        """Sends a request to the client and returns what it answers; ``None`` if it does not."""
+        self._ids += 1
+        request_id = f"posing-{self._ids}"
+        self.send({"jsonrpc": "2.0", "id": request_id, "method": method, **({"params": params} if params is not None else {})})
+        found: Said | None = await self.until(
+            lambda: next((said for said in self.heard_lines if said.is_response and said.id == request_id), None), within
+        )
+        return found
+
+    def requests(self, method: str | None = None) -> list[Said]:
+        """The requests of the client so far."""
+        return [said for said in self.heard_lines if said.is_request and method in {None, said.method}]
+
+    def notifications(self, method: str | None = None) -> list[Said]:
+        """The notifications of the client so far."""
+        return [said for said in self.heard_lines if said.method and not said.is_request and method in {None, said.method}]
+
+    def responses(self) -> list[Said]:
+        """The responses of the client so far."""
+        return [said for said in self.heard_lines if said.is_response]
+
+    def stderr(self, data: bytes) -> None:
+        """Writes to the stderr of the process that the client launched.
+
+        Raises:
+            Skip: There is no process.
+        """
+        relay = self.connection.relay
+        if relay is None:
+            raise Skip("it needs a client that launches a process")
+        relay.stderr(data)
+
+    def end_server(self, code: int = 0) -> None:
+        """Ends the posing server in the middle of everything, as if it had died."""
+        connection = self.connection
+        if connection.relay is not None:
+            connection.relay.exit(code)
+        else:
+            self.run_task(connection.channel.close())
+
+    @property
+    def what_differs(self) -> str:
+        """What the client did otherwise than with a healthy server: nothing, or a phrase. For the end of a scenario.
+
+        Raises:
+            Skip: It is not known what it does with a healthy one.
+        """
+        return self.differs_from(self.baseline)
+
+    def differs_from(self, baseline: Baseline | None) -> str:
+        """As :attr:`what_differs`, for a client that has ended up in another revision than that of the run.
+
+        Raises:
+            Skip: It is not known what it does there.
+        """
+        baseline = _known(baseline)
+        if missing := self._unasked(baseline):
+            return f"it did not ask what it asks a healthy server: {missing}"
+        if baseline.left and self.left_at is None:
+            if self.heard_lines and self.was_cut_short(self.heard_lines[-1].at):
+                raise Skip("the client was still at work when it had to be ended")
+            return "it did not end by itself, as it does with a healthy server"
+        if self.exit is not None and baseline.exit is not None and self.exit != baseline.exit:
+            return f"it ended with {self.exit.describe()} instead of {baseline.exit.describe()}"
+        return ""
+
+    @property
+    def what_is_missing(self) -> str:
+        """What the client asks a healthy server and did not ask this one, for scenarios in which it may end as it likes.
+
+        Raises:
+            Skip: It is not known what it does with a healthy one, or it had no time for it.
+        """
+        missing = self._unasked(_known(self.baseline))
+        if self.heard_lines and self.was_cut_short(self.heard_lines[-1].at):
+            raise Skip("the client was still at work when its time was over")
+        return missing
+
+    def _unasked(self, baseline: Baseline) -> str:
+        return ", ".join(sorted(baseline.asked - {asked_for(said) for said in self.requests()}))
+
+    def add_tool(self, name: str, does: Any, **members: Any) -> None:
+        """Gives the posing server one more tool that takes no arguments.
+
+        Args:
+            name: Of the tool.
+            does: Its result, or a function of the :class:`Said` that returns one, as in :attr:`on`.
+            **members: More of what is listed about it, such as ``outputSchema``.
+        """
+        self.posture.tools.append({"name": name, "inputSchema": {"type": "object", "properties": {}}, **members})
+        self.posture.results[name] = does
+
+    def asking(self, questions: Mapping[str, tuple[str, Any]], then: Callable[[Mapping[str, Any]], Any]) -> Handler:
+        """What a tool does that asks the client before it answers: by requests, or by a result of type ``input_required``.
+
+        Args:
+            questions: By key: the method and the params.
+            then: Makes the result from the answers, by key; what was refused or not answered is missing.
+        """
+
+        async def ask(said: Said) -> Any:
+            if said.is_modern:
+                answers = said.params.get("inputResponses")
+                if isinstance(answers, dict):
+                    return then(answers)
+                asked = {key: {"method": method, "params": params} for key, (method, params) in questions.items()}
+                return {"resultType": "input_required", "inputRequests": asked, "requestState": f"posing-state-{said.number}"}
+            found = {key: await self.ask(method, params) for key, (method, params) in questions.items()}
+            return then(
+                {key: each.members["result"] for key, each in found.items() if each is not None and "result" in each.members}
+            )
+
+        return ask
+
+    def quotable(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
+        """The last lines of both sides."""
+        sent = self.connections[-1].sent_lines if self.connections else []
+        return sent, [said.line for said in self.heard_lines]
+
+    # For whoever runs it
+
+    async def serve(self, channel: Channel, relay: Relay | None = None) -> None:
+        """Serves one connection of the client to its end."""
+        connection = PosedConnection(self, channel, relay, len(self.connections))
+        self.connections.append(connection)
+        intake = Intake()
+        try:
+            while not intake.has_enough and (data := await channel.read()):
+                for line in intake.feed(data):
+                    self._take(connection, line, is_whole=True)
+                self.stir()
+            if intake.rest:
+                self._take(connection, bytes(intake.rest), is_whole=False)
+            connection.input_ended_at = self.now()
+            connection.entries.append(Event(at=self.now(), name="eof", stream=">", connection=connection.number))
+            self.stir()
+            if not self.ends_with_input and relay is not None:
+                async with asyncio.timeout(self.patience.client):
+                    await relay.watch()
+        except (TwopipesError, TimeoutError):
+            pass  # reset by the client, closed by the scenario, or left alone by both
+        finally:
+            connection.is_over = True
+            connection.entries.append(Event(at=self.now(), name="eof", stream="<", connection=connection.number))
+            if relay is not None:
+                relay.exit(0)
+            else:
+                await channel.close()
+            self.stir()
+
+    def take_connection(self, channel: Channel) -> PosedConnection | None:
+        """The connection of a channel, where it is served already."""
+        return next((each for each in self.connections if each.channel is channel), None)
+
+    async def end(self, exit: ExitStatus | None = None) -> None:  # noqa: A002 - the word for it
+        """The client has ended."""
+        self.exit = exit
+        self.is_over = True
+        self.stir()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._failure is not None:
+            raise self._failure
+
+    def stir(self) -> None:
+        """Wakes whoever waits for something."""
+        self._news.set()
+
+    def run_task(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Runs something beside, until the end of the client."""
+
+        async def run() -> None:
+            try:
+                await work
+            except Skip:
+                pass
+            except Exception as error:  # noqa: BLE001 - raised again where somebody sees it
+                self._failure = self._failure or error
+
+        task = self._loop.create_task(run())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _take(self, connection: PosedConnection, line: bytes, *, is_whole: bool) -> None:
+        try:
+            message = decode(line)
+        except (MsgspecError, UnicodeDecodeError, RecursionError):
+            message = None
+        at = self.now()
+        said = Said(number=len(self.heard_lines), at=at, line=line, message=message, connection=connection)
+        self.heard_lines.append(said)
+        connection.heard_lines.append(said)
+        connection.entries.append(Line(at, ">", line, is_whole, connection.number))
+        if said.is_request:
+            self._note_capabilities(said)
+            self.run_task(self._answer(said))
+
+    def _note_capabilities(self, said: Said) -> None:
+        found = said.params.get("capabilities") if said.method == "initialize" else said.meta.get(META_CAPABILITIES)
+        if isinstance(found, dict):
+            said.connection.can = found
+        said.connection.has_handshake |= said.method == "initialize"
+
+    async def _answer(self, said: Said) -> None:
+        handler = self.on.get(said.method or "")
+        answer = handler(said) if handler is not None else None
+        if inspect.isawaitable(answer):
+            answer = await answer
+        if answer is None:
+            answer = self.answer_by_default(said)
+        if callable(answer):  # a tool that does something
+            answer = answer(said)
+            if inspect.isawaitable(answer):
+                answer = await answer
+        self.reply(said, answer)
+
+    def answer_by_default(self, said: Said) -> Any:
+        """The healthy answer to a request. Progress that was asked for, and acknowledgements, are sent on the way."""
+        version = said.meta.get(META_VERSION)
+        if version is not None and version not in self.posture.modern and self.posture.modern:
+            return Fault(-32022, "that revision is not spoken here", {"supported": self.posture.modern, "requested": version})
+        is_modern = version is not None and bool(self.posture.modern)
+        if not is_modern and not said.connection.has_handshake and not self.posture.legacy:
+            if said.method == "initialize":
+                return Fault(-32022, "this server has no handshake", {"supported": self.posture.modern, "requested": None})
+            return Fault(-32602, f"_meta lacks {META_VERSION}")
+        if said.method == "subscriptions/listen" and is_modern:
+            said.connection.send(self.posture.acknowledgement(said.id, said.params))
+            return SILENCE
+        token = said.meta.get("progressToken")
+        if said.method == "tools/call" and said.params.get("name") == "work" and token is not None:
+            for step in (1, 2, 3):
+                told = {"progressToken": token, "progress": step, "total": 3}
+                said.connection.send({"jsonrpc": "2.0", "method": "notifications/progress", "params": told})
+        return self.posture.answer(said.method or "", said.params, is_modern=is_modern)
+
+    def reply(self, said: Said, answer: Any) -> None:
+        """Answers a request: with a result, a ``Fault``, a ``Bare``; or, for ``SILENCE``, not."""
+        if answer is not SILENCE:
+            said.connection.send(self.line_for(said, answer))
+
+    def line_for(self, said: Said, answer: Any = None) -> bytes:
+        """The line that answers a request; with the healthy answer unless another is given. For those who change the bytes."""
+        answer = self.answer_by_default(said) if answer is None else answer
+        if isinstance(answer, Fault):
+            return encode_line({"jsonrpc": "2.0", "id": said.id, "error": answer.member()})
+        result = answer.result if isinstance(answer, Bare) else answer
+        if not isinstance(answer, Bare) and said.is_modern and self.posture.modern:
+            result = self.posture.finished(said.method or "", result)
+        return encode_line({"jsonrpc": "2.0", "id": said.id, "result": result})

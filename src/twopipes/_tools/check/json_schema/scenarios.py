@@ -1,0 +1,156 @@
+"""JSON Schema, from the side of a server: tools with schemas that clients find hard."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any
+
+from twopipes._tools.check.fake_server import Pose, scenario
+from twopipes._tools.check.healthy_responses import text
+from twopipes._tools.check.verdict import Skip
+
+_CALL = "tools/call"
+# Steps in each of which a validator has to try two ways, so that there are 2 ** 40 in all.
+_STEPS = 40
+
+# References from one schema to the next, one behind the other: more than a validator that calls itself can follow.
+_DEPTH = 2000
+
+_OF_2020 = {
+    "type": "object",
+    "properties": {"pair": {"$ref": "#/$defs/pair"}, "unit": {"type": "string"}},
+    "required": ["pair"],
+    "dependentRequired": {"pair": ["unit"]},
+    "unevaluatedProperties": False,
+    "$defs": {"pair": {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "items": False}},
+}
+_CHOOSY = {
+    "type": "object",
+    "oneOf": [{"maxProperties": 0}, {"required": ["name"]}],
+    "properties": {"name": {"$ref": "#/$defs/name"}},
+    "if": {"required": ["name"]},
+    "then": {"minProperties": 1},
+    "$defs": {"name": {"type": "string"}},
+}
+
+
+def _differs(pose: Pose) -> str:
+    """What the client did otherwise than with a healthy server; that it complains in its exit status is its own business here.
+
+    Raises:
+        Skip: It is not known what it does with a healthy one.
+    """
+    if missing := pose.what_is_missing:
+        return f"did not ask for {missing}"
+    is_stuck = pose.left_at is None and pose.baseline is not None and pose.baseline.left
+    return "did not end by itself, as it does with a healthy server" if is_stuck else ""
+
+
+def _expect_a_call(pose: Pose, rule: str, name: str, *, what: str, mend: str) -> None:
+    """The client uses a tool like the others, and nothing is wrong with it; where it does not use all others, nobody can tell."""
+    differs = _differs(pose)
+    if found := f"the client {differs}" if differs else pose.what_differs:
+        pose.expect(rule, condition=False, why=f"with a tool {what} in the list, {found}", mend=mend)
+        return
+    called = {said.params.get("name") for said in pose.requests(_CALL)}
+    if not {"greet", "work"} <= called:
+        raise Skip("the client does not call every tool, so that nobody can tell why it leaves one out")
+    pose.expect(rule, name in called, f"the client called every tool but the one {what}", mend=mend)
+
+
+@scenario("JS-01")
+async def has_a_tool_with_a_schema_of_2020(pose: Pose) -> None:
+    """A tool promises its result by keywords of 2020-12, without naming the dialect, and keeps the promise."""
+    result = text("a pair", structuredContent={"pair": ["a", 1], "unit": "m"})
+    pose.add_tool("pair", result, outputSchema=_OF_2020)
+    await pose.heard("tools/list")
+    await pose.left()
+    mend = "Read schemas without $schema by a validator for 2020-12."
+    _expect_a_call(pose, "JS-01", "pair", what="whose schema uses 2020-12", mend=mend)
+
+
+@scenario("JS-02")
+async def has_a_tool_with_an_unknown_dialect(pose: Pose) -> None:
+    """A tool whose schema is written in a dialect that nobody knows stands among others."""
+    schema = {"$schema": "urn:twopipes-check:no-dialect", "type": "object"}
+    pose.add_tool("odd", text("odd", structuredContent={}), outputSchema=schema)
+    await pose.heard("tools/list")
+    await pose.left()
+    differs = _differs(pose)
+    pose.expect(
+        "JS-02",
+        not differs,
+        f"because of one tool whose schema is in an unknown dialect, the client {differs}",
+        mend="Say which tool cannot be validated, and use the others.",
+    )
+
+
+@scenario("JS-04")
+async def refers_to_the_network(pose: Pose) -> None:
+    """The schemas of a tool refer to an address at which somebody listens."""
+    visits: list[int] = []
+
+    async def visited(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        visits.append(1)
+        writer.close()
+
+    # Listening begins before the first wait, because the client comes after that.
+    listening = socket.create_server(("127.0.0.1", 0))
+    try:
+        schema = {"$ref": f"http://127.0.0.1:{listening.getsockname()[1]}/schema.json"}
+        whole = {"type": "object", "properties": {"far": schema}}
+        pose.add_tool("far", text("far", structuredContent={"far": 1}), outputSchema=whole)
+        pose.posture.tools[-1]["inputSchema"] = whole
+        server = await asyncio.start_server(visited, sock=listening)
+        try:
+            await pose.heard("tools/list")
+            await pose.left()
+        finally:
+            server.close()
+            await server.wait_closed()
+    finally:
+        listening.close()
+    pose.expect(
+        "JS-04",
+        not visits,
+        f"the client connected {len(visits)} times to the address that a schema refers to",
+        mend="Never fetch what a $ref names, unless the user has allowed that address.",
+    )
+
+
+@scenario("JS-06")
+async def has_a_tool_with_an_endless_schema(pose: Pose) -> None:
+    """To validate the results of three tools would take 2 ** 40 steps, leads 2,000 schemas deep, or never comes to an end."""
+    steps: dict[str, Any] = {
+        f"step{number}": {"anyOf": [{"$ref": f"#/$defs/step{number + 1}"}, {"$ref": f"#/$defs/step{number + 1}"}]}
+        for number in range(_STEPS)
+    }
+    steps[f"step{_STEPS}"] = {"type": "integer"}
+    # The depth is one of references: so many braces, one inside the other, not every parser of JSON would read.
+    floors: dict[str, Any] = {f"floor{number}": {"allOf": [{"$ref": f"#/$defs/floor{number + 1}"}]} for number in range(_DEPTH)}
+    floors[f"floor{_DEPTH}"] = {"type": "integer"}
+    mirrors = {"mirror": {"$ref": "#/$defs/mirror"}}
+    for name, first, definitions in (("endless", "step0", steps), ("deep", "floor0", floors), ("mirrored", "mirror", mirrors)):
+        schema = {"type": "object", "properties": {"n": {"$ref": f"#/$defs/{first}"}}, "$defs": definitions}
+        pose.add_tool(name, text(name, structuredContent={"n": "no integer"}), outputSchema=schema)
+    await pose.heard("tools/list")
+    await pose.left()
+    differs = _differs(pose)
+    pose.expect(
+        "JS-06",
+        not differs,
+        f"because of schemas that take for ever to validate by, the client {differs}",
+        mend="Bound the depth, the number of subschemas or the time of a validation, and give up there.",
+    )
+
+
+@scenario("JS-07")
+async def has_a_tool_with_a_choosy_schema(pose: Pose) -> None:
+    """The arguments of a tool are an object, with oneOf, if and $ref beside; none at all are fine."""
+    pose.add_tool("choosy", text("fine"))
+    pose.posture.tools[-1]["inputSchema"] = _CHOOSY
+    await pose.heard("tools/list")
+    await pose.left()
+    mend = "Take every keyword of JSON Schema in an inputSchema, and pass on what you do not need."
+    _expect_a_call(pose, "JS-07", "choosy", what="whose inputSchema has oneOf, if and $ref", mend=mend)

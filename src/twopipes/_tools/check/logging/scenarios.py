@@ -1,0 +1,20 @@
+"""Logging, from the side of a server."""
+
+from __future__ import annotations
+
+from twopipes._tools.check.fake_server import Pose, scenario
+
+
+@scenario("LG-09")
+async def declares_logging(pose: Pose) -> None:
+    """A server of the stateless wire declares logging, which is no invitation to set a level."""
+    await pose.heard(lambda said: said.is_request and said.is_modern and said.method != "server/discover")
+    await pose.left()
+    sent = next(iter(pose.requests("logging/setLevel")), None)
+    pose.expect(
+        "LG-09",
+        sent is None,
+        "the client sent logging/setLevel, which the stateless revisions do not have",
+        mend="Put io.modelcontextprotocol/logLevel into the _meta of the requests whose log messages are wanted.",
+        about=sent,
+    )

@@ -1,0 +1,197 @@
+"""What conversations show by themselves: the judges of recordings, asked about everything that was said during a run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterable
+from typing import Literal
+
+from msgspec.structs import replace
+
+from twopipes._protocol.revisions import ALL, META_SUBSCRIPTION_ID
+from twopipes._rules.table import RULES, rules_for
+from twopipes._tools.check.fixes import MENDS
+from twopipes._tools.check.outcome import Outcome
+from twopipes._tools.check.verdict import Verdict
+from twopipes._trace.conversation import Conversation, read_conversation
+from twopipes._trace.findings import Finding, judge
+from twopipes._trace.format import Entry, Event
+from twopipes._trace.judges.table import JUDGES
+from twopipes._trace.message import Message
+
+__all__ = ["check_conversation", "judged", "judged_conversation", "judged_in_any", "passive_rules"]
+
+Said = tuple[Iterable[Entry], str | None]
+Side = Literal["server", "client"]
+
+_NAME = "the conversation"
+# The sections that are about lines as such, whatever they are for.
+_ALL_LINES = ("FR", "JR")
+# Judges that look at every message of a shape for what few of them can break: what must stand in one, of these, for an occasion.
+_OCCASIONS: dict[str, tuple[bytes, ...]] = {
+    **dict.fromkeys(("MR-02", "MR-03", "MR-04"), (b'"input_required"',)),
+    **dict.fromkeys(("MR-05", "MR-06", "MR-08"), (b'"inputResponses"',)),
+    "TL-11": (b'"structuredContent"',),
+    **dict.fromkeys(("RS-02", "RT-01"), (b'"uri"',)),
+    **dict.fromkeys(("CT-01", "CT-02"), (b'"type"',)),
+    "CT-03": (b'"data"', b'"blob"'),
+    "PM-03": (b'"role"',),
+    "PG-01": (b'"nextCursor"',),
+    "CP-03": (b'apabilities"',),
+    "CP-07": (b'"extensions"',),
+    "ER-09": (b"-32022",),
+    "ER-10": (b"-32021",),
+    "MT-01": (b'"_meta"',),
+    "PR-01": (b'"progressToken"',),
+    "SU-02": (META_SUBSCRIPTION_ID.encode(),),
+}
+# Judges of what is listed, and a list with nothing in it.
+_OF_ITEMS = {"TL-01", "TL-15", "RS-01", "PM-01"}
+_EMPTY_LIST = re.compile(rb'"(?:tools|resources|resourceTemplates|prompts)"\s*:\s*\[\s*\]')
+# What can be broken only when the other side has cancelled what was not answered yet.
+_AFTER_A_CANCEL = {"CA-04"}
+# Judges that see a breach, and cannot tell that there was none: of answers to what nobody asks in a good conversation, of codes
+# that few errors have occasion for, of carriage returns, which is half of a rule, and of structured content, which only a
+# validator can hold beside its schema.
+_ONLY_BREACHES = {"VN-02", "ST-06", "ER-08", "FR-15", "TL-10"}
+
+
+def passive_rules(side: Side) -> set[str]:
+    """The rules of the table that a conversation can show a side to have broken, without being asked."""
+    judges = [entry for entries in JUDGES.values() for entry in entries if entry.by in {None, side}]
+    return {entry.rule for entry in judges if entry.rule in RULES and RULES[entry.rule].binds(side)}
+
+
+def judged(said: Iterable[Said], *, side: Side, wanted: Container[str]) -> list[Verdict]:
+    """The verdicts about one side from all that was said.
+
+    Args:
+        said: The entries of each conversation, and the revision that was spoken.
+        side: Whose lines are judged.
+        wanted: The rules that count.
+    """
+    verdicts: list[Verdict] = []
+    for entries, revision in said:
+        verdicts += judged_conversation(read_conversation(_certain(entries)), revision=revision, side=side, wanted=wanted)
+    return _merged(verdicts)
+
+
+def judged_in_any(said: Iterable[Iterable[Entry]], *, side: Side, wanted: Container[str]) -> list[Verdict]:
+    """What is wrong in conversations that never opened: only what would be wrong in every revision, since none was agreed on."""
+    found = judged([(entries, None) for entries in said], side=side, wanted=wanted)
+    return _merged(
+        [
+            replace(verdict, revision=None)
+            for verdict in found
+            if verdict.outcome == "failed" and verdict.rule.section in _ALL_LINES and set(verdict.rule.revisions) >= set(ALL[1:])
+        ]
+    )
+
+
+def _certain(entries: Iterable[Entry]) -> Iterable[Entry]:
+    # The beginning is known, so that judges need not doubt it; that of a socket is told like that of a process.
+    entries = list(entries)
+    if not any(isinstance(each, Event) and each.name == "spawn" for each in entries):
+        yield Event(at=0.0, name="spawn")
+    yield from entries
+
+
+def judged_conversation(conversation: Conversation, *, revision: str | None, side: Side, wanted: Container[str]) -> list[Verdict]:
+    """The verdicts about one side of one conversation: broken rules, and kept ones that there was occasion to break.
+
+    ``revision`` is for conversations that do not tell themselves.
+    """
+    found = [finding for finding in judge(conversation) if finding.by == side and finding.rule in wanted]
+    broken = {finding.rule for finding in found}
+    verdicts = [verdict for finding in found if (verdict := _failed(finding, revision, side)) is not None]
+    for rule in sorted(_with_occasion(conversation, side) - broken):
+        if rule in wanted and rule in RULES and RULES[rule].binds(side):
+            spoken = revision or _revision_of(conversation)
+            if spoken is not None and RULES[rule].applies_in(spoken):
+                verdicts.append(Verdict(rule=RULES[rule].seen_by(side), outcome="passed", revision=spoken, probe=_NAME))
+    return verdicts
+
+
+def _revision_of(conversation: Conversation) -> str | None:
+    return next((each.revision for each in conversation.connections if each.revision in ALL), None)
+
+
+def _failed(finding: Finding, revision: str | None, side: Side) -> Verdict | None:
+    if finding.rule not in RULES:
+        return None
+    rule = RULES[finding.rule].seen_by(side)
+    message = finding.message
+    call = message.call
+    sent = (call.request.data,) if call is not None and call.request is not message else ()
+    spoken = revision or (call.revision if call is not None else None) or message.connection.revision
+    if spoken is not None and not rule.applies_in(spoken):
+        return None  # a judge sees wider than the table: the table decides what a revision demands
+    return Verdict(
+        rule=rule,
+        outcome="failed",
+        revision=spoken,
+        why=finding.what,
+        mend=MENDS.get(rule.id, ""),
+        sent=sent,
+        received=(message.data,),
+        probe=_NAME,
+    )
+
+
+def _with_occasion(conversation: Conversation, side: Side) -> set[str]:
+    """The rules whose judges have had a message of this side to look at."""
+    mine = "<" if side == "server" else ">"
+    found: set[str] = set()
+    is_cancelled = False
+    for message in conversation.messages:
+        if message.direction == mine:
+            found.update(
+                entry.rule
+                for entry in JUDGES.get(message.shape, ())
+                if entry.by in {None, side}
+                and (is_cancelled or entry.rule not in _AFTER_A_CANCEL)
+                and _looks_at(entry.methods, message)
+                and any(each in message.data for each in _OCCASIONS.get(entry.rule, (b"",)))
+                and not (entry.rule in _OF_ITEMS and _EMPTY_LIST.search(message.data))
+            )
+        elif message.method == "notifications/cancelled" and (call := message.call) is not None and not call.is_listen:
+            is_cancelled |= call.answer is None or call.answer.index > message.index
+    found -= _ONLY_BREACHES
+    if any(message.direction == mine for message in conversation.messages):
+        # Whoever said anything at all could have said what is no message.
+        found.update(
+            entry.rule for shape in ("noise", "blank", "batch") for entry in JUDGES.get(shape, ()) if entry.by in {None, side}
+        )
+    return found
+
+
+def _looks_at(methods: tuple[str, ...], message: Message) -> bool:
+    method = message.call.method if message.is_answer and message.call is not None else message.method
+    return not methods or method in methods
+
+
+def _merged(verdicts: list[Verdict]) -> list[Verdict]:
+    """One pass for each rule and revision is enough; and one failure for each different reason."""
+    kept: dict[tuple[str, str | None, str, str], Verdict] = {}
+    for verdict in verdicts:
+        kept.setdefault((verdict.rule.id, verdict.revision, verdict.outcome, verdict.why), verdict)
+    broken = {(verdict.rule.id, verdict.revision) for verdict in kept.values() if verdict.outcome == "failed"}
+    return [
+        verdict for verdict in kept.values() if verdict.outcome == "failed" or (verdict.rule.id, verdict.revision) not in broken
+    ]
+
+
+def check_conversation(conversation: Conversation, *, name: str, side: Side, wanted: Container[str]) -> Outcome:
+    """What a recording shows of one side: broken rules, kept ones, and which cannot be told from a recording."""
+    outcome = Outcome(peer=name, side=side)
+    outcome.revisions = [each for each in ALL if any(connection.revision == each for connection in conversation.connections)]
+    outcome.verdicts = _merged(judged_conversation(conversation, revision=None, side=side, wanted=wanted))
+    tried = {verdict.rule.id for verdict in outcome.verdicts}
+    passive = passive_rules(side)
+    for rule in rules_for(side):
+        if rule.id in wanted and rule.id not in tried:
+            why = "the recording does not show it" if rule.id in passive else "it takes more than a recording"
+            outcome.verdicts.append(Verdict(rule=rule, outcome="skipped", why=rule.why_untestable(side) or why))
+    order = list(RULES)
+    outcome.verdicts.sort(key=lambda verdict: (order.index(verdict.rule.id), verdict.revision or ""))
+    return outcome

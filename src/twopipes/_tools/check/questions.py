@@ -1,0 +1,333 @@
+"""What servers ask of clients, and what clients answer: the shapes of both, and answers that fit.
+
+Each function yields a sentence for each thing that is wrong, in the words of a finding; nothing, where all is well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from msgspec import MsgspecError
+from msgspec.json import encode
+
+from twopipes._protocol.revisions import MODERN, SAMPLING_CONTENT_ARRAYS, SAMPLING_CONTENT_TYPES
+
+__all__ = [
+    "ELICIT",
+    "NUMBER",
+    "ROOTS",
+    "SAMPLE",
+    "blocks_of",
+    "content_faults",
+    "declares",
+    "filled_form",
+    "form_faults",
+    "kinds_of_fields",
+    "members",
+    "number_fields",
+    "old_form_faults",
+    "reply_faults",
+    "root_faults",
+    "sample_faults",
+    "sampling_faults",
+    "secrets_in",
+    "told",
+    "tool_sequence_faults",
+    "url_faults",
+]
+
+ELICIT = "elicitation/create"
+SAMPLE = "sampling/createMessage"
+ROOTS = "roots/list"
+
+_ROLES = ("user", "assistant")
+_FORMATS = {"email": "anna@example.com", "uri": "https://example.com/", "date": "2026-01-31", "date-time": "2026-01-31T12:00:00Z"}
+_PLAIN_KINDS = ("string", "number", "integer", "boolean")
+_BOUNDS = {"string": ("minLength", "maxLength"), "number": ("minimum", "maximum"), "integer": ("minimum", "maximum")}
+# Fields and parameters that are secrets by their very names, written without anything between the words. Names that might mean
+# something harmless (token, pin, code) are not among them.
+_SECRET = re.compile(
+    r"(user|login|account|db|database|current|new|confirm)?"
+    r"(password|passwd|passphrase|apikey|apisecret|secretkey|clientsecret|accesstoken|refreshtoken|authtoken|privatekey"
+    r"|creditcard|creditcardnumber|cardnumber|cvv|cvc|socialsecuritynumber)"
+)
+_SHOWN = 60
+NUMBER = 73
+"""What a field for a number is filled in with, where it may be: easy to find again."""
+
+
+def told(value: Any) -> str:
+    """A value for a sentence, cut to a length that fits."""
+    try:
+        text = encode(value).decode()
+    except (MsgspecError, TypeError, ValueError, RecursionError):
+        text = repr(value)
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+
+
+def members(value: Any) -> dict[str, Any]:
+    """An object; an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def _items(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def declares(can: Mapping[str, Any], method: str, params: Any = None) -> bool:
+    """Tells whether a client that declared these capabilities may be asked this."""
+    declared = can.get(method.partition("/")[0])
+    if declared is None or declared is False:
+        return False
+    details, params = members(declared), members(params)
+    if method == ELICIT:
+        if params.get("mode") == "url":
+            return "url" in details
+        return "form" in details or "url" not in details
+    if method == SAMPLE and ("tools" in params or "toolChoice" in params):
+        return "tools" in details
+    return True
+
+
+# Forms
+
+
+def form_faults(params: Mapping[str, Any]) -> Iterator[str]:
+    """What keeps a question from being a flat form (EL-01)."""
+    if not isinstance(params.get("message"), str):
+        yield f"message must be a string, not {told(params.get('message'))}"
+    schema = params.get("requestedSchema")
+    if not isinstance(schema, dict) or schema.get("type") != "object" or not isinstance(schema.get("properties"), dict):
+        yield f'requestedSchema must have "type":"object" and properties, and is {told(schema)}'
+        return
+    required = schema.get("required", [])
+    if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
+        yield f"required must be an array of names, not {told(required)}"
+    for name, field in schema["properties"].items():
+        inside = members(members(field).get("items"))
+        if members(field).get("type") == "object" or "properties" in members(field):
+            yield f"the field {told(name)} is an object inside the form"
+        elif inside.get("type") == "object" or "properties" in inside:
+            yield f"the field {told(name)} is an array of objects"
+
+
+def _fields_of(params: Mapping[str, Any]) -> dict[str, Any]:
+    return members(members(params.get("requestedSchema")).get("properties"))
+
+
+def kinds_of_fields(params: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with single fields of a form: kinds that forms do not have, limits that are none (EL-02)."""
+    for name, field in _fields_of(params).items():
+        for fault in _faults_of_field(field):
+            yield f"the field {told(name)} {fault}"
+
+
+def _faults_of_field(field: Any) -> Iterator[str]:
+    kind = members(field).get("type")
+    if kind == "array":
+        inside = members(field.get("items"))
+        if not _are_texts(inside.get("enum")) and not _are_options(inside.get("anyOf")):
+            yield f"is an array whose items are not a choice of texts: {told(field.get('items'))}"
+        return
+    if not isinstance(kind, str) or kind not in _PLAIN_KINDS:
+        yield f"has none of the types that a form knows: {told(field)}"
+        return
+    for name in _BOUNDS.get(kind, ()):
+        bound = field.get(name, 0)
+        if isinstance(bound, bool) or not isinstance(bound, int | float):
+            yield f"has a {name} that is no number: {told(bound)}"
+    if kind == "string":
+        if "enum" in field and not _are_texts(field["enum"]):
+            yield f"has an enum that is not a list of texts: {told(field['enum'])}"
+        if "oneOf" in field and not _are_options(field["oneOf"]):
+            yield f"has a oneOf that is not a list of a const and a title each: {told(field['oneOf'])}"
+        if "format" in field and not (isinstance(field["format"], str) and field["format"] in _FORMATS):
+            yield f"has the format {told(field['format'])}; forms know {', '.join(_FORMATS)}"
+
+
+def old_form_faults(params: Mapping[str, Any]) -> Iterator[str]:
+    """What a form of 2025-06-18 does not have yet (EL-03)."""
+    for name, field in _fields_of(params).items():
+        asked = members(field)
+        if asked.get("type") == "array":
+            yield f"the field {told(name)} is a multiple choice, which 2025-06-18 does not have"
+        if "oneOf" in asked:
+            yield f"the field {told(name)} has a oneOf; in 2025-06-18 choices are enum and enumNames"
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def _are_options(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(each, dict) and isinstance(each.get("const"), str) and isinstance(each.get("title"), str) for each in value
+    )
+
+
+def number_fields(params: Mapping[str, Any]) -> list[str]:
+    """The names of the fields of a form that take a number."""
+    return [name for name, field in _fields_of(params).items() if members(field).get("type") in ("integer", "number")]
+
+
+def filled_form(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Content that fits a form; fields of an unknown kind are left out."""
+    found = {name: _filled(members(field)) for name, field in _fields_of(params).items()}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _filled(field: Mapping[str, Any]) -> Any:
+    if "default" in field:
+        return field["default"]
+    match field.get("type"):
+        case "string":
+            if choices := _choices(field):
+                return choices[0]
+            wanted = field.get("format")
+            made = _FORMATS.get(wanted, "text") if isinstance(wanted, str) else "text"
+            least, most = field.get("minLength"), field.get("maxLength")
+            made = made.ljust(least, "t") if isinstance(least, int) else made
+            return made[:most] if isinstance(most, int) else made
+        case "integer" | "number":
+            low, high = field.get("minimum"), field.get("maximum")
+            number: Any = max(NUMBER, low) if isinstance(low, int | float) else NUMBER
+            return min(number, high) if isinstance(high, int | float) else number
+        case "boolean":
+            return True
+        case "array":
+            least = field.get("minItems")
+            return _choices(members(field.get("items")))[: max(1, least if isinstance(least, int) else 1)]
+    return None
+
+
+def _choices(field: Mapping[str, Any]) -> list[Any]:
+    if isinstance(field.get("enum"), list):
+        return list(field["enum"])
+    return [each.get("const") for each in _items(field.get("oneOf") or field.get("anyOf")) if isinstance(each, dict)]
+
+
+# Addresses and secrets
+
+
+def url_faults(params: Mapping[str, Any], revision: str) -> Iterator[str]:
+    """What is wrong with a question that sends the user to an address (EL-10)."""
+    for name in ("message", "url"):
+        if not isinstance(params.get(name), str):
+            yield f"{name} must be a string, not {told(params.get(name))}"
+    if isinstance(params.get("url"), str) and "://" not in params["url"]:
+        yield f"url must be an absolute address, not {told(params['url'])}"
+    if revision in MODERN:
+        if "elicitationId" in params:
+            yield f"it has an elicitationId, which {revision} does not know any more"
+    elif not isinstance(params.get("elicitationId"), str):
+        yield f"it needs an elicitationId, a string, in {revision}, and has {told(params.get('elicitationId'))}"
+
+
+def secrets_in(params: Mapping[str, Any]) -> Iterator[str]:
+    """What a form must not ask for and an address must not carry (EL-13). Only what nobody can take for something else."""
+    for name in _fields_of(params):
+        if _SECRET.fullmatch(_squeezed(name)):
+            yield f"a form asks for a secret: {told(name)}"
+    if not isinstance(params.get("url"), str):
+        return
+    try:
+        address = urlsplit(params["url"])
+        carried = [name for name, value in parse_qsl(address.query) if value and _SECRET.fullmatch(_squeezed(name))]
+        has_password = address.password is not None
+    except ValueError:
+        return  # no address at all, which is another rule's business
+    if has_password:
+        yield "an address has a user and a password in it"
+    for name in carried:
+        yield f"an address carries {name}, which lets whoever has it in"
+
+
+def _squeezed(name: str) -> str:
+    return re.sub(r"[^a-z]", "", name.lower())
+
+
+# Sampling
+
+
+def sampling_faults(params: Mapping[str, Any]) -> Iterator[str]:
+    """What is missing in a question to the model (SA-01)."""
+    limit = params.get("maxTokens")
+    if isinstance(limit, bool) or not isinstance(limit, int | float):
+        yield f"maxTokens must be a number, not {told(limit)}"
+    messages = params.get("messages")
+    if not isinstance(messages, list):
+        yield f"messages must be an array, not {told(messages)}"
+    for message in _items(messages):
+        if members(message).get("role") not in _ROLES or "content" not in members(message):
+            yield f"a message has a role and content, not {told(message)}"
+
+
+def content_faults(content: Any, revision: str) -> Iterator[str]:
+    """What is wrong with the content of one message to or from the model (SA-03)."""
+    if isinstance(content, list) and not SAMPLING_CONTENT_ARRAYS.has(revision):
+        yield f"content is an array, which {revision} does not have: one block for each message"
+    for block in content if isinstance(content, list) else [content]:
+        kind = members(block).get("type")
+        if not isinstance(kind, str) or kind not in SAMPLING_CONTENT_TYPES:
+            yield f"content of no known type: {told(block)}"
+        elif not SAMPLING_CONTENT_TYPES[kind].has(revision):
+            yield f"content of type {kind}, which {revision} does not have"
+
+
+def blocks_of(content: Any) -> list[dict[str, Any]]:
+    """The blocks of a message, whichever form it has."""
+    return [each for each in (content if isinstance(content, list) else [content]) if isinstance(each, dict)]
+
+
+def tool_sequence_faults(messages: Iterable[Any]) -> Iterator[str]:
+    """Where uses of tools and their results do not follow each other (SA-06)."""
+    waiting: set[str] = set()
+    for message in messages:
+        blocks = blocks_of(members(message).get("content"))
+        results = {str(each.get("toolUseId")) for each in blocks if each.get("type") == "tool_result"}
+        if results and any(each.get("type") != "tool_result" for each in blocks):
+            yield "a message with the results of tools holds something else as well"
+        if waiting - results:
+            yield f"the uses {', '.join(sorted(waiting - results))} of tools have no result in the very next message"
+        waiting = {str(each.get("id")) for each in blocks if each.get("type") == "tool_use"}
+    if waiting:
+        yield f"the uses {', '.join(sorted(waiting))} of tools have no result"
+
+
+# Answers
+
+
+def sample_faults(result: Mapping[str, Any]) -> Iterator[str]:
+    """What is missing in the answer of a model (SA-02)."""
+    if result.get("role") not in _ROLES:
+        yield f"role must be user or assistant, not {told(result.get('role'))}"
+    if not isinstance(result.get("model"), str):
+        yield f"model must be a string, not {told(result.get('model'))}"
+    if "content" not in result:
+        yield "there is no content"
+    if not isinstance(result.get("stopReason", ""), str):
+        yield f"stopReason must be a string, not {told(result['stopReason'])}"
+
+
+def root_faults(result: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with roots (RT-01)."""
+    for root in _items(result.get("roots")):
+        uri = members(root).get("uri")
+        if not isinstance(uri, str) or not uri.startswith("file://"):
+            yield f"a root has a uri that begins with file://, not {told(uri)}"
+        if not isinstance(members(root).get("name", ""), str):
+            yield f"the name of a root is a string, not {told(root['name'])}"
+
+
+def reply_faults(result: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with what a user did (EL-06)."""
+    action = result.get("action")
+    if action not in ("accept", "decline", "cancel"):
+        yield f"action is accept, decline or cancel, not {told(action)}"
+    elif action != "accept" and members(result.get("content")):
+        yield f"content goes along with accept alone, and came with {action}"
+    elif not isinstance(result.get("content", {}), dict):
+        yield f"content is an object, not {told(result['content'])}"

@@ -1,0 +1,243 @@
+"""What a run found out, for people and for programs: text, JSON, JUnit's XML, Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from textwrap import wrap
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec import json as msgspec_json
+
+from twopipes._rules.rule import Rule
+from twopipes._tools.check.outcome import Outcome
+from twopipes._tools.check.verdict import Verdict, worst
+
+__all__ = ["FORMATS", "Format", "Judgement", "counted", "exit_code", "judgements", "rendered"]
+
+Format = Literal["text", "json", "junit", "markdown"]
+Kind = Literal["passed", "skipped", "error", "warning", "note"]
+FORMATS: tuple[Format, ...] = ("text", "json", "junit", "markdown")
+
+# Characters of a line of the wire that a person is shown.
+_SHOWN = 300
+_KEPT = 16 * 1024  # of a line in a report for programs
+# Columns for what is told in sentences; lines of the wire are as long as they are.
+_WIDTH = 120
+_HEADS: dict[Kind, str] = {"error": "FAIL", "warning": "WARN", "note": "NOTE"}  # the worst first
+
+
+class Judgement(Struct, frozen=True, kw_only=True):
+    """All that was found out about one rule.
+
+    Attributes:
+        rule: Which.
+        kind: ``passed``, ``skipped``, or how bad it is that it was broken: ``error``, ``warning``, ``note``.
+        verdicts: In the revisions in which it was tried.
+    """
+
+    rule: Rule
+    kind: Kind
+    verdicts: Sequence[Verdict]
+
+    @property
+    def failures(self) -> list[Verdict]:
+        """Where it was broken."""
+        return [verdict for verdict in self.verdicts if verdict.outcome == "failed"]
+
+    @property
+    def basis(self) -> str:
+        """Where the rule stands: of the newest revision in which it was broken, if it was."""
+        return self.rule.basis_in(max((verdict.revision for verdict in self.failures if verdict.revision), default=None))
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why it was skipped, each reason once."""
+        return list(dict.fromkeys(verdict.why for verdict in self.verdicts if verdict.outcome == "skipped"))
+
+
+def judgements(outcome: Outcome) -> list[Judgement]:
+    """The verdicts of a run, rule by rule."""
+    by_rule: dict[str, list[Verdict]] = {}
+    for verdict in outcome.verdicts:
+        by_rule.setdefault(verdict.rule.id, []).append(verdict)
+    found = []
+    for verdicts in by_rule.values():
+        broken = {verdict.severity for verdict in verdicts}
+        unbroken: Kind = "passed" if worst(verdicts) == "passed" else "skipped"
+        kind = next((each for each in _HEADS if each in broken), unbroken)
+        found.append(Judgement(rule=verdicts[0].rule, kind=kind, verdicts=verdicts))
+    return found
+
+
+def counted(found: Iterable[Judgement]) -> dict[str, int]:
+    """How many rules were passed, skipped, broken."""
+    counts = dict.fromkeys(("passed", "error", "warning", "note", "skipped"), 0)
+    for judgement in found:
+        counts[judgement.kind] += 1
+    return counts
+
+
+def exit_code(outcome: Outcome, *, strict: bool = False) -> int:
+    """1 if a rule was broken that binds; with ``strict`` also for those that only should be kept."""
+    bad = {"error", "warning"} if strict else {"error"}
+    return int(any(verdict.severity in bad for verdict in outcome.failures))
+
+
+def rendered(outcome: Outcome, form: Format, *, strict: bool = False) -> str:
+    """The report in one of the formats, with a newline at its end."""
+    if form == "json":
+        return msgspec_json.format(msgspec_json.encode(_for_programs(outcome)), indent=2).decode() + "\n"
+    if form == "junit":
+        return _junit(outcome, strict=strict)
+    return "\n".join(_markdown(outcome) if form == "markdown" else _text(outcome)) + "\n"
+
+
+def _text(outcome: Outcome) -> Iterable[str]:
+    found = judgements(outcome)
+    for judgement in found:
+        if judgement.failures:
+            yield from _finding(judgement)
+            yield ""
+    yield from _not_tried(found, outcome.side)
+    yield f"{outcome.side}: {visible(outcome.peer)}"
+    yield f"speaks: {', '.join(outcome.revisions) or 'nothing that we know'}"
+    for revision, why in outcome.not_spoken.items():
+        yield f"  not {revision}: {visible(why)}"
+    yield summary(outcome)
+
+
+def _not_tried(found: Iterable[Judgement], side: str) -> Iterable[str]:
+    """The rules that were skipped, by the reason, since many have the same."""
+    by_reason: dict[str, list[str]] = {}
+    hidden = 0
+    for judgement in found:
+        if judgement.kind == "skipped":
+            if judgement.rule.why_untestable("client" if side == "client" else "server"):
+                hidden += 1
+            else:
+                by_reason.setdefault("; ".join(judgement.reasons), []).append(judgement.rule.id)
+    if by_reason or hidden:
+        yield "not tried:"
+        for reason, rules in by_reason.items():
+            yield from wrap(f"{', '.join(rules)}: {visible(reason)}", _WIDTH, initial_indent="  ", subsequent_indent="    ")
+        if hidden:
+            yield f"  {_plural(hidden, 'rule')} that nobody can judge from outside (--explain says why)"
+        yield ""
+
+
+def summary(outcome: Outcome) -> str:
+    """The numbers, on one line."""
+    counts = counted(judgements(outcome))
+    total = _plural(sum(counts.values()), "rule")
+    broken = f"{counts['error']} failed, {_plural(counts['warning'], 'warning')}, {_plural(counts['note'], 'note')}"
+    return f"{total}: {counts['passed']} passed, {broken}, {counts['skipped']} not tried, in {outcome.took:.1f} s"
+
+
+def _finding(judgement: Judgement) -> Iterable[str]:
+    rule = judgement.rule
+    where = ", ".join(dict.fromkeys(verdict.revision for verdict in judgement.failures if verdict.revision))
+    ours = ", our reading" if judgement.basis == "inference" else ""
+    yield f"{_HEADS[judgement.kind]}  {rule.id}  {rule.title} ({rule.degree}{ours})"
+    for why, verdict in {verdict.why: verdict for verdict in reversed(judgement.failures)}.items():
+        yield f"  why       {visible(why)}"
+        yield from (f"  sent      {visible(line)}" for line in verdict.sent)
+        yield from (f"  received  {visible(line)}" for line in verdict.received)
+        if verdict.mend:
+            yield f"  mend      {verdict.mend}"
+    if rule.lenient:
+        yield f"  note      {rule.lenient.rstrip('.')}."
+    yield f"  in        {where or 'no certain revision'}"
+    yield f"  see       {rule.link_in(judgement.failures[-1].revision or rule.revisions[-1])}"
+
+
+def _markdown(outcome: Outcome) -> Iterable[str]:
+    yield f"# {outcome.side}: `{visible(outcome.peer)}`"
+    yield ""
+    yield f"Speaks {', '.join(outcome.revisions) or 'nothing that we know'}. {summary(outcome)}."
+    yield ""
+    yield "| Rule | Level | Result | What it says | Why |"
+    yield "|---|---|---|---|---|"
+    for judgement in judgements(outcome):
+        rule = judgement.rule
+        why = [verdict.why for verdict in judgement.failures] or (judgement.reasons if judgement.kind == "skipped" else [])
+        told = visible("; ".join(dict.fromkeys(why))).replace("|", "\\|")
+        yield f"| [{rule.id}]({rule.link}) | {rule.degree} | {judgement.kind} | {rule.title} | {told} |"
+
+
+def _junit(outcome: Outcome, *, strict: bool) -> str:
+    from xml.etree.ElementTree import Element, SubElement, indent, tostring  # noqa: PLC0415 - one format of four
+
+    found = judgements(outcome)
+    bad = {"error", "warning"} if strict else {"error"}
+    suite = Element("testsuite", name=f"twopipes check {outcome.side}", tests=str(len(found)), time=f"{outcome.took:.3f}")
+    suite.set("failures", str(sum(judgement.kind in bad for judgement in found)))
+    suite.set("skipped", str(sum(judgement.kind == "skipped" for judgement in found)))
+    for judgement in found:
+        rule = judgement.rule
+        case = SubElement(suite, "testcase", classname=f"{outcome.side}.{rule.section}", name=f"{rule.id} {rule.title}")
+        if judgement.kind in bad:
+            failure = SubElement(
+                case, "failure", message=visible(judgement.failures[0].why), type=rule.level_in(judgement.failures[0].revision)
+            )
+            failure.text = "\n".join(_finding(judgement))
+        elif judgement.failures:
+            SubElement(case, "system-out").text = "\n".join(_finding(judgement))
+        elif judgement.kind == "skipped":
+            SubElement(case, "skipped", message=visible("; ".join(judgement.reasons)))
+    indent(suite)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + tostring(suite, encoding="unicode") + "\n"
+
+
+def _for_programs(outcome: Outcome) -> dict[str, Any]:
+    found = judgements(outcome)
+    return {
+        "peer": outcome.peer,
+        "side": outcome.side,
+        "revisions": outcome.revisions,
+        "not_spoken": outcome.not_spoken,
+        "seconds": round(outcome.took, 3),
+        "counts": counted(found),
+        "rules": [
+            {
+                "id": judgement.rule.id,
+                "level": judgement.rule.level_in(),
+                "basis": judgement.basis,
+                "title": judgement.rule.title,
+                "link": judgement.rule.link,
+                "result": judgement.kind,
+                "verdicts": [_verdict(verdict) for verdict in judgement.verdicts],
+            }
+            for judgement in found
+        ],
+    }
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    told: dict[str, Any] = {"revision": verdict.revision, "outcome": verdict.outcome, "probe": verdict.probe}
+    if verdict.why:
+        told["why"] = verdict.why
+    if verdict.mend:
+        told["mend"] = verdict.mend
+    for name, lines in (("sent", verdict.sent), ("received", verdict.received)):
+        if lines:
+            told[name] = [_quoted(line) for line in lines]
+    return told
+
+
+def _quoted(line: bytes) -> str:
+    """A line for programs: whole, but for one that would be most of the report."""
+    text = line[:_KEPT].decode(errors="backslashreplace")
+    return text if len(line) <= _KEPT else f"{text}... ({len(line)} bytes)"
+
+
+def visible(text: str | bytes) -> str:
+    """Text from the wire for people: nothing in it moves a cursor, and it has a length that fits."""
+    if isinstance(text, bytes):
+        text = text[: 4 * _SHOWN].decode(errors="backslashreplace")
+    cut = text[:_SHOWN] + ("..." if len(text) > _SHOWN else "")
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in cut)
+
+
+def _plural(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

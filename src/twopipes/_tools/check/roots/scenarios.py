@@ -1,0 +1,113 @@
+"""Roots, from the side of a server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from twopipes._tools.check.asking_tools import Asker, Questions, Round
+from twopipes._tools.check.fake_server import Pose, Said, scenario
+from twopipes._tools.check.questions import ROOTS, declares, members, root_faults, told
+from twopipes._tools.check.timeouts.scenarios import a_while, said_to
+
+_ALL = {"where": (ROOTS, None)}
+_CHANGED = "notifications/roots/list_changed"
+
+
+@scenario("RT-01", "RT-02", "RT-03", "RT-05")
+async def asks_for_roots(pose: Pose) -> None:
+    """The client is asked twice for its roots, by a request or in a result."""
+    # Whoever has none is asked all the same where it can say so; there is no such way without a handshake.
+    first = Asker(pose, "roots", Round(questions=_ALL), undeclared=not pose.is_modern)
+    again = Asker(pose, "roots-again", Round(questions=_unless_unanswered(first)), undeclared=not pose.is_modern)
+    pinged = _pinged_beside(pose, first)
+    await pose.left()
+    told_of = pose.notifications(_CHANGED)
+    if pose.is_modern and told_of:
+        pose.expect(
+            "RT-05",
+            condition=False,
+            why="the client told that its roots have changed, which the stateless wire does not know",
+            mend="Leave the notification out; servers ask for roots when they need them.",
+            about=told_of[0],
+        )
+    if _is_unanswered(first):
+        call = first.calls[0]
+        is_late = any(said not in pinged for said in pose.responses())
+        if pinged and not is_late and declares(call.connection.can, ROOTS) and not pose.was_cut_short(call.at):
+            pose.expect(
+                "RT-02",
+                condition=False,
+                why="the client declares roots, and did not answer roots/list, though it answered a ping meanwhile",
+                mend='Answer with {"roots": [...]}; an empty array if there are none.',
+                about=said_to(pose, f'"{ROOTS}"'),
+            )
+        pose.give_up("the client did not answer roots/list in time")
+    reply = first.reply("where")
+    if not declares(first.calls[0].connection.can, ROOTS):
+        if reply.code == -32601:  # noqa: PLR2004 - the code of what is not there
+            pose.expect("RT-02", condition=True, why="")
+        pose.give_up("the client did not declare roots")
+    if reply.about is None:
+        pose.give_up("the client did not answer")
+    pose.expect(
+        "RT-02",
+        isinstance(members(reply.result).get("roots"), list),
+        f"the client declares roots, and answered roots/list with {told(reply.result) if reply.error is None else reply.told}",
+        mend='Answer with {"roots": [...]}; an empty array if there are none.',
+        about=reply.about,
+    )
+    answers = [each.replies["where"] for each in (first, again) if "where" in each.replies and each.replies["where"].result]
+    for each in answers:
+        faults = list(root_faults(members(each.result)))
+        pose.expect("RT-01", not faults, "; ".join(faults), mend="Give file:// URIs, percent-encoded.", about=each.about)
+    if not answers:
+        pose.give_up(f"the client answered roots/list with {reply.told}")
+    if len(answers) == 1 or answers[0].result == answers[1].result:
+        pose.give_up("the roots of the client did not change meanwhile")
+    one, two = (each.about.said.number if each.about is not None else 0 for each in answers)
+    if pose.is_modern:
+        pose.expect("RT-05", not told_of, "")
+        return
+    if members(first.calls[0].connection.can.get("roots")).get("listChanged") is not True:
+        pose.give_up("the client did not declare roots.listChanged")
+    pose.expect(
+        "RT-03",
+        any(one < each.number < two for each in told_of),
+        "the client was asked twice for its roots, gave different ones, and did not tell meanwhile that they have changed",
+        mend=f"Send {_CHANGED} when they change, or do not declare roots.listChanged.",
+        about=answers[1].about,
+    )
+
+
+def _is_unanswered(asker: Asker) -> bool:
+    """Whether a client with a handshake was asked, and has said nothing to it."""
+    reply = asker.replies.get("where")
+    return bool(asker.asked) and not asker.calls[0].is_modern and (reply is None or reply.about is None)
+
+
+def _unless_unanswered(asker: Asker) -> Any:
+    """The same question once more; not of somebody who has not answered it once."""
+
+    def choose(_can: Mapping[str, Any]) -> Questions:
+        return {} if _is_unanswered(asker) else _ALL
+
+    return choose
+
+
+def _pinged_beside(pose: Pose, asker: Asker) -> list[Said]:
+    """Sends a ping right behind the question of a session: whoever answers that one alone does not want to answer the other."""
+    pinged: list[Said] = []
+    play = pose.posture.results[asker.name]
+
+    async def ping(said: Said) -> None:
+        if not said.is_modern and (answer := await pose.ask("ping", within=a_while(pose))) is not None:
+            pinged.append(answer)
+
+    async def both(said: Said) -> Any:
+        answer, _ = await asyncio.gather(play(said), ping(said))
+        return answer
+
+    pose.posture.results[asker.name] = both
+    return pinged

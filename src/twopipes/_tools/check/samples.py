@@ -1,0 +1,110 @@
+"""What several sections want to see of a server: the results of its tools, its prompts, the contents of its resources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec.json import encode
+
+from twopipes._tools.check.conversation import Talk, Unanswered
+from twopipes._tools.check.probe import Case, SafeCall
+from twopipes._tools.check.server_reply import Answer
+from twopipes._tools.check.verdict import Quote
+
+__all__ = ["CHANGING", "called", "is_complete", "named", "prompted", "quoted", "read", "required_of", "walked"]
+
+CHANGING = ("mutate", "touch", "mutate_resources", "mutate_prompts")
+"""The tools of test servers that change what the server has. Only the probes that are about that call them."""
+
+# How many of each are tried: enough to see each kind, and few enough for a server that takes its time.
+_TOOLS = 12
+_PROMPTS = 6
+_RESOURCES = 6
+_PAGES = 20
+_NAMED = 5
+# Answers that may fail to come before the rest is left alone.
+_PATIENCE = 2
+
+
+async def called(case: Case, *, first: Callable[[SafeCall], Any] | None = None) -> list[tuple[SafeCall, Answer]]:
+    """Calls tools that may be called, and gives their answers. A tool that does not answer is left out.
+
+    Args:
+        case: Of the probe.
+        first: Which tools are the interesting ones.
+    """
+    calls = [call for call in case.features.safe_calls(case.permissions) if call.name not in CHANGING]
+    if first is not None:
+        calls.sort(key=lambda call: not first(call))
+    return await _asked(case, "tools/call", [(call, call.params) for call in calls[:_TOOLS]])
+
+
+async def prompted(case: Case) -> list[tuple[dict[str, Any], Answer]]:
+    """Asks for prompts, with some text in the arguments that they require."""
+    asked = [
+        (prompt, {"name": prompt["name"], "arguments": dict.fromkeys(required_of(prompt), "text")})
+        for prompt in case.features.prompts[:_PROMPTS]
+        if isinstance(prompt.get("name"), str)
+    ]
+    return await _asked(case, "prompts/get", asked)
+
+
+def required_of(prompt: dict[str, Any]) -> list[str]:
+    """The names of the arguments that a prompt requires."""
+    arguments = prompt.get("arguments")
+    return [
+        each["name"]
+        for each in (arguments if isinstance(arguments, list) else [])
+        if isinstance(each, dict) and each.get("required") is True and isinstance(each.get("name"), str)
+    ]
+
+
+async def read(case: Case) -> list[tuple[dict[str, Any], Answer]]:
+    """Reads resources."""
+    listed = [each for each in case.features.resources if isinstance(each.get("uri"), str)]
+    return await _asked(case, "resources/read", [(each, {"uri": each["uri"]}) for each in listed[:_RESOURCES]])
+
+
+async def walked(talk: Talk, method: str, member: str, key: str) -> list[str]:
+    """The names (or addresses) that a list gives, over all its pages, in their order."""
+    found: list[str] = []
+    params: dict[str, Any] | None = None
+    for _ in range(_PAGES):
+        answer = await talk.request(method, params)
+        page = answer.result.get(member)
+        found += [str(each.get(key)) for each in page if isinstance(each, dict)] if isinstance(page, list) else []
+        cursor = answer.result.get("nextCursor")
+        if not isinstance(cursor, str):
+            break
+        params = {"cursor": cursor}
+    return found
+
+
+async def _asked(case: Case, method: str, asked: list[tuple[Any, dict[str, Any]]]) -> list[tuple[Any, Answer]]:
+    found: list[tuple[Any, Answer]] = []
+    silent = 0
+    for subject, params in asked:
+        try:
+            found.append((subject, await case.talk.request(method, params)))
+        except Unanswered:
+            silent += 1
+            if silent >= _PATIENCE or not case.talk.is_usable:
+                break
+    return found
+
+
+def quoted(items: Sequence[Any]) -> Quote | None:
+    """The first of these items of a list, to be shown with a finding; the line that it came on may be very long."""
+    return Quote(received=(encode(items[0]),)) if items else None
+
+
+def named(names: Sequence[Any]) -> str:
+    """Some names in a sentence: all of them, unless there are many."""
+    shown = ", ".join(repr(name) for name in names[:_NAMED])
+    return f"{shown} and {len(names) - _NAMED} more" if len(names) > _NAMED else shown
+
+
+def is_complete(answer: Answer) -> bool:
+    """Tells whether an answer is a result that ends its request: no error, no question, no task."""
+    return answer.is_result and answer.result.get("resultType", "complete") == "complete" and "task" not in answer.result

@@ -1,0 +1,241 @@
+"""Statelessness, from the side of a client that mixes up everything it may."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from twopipes._tools.check.conversation import ABLE, CannotOpen, Talk, Unanswered
+from twopipes._tools.check.declared_questions import members
+from twopipes._tools.check.probe import Case, probe
+from twopipes._tools.check.server_reply import Answer
+from twopipes._tools.check.setups import Asking, asking_calls, input_requests
+from twopipes._tools.check.verdict import Skip
+from twopipes.errors import METHOD_NOT_FOUND
+
+_LISTS = {"tools": "tools/list", "prompts": "prompts/list", "resources": "resources/list"}
+_PAGES = 20
+_ROUNDS = 3
+_CALLS = 4
+
+
+@probe("ST-01", judged=False)
+async def nothing_is_remembered(case: Case) -> None:
+    """What one request said about its client does not count for the next, which says less."""
+    with suppress(Skip):
+        await _capabilities_are_forgotten(case)
+    await _metadata_is_forgotten(case)
+
+
+async def _capabilities_are_forgotten(case: Case) -> None:
+    talk = case.talk
+    calls = await asking_calls(case, talk)
+    untouched = await case.fresh_talk(judged=False)
+    for asking in calls:
+        if input_requests(await untouched.request("tools/call", asking.call.params, can={})):
+            continue  # it asks whoever comes, which is another rule, and shows nothing of what it remembers
+        answer = await talk.request("tools/call", asking.call.params, can={})
+        case.expect(
+            "ST-01",
+            not input_requests(answer),
+            f"a call of {asking.call.name} by a client that declares nothing was answered with questions, after one by a client "
+            "that declares everything",
+            mend="Look at the capabilities in the _meta of the request itself, and at no others.",
+            about=answer,
+        )
+
+
+async def _metadata_is_forgotten(case: Case) -> None:
+    """A request without metadata that is refused on a fresh connection is refused after others, too."""
+    method = "tools/list" if case.features.has("tools") else "server/discover"
+    talk = await case.fresh_talk(opened=False, judged=False)
+    try:
+        before = await talk.request(method, {}, bare=True)
+        if not before.error:
+            case.give_up("the server serves requests without metadata in any case, so that nothing shows what it remembers")
+        await talk.open(case.revision)
+        await talk.request(method)
+        after = await talk.request(method, {}, bare=True)
+    except (CannotOpen, Unanswered) as error:
+        case.give_up(f"a request without metadata spoils the connection: {error}")
+    case.expect(
+        "ST-01",
+        not after.is_result,
+        f"{method} without metadata was refused at first, and served after a request that had some",
+        mend="Read the version and the capabilities from each request; keep none of it.",
+        about=after,
+    )
+
+
+def _filled(schema: dict[str, Any], word: str) -> dict[str, Any] | None:
+    """A form with the word in each text; ``None`` for one that nobody can fill in without knowing more."""
+    content: dict[str, Any] = {}
+    for name, field in members(schema.get("properties")).items():
+        kind = members(field).get("type")
+        if "enum" in members(field) or "oneOf" in members(field) or "format" in members(field) or "pattern" in members(field):
+            return None
+        if kind == "string":
+            content[name] = word
+        elif kind in {"integer", "number"}:
+            content[name] = members(field).get("minimum", 1)
+        elif kind == "boolean":
+            content[name] = True
+        else:
+            return None
+    return content if word in content.values() else None
+
+
+def _answers(asking: Asking, word: str) -> dict[str, Any] | None:
+    """An answer to each question, with the word in it; ``None`` where that cannot be done."""
+    found: dict[str, Any] = {}
+    for key, question in asking.requests.items():
+        params = members(question.get("params"))
+        if question.get("method") == "sampling/createMessage":
+            found[key] = {"role": "assistant", "content": {"type": "text", "text": word}, "model": "none", "stopReason": "endTurn"}
+        elif question.get("method") == "elicitation/create" and params.get("mode", "form") == "form":
+            content = _filled(members(params.get("requestedSchema")), word)
+            if content is None:
+                return None
+            found[key] = {"action": "accept", "content": content}
+        else:
+            return None
+    return found
+
+
+def _retry(asking: Asking, asked: Answer, word: str) -> dict[str, Any]:
+    state = {"requestState": asked.result["requestState"]} if "requestState" in asked.result else {}
+    return {**asking.call.params, "inputResponses": _answers(asking, word), **state}
+
+
+async def _flow(case: Case) -> Asking:
+    """A call that asks once, and that is known to end when it is answered.
+
+    Raises:
+        Skip: There is none.
+    """
+    for asking in await asking_calls(case, case.talk):
+        if _answers(asking, "word-control") is not None:
+            asked = await case.talk.request("tools/call", asking.call.params, can=ABLE)
+            answer = await case.talk.request("tools/call", _retry(asking, asked, "word-control"), can=ABLE)
+            if answer.result.get("resultType") == "complete":
+                return asking
+    raise Skip("no tool that may be called asks something that can be answered without knowing more")
+
+
+@probe("ST-02", needs="call")
+async def conversations_may_be_mixed(case: Case) -> None:
+    """Two calls that ask are mixed on one connection and answered differently: each goes on with its own answer."""
+    talk = case.talk
+    asking = await _flow(case)
+    words = ("word-one", "word-two")
+    legs = [await talk.request("tools/call", asking.call.params, can=ABLE) for _ in words]
+    if not all(map(input_requests, legs)):
+        case.give_up("the second call asks nothing any more")
+    started = [talk.start("tools/call", _retry(asking, leg, word), can=ABLE) for leg, word in zip(legs, words, strict=True)]
+    mend = "Keep what belongs to a call in its requestState, or under a handle that the client passes each time."
+    for request_id, word in zip(started, words, strict=True):
+        answer = await talk.answer_to(request_id)
+        others = {"word-control", *words} - {word}
+        mixed = next((each for each in others if each.encode() in answer.received[0]), None)
+        case.expect(
+            "ST-02", mixed is None, f"a call that was answered with {word!r} went on with {mixed!r}", mend=mend, about=answer
+        )
+        done = answer.result.get("resultType") == "complete"
+        case.expect(
+            "ST-02", done, f"one of two calls that were mixed did not end as it does alone: {answer.told}", mend=mend, about=answer
+        )
+
+
+@probe("ST-03", needs="call")
+async def another_process_goes_on(case: Case) -> None:
+    """A call that asks is answered on another connection, to another process where there are processes."""
+    asking = await _flow(case)
+    asked = await case.talk.request("tools/call", asking.call.params, can=ABLE)
+    if not input_requests(asked):
+        case.give_up("the second call asks nothing any more")
+    other = await case.fresh_talk()
+    answer = await other.request("tools/call", _retry(asking, asked, "word-elsewhere"), can=ABLE)
+    told = "the same questions" if input_requests(answer) else answer.told
+    case.expect(
+        "ST-03",
+        answer.result.get("resultType") == "complete",
+        f"a question of {asking.call.name} that was answered on another connection led to {told}",
+        mend="Put all that is needed to go on into requestState, and seal it with a key that all processes share.",
+        about=answer,
+    )
+
+
+@probe("ST-05")
+async def lists_are_the_same_everywhere(case: Case) -> None:
+    """Of two connections one has a history: other capabilities, calls of tools. Both are given the same lists."""
+    one = case.talk
+    features = [name for name in _LISTS if case.features.has(name)]
+    if not features:
+        case.give_up("the server has nothing that it could list")
+    harmless = [call for call in case.features.safe_calls(case.permissions) if call.why == "readOnlyHint"]
+    for call in [*harmless, *_read_only(case)][:_CALLS]:
+        with suppress(Unanswered):
+            await one.request("tools/call", call.params, can=ABLE)
+    other = await case.fresh_talk()
+    pairs = []
+    # They may change over time, so that once proves nothing.
+    for _ in range(_ROUNDS):
+        pairs.append((await _listed(one, features), await _listed(other, features)))
+        if pairs[-1][0] == pairs[-1][1]:
+            case.expect("ST-05", True, "")  # noqa: FBT003 - the same on both
+            return
+    if any(pair != pairs[0] for pair in pairs):
+        case.give_up("the lists change all the time")
+    first, second = pairs[0]
+    differ = sorted({item for name in features for item in set(first[name]) ^ set(second[name])})
+    case.expect(
+        "ST-05",
+        False,  # noqa: FBT003
+        f"two connections are given different lists; they differ in {', '.join(differ[:5])}",
+        mend="Let the lists depend on the server and on who may see what, and not on the connection.",
+    )
+
+
+def _read_only(case: Case) -> list[Any]:
+    # Tools that were named by a person may be read-only as well.
+    calls = case.features.safe_calls(case.permissions)
+    return [
+        call for call in calls if members(call.tool.get("annotations")).get("readOnlyHint") is True and call.why != "readOnlyHint"
+    ]
+
+
+async def _listed(talk: Talk, features: list[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name in features:
+        items: list[Any] = []
+        params: dict[str, Any] = {}
+        for _ in range(_PAGES):
+            answer = await talk.request(_LISTS[name], params)
+            page = answer.result.get(name)
+            items += page if isinstance(page, list) else []
+            if not isinstance(answer.result.get("nextCursor"), str):
+                break
+            params = {"cursor": answer.result["nextCursor"]}
+        found[name] = sorted(str(members(item).get("uri" if name == "resources" else "name")) for item in items)
+    return found
+
+
+@probe("ST-06")
+async def what_is_declared_is_listed(case: Case) -> None:
+    """Each feature that is declared has a list, be it empty."""
+    features = [name for name in _LISTS if case.features.has(name)]
+    if not features:
+        case.give_up("the server declares neither tools nor prompts nor resources")
+    for name in features:
+        answer = await case.talk.request(_LISTS[name])
+        if answer.error and answer.code != METHOD_NOT_FOUND:
+            # It responds to the request; why it cannot list anything now is no matter of what it declared.
+            continue
+        case.expect(
+            "ST-06",
+            isinstance(answer.result.get(name), list),
+            f"the server declares {name}, and {_LISTS[name]} got {answer.told}",
+            mend="Answer with an empty array where there is nothing, or do not declare it.",
+            about=answer,
+        )
+    case.give_up("every list that is declared got an error: the server may be able to list it at another time")

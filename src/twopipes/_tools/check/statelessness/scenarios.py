@@ -1,0 +1,33 @@
+"""Statelessness, from the side of a server that is launched."""
+
+from __future__ import annotations
+
+from twopipes._tools.check.fake_server import Pose, scenario
+from twopipes._tools.check.verdict import Skip
+
+# Launches for one request each, before it is a habit and not a restart.
+_HABIT = 3
+
+
+@scenario("ST-04")
+async def counts_how_often_it_is_launched(pose: Pose) -> None:
+    """Nothing special: how many requests of the client each process serves."""
+    await pose.left()
+    served = [
+        sum(said.is_request and said.method != "server/discover" for said in connection.heard_lines)
+        for connection in pose.connections
+    ]
+    if sum(served) < _HABIT:
+        raise Skip("the client asks too little to tell")
+    if max(served) == 1:
+        # Several clients, one after the other, would look the same; but each of them would do more than one thing.
+        pose.expect(
+            "ST-04",
+            False,  # noqa: FBT003
+            f"the client launched the server {len(served)} times, for one request each",
+            mend="Keep the process; it can serve any number of conversations.",
+        )
+        return
+    if len(served) > 1:
+        raise Skip(f"the client launched the server {len(served)} times, and nobody can tell whether it had a reason")
+    pose.expect("ST-04", True, "")  # noqa: FBT003 - one process, many requests

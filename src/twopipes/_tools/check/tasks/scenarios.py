@@ -1,0 +1,176 @@
+"""Tasks as an extension of the stateless wire, from the side of a server that makes them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from twopipes._protocol.revisions import META_CAPABILITIES
+from twopipes._tools.check.fake_server import Pose, Said, scenario
+from twopipes._tools.check.healthy_responses import Bare, Fault, text
+from twopipes._tools.check.verdict import Skip
+
+_EXTENSION = "io.modelcontextprotocol/tasks"
+_WHEN = "2026-07-28T10:00:00Z"
+_INTERVAL = 60  # milliseconds between two polls that the posing server asks for
+_QUESTION = {
+    "method": "elicitation/create",
+    "params": {
+        "mode": "form",
+        "message": "Who are you?",
+        "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}},
+    },
+}
+
+
+class _Tasks:
+    """The tasks of the posing server: a call becomes one if the client declares the extension.
+
+    Args:
+        needs_input: Whether they ask something before they end.
+    """
+
+    def __init__(self, pose: Pose, *, needs_input: bool = False) -> None:
+        self.pose = pose
+        self.needs_input = needs_input
+        self.made: dict[str, Said] = {}
+        pose.posture.capabilities["extensions"] = {_EXTENSION: {}}
+        pose.add_tool("long", self.call)
+        pose.on["tasks/get"] = self.get
+        pose.on["tasks/update"] = lambda said: self._known(said) or {"resultType": "complete"}
+        pose.on["tasks/cancel"] = lambda said: self._known(said) or {"resultType": "complete"}
+
+    def call(self, said: Said) -> Any:
+        """The tool."""
+        if not _declares(said):
+            return text("Done at once.")
+        task_id = f"posing-task-{len(self.made)}-6d1f08c2ba"
+        self.made[task_id] = said
+        return Bare({"resultType": "task", **_task(task_id, "working")})
+
+    def get(self, said: Said) -> Any:
+        """Working at the first question; then in need of input, if it is to be; at last completed."""
+        fault = self._known(said)
+        if fault is not None:
+            return fault
+        task_id = said.params["taskId"]
+        updates = self.about("tasks/update", task_id)
+        # What an update does may show later: the question is still there at the first poll after it.
+        polls = [each for each in self.about("tasks/get", task_id) if updates and each.number > updates[0].number]
+        if self.needs_input and len(polls) < 2:  # noqa: PLR2004 - this one, and one before
+            return {**_task(task_id, "input_required"), "inputRequests": {"who": _QUESTION}}
+        if not self.needs_input and len(self.about("tasks/get", task_id)) < 3:  # noqa: PLR2004 - the third completes it
+            return _task(task_id, "working")
+        return {**_task(task_id, "completed"), "result": {"resultType": "complete", **text("Done.")}}
+
+    def about(self, method: str, task_id: str) -> list[Said]:
+        """What the client has asked about a task."""
+        return [said for said in self.pose.requests(method) if said.params.get("taskId") == task_id]
+
+    def _known(self, said: Said) -> Fault | None:
+        return None if said.params.get("taskId") in self.made else Fault(-32602, "there is no such task")
+
+    async def played(self) -> None:
+        """Waits for the end of the client.
+
+        Raises:
+            Skip: It does not declare the extension, so that nothing became a task.
+        """
+        await self.pose.heard("tools/call")
+        await self.pose.left()
+        if not self.made:
+            raise Skip(f"the client does not declare the extension {_EXTENSION}")
+
+
+def _task(task_id: str, status: str) -> dict[str, Any]:
+    when = {"createdAt": _WHEN, "lastUpdatedAt": _WHEN}
+    return {"taskId": task_id, "status": status, **when, "ttlMs": 60_000, "pollIntervalMs": _INTERVAL}
+
+
+@scenario("TX-01", "TX-04", "TX-13", "TX-14")
+async def makes_a_task_of_a_call(pose: Pose) -> None:
+    """A call becomes a task that ends after a while."""
+    tasks = _Tasks(pose)
+    await tasks.played()
+    about_tasks = [said for said in pose.requests() if (said.method or "").startswith("tasks/")]
+    undeclared = next((said for said in about_tasks if not isinstance(_declared(said), dict)), None)
+    odd = next((said for said in pose.requests() if _declares(said) and not isinstance(_declared(said), dict)), None)
+    pose.expect(
+        "TX-01",
+        undeclared is None and odd is None,
+        "a request about tasks does not declare the extension as an object",
+        mend=f'Put "extensions": {{"{_EXTENSION}": {{}}}} into the clientCapabilities of each request.',
+        about=undeclared or odd,
+    )
+    for task_id, call in tasks.made.items():
+        polls = tasks.about("tasks/get", task_id)
+        pose.expect(
+            "TX-04",
+            polls or tasks.about("tasks/cancel", task_id),
+            "the client declares the extension, and did nothing about a call that became a task",
+            mend="Poll by tasks/get until the task has ended.",
+            about=call,
+        )
+        hasty = next((later for before, later in pairwise(polls) if later.at - before.at < _INTERVAL / 2000), None)
+        pose.expect(
+            "TX-14",
+            hasty is None,
+            f"the client polled again in less than half of the {_INTERVAL} ms that the task asks for",
+            mend="Wait for pollIntervalMs between two questions.",
+            about=hasty,
+        )
+        cancels = [said for said in pose.notifications("notifications/cancelled") if said.params.get("requestId") == call.id]
+        pose.expect(
+            "TX-13",
+            not cancels,
+            "the client sent notifications/cancelled for a request that had become a task",
+            mend="Cancel a task by tasks/cancel.",
+            about=cancels[0] if cancels else None,
+        )
+
+
+@scenario("TX-14")
+async def makes_a_task_that_asks(pose: Pose) -> None:
+    """A task has a question, which can still be seen for a moment after it was answered."""
+    tasks = _Tasks(pose, needs_input=True)
+    await tasks.played()
+    for task_id in tasks.made:
+        answered = [said for said in tasks.about("tasks/update", task_id) if "who" in (said.params.get("inputResponses") or {})]
+        if answered:
+            pose.expect(
+                "TX-14",
+                len(answered) == 1,
+                f"the client answered one question of a task {len(answered)} times",
+                mend="Remember the keys that were answered.",
+                about=answered[-1],
+            )
+
+
+@scenario("TX-04", judged=False)
+async def makes_a_task_of_a_prompt(pose: Pose) -> None:
+    """A prompt is answered with a task, which is not possible."""
+    task_id = "posing-task-of-a-prompt-41c0aa97"
+    pose.posture.capabilities["extensions"] = {_EXTENSION: {}}
+    pose.on["prompts/get"] = lambda _said: Bare({"resultType": "task", **_task(task_id, "working")})
+    await pose.heard("prompts/get")
+    await pose.left()
+    if not any(_declares(said) for said in pose.requests()):
+        raise Skip(f"the client does not declare the extension {_EXTENSION}")
+    taken = next((said for said in pose.requests("tasks/get") if said.params.get("taskId") == task_id), None)
+    pose.expect(
+        "TX-04",
+        taken is None,
+        "the client took a task for the answer to prompts/get, which cannot become one",
+        mend="Take a task for an answer to tools/call alone; elsewhere it is an error of the server.",
+        about=taken,
+    )
+
+
+def _declared(said: Said) -> Any:
+    can = said.meta.get(META_CAPABILITIES)
+    extensions = can.get("extensions") if isinstance(can, dict) else None
+    return extensions.get(_EXTENSION) if isinstance(extensions, dict) else None
+
+
+def _declares(said: Said) -> bool:
+    return _declared(said) is not None

@@ -1,0 +1,391 @@
+"""What the doctor says to a person: the steps as they happen, and what to do in the end."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+
+from twopipes._protocol.revisions import LATEST_LEGACY
+from twopipes._tools.doctor.clues import telling_lines
+from twopipes._tools.doctor.codes import CODES, Diagnosis
+from twopipes._tools.doctor.observations import Answer, Attempt, Ending, Listed, Purpose, Resolution
+from twopipes._tools.terminal import Styled, Terminal, visible
+
+__all__ = ["Step", "Teller", "steps_of_attempt", "steps_of_resolution"]
+
+Mark = Literal["good", "bad", "so-so", "plain"]
+
+_MARKS: Final[dict[Mark, tuple[str, str, str]]] = {
+    "good": ("✓", "ok", "green"),
+    "bad": ("✗", "!!", "bold red"),
+    "so-so": ("!", " !", "yellow"),
+    "plain": ("·", " -", "dim"),
+}
+_SEVERITIES: Final[dict[str, Mark]] = {"error": "bad", "warning": "so-so", "note": "plain"}
+_LABEL: Final = 14
+_SHOWN_LINES: Final = 4
+_SHOWN_NAMES: Final = 8
+_LONGEST_QUOTE: Final = 240
+_MEGABYTE: Final = 1_000_000
+# Fewer columns than this cannot hold a sentence beside its label.
+_NARROWEST: Final = 40
+_WIDEST: Final = 110
+
+
+class Step(Struct, frozen=True):
+    """One line of what happened.
+
+    Attributes:
+        mark: How good it is.
+        label: What it is about; empty for more about the step before.
+        text: What was seen.
+        lines: What the server wrote, to be quoted below it.
+        only_if_new: Leave it out if all of these lines were quoted before.
+    """
+
+    mark: Mark
+    label: str
+    text: str
+    lines: tuple[str, ...] = ()
+    only_if_new: bool = False
+
+
+def steps_of_resolution(resolution: Resolution) -> Iterator[Step]:
+    """How the command was found."""
+    name = resolution.argv[0]
+    if resolution.found is None:
+        where = f"not in the {len(resolution.searched)} folders of its PATH" if resolution.searched else "there is no such file"
+        yield Step("bad", "command", f"{resolution.unfit} may not be executed" if resolution.unfit else f"{name}: {where}")
+    else:
+        text = resolution.found
+        if resolution.searched:
+            folder = resolution.found.rpartition("/")[0]
+            place = resolution.searched.index(folder) + 1 if folder in resolution.searched else 0
+            text = f"{name} is {text}" + (f", in folder {place} of {len(resolution.searched)} of its PATH" if place else "")
+        yield Step("good" if resolution.is_program else "so-so", "command", text)
+        if resolution.links:
+            yield Step("plain", "", "a link to " + ", to ".join(resolution.links))
+        if resolution.shebang is not None:
+            found = resolution.shebang.found
+            text = f"a script: {resolution.shebang.line}" + ("" if found is None else f" ({found})")
+            yield Step(
+                "plain" if found else "bad", "", text if found else f"{text}, and there is no {resolution.shebang.interpreter}"
+            )
+    for layer in resolution.layers if resolution.found is not None else ():
+        # The file that was found, once more; or nothing that the command would not say itself.
+        if layer.script is not None and layer.script in {resolution.found, *resolution.links}:
+            continue
+        if layer.does.startswith("the server itself"):
+            continue
+        yield Step("plain", "", f"{layer.program}: {layer.does}")
+    if not resolution.folder_exists:
+        yield Step("bad", "folder", f"{resolution.folder} does not exist")
+    elif resolution.script_missing:
+        yield Step("bad", "script", f"there is no {resolution.script_missing}")
+
+
+def steps_of_attempt(attempt: Attempt) -> Iterator[Step]:
+    """What one process did."""
+    if attempt.failure is not None:
+        yield Step("bad", "start", f"{attempt.failure.reason}: {attempt.failure.detail}".removesuffix(": "))
+        return
+    if attempt.purpose == "handshake":
+        yield from _beginning(attempt)
+        yield _opening(attempt, "handshake")
+        yield from _offer(attempt)
+        yield from _stderr(attempt)
+        yield from _ending(attempt, "end of input")
+        yield from _memory(attempt)
+    elif attempt.purpose == "discover":
+        yield _opening(attempt, "stateless")
+        yield from _ending(attempt, "SIGTERM")
+        yield from _more_noise(attempt)
+    elif attempt.purpose == "revision":
+        yield _opening(attempt, "older")
+        yield from _more_noise(attempt)
+    else:
+        yield _experiment(attempt)
+
+
+def _beginning(attempt: Attempt) -> Iterator[Step]:
+    text = "no byte on stdout" if attempt.first_byte is None else f"first byte on stdout after {_seconds(attempt.first_byte)}"
+    if attempt.first_stderr is not None:
+        text += f", on stderr after {_seconds(attempt.first_stderr)}"
+    started = "started" if attempt.started_in is None else f"started in {_seconds(attempt.started_in)}"
+    yield Step("plain" if attempt.first_byte is None else "good", "start", f"{started}; {text}")
+    if attempt.stray_count:
+        yield _noise(attempt)
+    elif attempt.first_byte is not None:
+        yield Step("good", "stdout", "only messages")
+
+
+def _noise(attempt: Attempt, *, only_if_new: bool = False) -> Step:
+    number = "1 line is not a message" if attempt.stray_count == 1 else f"{attempt.stray_count} lines are not messages"
+    late = all(stray.while_ending and not stray.before_messages for stray in attempt.strays)
+    when = f", written {_WHILE_ENDING[attempt.ending.asked_by]}" if late and attempt.ending is not None else ""
+    lines = tuple(dict.fromkeys(stray.text for stray in attempt.strays[:_SHOWN_LINES]))
+    return Step("so-so" if late else "bad", "stdout", f"{number}{when}:", lines, only_if_new)
+
+
+_WHILE_ENDING: Final = {"eof": "after the end of input", "SIGTERM": "after SIGTERM"}
+
+
+def _more_noise(attempt: Attempt) -> Iterator[Step]:
+    """What a later process wrote to stdout that the ones before did not."""
+    if attempt.stray_count:
+        yield _noise(attempt, only_if_new=True)
+
+
+def _opening(attempt: Attempt, label: str) -> Step:
+    asked = attempt.revision
+    answer = attempt.answers[0] if attempt.answers else None
+    when = "" if attempt.answered is None else f" after {_seconds(attempt.answered)}"
+    match attempt.outcome:
+        case "agreed":
+            chosen = attempt.chosen[0] if attempt.chosen else asked
+            if chosen != asked and label != "stateless":
+                return Step("plain", label, f"{asked}: not spoken, {chosen} offered{when}")
+            who = f" by {attempt.name}" if attempt.name and label == "handshake" else ""
+            method = answer.method if answer is not None else "it"
+            return Step("good", label, f"{asked}: {method} answered{when}{who}")
+        case "refused":
+            said = (
+                f"{answer.message} ({answer.code})" if answer is not None and answer.code is not None else "it names other versions"
+            )
+            return Step("plain" if label == "stateless" else "bad", label, f"{asked}: refused{when}: {said}")
+        case "strange revision":
+            return Step("bad", label, f"asked for {asked}, it chose {attempt.chosen[0]!r}")
+        case "unusable" | "wrong id":
+            return Step("bad", label, f"{asked}: the response{when} cannot be used: {answer.message if answer else ''}")
+        case "at eof":
+            return Step("bad", label, f"{asked}: the response came only when its input had ended")
+        case "gone":
+            how = attempt.exit.text if attempt.exit is not None else "its output ended"
+            lived = "" if attempt.lived is None else f" after {_seconds(attempt.lived)}"
+            return Step("so-so" if label == "stateless" else "bad", label, f"{asked}: it exited without a response{lived}: {how}")
+        case _:
+            return Step("so-so" if label == "stateless" else "bad", label, f"{asked}: no response")
+
+
+def _offer(attempt: Attempt) -> Iterator[Step]:
+    """What was listed, and what was asked for and not listed."""
+    listed = attempt.listed or Listed()
+    asked = {answer.method: answer for answer in attempt.answers[1:]}
+    if (ping := asked.get("ping")) is not None and ping.took is None:
+        yield _failed("ping", ping, attempt)
+    for label, method, names in (
+        ("tools", "tools/list", listed.tools),
+        ("resources", "resources/list", listed.resources),
+        ("templates", "resources/templates/list", listed.templates),
+        ("prompts", "prompts/list", listed.prompts),
+    ):
+        if names is not None:
+            more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
+            shown = f": {', '.join(names[:_SHOWN_NAMES])}{more}" if names else ""
+            is_good = label != "tools" or not listed.faults
+            yield Step("good" if is_good else "so-so", label, f"{len(names)}{shown}")
+        elif (answer := asked.get(method)) is not None:
+            yield _failed(label, answer, attempt)
+    if attempt.listed is not None and not any(method.endswith("/list") for method in asked):
+        yield Step("plain", "offers", "nothing: it declares neither tools nor resources nor prompts")
+
+
+def _failed(label: str, answer: Answer, attempt: Attempt) -> Step:
+    if answer.took is not None:
+        code = "" if answer.code is None else f" ({answer.code})"
+        return Step("bad", label, f"{answer.method} failed: {answer.message}{code}")
+    if attempt.exit is not None:
+        return Step("bad", label, f"{answer.method}: it exited without a response: {attempt.exit.text}")
+    return Step("bad", label, f"{answer.method}: no response")
+
+
+def _stderr(attempt: Attempt) -> Iterator[Step]:
+    written = tuple(line for line in attempt.stderr if line.strip())
+    if not written:
+        return
+    failed = attempt.exit is not None or not attempt.works
+    lines = telling_lines(written) if failed else written[-_SHOWN_LINES:]
+    count = len(written)
+    some = "" if count <= len(lines) else ", among them" if failed else ", the last"
+    yield Step("bad" if failed else "plain", "stderr", f"{count} line{'s' if count > 1 else ''}{some}:", lines)
+
+
+def _ending(attempt: Attempt, label: str) -> Iterator[Step]:
+    ending = attempt.ending
+    if ending is None:
+        return
+    if ending.took is None:
+        yield Step("so-so", label, f"it keeps running; ended by {ending.ended_by}")
+    elif attempt.exit is None:
+        yield Step("good", label, f"it exits after {_seconds(ending.took)}{_how(ending)}")
+    if ending.left_behind:
+        lines = tuple(f"{process.pid}: {process.command}" for process in ending.left_behind[:_SHOWN_LINES])
+        number = "1 process" if len(ending.left_behind) == 1 else f"{len(ending.left_behind)} processes"
+        yield Step("so-so", "left behind", f"{number}, stopped by the doctor:", lines)
+
+
+def _how(ending: Ending) -> str:
+    return "" if ending.exit is None else f", {ending.exit.text}"
+
+
+def _memory(attempt: Attempt) -> Iterator[Step]:
+    peaks = [process.peak for process in attempt.processes if process.peak is not None]
+    if peaks:
+        many = f" in {len(peaks)} processes" if len(peaks) > 1 else ""
+        yield Step("plain", "memory", f"{sum(peaks) / _MEGABYTE:.0f} MB at most{many}")
+        if many:
+            for process in attempt.processes:
+                yield Step("plain", "", f"{(process.peak or 0) / _MEGABYTE:.0f} MB: {process.command}")
+
+
+def _experiment(attempt: Attempt) -> Step:
+    what = {
+        "full environment": "with all of your environment",
+        "variables": f"with {', '.join(attempt.variables[:_SHOWN_NAMES])}"
+        + (" ..." if len(attempt.variables) > _SHOWN_NAMES else ""),
+        "unbuffered": "with PYTHONUNBUFFERED=1",
+        "content-length": "with the headers of a language server",
+    }.get(attempt.purpose, attempt.purpose)
+    framed = any(stray.kind == "content-length" for stray in attempt.strays)
+    result = "it responds" if attempt.works or framed else "the same"
+    return Step("good" if attempt.works or framed else "plain", "tried again", f"{what}: {result}")
+
+
+def _seconds(value: float) -> str:
+    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s"
+
+
+_DOING: Final[dict[Purpose, str]] = {
+    "handshake": "starts it and asks initialize",
+    "discover": "starts it again and asks server/discover",
+    "revision": "starts it again and asks initialize",
+    "full environment": "starts it with all of your environment",
+    "variables": "starts it with some of your variables",
+    "unbuffered": "starts it with PYTHONUNBUFFERED=1",
+    "content-length": "starts it and writes as to a language server",
+}
+
+
+class Teller:
+    """Says each step on a terminal when it is over."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+        encoding = getattr(terminal.stream, "encoding", None) or "utf-8"
+        self._plain_marks = False
+        try:
+            "".join(mark[0] for mark in _MARKS.values()).encode(encoding)
+        except (LookupError, UnicodeEncodeError):
+            self._plain_marks = True
+        self._status: Any = None
+        self._quoted: set[str] = set()
+
+    # As it goes
+
+    def heading(self, description: str, environment: str) -> None:
+        """Says what is examined."""
+        self._terminal.say(("twopipes doctor: ", "bold"), (visible(description), "bold"))
+        gets = {
+            "minimal": "the minimal environment that most hosts give a server",
+            "inherit": "all of your environment",
+            "explicit": "the environment of its configuration alone",
+        }
+        self._terminal.say((f"with {gets.get(environment, environment)}", "dim"))
+        self._terminal.say()
+
+    def separate(self) -> None:
+        """Leaves room between two servers."""
+        self._terminal.say()
+        self._terminal.say(("-" * min(self._terminal.width, _WIDEST), "dim"))
+        self._terminal.say()
+
+    def resolved(self, resolution: Resolution) -> None:
+        """Says how the command was found."""
+        self._tell(steps_of_resolution(resolution))
+
+    def begins(self, purpose: Purpose, revision: str) -> None:
+        """Says what is waited for, while it is, where somebody looks."""
+        if self._terminal.rich is not None and self._terminal.is_terminal:
+            named = "" if revision == LATEST_LEGACY else f" ({revision})"
+            self._status = self._terminal.rich.status(f"{_DOING[purpose]}{named}")
+            self._status.start()
+
+    def tried(self, attempt: Attempt) -> None:
+        """Says what happened."""
+        self.quiet()
+        self._tell(steps_of_attempt(attempt))
+
+    def quiet(self) -> None:
+        """Takes away what said that something is waited for."""
+        if self._status is not None:
+            status, self._status = self._status, None
+            with suppress(Exception):  # a terminal that went away
+                status.stop()
+
+    def _tell(self, steps: Iterator[Step]) -> None:
+        for step in steps:
+            if step.only_if_new and self._quoted.issuperset(step.lines):
+                continue
+            self._say(step.mark if step.label else "plain", step.label, step.text, has_mark=bool(step.label))
+            self._quote(_LABEL + 4, step.lines)
+        self._terminal.flush()
+
+    # In the end
+
+    def conclude(self, found: Sequence[Diagnosis]) -> None:
+        """Says what is wrong and what to do."""
+        problems = [each for each in found if each.severity != "note"]
+        notes = [each for each in found if each.severity == "note"]
+        self._terminal.say()
+        if not problems:
+            self._terminal.say(("No problem found.", "bold green"))
+        else:
+            number = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+            self._terminal.say((f"{number}. What to do:", "bold"))
+        for each in [*problems, *notes]:
+            self._terminal.say()
+            mark = _SEVERITIES[each.severity]
+            rules = f"  [{', '.join(each.rules)}]" if each.rules else ""
+            self._terminal.say(self._mark(mark), " ", (each.code, "bold"), (rules, "dim"))
+            for label, text in (("what", each.what), ("cause", each.cause), ("fix", each.fix)):
+                self._paragraph(f"    {label:<6}", visible(text), "bold" if label == "fix" else "")
+            # What was shown a moment ago is not shown again.
+            if not self._quoted.issuperset(each.evidence):
+                self._quote(10, each.evidence)
+        self._terminal.flush()
+
+    def _say(self, mark: Mark, label: str, text: str, *, has_mark: bool) -> None:
+        first: Styled = self._mark(mark) if has_mark else " " * (2 if self._plain_marks else 1)
+        width = max(_NARROWEST, min(self._terminal.width, _WIDEST) - _LABEL - 4)
+        lines = textwrap.wrap(visible(text), width, break_on_hyphens=False, break_long_words=False) or [""]
+        self._terminal.say(" ", first, " ", f"{label:<{_LABEL}}", lines[0])
+        for line in lines[1:]:
+            self._terminal.say(" " * (_LABEL + (4 if self._plain_marks else 3)), line)
+
+    def _paragraph(self, label: str, text: str, style: str) -> None:
+        width = max(_NARROWEST, min(self._terminal.width, _WIDEST) - len(label))
+        for number, line in enumerate(textwrap.wrap(text, width, break_on_hyphens=False, break_long_words=False)):
+            self._terminal.say((label if number == 0 else " " * len(label), "dim"), (line, style) if style else line)
+
+    def _mark(self, mark: Mark) -> Styled:
+        sign, plain, style = _MARKS[mark]
+        return (plain if self._plain_marks else sign, style)
+
+    def _quote(self, indent: int, lines: Sequence[str]) -> None:
+        """Others' words, behind a bar; a long line goes on below itself."""
+        self._quoted.update(lines)
+        width = max(_NARROWEST, self._terminal.width - indent - 3)
+        for line in lines:
+            text = visible(line.rstrip())[:_LONGEST_QUOTE]
+            for number, part in enumerate(textwrap.wrap(text, width, drop_whitespace=False, break_on_hyphens=False) or [""]):
+                self._terminal.say(" " * indent, (": " if number else "| ", "dim"), part.rstrip())
+
+
+def table_of_codes() -> str:
+    """All diagnoses, for the documentation: a table in Markdown."""
+    rows = [f"| `{name}` | {code.severity} | {code.means} | {', '.join(code.rules)} |" for name, code in CODES.items()]
+    return "\n".join(["| code | severity | means | rules |", "|---|---|---|---|", *rows]) + "\n"

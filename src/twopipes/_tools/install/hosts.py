@@ -1,0 +1,214 @@
+"""The configuration files of hosts: which servers stand in them, and how each is started."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from twopipes._process.command import ServerCommand
+from twopipes._tools.install.formats import Language, language_of, read
+from twopipes._tools.install.values import found_at
+from twopipes._tools.usage import UsageError
+from twopipes.errors import LocalProtocolError
+
+__all__ = ["Entry", "command_of", "read_entries"]
+
+# Where hosts keep their servers: Claude Desktop, Claude Code, Cursor and many others; Amp; VS Code's mcp.json; VS Code's
+# settings.json and opencode 2; Codex; Zed; goose; opencode. The hosts one by one: hosting/table.py.
+_PLACES = (
+    ("mcpServers",),
+    ("amp.mcpServers",),
+    ("servers",),
+    ("mcp", "servers"),
+    ("mcp_servers",),
+    ("context_servers",),
+    ("extensions",),
+    ("mcp",),
+)
+# What goose calls the extensions that are a part of itself.
+_PARTS_OF_GOOSE = {"builtin", "platform", "frontend", "inline_python"}
+_BY_HTTP = {"http", "sse", "streamable-http", "streamable_http", "remote"}
+# The folders inside a project in which hosts keep their files; the project is one up.
+_FOLDERS_OF_HOSTS = {".vscode", ".cursor", ".gemini", ".qwen", ".codex", ".zed", ".factory", ".amp"}
+# ${NAME} and ${env:NAME}; {env:NAME} of opencode.
+_VARIABLE = re.compile(r"\$\{([^{}]*)\}|\{(env:[^{}]*)\}")
+
+
+class Entry(NamedTuple):
+    """One server of a configuration file, as it stands there."""
+
+    name: str
+    content: Mapping[str, Any]
+    file: str
+
+
+def read_entries(file: str, name: str | None = None) -> list[Entry]:
+    """The servers of a file, in its order; or the one with that name.
+
+    Raises:
+        UsageError: The file cannot be read, no servers stand in it, or not this one.
+    """
+    language = language_of(file)
+    servers = _servers(_document(file, language), file, language)
+    if name is None:
+        return [Entry(each, content, file) for each, content in servers.items()]
+    if name not in servers:
+        raise UsageError(f"{file} has no server {name!r}; it has {', '.join(servers)}")
+    return [Entry(name, servers[name], file)]
+
+
+def command_of(entry: Entry) -> ServerCommand:
+    """How the server is started, with the variables in it replaced as hosts do.
+
+    Raises:
+        UsageError: It is reached over HTTP, a variable has no value, or something is not what it must be.
+    """
+    where = f"{entry.file}: the server {entry.name!r}"
+    content = _in_common_words(entry.content)
+    kind = content.get("type", "stdio")
+    address = next((content[key] for key in ("url", "serverUrl", "httpUrl", "uri") if key in content), None)
+    if "command" not in content and (address is not None or kind in _BY_HTTP):
+        raise UsageError(f"{where} is reached by HTTP ({address or kind}), and twopipes speaks stdio alone")
+    command, arguments = content.get("command"), content.get("args", [])
+    if not isinstance(command, str) or not command:
+        raise UsageError(f'{where} has no command; it needs "command": "..."')
+    if not isinstance(arguments, list) or not all(isinstance(each, str) for each in arguments):
+        raise UsageError(f"{where}: its args must be a list of strings")
+    env, folder = content.get("env") or {}, content.get("cwd")
+    if not isinstance(env, dict) or not all(isinstance(value, str | int | float | None) for value in env.values()):
+        raise UsageError(f"{where}: its env must be an object with strings in it")
+    if not isinstance(folder, str | None):
+        raise UsageError(f"{where}: its cwd must be a string")
+
+    def expanded(text: str) -> str:
+        return _VARIABLE.sub(lambda found: _value(found.group(1) or found.group(2) or "", entry, where), text)
+
+    variables = dict(_passed_on(content))
+    variables |= _file_of_variables(content.get("envFile"), expanded, where)
+    variables |= {key: expanded(_text(value)) for key, value in env.items() if value is not None}
+    try:
+        return ServerCommand(
+            [expanded(word) for word in [command, *arguments]],
+            env=variables or None,
+            cwd=None if folder is None else expanded(folder),
+        )
+    except LocalProtocolError as error:
+        raise UsageError(f"{where}: {error}") from error
+
+
+def _in_common_words(content: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An entry as most hosts would write it, with command, args and env."""
+    found = dict(content)
+    for theirs, common in {"environment": "env", "envs": "env", "cmd": "command"}.items():
+        if theirs in found and common not in found:
+            found[common] = found.pop(theirs)
+    command = found.get("command")
+    if isinstance(command, list) and command and "args" not in found:  # opencode
+        found["command"], found["args"] = command[0], command[1:]
+    elif isinstance(command, dict) and "path" in command:  # Zed until 2025
+        found |= {"command": command["path"]} | {key: command[key] for key in ("args", "env") if command.get(key) is not None}
+    return found
+
+
+def _passed_on(content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The variables that Codex and goose hand over from their own environment, as far as they are set here."""
+    for key in ("env_vars", "env_keys"):
+        names = content.get(key)
+        for name in names if isinstance(names, list) else ():
+            if isinstance(name, str) and name in os.environ:
+                yield name, os.environ[name]
+
+
+def _document(file: str, language: Language) -> Any:
+    try:
+        text = Path(file).expanduser().read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise UsageError(f"{file} cannot be read: {why}") from error
+    try:
+        return read(text, language)
+    except ValueError as error:
+        raise UsageError(f"{file} is no {language}: {error}") from error
+    except UsageError as mistake:
+        raise UsageError(f"{file}: {mistake}") from mistake
+
+
+def _servers(document: Any, file: str, language: Language) -> dict[str, Mapping[str, Any]]:
+    for place in _PLACES:
+        found = found_at(document, place)
+        if place == ("extensions",):
+            found = _of_goose(found) if language == "YAML" else None
+        elif place == ("mcp",) and not _is_of_opencode(found):
+            continue
+        if isinstance(found, dict) and found:
+            if wrong := [name for name, content in found.items() if not isinstance(content, dict)]:
+                raise UsageError(f"{file}: the server {wrong[0]!r} must be an object, with a command in it")
+            return found
+    raise UsageError(f'{file} has no servers; it needs {{"mcpServers": {{"NAME": {{"command": "...", "args": [...]}}}}}}')
+
+
+def _of_goose(extensions: Any) -> Any:
+    if not isinstance(extensions, dict):
+        return None
+    return {
+        name: content
+        for name, content in extensions.items()
+        if not (isinstance(content, dict) and content.get("type") in _PARTS_OF_GOOSE)
+    }
+
+
+def _is_of_opencode(found: Any) -> bool:
+    # Other hosts keep settings about servers under the same key.
+    return isinstance(found, dict) and all(isinstance(each, dict) and each.keys() & {"type", "enabled"} for each in found.values())
+
+
+def _value(inside: str, entry: Entry, where: str) -> str:
+    """What stands for ``${inside}``: a variable of ours, with a default behind ``:-``, or a word of VS Code's and Cursor's."""
+    kind, colon, rest = inside.partition(":")
+    if colon and kind == "input":
+        raise UsageError(f"{where} asks its user for ${{{inside}}}; give the value with --env, or as a variable of the environment")
+    project = Path(entry.file).expanduser().absolute().parent
+    if project.name in _FOLDERS_OF_HOSTS:
+        project = project.parent
+    words = {
+        "workspaceFolder": str(project),
+        "workspaceFolderBasename": project.name,
+        "userHome": str(Path.home()),
+        "pathSeparator": os.sep,
+        "/": os.sep,
+    }
+    if inside in words:
+        return words[inside]
+    name, has_default, default = (rest if colon and kind == "env" else inside).partition(":-")
+    if name in os.environ:
+        return os.environ[name]
+    if has_default:
+        return default
+    raise UsageError(f"{where} needs the variable {name}, which is not set; run {name}=... twopipes ...")
+
+
+def _file_of_variables(file: Any, expanded: Any, where: str) -> dict[str, str]:
+    if file is None:
+        return {}
+    if not isinstance(file, str):
+        raise UsageError(f"{where}: its envFile must be a string")
+    try:
+        lines = Path(expanded(file)).expanduser().read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{where}: its envFile {file} cannot be read: {error}") from error
+    found = {}
+    for line in lines:
+        name, equals, value = line.strip().removeprefix("export ").partition("=")
+        if equals and not name.startswith("#"):
+            value = value.strip()
+            found[name.strip()] = value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'" else value
+    return found
+
+
+def _text(value: Any) -> str:
+    # Numbers and booleans are written by people who do not think of types; hosts hand them over as JSON writes them.
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,1 @@
+"""A server that responds from a recording."""

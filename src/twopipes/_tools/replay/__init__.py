@@ -1,0 +1,1 @@
+"""Sending a recorded client's messages to a live server."""

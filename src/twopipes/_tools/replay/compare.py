@@ -1,0 +1,266 @@
+"""What came of saying a recording again: the two conversations laid side by side, call by call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from msgspec import UNSET, Struct
+
+from twopipes._tools.replay.script import LISTEN, PING, PROGRESS, Replay, is_left_alone, name_of
+from twopipes._trace.conversation import Call
+from twopipes._trace.matching import SERVER_INFO, Difference, Ignoring, differences, pair_questions, unmatched
+from twopipes._trace.message import Message
+
+__all__ = ["Finding", "FindingKind", "Report", "compare"]
+
+FindingKind = Literal[
+    "answer differs",
+    "no answer",
+    "additional answer",
+    "question differs",
+    "no question",
+    "additional question",
+    "notifications differ",
+    "noise",
+    "not sent",
+]
+_CANCELLED = "notifications/cancelled"
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """One thing that is not as it was recorded.
+
+    Attributes:
+        kind: What is not.
+        subject: What it is about: ``tools/call add (id 3)``.
+        method: Of that, where there is one.
+        id: Of the request, where there is one.
+        differences: In what they differ.
+        reason: What else there is to say.
+    """
+
+    kind: FindingKind
+    subject: str
+    method: str = ""
+    id: Any = UNSET
+    differences: tuple[Difference, ...] = ()
+    reason: str = ""
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """How it went.
+
+    Attributes:
+        requests: How many the recorded client made.
+        sent: How many of them were made again.
+        answers: How many answers of the recording are to be compared: not those to requests that were cancelled.
+        same: How many of them were the same.
+        findings: What was not.
+        is_cut_short: The live server ended, or was given up, before everything was said.
+    """
+
+    requests: int
+    sent: int
+    answers: int
+    same: int
+    findings: tuple[Finding, ...]
+    is_cut_short: bool = False
+
+    @property
+    def is_same(self) -> bool:
+        """Whether nothing differs."""
+        return not self.findings and not self.is_cut_short
+
+
+def compare(replay: Replay) -> Report:
+    """Lays the live conversation beside the recorded one, as far as it got."""
+    calls = [call for call in replay.connection.calls if call.direction == ">"]
+    findings: list[Finding] = []
+    same = 0
+    for call in calls:
+        if (live := replay.partners.get(call)) is None:
+            if (reason := replay.not_sent.get(call.request)) is not None:
+                findings.append(_about("not sent", call, reason=reason))
+            continue
+        found = [*_answer(replay, call, live), *_notifications_of(replay, call, live)]
+        findings += found
+        same += not found and call.answer is not None and not is_left_alone(call)
+    findings += _questions(replay)
+    findings += _further(replay)
+    findings += _loose_notifications(replay)
+    findings += _noise(replay)
+    sent = sum(call in replay.partners for call in calls)
+    skipped = sum(call.request in replay.not_sent for call in calls)
+    is_cut_short = replay.was_cut_short or sent + skipped < len(calls)
+    answers = sum(call.answer is not None and not is_left_alone(call) for call in calls)
+    return Report(requests=len(calls), sent=sent, answers=answers, same=same, findings=tuple(findings), is_cut_short=is_cut_short)
+
+
+def _about(kind: FindingKind, call: Call, *, found: list[Difference] | None = None, reason: str = "") -> Finding:
+    return Finding(kind=kind, subject=name_of(call), method=call.method, id=call.id, differences=tuple(found or ()), reason=reason)
+
+
+def _ignoring(replay: Replay, method: str) -> Ignoring:
+    if method == "server/discover":
+        return replay.ignoring
+    return Ignoring([*replay.ignored, SERVER_INFO], blanked=replay.recorded.header.redacted)
+
+
+def _answer(replay: Replay, call: Call, live: Call) -> Iterator[Finding]:
+    if is_left_alone(call):
+        return
+    if call.answer is None:
+        if live.answer is not None and not (call.method == LISTEN and live.answer.shape == "result"):
+            yield _about(
+                "additional answer", call, found=[Difference(*_only(live.answer))], reason="it had no answer in the recording"
+            )
+        return
+    if live.answer is None:
+        yield _about("no answer", call, reason="it has one in the recording")
+        return
+    recorded, answered = _value(call.answer), _value(live.answer)
+    _rename_questions(recorded, answered, replay.ignoring)
+    found = differences(recorded, answered, _ignoring(replay, call.method))
+    if found:
+        yield _about("answer differs", call, found=found)
+
+
+def _value(answer: Message) -> dict[str, Any]:
+    if answer.shape == "error":
+        return {"error": answer.error}
+    return {"result": answer.result}
+
+
+def _only(answer: Message) -> tuple[str, Any, Any]:
+    ((path, value),) = _value(answer).items()
+    return path, UNSET, value
+
+
+def _rename_questions(recorded: dict[str, Any], live: dict[str, Any], ignoring: Ignoring) -> None:
+    """Gives the live server's questions the recorded keys, which are as good as its own (MR-03)."""
+    ours, theirs = recorded.get("result"), live.get("result")
+    if not isinstance(ours, dict) or not isinstance(theirs, dict):
+        return
+    asked, again = ours.get("inputRequests"), theirs.get("inputRequests")
+    if isinstance(asked, dict) and isinstance(again, dict):
+        names = {new: old for old, new in pair_questions(asked, again, ignoring).items()}
+        live["result"] = {**theirs, "inputRequests": {names.get(key, key): value for key, value in again.items()}}
+
+
+def _notifications_of(replay: Replay, call: Call, live: Call) -> Iterator[Finding]:
+    """Progress, and what was told under a subscription: as sets."""
+    if call.method == LISTEN:
+        yield from _sets(replay, call.notifications, live.notifications, f" of {name_of(call)}", call)
+    elif not is_left_alone(call) and live.answer is not None:
+        yield from _sets(replay, call.progress, live.progress, f" of {name_of(call)}", call)
+
+
+def _sets(
+    replay: Replay, recorded: list[Message], live: list[Message], of: str, call: Call | None = None, *, missing_counts: bool = True
+) -> Iterator[Finding]:
+    methods = dict.fromkeys(message.method or "" for message in [*recorded, *live])
+    for method in methods:
+        ours = [_params(message) for message in recorded if message.method == method]
+        theirs = [_params(message) for message in live if message.method == method]
+        missing, additional = unmatched(ours, theirs, replay.ignoring, "params")
+        if not missing_counts:
+            missing = []
+        if len(missing) == 1 and len(additional) == 1:
+            found = differences(missing[0], additional[0], replay.ignoring, ("params",))
+        else:
+            found = [Difference("params", recorded=params) for params in missing]
+            found += [Difference("params", live=params) for params in additional]
+        if found:
+            subject = f"{method}{of}"
+            request_id = UNSET if call is None else call.id
+            yield Finding(kind="notifications differ", subject=subject, method=method, id=request_id, differences=tuple(found))
+
+
+def _params(message: Message) -> Any:
+    params = message.params
+    if params is UNSET:
+        return {}
+    if message.method == _CANCELLED and isinstance(params, dict):
+        return {key: value for key, value in params.items() if key != "requestId"}  # an id of the server's own
+    return params
+
+
+def _questions(replay: Replay) -> Iterator[Finding]:
+    for call in replay.connection.calls:
+        if call.direction == ">" or call.method == PING:
+            continue
+        live = replay.partners.get(call)
+        if live is None:
+            if not _is_behind_the_end(replay, call):
+                yield _about("no question", call, reason="the recorded server asked it")
+            continue
+        found = differences(_params(call.request), _params(live.request), replay.ignoring, ("params",))
+        if found:
+            yield _about("question differs", call, found=found)
+    for asked in replay.additional:
+        yield _about("additional question", asked, found=[Difference("params", UNSET, _params(asked.request))])
+
+
+def _is_behind_the_end(replay: Replay, call: Call) -> bool:
+    """Whether it was asked later than this conversation got; then the end itself is what there is to say."""
+    return replay.sent < len(replay.lines) and call.request.index > replay.lines[replay.sent].index
+
+
+def _further(replay: Replay) -> Iterator[Finding]:
+    """Answers that nobody was waiting for: a second one to the same request, or one to an id that was never used."""
+    for live in replay.live.calls:
+        recorded = (
+            next((call for call, partner in replay.partners.items() if partner is live), None) if live.further_answers else None
+        )
+        known = len(recorded.further_answers) if recorded is not None else 0
+        for answer in live.further_answers[known:]:
+            yield _about("additional answer", live, found=[Difference(*_only(answer))], reason="it had been answered")
+    ours = [_value(message) for message in replay.recorded.messages if _is_for_nobody(message, replay)]
+    theirs = [message for message in replay.live.messages if _is_for_nobody(message, None)]
+    missing, additional = unmatched(ours, [_value(message) for message in theirs], replay.ignoring, "")
+    subject = "an answer to nothing that was asked"
+    for value in missing if not replay.was_cut_short else []:
+        ((path, member),) = value.items()
+        yield Finding(kind="no answer", subject=subject, differences=(Difference(path, member, UNSET),))
+    for value in additional:
+        ((path, member),) = value.items()
+        yield Finding(kind="additional answer", subject=subject, differences=(Difference(path, UNSET, member),))
+
+
+def _is_for_nobody(message: Message, replay: Replay | None) -> bool:
+    if replay is not None and message.connection is not replay.connection:
+        return False
+    return message.is_answer and message.direction == "<" and message.call is None
+
+
+def _loose_notifications(replay: Replay) -> Iterator[Finding]:
+    """What was told to nobody in particular: logs, lists that changed, resources that were updated."""
+    ours = [message for message in replay.recorded.messages if message.connection is replay.connection and _is_loose(message)]
+    theirs = [message for message in replay.live.messages if _is_loose(message)]
+    # Of a conversation that was cut short, nobody knows what would have been told.
+    yield from _sets(replay, ours, theirs, "", missing_counts=not replay.was_cut_short)
+
+
+def _is_loose(message: Message) -> bool:
+    if message.shape != "notification" or message.direction == ">":
+        return False
+    return message.method != PROGRESS and (message.call is None or (message.method == _CANCELLED and message.call.direction == "<"))
+
+
+def _noise(replay: Replay) -> Iterator[Finding]:
+    known = {
+        message.data
+        for message in replay.recorded.messages
+        if message.shape == "noise" and message.direction == "<" and message.connection is replay.connection
+    }
+    new = [line for line in replay.noise if line not in known]
+    if new:
+        first = new[0].decode(errors="backslashreplace")
+        count = len(new) + replay.noise_count - len(replay.noise)
+        yield Finding(
+            kind="noise",
+            subject="lines on stdout that are no messages",
+            differences=(Difference("line", UNSET, first),),
+            reason=f"{count} of them, and none in the recording" if not known else f"{count} that the recording does not have",
+        )

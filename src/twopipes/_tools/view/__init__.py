@@ -1,0 +1,1 @@
+"""Recordings for people: in the terminal, and as an HTML page."""

@@ -1,0 +1,222 @@
+"""Framing and JSON-RPC: what one line must be, and what may stand in it (sections FR and JR of the rules)."""
+
+# ruff: noqa: ARG001 - a judge is given the message and what was before it; many need but one of them
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import UNSET, MsgspecError, Raw, Struct
+from msgspec.json import Decoder
+
+from twopipes._jsonrpc import decode
+from twopipes._protocol.revisions import NOTIFICATIONS
+from twopipes._trace.judges.table import Seen, rule, shown
+from twopipes._trace.message import Message, Shape
+from twopipes._wire import LineRejected
+
+_SINGLE: tuple[Shape, ...] = ("request", "notification", "result", "error")
+_NOTIFICATIONS = {row.method for row in NOTIFICATIONS}
+
+
+@rule("FR-01", "MUST", "noise")
+def two_messages_on_a_line(message: Message, seen: Seen) -> Iterator[str]:
+    """Only the newline parts messages."""
+    if _count_of_objects(message) > 1:
+        yield "several messages on one line; each needs a line of its own"
+
+
+@rule("FR-02", "MUST NOT", "noise")
+def message_on_several_lines(message: Message, seen: Seen) -> Iterator[str]:
+    """Pretty JSON is for files."""
+    pieces = seen.begun[message.direction]
+    if message.line.startswith(b"{"):
+        pieces[:] = [message.line]
+    elif pieces and len(pieces) < _MOST_PIECES:
+        pieces.append(message.line)
+    if len(pieces) > 1 and message.line.startswith(b"}"):
+        read = decode(b"\n".join(pieces))
+        if not isinstance(read, LineRejected):
+            yield f"the last {len(pieces)} lines are one message; it must stand on one"
+        pieces.clear()
+
+
+_MOST_PIECES = 10_000
+
+
+@rule("FR-03", "MUST", "noise", "request", "notification", "result", "error", "batch")
+def utf_8(message: Message, seen: Seen) -> Iterator[str]:
+    """No other encoding, and no byte order mark."""
+    if message.batch is None and message.data.startswith(codecs.BOM_UTF8):
+        yield "begins with a byte order mark; UTF-8 on the wire has none"
+    if message.fault is not None and message.fault.reason == "not UTF-8":
+        yield f"not UTF-8: {message.fault.detail}"
+
+
+@rule("FR-04", "MUST NOT", "noise", "blank", by="server")
+def noise_of_the_server(message: Message, seen: Seen) -> Iterator[str]:
+    """Stdout is for messages."""
+    if message.direction == "<":
+        yield from _noise(message, "stdout")
+
+
+@rule("FR-05", "MUST NOT", "noise", "blank", by="client")
+def noise_of_the_client(message: Message, seen: Seen) -> Iterator[str]:
+    """And so is stdin."""
+    if message.direction == ">":
+        yield from _noise(message, "stdin")
+
+
+@rule("FR-15", "MAY", "request", "notification", "result", "error", "batch", once=True)
+def carriage_return(message: Message, seen: Seen) -> Iterator[str]:
+    """Nobody minds, and nobody has to send it; told once."""
+    if message.batch is None and message.data.endswith(b"\r"):
+        yield "lines that end in a carriage return and a newline; the newline alone parts messages"
+
+
+def _noise(message: Message, stream: str) -> Iterator[str]:
+    if not message.is_whole:
+        return  # torn by the end of the process or of the recording; nobody can tell what it would have become
+    if message.shape == "blank":
+        yield f"a blank line on {stream}"
+    elif message.fault is None or message.fault.reason not in ("not JSON", "not an object", "not JSON-RPC"):
+        return
+    elif _count_of_objects(message) <= 1:  # or they are messages, though not in their lines (FR-01)
+        what = "this is not JSON" if message.fault.reason == "not JSON" else message.fault.detail
+        yield f"no message on {stream}: {what}"
+
+
+def _count_of_objects(message: Message) -> int:
+    """How many JSON objects a line that is no JSON consists of; 0 if anything else is in it."""
+    fault = message.fault
+    if fault is None or fault.reason != "not JSON" or message.line[:1] != b"{" or message.line[-1:] != b"}":
+        return 0
+    try:
+        text = message.line.decode()
+        count = position = 0
+        while position < len(text):
+            value, position = _decode_next(text, position)
+            if not isinstance(value, dict):
+                return 0
+            count += 1
+            position += len(text[position : position + 8]) - len(text[position : position + 8].lstrip())
+    except (ValueError, RecursionError):
+        return 0
+    return count
+
+
+_decode_next = json.JSONDecoder().raw_decode
+
+
+class _Members(Struct):
+    """What stands in a line, as it stands there."""
+
+    jsonrpc: Any = UNSET
+    id: Any = UNSET
+    method: Raw = Raw()
+    params: Raw = Raw()
+    result: Raw = Raw()
+    error: Any = UNSET
+
+
+_decode_members = Decoder(_Members).decode
+
+
+def _members(message: Message) -> _Members | None:
+    try:
+        return _decode_members(message.line)
+    except (MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+@rule("JR-01", "MUST", *_SINGLE)
+def version_of_json_rpc(message: Message, seen: Seen) -> Iterator[str]:
+    """Good messages have it, or they would not be read."""
+    if message.fault is not None and (found := _members(message)) is not None and found.jsonrpc != "2.0":
+        yield f'"jsonrpc" must be "2.0", and is {shown(found.jsonrpc)}'
+
+
+@rule("JR-02", "MUST", "request")
+def type_of_ids(message: Message, seen: Seen) -> Iterator[str]:
+    """Strings and integers."""
+    if message.id is not None and (isinstance(message.id, bool) or not isinstance(message.id, str | int)):
+        yield f"the id of a request is a string or an integer, not {shown(message.id)}"
+
+
+@rule("JR-03", "MUST NOT", "request")
+def null_as_an_id(message: Message, seen: Seen) -> Iterator[str]:
+    """Null says that an id could not be read."""
+    if message.id is None:
+        yield "the id of a request is null"
+
+
+@rule("JR-07", "MUST", "result", "error")
+def result_or_error(message: Message, seen: Seen) -> Iterator[str]:
+    """One of both, and a result is an object."""
+    line = message.line
+    found = _members(message) if b'"result"' in line and b'"error"' in line else None
+    if found is not None and memoryview(found.result).nbytes and found.error is not UNSET:
+        yield 'has both "result" and "error"'
+        return
+    if message.shape == "result" and bytes(memoryview(message.raw_result)[:1]) != b"{":
+        yield f"a result is an object, not {shown(message.result)}"
+
+
+@rule("JR-08", "MUST", "error")
+def shape_of_errors(message: Message, seen: Seen) -> Iterator[str]:
+    """A code and a message."""
+    if message.fault is None:
+        return  # or it would not have been read
+    error = message.error
+    if not isinstance(error, dict):
+        yield f"an error is an object, not {shown(error)}"
+        return
+    if not isinstance(error.get("code"), int) or isinstance(error.get("code"), bool):
+        yield f"the code of an error is an integer, not {shown(error.get('code', UNSET))}"
+    if not isinstance(error.get("message"), str):
+        yield f"the message of an error is a string, not {shown(error.get('message', UNSET))}"
+
+
+@rule("JR-09", "MUST NOT", "request")
+def notification_with_an_id(message: Message, seen: Seen) -> Iterator[str]:
+    """Then it would be a request."""
+    if message.method in _NOTIFICATIONS:
+        yield f"{message.method} is a notification, and has an id"
+
+
+@rule("JR-11", "MUST", "request", "notification")
+def shape_of_params(message: Message, seen: Seen) -> Iterator[str]:
+    """An object, or nothing at all."""
+    first = bytes(memoryview(message.raw_params)[:1])
+    if not first and b'"params"' in message.line:
+        found = _members(message)  # null passes as absent where messages are read
+        first = bytes(memoryview(found.params)[:1]) if found is not None else b""
+    if first not in (b"", b"{"):
+        yield f"params is an object, not {'null' if first == b'n' else shown(message.params)}"
+
+
+@rule("JR-14", "MUST NOT", "request", by="client")
+def initialize_in_a_batch(message: Message, seen: Seen) -> Iterator[str]:
+    """The version that has batches is not agreed on before."""
+    if message.batch is not None and message.method == "initialize" and message.direction == ">":
+        yield "initialize inside a batch"
+
+
+@rule("JR-15", "MUST NOT", "batch")
+def batch(message: Message, seen: Seen) -> Iterator[str]:
+    """One revision has them."""
+    if seen.negotiated is not None:
+        if seen.negotiated != "2025-03-26":
+            yield f"an array of messages; revision {seen.negotiated} has none"
+    elif seen.is_stateless:
+        yield "an array of messages; the stateless revisions have none"
+
+
+@rule("JR-17", "MUST", "error")
+def error_without_an_id(message: Message, seen: Seen) -> Iterator[str]:
+    """It may be left out where it could not be read, and nowhere else."""
+    other = ">" if message.direction == "<" else "<"
+    if message.id in (UNSET, None) and seen.is_certain and not seen.may_be_unreadable[other]:  # type: ignore[index]
+        yield "an error without an id, and every request had one that can be read"

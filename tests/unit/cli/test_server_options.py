@@ -1,0 +1,236 @@
+"""Which server a command is pointed at: behind --, by a socket, or in the configuration file of a host."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from twopipes._cli.server_options import (
+    CommandParser,
+    PointedAt,
+    UsageError,
+    add_server_options,
+    connect_options,
+    servers_of,
+    split_command,
+    the_server,
+)
+from twopipes._process.command import ServerCommand
+
+
+def parsed(*words):
+    mine, command = split_command(words)
+    parser = CommandParser("twopipes test", usage="twopipes test", description="A test.")
+    add_server_options(parser)
+    return parser.parse_intermixed_args(mine), command
+
+
+def pointed(*words):
+    return the_server(*parsed(*words))
+
+
+def mistake(*words):
+    with pytest.raises(UsageError) as found:
+        pointed(*words)
+    return str(found.value)
+
+
+@pytest.fixture
+def config(tmp_path):
+    def config(content, name="mcp.json"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+        return str(path)
+
+    return config
+
+
+def test_the_words_behind_the_dashes_are_the_command():
+    assert split_command(["a", "--", "b", "--", "c"]) == (["a"], ["b", "--", "c"])
+    assert split_command(["a"]) == (["a"], None)
+    assert split_command(["--"]) == ([], [])
+
+
+def test_a_command():
+    found = pointed("--", "python", "-u", "server.py")
+    assert found == PointedAt(ServerCommand(["python", "-u", "server.py"]))
+    assert found.description == "python -u server.py"
+
+
+def test_a_command_with_an_environment_and_a_folder(monkeypatch):
+    monkeypatch.setenv("OURS", "1")
+    found = pointed("--env", "A=b=c", "--env", "OURS", "--cwd", "/tmp", "--inherit-env", "--", "server").target
+    assert found == ServerCommand(["server"], env={"A": "b=c", "OURS": "1"}, cwd="/tmp", environment="inherit")
+
+
+@pytest.mark.parametrize(
+    ("words", "target"),
+    [
+        (["--unix", "/run/a b.sock"], "unix:/run/a b.sock"),
+        (["--tcp", "localhost:9000"], "tcp://localhost:9000"),
+        (["--tcp", ":9000"], "tcp://127.0.0.1:9000"),
+        (["--tcp", "[::1]:9000"], "tcp://[::1]:9000"),
+        (["--tcp", "tcp://localhost:9000"], "tcp://localhost:9000"),
+    ],
+)
+def test_a_socket(words, target):
+    assert pointed(*words).target == target
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "which server? Put its command behind --"),
+        (["--"], "no command behind --"),
+        (["--", ""], "at least one word"),
+        (["--unix", "/x", "--tcp", "a:1"], "--unix and --tcp each name a server"),
+        (["--unix", "/x", "--", "server"], "-- CMD and --unix each name a server"),
+        (["--tcp", "localhost"], "HOST:PORT"),
+        (["--tcp", "localhost:http"], "HOST:PORT"),
+        (["--unix", "/x", "--cwd", "/"], "--cwd is for a server that is started"),
+        (["--tcp", "a:1", "--env", "A=1"], "--env is for a server that is started"),
+        (["--server", "x", "--", "server"], "--config FILE"),
+        (["--env", "NOT_SET_ANYWHERE", "--", "server"], "--env NOT_SET_ANYWHERE=VALUE"),
+        (["--env", "=1", "--", "server"], "name of an environment variable"),
+        (["--timeout", "soon", "--", "server"], "'soon' is no number of seconds; see twopipes test --help"),
+        (["--timeout", "-1", "--", "server"], "'-1' is no number of seconds"),
+        (["--timeout=nan", "--", "server"], "no number of seconds"),
+        (["--era", "old", "--", "server"], "invalid choice"),
+        (["--revision", "2020-01-01", "--", "server"], "invalid choice"),
+        (["--fly", "--", "server"], "--fly"),
+        (["--config", "/nowhere/mcp.json"], "/nowhere/mcp.json cannot be read: No such file"),
+    ],
+)
+def test_what_the_user_can_mend(words, said):
+    assert said in mistake(*words)
+
+
+def test_how_it_is_talked_to():
+    options = connect_options(parsed("--", "server")[0])
+    assert options["era"] == "auto"
+    assert (options["timeouts"].connect, options["timeouts"].request, options["timeouts"].total) == (30, 60, None)
+    assert "trace" not in options
+    assert "revision" not in options
+    options = connect_options(parsed("--era", "legacy", "--revision", "2025-06-18", "--timeout", "2", "--trace", "f", "--", "x")[0])
+    assert (options["era"], options["revision"], options["trace"]) == ("legacy", "2025-06-18", "f")
+    assert (options["timeouts"].connect, options["timeouts"].probe, options["timeouts"].request) == (2, 2, 2)
+    assert connect_options(parsed("--timeout", "0", "--", "x")[0])["timeouts"].connect is None
+
+
+# Configuration files
+
+
+def test_the_only_server_of_a_file_needs_no_name(config):
+    file = config({"mcpServers": {"files": {"command": "npx", "args": ["-y", "files"], "env": {"A": "1"}, "cwd": "/srv"}}})
+    found = pointed("--config", file)
+    assert found == PointedAt(ServerCommand(["npx", "-y", "files"], env={"A": "1"}, cwd="/srv"), "files")
+    assert found.description == "files (npx -y files)"
+
+
+def test_one_of_several_is_picked_by_its_name(config):
+    file = config({"mcpServers": {"a": {"command": "first"}, "b": {"command": "second"}}})
+    assert pointed("--config", file, "--server", "b").target == ServerCommand(["second"])
+    assert "has 2 servers; pick one with --server: a, b" in mistake("--config", file)
+    assert "has no server 'c'; it has a, b" in mistake("--config", file, "--server", "c")
+    assert [each.name for each in servers_of(*parsed("--config", file))] == ["a", "b"]
+
+
+def test_the_command_line_has_the_last_word(config):
+    file = config({"mcpServers": {"a": {"command": "x", "env": {"A": "1", "B": "2"}, "cwd": "/srv"}}})
+    assert pointed("--config", file, "--env", "B=3", "--cwd", "/tmp").target == ServerCommand(
+        ["x"], env={"A": "1", "B": "3"}, cwd="/tmp"
+    )
+
+
+@pytest.mark.parametrize(
+    "content", [{"servers": {"a": {"command": "x", "type": "stdio"}}}, {"mcp": {"servers": {"a": {"command": "x"}}}}]
+)
+def test_files_of_visual_studio_code(content, config):
+    assert pointed("--config", config(content)).target == ServerCommand(["x"])
+
+
+def test_comments_and_trailing_commas_are_tolerated(config):
+    text = """
+    // for tests
+    {"mcpServers": { /* one
+        server */ "a // b": {"command": "x", "args": ["// no comment", "/* nor */ this", "a\\"//,]",], }, },
+    }
+    """
+    assert pointed("--config", config("\ufeff" + text)).target == ServerCommand(["x", "// no comment", "/* nor */ this", 'a"//,]'])
+
+
+def test_where_the_json_is_broken_is_told_in_lines_of_the_file(config):
+    file = config('{\n  // a comment\n  "mcpServers" {}\n}')
+    assert "is no JSON: Expecting ':' delimiter: line 3 column 16" in mistake("--config", file)
+
+
+def test_variables_are_replaced_as_hosts_do(config, tmp_path, monkeypatch):
+    monkeypatch.setenv("WHO", "me")
+    monkeypatch.delenv("NOBODY", raising=False)
+    words = [
+        "${WHO}",
+        "${env:WHO}!",
+        "${NOBODY:-you}",
+        "${workspaceFolder}/x",
+        "${workspaceFolderBasename}",
+        "$WHO",
+        "${/}",
+        "${userHome}",
+    ]
+    file = config({"servers": {"a": {"command": "${WHO}", "args": words, "env": {"A": "${WHO}"}}}}, ".vscode/mcp.json")
+    found = pointed("--config", file).target
+    assert list(found.argv) == [
+        "me", "me", "me!", "you", f"{tmp_path}/x", tmp_path.name, "$WHO", os.sep, str(Path.home()),
+    ]  # fmt: skip
+    assert found.env == {"A": "me"}
+
+
+def test_a_variable_that_is_not_set(config, monkeypatch):
+    monkeypatch.delenv("TOKEN", raising=False)
+    file = config({"mcpServers": {"a": {"command": "x", "env": {"T": "${TOKEN}"}}}})
+    assert "the server 'a' needs the variable TOKEN, which is not set" in mistake("--config", file)
+    file = config({"mcpServers": {"a": {"command": "x", "env": {"T": "${input:token}"}}}})
+    assert "asks its user for ${input:token}" in mistake("--config", file)
+
+
+def test_a_file_of_variables(config, tmp_path):
+    (tmp_path / ".env").write_text("# secret\nexport A=1\nB='two words'\n\nC=x=y\n")
+    file = config({"servers": {"a": {"command": "x", "envFile": "${workspaceFolder}/.env", "env": {"A": "2", "N": 5, "T": True}}}})
+    assert pointed("--config", file).target.env == {"A": "2", "B": "two words", "C": "x=y", "N": "5", "T": "true"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ({"url": "https://example.com/mcp"}, "is reached by HTTP (https://example.com/mcp), and twopipes speaks stdio alone"),
+        ({"type": "sse", "url": "http://x"}, "is reached by HTTP"),
+        ({}, "has no command"),
+        ({"command": 5}, "has no command"),
+        ({"command": "x", "args": "-v"}, "args must be a list of strings"),
+        ({"command": "x", "env": ["A"]}, "env must be an object"),
+        ({"command": "x", "cwd": 5}, "cwd must be a string"),
+        ({"command": "x", "envFile": "/nowhere/.env"}, "/nowhere/.env cannot be read"),
+        ({"command": "x", "envFile": 1}, "envFile must be a string"),
+        ({"command": "x\0"}, "NUL byte"),
+        ("x", "must be an object"),
+    ],
+)
+def test_an_entry_that_cannot_be_started(entry, said, config):
+    assert said in mistake("--config", config({"mcpServers": {"a": entry}}))
+
+
+@pytest.mark.parametrize("content", [{}, [], {"mcpServers": {}}, {"mcpServers": []}, "1", {"servers": None}])
+def test_a_file_without_servers(content, config):
+    assert 'has no servers; it needs {"mcpServers":' in mistake("--config", config(content))
+
+
+def test_a_server_by_http_is_no_hindrance_to_another_one(config):
+    file = config({"mcpServers": {"a": {"url": "http://x"}, "b": {"command": "x"}}})
+    assert pointed("--config", file, "--server", "b").target == ServerCommand(["x"])
+
+
+def test_a_file_that_is_no_text(tmp_path):
+    (tmp_path / "x").write_bytes(b"\xff\xfe")
+    assert "cannot be read: it is not UTF-8" in mistake("--config", str(tmp_path / "x"))

@@ -1,0 +1,176 @@
+"""URI templates: expanded, matched, and refused (RS-01, RS-08, RS-09)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twopipes._protocol.uri_template import TemplateRejected, UriTemplate
+from twopipes.errors import TwopipesError
+
+
+@pytest.mark.parametrize(
+    ("template", "uri", "values"),
+    [
+        ("greeting://{name}", "greeting://bob", {"name": "bob"}),
+        ("greeting://{name}", "greeting://J%C3%BCrgen%20M", {"name": "Jürgen M"}),
+        ("greeting://{name}/card", "greeting://bob/card", {"name": "bob"}),
+        ("r://{owner}/{repo}/blob/{+path}", "r://o/r/blob/a/b.py", {"owner": "o", "repo": "r", "path": "a/b.py"}),
+        ("file:///{+dir}/{name}", "file:///a/b/c", {"dir": "a/b", "name": "c"}),
+        ("file:///{dir*}/{name}", "file:///a/b/c", {"dir": "a/b", "name": "c"}),
+        ("file:///{path*}", "file:///a/b/c", {"path": "a/b/c"}),
+        ("a:{+p}-{v}/{n}", "a:x/y-z-1/q", {"p": "x/y-z", "v": "1", "n": "q"}),
+        ("a:{+p}.{ext}", "a:x/y.tar.gz", {"p": "x/y.tar", "ext": "gz"}),
+        ("a:{+p}/raw{?q}", "a:x/raw/raw?q=a/b", {"p": "x/raw", "q": "a/b"}),
+        ("a:{+p}/x?f=1{&q}", "a:u/v/x?f=1&q=2", {"p": "u/v", "q": "2"}),
+        ("a:{+p}{/id}", "a:u/v/7", {"p": "u/v", "id": "7"}),
+        ("a:{+p}{#f}", "a:u/v#w/x", {"p": "u/v", "f": "w/x"}),
+        ("a:{+one}/{+two}", "a:u/v/w", {"one": "u", "two": "v/w"}),
+        ("a:{+one,two}", "a:u/v,w", {"one": "u/v", "two": "w"}),
+        ("x:{a}{/b*}", "x:1/2/3", {"a": "1", "b": "2/3"}),
+        ("a:{/x,y}", "a:/1/2", {"x": "1", "y": "2"}),
+        ("a:{x,y}", "a:1,2", {"x": "1", "y": "2"}),
+        ("a:b{.ext}", "a:b.txt", {"ext": "txt"}),
+        ("a:b{;v,w}", "a:b;v=1;w=2", {"v": "1", "w": "2"}),
+        ("a:b{#f}", "a:b#c/d", {"f": "c/d"}),
+        ("a:{x}.txt", "a:b.txt.txt", {"x": "b.txt"}),
+        ("db://{t}{?limit,offset}", "db://x?limit=1&offset=2", {"t": "x", "limit": "1", "offset": "2"}),
+        ("db://{t}{?limit,offset}", "db://x?offset=2", {"t": "x", "offset": "2"}),
+        ("db://{t}{?limit,offset}", "db://x", {"t": "x"}),
+        ("db://t{?q}", "db://t?q=", {"q": ""}),
+        ("db://t{?q}#end", "db://t?q=1#end", {"q": "1"}),
+        ("db://t?v=1{&q}", "db://t?v=1&q=2", {"q": "2"}),
+        ("{scheme}:x", "a:x", {"scheme": "a"}),
+        ("config://app", "config://app", {}),
+    ],
+)
+def test_a_uri_is_made_of_values_and_gives_them_back(template, uri, values):
+    """RS-01."""
+    found = UriTemplate(template)
+    assert found.match(uri) == values
+    assert found.expand(values).replace("%2F", "/") == uri
+
+
+def test_the_names_of_a_query_stand_in_any_order():
+    assert UriTemplate("a:x{?b,c}").match("a:x?c=1&b=2") == {"b": "2", "c": "1"}
+
+
+@pytest.mark.parametrize(
+    ("template", "uri"),
+    [
+        ("greeting://{name}", "greeting://"),
+        ("greeting://{name}", "greetings://bob"),
+        ("greeting://{name}", "greeting://a/b"),
+        ("greeting://{name}", "greeting://a?b"),
+        ("greeting://{name}/card", "greeting://bob/cards"),
+        ("a:{x,y}", "a:1"),
+        ("a:b{;v}", "a:b;w=1"),
+        ("a:{+p}/{n}", "a:n"),
+        ("a:{+p}/{n}", "a:/n"),
+        ("a:{+p}xy/{n}", "a:y/n"),
+        ("a:{+p}.{e}", "a:b/c"),
+        ("db://t{?q}", "db://t?q=1&r=2"),
+        ("db://t{?q}", "db://t?q=1&q=2"),
+        ("db://t{?q}", "db://t?q=%ff"),
+        ("db://t{?q}", "db://tx"),
+        ("config://app", "config://app/"),
+    ],
+)
+def test_another_uri_does_not_match(template, uri):
+    assert UriTemplate(template).match(uri) is None
+
+
+@pytest.mark.parametrize("uri", ["a:%00", "a:x\0", "a:%", "a:%2", "a:%zz", "a:%ff", "a:%ed%a0%80"])
+def test_what_cannot_be_decoded_matches_nothing(uri):
+    """RS-08: NUL, broken percent-encoding, bytes that are not UTF-8."""
+    for template in ("a:{x}", "a:{+x}", "a:{x*}"):
+        assert UriTemplate(template).match(uri) is None
+
+
+def test_values_are_decoded_once_and_are_not_to_be_trusted():
+    """RS-08: what climbs out of a folder arrives as it was meant, for the one who makes a path of it to refuse."""
+    template = UriTemplate("file:///{name}")
+    assert template.match("file:///..%2Fetc") == {"name": "../etc"}
+    assert template.match("file:///%2e%2e") == {"name": ".."}
+    assert template.match("file:///%252e") == {"name": "%2e"}
+    assert template.match("file:///../etc") is None
+
+
+@pytest.mark.parametrize(
+    ("template", "position", "why"),
+    [
+        ("a:{x", 2, "never closed"),
+        ("a:{}", 3, "not the name"),
+        ("a:{x y}", 3, "not the name"),
+        ("a:{x,}", 5, "not the name"),
+        ("a:{x:3}", 3, "prefix"),
+        ("a:{=x}", 3, "reserved"),
+        ("a:{x}{y}", 5, "between two expressions"),
+        ("a:{x}/{x}", 6, "second time"),
+        ("a:{?x*}", 4, "nothing to explode"),
+        ("a:{?x}{&y}", 6, "one expression"),
+        ("a:{?x}/y", 2, "only be a fragment"),
+        ("a:{?x}{/y}", 6, "only be a fragment"),
+        ("a:}", 2, "may not stand here"),
+        ("a:b c{x}", 3, "may not stand here"),
+        ("a:%zz", 2, "may not stand here"),
+        ("", 0, "scheme"),
+        ("notes/{x}", 0, "scheme"),
+    ],
+)
+def test_an_error_names_the_template_and_the_place(template, position, why):
+    """RS-09: a template that could make no URI is refused when it is written."""
+    with pytest.raises(TemplateRejected) as caught:
+        UriTemplate(template)
+    assert caught.value.position == position
+    assert why in str(caught.value)
+    assert repr(template) in str(caught.value)
+    assert isinstance(caught.value, TwopipesError)
+
+
+def test_a_name_that_is_not_in_the_template_is_an_error():
+    with pytest.raises(TypeError, match="has no variable b"):
+        UriTemplate("a:{x}").expand(x="1", b="2")
+
+
+def test_a_variable_without_a_value_is_left_out():
+    assert UriTemplate("a:b{/c}{?d,e}").expand(e="1") == "a:b?e=1"
+
+
+def test_templates_are_values():
+    one = UriTemplate("a:{x}{?y}")
+    assert one == UriTemplate("a:{x}{?y}")
+    assert one != UriTemplate("a:{y}")
+    assert one != "a:{x}{?y}"
+    assert len({one, UriTemplate("a:{x}{?y}")}) == 1
+    assert str(one) == "a:{x}{?y}"
+    assert repr(one) == "UriTemplate('a:{x}{?y}')"
+    assert one.variables == ("x", "y")
+    assert one.optional == {"y"}
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
+
+
+@given(TEXTS, TEXTS, TEXTS)
+def test_whatever_is_put_in_comes_out(one, two, three):
+    """For values that do not hold what the template has between them; here, nothing that is not encoded in a value."""
+    for text in ("a:{x}/{y}{?z}", "a:{x,y}{#z}", "a:{/x,y}{;z}", "a:b?c{&x,y,z}", "a:{x}/{y}/{+z}", "a:{x}?{y}{#z}"):
+        template = UriTemplate(text)
+        values = {"x": one, "y": two, "z": three}
+        assert template.match(template.expand(values)) == values
+
+
+@given(st.text(st.sampled_from("ab/?#%25.,&=+;:")), st.sampled_from(["a:{x}", "a:{+x}/{y}", "a:{x*}{?y}", "a:{x}{/y}.b{#z}"]))
+def test_a_match_is_a_uri_that_the_values_make_again(text, template):
+    """Whatever the URI: the values of a match expand to one that gives the same values."""
+    found = UriTemplate(template).match("a:" + text)
+    if found is not None:
+        again = UriTemplate(template).match(UriTemplate(template).expand(found))
+        assert again == found or any(each in value for value in found.values() for each in "/?#.")
+
+
+def test_a_hostile_uri_takes_no_longer_than_its_length():
+    """RS-08: every value is looked for once; this would never end if the match went back."""
+    template = UriTemplate("a:{+a}x{b}x{c}x{d}x{e}/{+f}x/y")
+    assert template.match("a:" + "x" * 200_000) is None
+    assert template.match("a:" + "x/" * 200_000) is None

@@ -1,0 +1,294 @@
+"""Return values: the schema that an annotation promises, and the JSON that keeps the promise (TL-10, TL-11, TL-13)."""
+
+# ruff: noqa: UP045 -- annotations in the words that authors use
+
+import dataclasses
+import datetime as dt
+import enum
+import pathlib
+from collections.abc import Awaitable, Coroutine
+from typing import Annotated, Any, Literal, NamedTuple, Never, NoReturn, Optional, TypedDict, Union
+
+import annotated_types as at
+import msgspec
+import pytest
+from jsonschema import Draft202012Validator
+
+from twopipes._protocol import types as t
+from twopipes._protocol.dialect import dialect
+from twopipes._protocol.rejections import ReturnRejected
+from twopipes._schema.signature import SignatureRejected, describe
+
+
+class Weather(TypedDict, total=False):
+    degrees: float
+
+
+@dataclasses.dataclass
+class Point:
+    """A point."""
+
+    x: int
+
+    def __post_init__(self):
+        if self.x == 13:
+            raise AssertionError("an instance was made to check another")
+
+
+@dataclasses.dataclass
+class Other:
+    y: int
+
+
+@dataclasses.dataclass
+class Tree:
+    leaves: "list[Tree]"
+    tip: "Tree | int | None" = None
+
+
+class Cat(msgspec.Struct, tag=True):
+    name: str
+
+
+class Dog(msgspec.Struct, tag=True):
+    name: str
+
+
+class Pair(NamedTuple):
+    a: int
+    b: int
+
+
+class Odd(enum.Enum):
+    HALF = 0.5
+
+
+class Image:
+    """A type of the server's that becomes content."""
+
+
+def giving(annotation, **options):
+    def function(): ...
+
+    function.__annotations__["return"] = annotation
+    return describe(function, **options)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "written"),
+    [
+        (dict[str, int], {"a": 1}, {"a": 1}),
+        (dict[int, str], {1: "a"}, {"1": "a"}),
+        (dict, {}, {}),
+        (Weather, {"degrees": 1.5}, {"degrees": 1.5}),
+        (Point, Point(1), {"x": 1}),
+        (Annotated[Point, "Where"], Point(1), {"x": 1}),
+        (Tree, Tree([Tree([])]), {"leaves": [{"leaves": [], "tip": None}], "tip": None}),
+        (Tree, Tree([], Tree([], 7)), {"leaves": [], "tip": {"leaves": [], "tip": 7}}),
+        (Cat | Dog, Dog("d"), {"type": "Dog", "name": "d"}),
+        (Point | Other, Other(1), {"y": 1}),
+        (Awaitable[Point], Point(1), {"x": 1}),
+        (Coroutine[Any, Any, "dict[str, int]"], {"a": 1}, {"a": 1}),
+    ],
+)
+def test_an_object_is_given_as_it_is(annotation, value, written):
+    """TL-11: the root is an object, and says so without a reference."""
+    found = giving(annotation)
+    assert not found.wraps_output
+    check(found, value, written)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "written"),
+    [
+        (str, "a", "a"),
+        (int, 3, 3),
+        (float, 1, 1),
+        (bool, True, True),
+        (list[int], [1], [1]),
+        (set[int], {1}, [1]),
+        (set[Pair], {Pair(1, 2)}, [[1, 2]]),
+        (Annotated[list[int], at.MaxLen(2)], [1], [1]),
+        (tuple[int, Point], (1, Point(2)), [1, {"x": 2}]),
+        (Optional[Point], None, None),
+        (Optional[Point], Point(1), {"x": 1}),
+        (Point | int, 3, 3),
+        (list[Point | Other], [Other(1)], [{"y": 1}]),
+        (list[Tree], [Tree([])], [{"leaves": [], "tip": None}]),
+        (Pair, Pair(1, 2), [1, 2]),
+        (Literal["a"], "a", "a"),
+        (Literal[True], True, True),
+        (Odd, Odd.HALF, 0.5),
+        (pathlib.Path, pathlib.PurePosixPath("a/b"), "a/b"),
+        (dt.date, dt.date(2026, 7, 28), "2026-07-28"),
+        (Annotated[dt.date, at.Gt(dt.date(1, 1, 1))], dt.date(2026, 7, 28), "2026-07-28"),
+    ],
+)
+def test_anything_else_is_wrapped(annotation, value, written):
+    """TL-11: one tool has one contract, in every revision."""
+    found = giving(annotation)
+    assert found.wraps_output
+    check(found, value, {"result": written})
+
+
+def check(found, value, written):
+    Draft202012Validator.check_schema(found.output_schema)
+    assert found.output_schema["type"] == "object"
+    assert "$ref" not in found.output_schema
+    data = found.structured(value)
+    assert msgspec.json.decode(data) == written
+    Draft202012Validator(found.output_schema).validate(written)
+
+
+def test_the_text_form_is_the_same_bytes():
+    """TL-13."""
+    data = giving(Point).structured(Point(1))
+    result = t.CallToolResult([t.TextContent(bytes(data).decode())], structured_content=data)
+    for revision in ("2025-06-18", "2025-11-25", "2026-07-28"):
+        fitted = dialect(revision).fit(result)
+        sent = msgspec.json.decode(msgspec.json.encode(fitted))
+        assert msgspec.json.decode(sent["content"][0]["text"]) == sent["structuredContent"] == {"x": 1}
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        None,
+        Any,
+        object,
+        NoReturn,
+        Never,
+        bytes,
+        bytearray,
+        t.TextContent,
+        t.CallToolResult,
+        t.ContentBlock,
+        t.UnknownContent,
+        list,
+        tuple,
+        list[Any],
+        list[t.TextContent],
+        list[t.TextContent | t.ImageContent],
+        list[Union[str, "t.ImageContent"]],
+        tuple[str, t.ImageContent],
+        tuple[bytes, ...],
+        Optional[t.TextContent],
+        Annotated[t.TextContent, "x"],
+        Image,
+        list[Image],
+    ],
+)
+def test_content_and_nothing_promise_nothing(annotation):
+    found = giving(annotation, content=(Image,))
+    assert found.output_schema is None
+    assert not found.wraps_output
+    assert bytes(found.structured(1)) == b"1"
+
+
+def test_no_annotation_promises_nothing():
+    assert describe(lambda: 1).output_schema is None
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "path"),
+    [
+        (int, "a", ""),
+        (int, True, ""),
+        (str, None, ""),
+        (float, float("nan"), ""),
+        (list[float], [1.0, float("inf")], "[1]"),
+        (Point, Point("a"), "x"),
+        (Point, {"y": 1}, ""),
+        (Tree, Tree([Tree("x")]), "leaves[0].leaves"),
+        (Weather, {"degrees": "hot"}, "degrees"),
+        (Literal["a"], "b", ""),
+        (Odd, 0.7, ""),
+        (list[Point | Other], [Tree([])], "[0]"),
+        (int, 1j, ""),
+        (dict[str, Any], {(1, 2): 3}, ""),
+        (Any, None, None),
+    ],
+)
+def test_a_broken_promise_is_an_error_and_not_bad_data(annotation, value, path):
+    """TL-10."""
+    found = giving(annotation)
+    if path is None:
+        assert bytes(found.structured(value)) == b"null"
+        return
+    with pytest.raises(ReturnRejected) as caught:
+        found.structured(value)
+    assert caught.value.problems[0].path == path
+    assert str(caught.value).startswith("Invalid return value of function: ")
+
+
+def test_a_value_that_holds_itself_is_an_error():
+    value: list = []
+    value.append(value)
+    with pytest.raises(ReturnRejected):
+        giving(list[Any]).structured(value)
+
+
+def test_a_value_that_is_too_deep_to_be_checked_is_an_error():
+    tree = Tree([])
+    for _ in range(600):
+        tree = Tree([], tree)
+    with pytest.raises(ReturnRejected, match="nested too deeply"):
+        giving(Tree).structured(tree)
+
+
+def test_a_check_runs_no_code_of_the_author():
+    """An instance may be made where it matters, and only there."""
+    point = Point(1)
+    point.x = 13
+    assert bytes(giving(Point).structured(point)) == b'{"x":13}'
+    assert bytes(giving(list[Point]).structured([point])) == b'{"result":[{"x":13}]}'
+
+
+def test_a_type_without_a_form_is_refused_with_a_way_out():
+    with pytest.raises(SignatureRejected, match=r"function, return: complex has no form in JSON.*annotate Any"):
+        giving(complex)
+
+
+def test_an_output_schema_by_hand_is_anything_that_the_revision_allows():
+    """TL-11, TL-12: nothing is wrapped; an object is asked for where the schema does."""
+    array = giving(list[int], output_schema={"type": "array"})
+    assert array.output_schema == {"type": "array"}
+    assert not array.wraps_output
+    assert bytes(array.structured([1])) == b"[1]"
+    null = giving(None, output_schema={"type": "null"})
+    assert bytes(null.structured(None)) == b"null"
+    with pytest.raises(ReturnRejected, match="asks for an object"):
+        giving(Any, output_schema={"type": "object"}).structured([1])
+    assert bytes(giving(Any, output_schema={"type": "object"}).structured({"a": 1})) == b'{"a":1}'
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "text"),
+    [
+        (int, 3, "3"),
+        (float, 0.5, "0.5"),
+        (bool, True, "true"),
+        (int | None, None, "null"),
+        (dt.date, dt.date(2026, 7, 28), "2026-07-28"),
+        (Literal['say "hi"'], 'say "hi"', 'say "hi"'),
+        (Point | int, 3, "3"),
+        (Point | int, Point(1), '{"result":{"x":1}}'),
+        (list[int], [1, 2], '{"result":[1,2]}'),
+        (Point, Point(1), '{"x":1}'),
+    ],
+)
+def test_the_text_of_a_scalar_is_the_scalar(annotation, value, text):
+    """TL-13: anything else is the JSON of the structured content."""
+    found = giving(annotation)
+    assert found.text(found.structured(value)) == text
+
+
+def test_subclasses_of_plain_types_are_written_as_what_they_are():
+    class Name(str):
+        __slots__ = ()
+
+    class Number(int):
+        pass
+
+    assert bytes(giving(dict[str, Any]).structured({"a": Name("n"), "b": Number(3)})) == b'{"a":"n","b":3}'
+    assert bytes(giving(Name).structured(Name("n"))) == b'{"result":"n"}'

@@ -1,0 +1,118 @@
+"""A command as a host needs it, and what a server is called by it."""
+
+import os
+import shlex
+import sys
+
+import pytest
+
+from twopipes._tools.install.command_words import check_name, resolved, suggested_name
+from twopipes._tools.usage import UsageError
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the paths are those of POSIX")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """With a server, a virtual environment, and a folder called like a word."""
+    place = tmp_path / "weather"
+    for path in ("server.py", "data/notes.txt", "bin/tool", ".venv/bin/python", "everything/x"):
+        (place / path).parent.mkdir(parents=True, exist_ok=True)
+        (place / path).write_text("")
+    for program in ("bin/tool", ".venv/bin/python"):
+        (place / program).chmod(0o755)
+    return place
+
+
+def words(folder, *command, path="/usr/bin:/bin"):
+    return resolved(command, {"PATH": path}, str(folder))
+
+
+def test_files_of_this_folder_are_written_in_full(folder):
+    found = words(folder, "sh", "server.py", "data/notes.txt", "--file", "./new", "..", "everything", "word", "-v")
+    assert found.words == [
+        *("sh", f"{folder}/server.py", f"{folder}/data/notes.txt", "--file", f"{folder}/new", str(folder.parent)),
+        *("everything", "word", "-v"),
+    ]
+    assert [change[:2] for change in found.changes] == [
+        ("server.py", f"{folder}/server.py"),
+        ("data/notes.txt", f"{folder}/data/notes.txt"),
+        ("./new", f"{folder}/new"),
+        ("..", str(folder.parent)),
+    ]
+    assert found.doubts == []
+
+
+def test_the_object_in_a_file(folder):
+    assert words(folder, "sh", "server.py:app", "other.py:app").words == ["sh", f"{folder}/server.py:app", "other.py:app"]
+
+
+def test_a_module_is_no_file(folder):
+    (folder / "server").write_text("")
+    assert words(folder, "sh", "-m", "server").words == ["sh", "-m", "server"]
+
+
+def test_a_program_that_everybody_finds_keeps_its_name(folder):
+    assert words(folder, "sh").changes == []
+
+
+def test_a_program_of_a_virtual_environment_is_written_in_full(folder):
+    found = words(folder, "python", path=f"{folder}/.venv/bin:/usr/bin:/bin")
+    assert found.words == [f"{folder}/.venv/bin/python"]
+    assert found.changes == [("python", f"{folder}/.venv/bin/python", "a host may have another PATH")]
+
+
+def test_a_program_of_this_folder_is_written_in_full(folder):
+    assert words(folder, "bin/tool").words == words(folder, "./bin/tool").words == [f"{folder}/bin/tool"]
+    assert words(folder, f"{folder}/bin/tool").changes == []
+
+
+def test_a_program_that_is_not_there_is_doubted(folder):
+    found = words(folder, "wether", "server.py")
+    assert found.words == ["wether", f"{folder}/server.py"]
+    assert found.doubts == ["wether is not found here, so that it is written as it is"]
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("python server.py", "weather"),
+        ("python3.11 -u forecast.py --fast", "forecast"),
+        ("python -m storms", "storms"),
+        ("python -m storms.server", "storms"),
+        ("python -m storms.__main__", "storms"),
+        ("/opt/.venv/bin/python -m storms", "storms"),
+        ("twopipes run server.py:app", "weather"),
+        ("uv run storms.py", "storms"),
+        ("uvx mcp-server-time", "mcp-server-time"),
+        ("uvx mcp-server-time@1.2", "mcp-server-time"),
+        ("npx -y @modelcontextprotocol/server-everything@2.0", "server-everything"),
+        ("npx -y server-filesystem /tmp", "server-filesystem"),
+        ("node dist/index.js", "dist"),
+        ("docker run -i --rm -e KEY ghcr.io/ada/storms:1", "storms"),
+        ("./bin/tool", "tool"),
+        ("storm-server --port 1", "storm-server"),
+        ("storms.exe", "storms"),
+        ("env A=1 storms", "storms"),
+        ("python 'my server.py'", "my-server"),
+    ],
+)
+def test_what_a_server_is_called(command, name, folder):
+    assert suggested_name(shlex.split(command), str(folder)) == name
+
+
+@pytest.mark.parametrize("command", [["python"], ["npx", "-y"], ["bash", "-c"], [os.sep]])
+def test_nothing_to_call_it_by(command, folder):
+    with pytest.raises(UsageError, match="--name NAME"):
+        suggested_name(command, str(folder))
+
+
+@pytest.mark.parametrize("name", ["a", "my-server_2", "7"])
+def test_names_that_every_host_takes(name):
+    assert check_name(name) == name
+
+
+@pytest.mark.parametrize("name", ["", "my server", "a.b", "a/b", "ключ", 'a"b'])
+def test_names_that_some_host_refuses(name):
+    with pytest.raises(UsageError, match="letters, digits, - and _"):
+        check_name(name)

@@ -1,0 +1,156 @@
+"""Words and values that a host would take for variables: the server gets them as they were typed, or the user is told."""
+
+import json
+import re
+import sys
+
+import pytest
+
+from twopipes._cli import main
+from twopipes._tools.install.expansion import literal
+from twopipes._tools.install.host_table import HOSTS
+from twopipes._tools.install.hosts import command_of, read_entries
+
+TEXTS = ["$HOME", "${HOME}", "pa$word", "${X:-y}", "$$HOME", "${A:-${HOME}}", "a\\$HOME", "{env:HOME}", "{file:/etc/x}", "5$", "no"]
+ENVIRONMENT = {"HOME": "/root", "X": "x", "word": "w"}
+
+
+def with_default(text, pattern):
+    """What Claude Code, droid and Copilot make of a text: one pass, ``${NAME:-default}``, unknown names stay."""
+
+    def value(found):
+        name, has_default, default = (found[1] or found[2]).partition(":-")
+        return ENVIRONMENT.get(name, default if has_default else found[0])
+
+    return re.sub(pattern, value, text)
+
+
+def braces(text):
+    return with_default(text, r"\$\{([A-Za-z_][A-Za-z0-9_]*(?::-[^}]*)?)\}()")
+
+
+def dollar(text):
+    return with_default(text, r"\$(?:(\w+)|\{([^}]+)\})")
+
+
+def dollar_twice(text):
+    """Gemini CLI, in the values of variables: then once more, where a backslash protects and a name that is not set is empty."""
+    once = dollar(text)
+    again = re.sub(r"(?<!\\)\$(?:\{([^{}]+)\}|([A-Za-z_]\w*))", lambda found: ENVIRONMENT.get(found[1] or found[2], ""), once)
+    return again.replace("\\$", "$")
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize(
+    ("host", "in_words", "in_values"),
+    [
+        ("claude-code", braces, braces),
+        ("droid", braces, braces),
+        ("copilot", dollar, dollar),
+        ("gemini-cli", dollar, dollar_twice),
+    ],
+)
+def test_what_a_host_makes_of_it_is_what_was_typed(host, in_words, in_values, text):
+    made = literal("it", HOSTS[host].expands, ["server", text], {"KEY": text}, as_is=False)
+    assert [in_words(word) for word in made.words] == ["server", text]
+    assert {name: in_values(value) for name, value in made.values.items()} == {"KEY": text}
+
+
+@pytest.mark.parametrize(
+    ("host", "text", "is_replaced"),
+    [
+        ("claude-code", "${HOME}", True),
+        ("claude-code", "$HOME", False),
+        ("droid", "$HOME", False),
+        ("copilot", "$HOME", True),
+        ("gemini-cli", "$HOME", True),
+        ("qwen", "$HOME", True),
+        ("qwen", "{env:HOME}", False),
+        ("opencode", "{env:HOME}", True),
+        ("opencode", "{file:~/x}", True),
+        ("opencode-2", "{env:HOME}", True),
+        ("opencode", "${HOME}", False),
+        ("cursor", "${env:HOME}", True),
+        ("vscode", "${workspaceFolder}", True),
+        ("vscode", "$HOME", False),
+        ("amp", "${HOME}", True),
+        ("codex", "${HOME} $HOME {env:HOME}", False),
+        ("claude-desktop", "${HOME}", False),
+    ],
+)
+def test_the_user_is_told_where_a_host_would_replace_something(host, text, is_replaced):
+    made = literal("it", HOSTS[host].expands, ["server"], {"KEY": text}, as_is=False)
+    assert bool(made.notes) == is_replaced
+    assert (made.values["KEY"] != text) == (is_replaced and HOSTS[host].expands.in_values is not None)
+
+
+@pytest.fixture
+def say(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("KEY", "hunter2")
+
+    def say(*words):
+        assert main(["install", *words]) == 0
+        return capsys.readouterr()
+
+    return say
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the paths are those of POSIX")
+def test_the_value_is_not_told_and_the_doctor_reads_what_was_typed(say, tmp_path):
+    done = say(
+        "claude-code", "--config", "x.json", "--name", "s", "--env", "PASS=a${KEY}b", "--write", "--", "sh", "-c", "echo ${KEY}"
+    )
+    said = done.out + done.err
+    assert "the value of PASS is written so that Claude Code does not replace variables in it" in said
+    assert "a${KEY}b" not in said
+    assert "the argument 'echo ${KEY}' is written so that" in said
+    (entry,) = read_entries(str(tmp_path / "x.json"))
+    command = command_of(entry)
+    assert command.argv == ("sh", "-c", "echo ${KEY}")
+    assert command.env == {"PASS": "a${KEY}b"}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the paths are those of POSIX")
+def test_as_is_leaves_it_to_the_host(say):
+    out, err = say("claude-code", "--name", "s", "--as-is", "--env", "PASS=${KEY}", "--", "sh")
+    assert json.loads(out)["mcpServers"]["s"]["env"] == {"PASS": "${KEY}"}
+    assert "without --as-is it is written so that it does not" in err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the paths are those of POSIX")
+def test_where_there_is_no_way_the_user_is_told(say):
+    out, err = say("qwen", "--name", "s", "--env", "PASS=a$KEY", "--", "sh")
+    assert json.loads(out)["mcpServers"]["s"]["env"] == {"PASS": "a$KEY"}
+    assert "Qwen Code replaces variables in the value of PASS, and has no way to write it so that it does not" in err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the paths are those of POSIX")
+@pytest.mark.parametrize("host", ["copilot", "droid", "amp"])
+def test_no_secret_is_written_where_the_host_can_pass_it_on(say, host):
+    out, err = say(host, "--name", "s", "--env", "KEY", "--", "sh")
+    assert '"KEY": "${KEY}"' in out
+    assert "hunter2" not in out + err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the paths are those of POSIX")
+@pytest.mark.parametrize(
+    ("host", "said"),
+    [
+        ("claude-code", "It is pending approval until you agree to it: start `claude` in this folder"),
+        ("qwen", "pending approval until you agree to it: start `qwen` in this folder, or run `qwen mcp approve s` there"),
+        ("gemini-cli", "The file of a project is read where you trust the folder"),
+        ("copilot", "It is loaded where you trust the folder"),
+        ("codex", "The file of a project is read where you trust the project"),
+        ("amp", "run `amp mcp approve s` in this folder"),
+    ],
+)
+def test_what_has_to_be_approved_is_said_for_the_file_of_a_project(say, host, said):
+    assert said in say(host, "--name", "s", "--scope", "project", "--as-is", "--", "sh").err
+    assert "Approval:" not in say(host, "--name", "s", "--", "sh").err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the paths are those of POSIX")
+def test_that_gemini_disables_servers_in_untrusted_folders_is_said(say):
+    assert "In a folder that you do not trust they are disabled" in say("gemini-cli", "--name", "s", "--", "sh").err

@@ -1,0 +1,228 @@
+"""The table of hosts: where their files are, what an entry says, and that our own reader understands it."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from twopipes._process.command import ServerCommand
+from twopipes._tools.install.formats import put, read, snippet
+from twopipes._tools.install.host_table import HOSTS, Entry, Machine, entry_of
+from twopipes._tools.install.hosts import command_of, read_entries
+from twopipes._tools.install.values import found_at, with_entry
+from twopipes._tools.usage import UsageError
+
+LINUX = Machine("linux", "/home/ada", {})
+MAC = Machine("darwin", "/Users/ada", {})
+WINDOWS = Machine("win32", "C:\\Users\\ada", {"APPDATA": "C:\\Users\\ada\\AppData\\Roaming"})
+
+PATHS = {
+    "claude-code": (".claude.json", ".claude.json", ".claude.json"),
+    "claude-desktop": (
+        ".config/Claude/claude_desktop_config.json",
+        "Library/Application Support/Claude/claude_desktop_config.json",
+        "AppData/Roaming/Claude/claude_desktop_config.json",
+    ),
+    "codex": (".codex/config.toml",) * 3,
+    "gemini-cli": (".gemini/settings.json",) * 3,
+    "opencode": (".config/opencode/opencode.json",) * 3,
+    "opencode-2": (".config/opencode/opencode.json",) * 3,
+    "qwen": (".qwen/settings.json",) * 3,
+    "copilot": (".copilot/mcp-config.json",) * 3,
+    "cursor": (".cursor/mcp.json",) * 3,
+    "droid": (".factory/mcp.json",) * 3,
+    "amp": (".config/amp/settings.json",) * 3,
+    "vscode": (
+        ".config/Code/User/mcp.json",
+        "Library/Application Support/Code/User/mcp.json",
+        "AppData/Roaming/Code/User/mcp.json",
+    ),
+    "windsurf": (".codeium/windsurf/mcp_config.json",) * 3,
+    "zed": (".config/zed/settings.json", ".config/zed/settings.json", "AppData/Roaming/Zed/settings.json"),
+    "goose": (".config/goose/config.yaml", ".config/goose/config.yaml", "AppData/Roaming/Block/goose/config/config.yaml"),
+}
+# Files as the hosts, and the people who use them, have them: with comments, tabs, servers of others, without a newline at the end.
+FILES = {path.stem: path.read_bytes().decode() for path in (Path(__file__).parent / "test_install_files").iterdir()}
+# What Windows makes of one.
+FILES["claude-desktop"] = FILES["claude-desktop"].replace("\n", "\r\n")
+ENTRY = Entry("new", ["/usr/bin/new", "-a", "b c"], {"KEY": "1"}, [])
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_where_the_users_file_is(name):
+    found = [HOSTS[name].file("user", machine) for machine in (LINUX, MAC, WINDOWS)]
+    wanted = [f"{machine.home}/{path}" for machine, path in zip((LINUX, MAC, WINDOWS), PATHS[name], strict=True)]
+    assert [path.as_posix() for path in found] == [path.replace("\\", "/") for path in wanted]
+
+
+def test_every_host_is_looked_at():
+    assert set(PATHS) == set(HOSTS) - {"generic"}
+    assert set(FILES) == set(HOSTS)
+
+
+@pytest.mark.parametrize(
+    ("name", "variable", "path"),
+    [
+        ("claude-code", "CLAUDE_CONFIG_DIR", "/x/.claude.json"),
+        ("codex", "CODEX_HOME", "/x/config.toml"),
+        ("copilot", "COPILOT_HOME", "/x/mcp-config.json"),
+        ("opencode", "XDG_CONFIG_HOME", "/x/opencode/opencode.json"),
+        ("zed", "XDG_CONFIG_HOME", "/x/zed/settings.json"),
+    ],
+)
+def test_a_variable_moves_it(name, variable, path):
+    assert str(HOSTS[name].file("user", Machine("linux", "/home/ada", {variable: "/x"}))) == path
+
+
+def test_where_the_file_of_a_project_is():
+    found = {name: host.project for name, host in HOSTS.items() if host.project}
+    assert found == {
+        "claude-code": ".mcp.json",
+        "codex": ".codex/config.toml",
+        "gemini-cli": ".gemini/settings.json",
+        "opencode": "opencode.json",
+        "opencode-2": "opencode.json",
+        "qwen": ".qwen/settings.json",
+        "copilot": ".mcp.json",
+        "cursor": ".cursor/mcp.json",
+        "droid": ".factory/mcp.json",
+        "amp": ".amp/settings.json",
+        "vscode": ".vscode/mcp.json",
+        "zed": ".zed/settings.json",
+    }
+    assert HOSTS["windsurf"].file("project", LINUX) is None
+
+
+PLAIN = {"command": "/usr/bin/new", "args": ["-a", "b c"], "env": {"KEY": "1"}}
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("claude-code", {"type": "stdio", **PLAIN}),
+        ("claude-desktop", PLAIN),
+        ("codex", PLAIN),
+        ("gemini-cli", PLAIN),
+        ("opencode", {"type": "local", "command": ["/usr/bin/new", "-a", "b c"], "enabled": True, "environment": {"KEY": "1"}}),
+        ("opencode-2", {"type": "local", "command": ["/usr/bin/new", "-a", "b c"], "environment": {"KEY": "1"}}),
+        ("qwen", PLAIN),
+        ("copilot", {"type": "stdio", **PLAIN, "tools": ["*"]}),
+        ("cursor", {"type": "stdio", **PLAIN}),
+        ("droid", {"type": "stdio", **PLAIN, "disabled": False}),
+        ("amp", PLAIN),
+        ("vscode", {"type": "stdio", **PLAIN}),
+        ("windsurf", PLAIN),
+        ("zed", {"source": "custom", **PLAIN}),
+        ("generic", PLAIN),
+    ],
+)
+def test_what_an_entry_says(name, says):
+    assert entry_of(HOSTS[name], ENTRY) == says
+
+
+def test_no_variables_no_word_about_them():
+    bare = ENTRY._replace(values={})
+    for name in set(HOSTS) - {"goose"}:
+        assert not {"env", "environment", "env_vars"} & entry_of(HOSTS[name], bare).keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value"),
+    [
+        ("claude-code", "env", {"KEY": "${KEY}"}),
+        ("gemini-cli", "env", {"KEY": "${KEY}"}),
+        ("qwen", "env", {"KEY": "${KEY}"}),
+        ("copilot", "env", {"KEY": "${KEY}"}),
+        ("droid", "env", {"KEY": "${KEY}"}),
+        ("amp", "env", {"KEY": "${KEY}"}),
+        ("cursor", "env", {"KEY": "${env:KEY}"}),
+        ("vscode", "env", {"KEY": "${env:KEY}"}),
+        ("windsurf", "env", {"KEY": "${env:KEY}"}),
+        ("opencode", "environment", {"KEY": "{env:KEY}"}),
+        ("codex", "env_vars", ["KEY"]),
+        ("goose", "env_keys", ["KEY"]),
+    ],
+)
+def test_how_a_host_is_told_to_pass_a_variable_on(name, key, value):
+    assert entry_of(HOSTS[name], ENTRY._replace(values={}, passed=["KEY"]))[key] == value
+
+
+PASSING = [name for name, host in HOSTS.items() if host.reference is not None or host.passes_on]
+
+
+@pytest.mark.parametrize(("name", "passed"), [*((name, False) for name in HOSTS), *((name, True) for name in PASSING)])
+def test_what_is_written_into_a_hosts_own_file_is_read_by_the_doctor(name, passed, tmp_path, monkeypatch):
+    monkeypatch.setenv("KEY", "1")
+    host = HOSTS[name]
+    content = entry_of(host, ENTRY._replace(values={}, passed=["KEY"]) if passed else ENTRY)
+    before = FILES[name]
+    after = put(before, host.language, host.place, "new", content)
+    assert read(after, host.language) == with_entry(read(before, host.language), host.place, "new", content)
+    path = tmp_path / Path(PATHS.get(name, ("mcp.json",))[0]).name
+    path.write_bytes(b"\xef\xbb\xbf" + after.encode())
+    (entry,) = read_entries(str(path), "new")
+    assert command_of(entry) == ServerCommand(["/usr/bin/new", "-a", "b c"], env={"KEY": "1"})
+    # Line by line nothing is missing but what had to make room.
+    lines = after.splitlines()
+    lost = [line for line in before.splitlines() if line not in lines and f"{line}," not in lines]
+    assert len(lost) <= 1, lost
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_the_snippet_is_a_file_of_its_own(name, tmp_path):
+    host = HOSTS[name]
+    content = entry_of(host, ENTRY)
+    said = snippet(host.language, host.place, "new", content)
+    assert found_at(read(said, host.language), [*host.place, "new"]) == content
+    assert said == put("", host.language, host.place, "new", content)
+
+
+def test_servers_of_others_are_read_as_well(tmp_path):
+    path = tmp_path / "settings.json"
+    path.write_text(FILES["zed"])
+    (entry,) = read_entries(str(path))
+    assert command_of(entry) == ServerCommand(["x", "y"])
+    path.write_text(FILES["opencode"])
+    with pytest.raises(UsageError, match="is reached by HTTP"):
+        command_of(read_entries(str(path), "jira")[0])
+
+
+def test_what_belongs_to_goose_itself_is_no_server(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text(FILES["goose"])
+    with pytest.raises(UsageError, match="has no servers"):
+        read_entries(str(path))
+
+
+def test_settings_about_servers_are_no_servers(tmp_path):
+    path = tmp_path / "settings.json"
+    path.write_text(FILES["gemini-cli"])
+    with pytest.raises(UsageError, match="has no servers"):
+        read_entries(str(path))
+
+
+@pytest.mark.parametrize(("file", "text", "said"), [("x.toml", "a = ", "is no TOML: "), ("x.yaml", "a: [", "is no YAML: ")])
+def test_a_file_that_cannot_be_read_is_named(file, text, said, tmp_path):
+    (tmp_path / file).write_text(text)
+    with pytest.raises(UsageError, match=said):
+        read_entries(str(tmp_path / file))
+
+
+def test_what_is_needed_to_read_yaml_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    (tmp_path / "x.yml").write_text("a: 1")
+    with pytest.raises(UsageError, match=r"x.yml: to read a YAML file PyYAML is needed: pip install 'twopipes\[cli\]'"):
+        read_entries(str(tmp_path / "x.yml"))
+
+
+def test_this_machine_is_the_default():
+    machine = Machine.this()
+    assert machine.platform == sys.platform
+    assert machine.home == str(Path.home())
+
+
+def test_json_of_hosts_is_what_json_dumps_writes():
+    """Hosts write their files with two spaces, and so do we: ours then cannot be told from theirs."""
+    content = entry_of(HOSTS["cursor"], ENTRY)
+    assert snippet("JSON", ("mcpServers",), "new", content) == json.dumps({"mcpServers": {"new": content}}, indent=2) + "\n"

@@ -1,0 +1,114 @@
+"""One table among others in TOML."""
+
+import re
+import sys
+import tomllib
+
+import pytest
+
+from twopipes._tools.install.toml_text import put, read, tables
+from twopipes._tools.install.values import AnotherEntry, Refused
+
+PLACE = ("mcp_servers",)
+NEW = {"command": "/usr/bin/new", "args": ["-a", 'b "c"'], "env": {"KEY": "1"}}
+# As Codex writes it: scalars first, then tables, its own and those of others, in no order.
+CODEX = """\
+# my settings
+model = "gpt-5"   # the big one
+notify = ["say", "done"]
+
+[mcp_servers.files]
+command = "npx"
+args = [
+    "-y", # no questions
+    "files",
+]
+
+[projects."/home/ada/x"]
+trust_level = "trusted"
+
+[mcp_servers.docs]
+url = "https://example.com/mcp"
+# the end
+"""
+
+
+def test_a_new_one_goes_to_the_end_and_nothing_else_changes():
+    after = put(CODEX, PLACE, "new", NEW)
+    assert after == CODEX + (
+        '\n[mcp_servers.new]\ncommand = "/usr/bin/new"\nargs = ["-a", "b \\"c\\""]\n\n[mcp_servers.new.env]\nKEY = "1"\n'
+    )
+    assert tomllib.loads(after) == {
+        **tomllib.loads(CODEX),
+        "mcp_servers": {**tomllib.loads(CODEX)["mcp_servers"], "new": NEW},
+    }
+
+
+@pytest.mark.parametrize("before", ["", "\n", "a = 1", "a = 1\n", "# nothing but this", "[mcp_servers]\n", "[mcp_servers.a]\n[b]"])
+def test_in_files_of_every_kind(before):
+    after = put(before, PLACE, "new", NEW)
+    assert after.startswith(before)
+    assert after.endswith("\n")
+    assert read(after)["mcp_servers"]["new"] == NEW
+
+
+def test_lines_end_as_the_others_do():
+    after = put(CODEX.replace("\n", "\r\n"), PLACE, "new", NEW)
+    assert not re.search(r"(?<!\r)\n", after)
+    assert read(after)["mcp_servers"]["new"] == NEW
+
+
+def test_the_same_again_changes_nothing():
+    once = put(CODEX, PLACE, "new", NEW)
+    assert put(once, PLACE, "new", NEW) == once
+
+
+def test_another_one_of_the_name_is_left_alone():
+    with pytest.raises(AnotherEntry, match="'files'"):
+        put(CODEX, PLACE, "files", NEW)
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_it_is_replaced_if_that_is_wanted(newline):
+    before = CODEX.replace("\n", newline)
+    after = put(before, PLACE, "files", NEW, replace=True)
+    assert read(after) == {**read(before), "mcp_servers": {"files": NEW, "docs": {"url": "https://example.com/mcp"}}}
+    for kept in ["# my settings", 'model = "gpt-5"   # the big one', '[projects."/home/ada/x"]', "# the end"]:
+        assert kept + newline in after
+    assert after.count("\n") == after.count(newline)
+
+
+@pytest.mark.parametrize("before", ['mcp_servers = {a = {command = "x"}} # inline\n', 'mcp_servers.a.command = "x"\n[b]\nc = 1\n'])
+def test_servers_in_one_line_are_added_to(before):
+    after = put(before, PLACE, "new", NEW)
+    assert read(after)["mcp_servers"] == {"a": {"command": "x"}, "new": NEW}
+    assert {**read(after), "mcp_servers": 0} == {**read(before), "mcp_servers": 0}
+
+
+def test_what_is_missing_is_said_by_name(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tomlkit", None)
+    assert read(put(CODEX, PLACE, "new", NEW))  # not needed for this
+    with pytest.raises(Refused, match=r"tomlkit is needed: pip install 'twopipes\[cli\]'"):
+        put(CODEX, PLACE, "files", NEW, replace=True)
+
+
+@pytest.mark.parametrize("before", ["a = ", "[a", "a = 1\na = 2\n", '{"mcpServers": {}}', "a = 1\rb = 2"])
+def test_what_is_no_toml(before):
+    with pytest.raises(ValueError, match=r"line|Expected|Cannot|Invalid"):
+        put(before, PLACE, "new", NEW)
+
+
+@pytest.mark.parametrize("before", ["mcp_servers = []\n", 'mcp_servers = "none"\n'])
+def test_what_is_in_the_way(before):
+    with pytest.raises(Refused, match="its mcp_servers is"):
+        put(before, PLACE, "new", NEW)
+
+
+def test_numbers_that_are_none_are_no_hindrance():
+    assert read(put("a = nan\n", PLACE, "new", NEW))["mcp_servers"] == {"new": NEW}
+
+
+@pytest.mark.parametrize("text", ["", "a b", 'q"\\', "\x00\x1f\x7f\x85\u2028", "ключ 🙂", "\n\r\t"])
+def test_every_text_is_read_as_it_was_meant(text):
+    said = tables(["mcp_servers", text], {"command": text, "args": [text], "on": True, "env": {text: text}})
+    assert tomllib.loads(said) == {"mcp_servers": {text: {"command": text, "args": [text], "on": True, "env": {text: text}}}}
