@@ -37,7 +37,7 @@ from twopipes._session.state_token import StateSealer
 from twopipes._session.subscriptions import Change
 from twopipes._wire import LineRejected
 from twopipes.errors import CapabilityMissing, InternalError, LocalProtocolError, McpError, NotFound, TwopipesError
-from twopipes.settings import Limits, QuestionPolicy, Timeouts
+from twopipes.settings import InputPolicy, Limits, Timeouts
 
 META = (
     '"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",'
@@ -151,7 +151,7 @@ class Player:
                 **chosen,
             )
             self.session = ServerSession(
-                profile, limits=limits, questions=QuestionPolicy(**given.get("questions", {})), sealer=StateSealer(KEY)
+                profile, limits=limits, questions=InputPolicy(**given.get("questions", {})), sealer=StateSealer(KEY)
             )
             self.inward = ">"
         else:

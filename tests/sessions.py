@@ -12,7 +12,7 @@ from twopipes._session.identity import ClientProfile, ServerProfile
 from twopipes._session.ledger import Call
 from twopipes._session.server import ServerSession
 from twopipes._session.state_token import StateSealer
-from twopipes.settings import Limits, QuestionPolicy
+from twopipes.settings import InputPolicy, Limits
 
 KEY = b"a key for tests, and only there."
 VERSION = "io.modelcontextprotocol/protocolVersion"
@@ -44,7 +44,7 @@ def server_session(
     *,
     capabilities: Any = EVERYTHING,
     limits: Limits | None = None,
-    questions: QuestionPolicy | None = None,
+    questions: InputPolicy | None = None,
     key: bytes | None = KEY,
     principal: str = "",
     unix_offset: float = 0.0,

@@ -260,7 +260,7 @@ ELSEWHERE = {
     "ResourceOptions": "what @server.resource(...) takes, for type checkers",
     "PromptOptions": "what @server.prompt(...) takes, for type checkers",
     "ToolExecution": "a member of Tool that belongs to tasks",
-    "Verdict": "what a VerdictMemory keeps",
+    "Verdict": "what a EraCache keeps",
 }
 # What the public classes have for the rest of the package.
 PLUMBING = {

@@ -184,7 +184,7 @@ GIVEN_TO = {
     "Limits": "`Server(limits=...)`, `connect(limits=...)`",
     "Timeouts": "`connect(timeouts=...)`; `request` and `total` also to every call of a client, by `timeouts=`",
     "RestartPolicy": "`connect(restart=...)`",
-    "QuestionPolicy": "`Server(questions=...)`",
+    "InputPolicy": "`Server(questions=...)`",
     "ServerSettings": "`Server(settings=...)`",
 }
 

@@ -8,10 +8,10 @@ if TYPE_CHECKING:
     from twopipes._client.caller import InputRequired
     from twopipes._client.client import Client
     from twopipes._client.connect import connect
-    from twopipes._client.era_cache import VerdictMemory
+    from twopipes._client.era_cache import EraCache
     from twopipes._client.input_handlers import Elicitation, Sampling
     from twopipes._client.results import CallResult, Validation
-    from twopipes._client.stray_output import Stray
+    from twopipes._client.stray_output import StrayOutput
     from twopipes._client.subscription import Subscription
     from twopipes._process.command import ServerCommand
     from twopipes._process.exit_status import ExitStatus
@@ -92,8 +92,8 @@ if TYPE_CHECKING:
     )
     from twopipes.outcome import Err, Ok, attempt
     from twopipes.settings import (
+        InputPolicy,
         Limits,
-        QuestionPolicy,
         RestartPolicy,
         ServerSettings,
         Timeouts,
@@ -122,6 +122,7 @@ __all__ = [
     "Elicitation",
     "Elicited",
     "EmbeddedResource",
+    "EraCache",
     "Err",
     "ExitStatus",
     "FormRejected",
@@ -130,6 +131,7 @@ __all__ = [
     "Image",
     "ImageContent",
     "Implementation",
+    "InputPolicy",
     "InputRequired",
     "InternalError",
     "InvalidOutput",
@@ -151,7 +153,6 @@ __all__ = [
     "PromptArgument",
     "PromptMessage",
     "QuestionFailed",
-    "QuestionPolicy",
     "ReadResourceResult",
     "RemoteProtocolError",
     "RequestCancelled",
@@ -175,7 +176,7 @@ __all__ = [
     "SignatureRejected",
     "StartFailed",
     "StderrLine",
-    "Stray",
+    "StrayOutput",
     "Subscription",
     "SubscriptionFilter",
     "TextContent",
@@ -193,7 +194,6 @@ __all__ = [
     "UrlsRequired",
     "UserRefused",
     "Validation",
-    "VerdictMemory",
     "__version__",
     "attempt",
     "connect",
@@ -206,13 +206,13 @@ _HOMES = {
     "InputRequired": "twopipes._client.caller",
     "Client": "twopipes._client.client",
     "connect": "twopipes._client.connect",
-    "Stray": "twopipes._client.stray_output",
+    "StrayOutput": "twopipes._client.stray_output",
     "Elicitation": "twopipes._client.input_handlers",
     "Sampling": "twopipes._client.input_handlers",
     "CallResult": "twopipes._client.results",
     "Validation": "twopipes._client.results",
     "Subscription": "twopipes._client.subscription",
-    "VerdictMemory": "twopipes._client.era_cache",
+    "EraCache": "twopipes._client.era_cache",
     "CapabilityMissing": "twopipes.errors",
     "ChannelBroken": "twopipes.errors",
     "ChannelClosed": "twopipes.errors",
@@ -295,7 +295,7 @@ _HOMES = {
     "ToolResult": "twopipes._server.results",
     "Change": "twopipes._session.subscriptions",
     "Limits": "twopipes.settings",
-    "QuestionPolicy": "twopipes.settings",
+    "InputPolicy": "twopipes.settings",
     "RestartPolicy": "twopipes.settings",
     "ServerSettings": "twopipes.settings",
     "Timeouts": "twopipes.settings",

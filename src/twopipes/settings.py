@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-__all__ = ["Limits", "QuestionPolicy", "RestartPolicy", "ServerSettings", "Timeouts"]
+__all__ = ["InputPolicy", "Limits", "RestartPolicy", "ServerSettings", "Timeouts"]
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -116,7 +116,7 @@ class RestartPolicy(Struct, frozen=True, kw_only=True):
         return self.when == "always" or (self.when == "modern" and era == "modern")
 
 
-class QuestionPolicy(Struct, frozen=True, kw_only=True):
+class InputPolicy(Struct, frozen=True, kw_only=True):
     """How a server waits for what it asked the client (elicitation, sampling, roots)."""
 
     # Seconds that a person may take to answer before the handler gets a timeout.

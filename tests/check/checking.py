@@ -14,8 +14,8 @@ from twopipes._protocol.revisions import ALL
 from twopipes._rules.table import RULES
 from twopipes._tools.check.client_run import InProcessDriver, Launcher, check_client
 from twopipes._tools.check.conversation import Waits
-from twopipes._tools.check.fake_server import Patience, all_scenarios
-from twopipes._tools.check.outcome import Outcome
+from twopipes._tools.check.fake_server import ScenarioTimeouts, all_scenarios
+from twopipes._tools.check.outcome import CheckResult
 from twopipes._tools.check.passive import passive_rules
 from twopipes._tools.check.probe import all_probes, revisions_for
 from twopipes._tools.check.server_run import check_server
@@ -25,10 +25,10 @@ from twopipes.settings import Timeouts
 
 # Seconds. A net under tests that hang, not an assertion.
 NET = 100
-PATIENT = Patience(client=20, stimulus=10, grace=0.02, step=2, limit=8)
+PATIENT = ScenarioTimeouts(client=20, stimulus=10, grace=0.02, step=2, limit=8)
 # Seconds. For the healthy client in memory: what never comes is not waited for as long as with processes.
 BRISK = Timeouts(connect=4, probe=2, request=4, total=5)
-HASTY = Patience(client=3, stimulus=1, grace=0.02, step=0.5, limit=1)
+HASTY = ScenarioTimeouts(client=3, stimulus=1, grace=0.02, step=0.5, limit=1)
 
 
 def run(work: Any) -> Any:
@@ -52,21 +52,25 @@ async def of_server(
     revisions: Sequence[str] = ALL,
     wanted: Iterable[str] | None = None,
     waits: Waits | None = None,
-) -> Outcome:
+) -> CheckResult:
     """What the check says of a server; the healthy one in memory unless another is given."""
     subject = subject or ChannelSubject(served(new_server()), waits=waits or waiting(WAITS))
     return sound(await check_server(subject, revisions=revisions, wanted=wanted, permissions=PERMISSIONS))
 
 
 async def of_client(
-    driver: Any = None, *, revisions: Sequence[str] = ALL, wanted: Iterable[str] | None = None, patience: Patience | None = None
-) -> Outcome:
+    driver: Any = None,
+    *,
+    revisions: Sequence[str] = ALL,
+    wanted: Iterable[str] | None = None,
+    patience: ScenarioTimeouts | None = None,
+) -> CheckResult:
     """What the check says of a client; the healthy one in memory unless another is given."""
     driver = driver or InProcessDriver(partial(tour, timeouts=waiting(BRISK)))
     return sound(await check_client(driver, revisions=revisions, wanted=wanted, patience=patience or waiting(PATIENT)))
 
 
-def sound(outcome: Outcome) -> Outcome:
+def sound(outcome: CheckResult) -> CheckResult:
     """The same, in which no probe and no scenario has broken."""
     assert [verdict.why for verdict in outcome.verdicts if verdict.why.startswith(DEFECT)] == []
     return outcome
@@ -96,17 +100,17 @@ def what_was_missed(mutant: Mutant) -> list[tuple[str, str]]:
     return said or [("silent", "no verdict at all")]
 
 
-def patiently(work: Callable[[], Awaitable[Outcome]]) -> Outcome:
+def patiently(work: Callable[[], Awaitable[CheckResult]]) -> CheckResult:
     """The outcome of a check that nothing should fail in: where something does, what is said after longer waits counts."""
     for each in PACES:
         with paced(each):
-            outcome: Outcome = run(work())
+            outcome: CheckResult = run(work())
         if not outcome.failures:
             break
     return outcome
 
 
-async def outcome_of(mutant: Mutant) -> Outcome:
+async def outcome_of(mutant: Mutant) -> CheckResult:
     """What the check says of a mutant about the rule that it breaks."""
     revisions, wanted = [revision_of(mutant)], {mutant.rule}
     if mutant.kind == "raw":
@@ -128,7 +132,7 @@ def _mutated(mutant: Mutant) -> Any:
     async def make_the_tour(launcher: Launcher) -> None:
         class Mutated:
             async def serve(self, *, channel: Channel) -> None:
-                # The client holds the other end of this channel; the mutant stands between the pose and that.
+                # The client holds the other end of this channel; the mutant stands between the fake and that.
                 await launcher.serve(channel=MutatingChannel(channel, mutant.function, reader_is_check=True))
 
         await tour(Mutated(), timeouts=waiting(Timeouts(connect=0.8, probe=0.5, request=0.5, total=1)))

@@ -9,7 +9,7 @@ from twopipes._process.command import ServerCommand
 from twopipes._tools.check import line_reader as intake
 from twopipes._tools.check.client_run import CommandDriver
 from twopipes._tools.check.conversation import Waits
-from twopipes._tools.check.fake_server import Patience
+from twopipes._tools.check.fake_server import ScenarioTimeouts
 from twopipes._tools.check.line_reader import Intake
 from twopipes._tools.check.server_source import CommandSubject
 
@@ -45,7 +45,7 @@ def test_a_server_that_floods_is_not_listened_to_for_ever(flood, monkeypatch):
 
 def test_a_client_that_floods_is_not_listened_to_for_ever():
     driver = CommandDriver([sys.executable, "-c", DELUGE, "{server}"])
-    outcome = run(of_client(driver, revisions=[MODERN], patience=Patience(client=600, stimulus=600, grace=0.02, step=2)))
+    outcome = run(of_client(driver, revisions=[MODERN], patience=ScenarioTimeouts(client=600, stimulus=600, grace=0.02, step=2)))
     assert outcome.revisions == []
 
 

@@ -6,7 +6,7 @@ from check.checking import PATIENT, of_client, run
 from check.touring import tour
 from twopipes._cli.check import _patience
 from twopipes._tools.check.client_run import InProcessDriver
-from twopipes._tools.check.fake_server import Patience
+from twopipes._tools.check.fake_server import ScenarioTimeouts
 from twopipes.settings import Timeouts
 
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
@@ -22,14 +22,14 @@ def waiting_client():
 
 
 def test_a_client_that_waits_longer_than_the_check_is_not_accused_of_waiting_for_ever():
-    patience = Patience(client=5, stimulus=0.4, grace=0.02, step=0.5)
+    patience = ScenarioTimeouts(client=5, stimulus=0.4, grace=0.02, step=0.5)
     outcome = run(of_client(waiting_client(), revisions=[MODERN], wanted=WAITING, patience=patience))
     assert outcomes(outcome) == {(rule, "skipped") for rule in WAITING}
     assert any("--gives-up-after" in each.why for each in outcome.verdicts)
 
 
 def test_a_client_that_is_said_to_wait_less_is():
-    patience = Patience(client=5, stimulus=0.4, grace=0.02, step=0.5, limit=0.1)
+    patience = ScenarioTimeouts(client=5, stimulus=0.4, grace=0.02, step=0.5, limit=0.1)
     outcome = run(of_client(waiting_client(), revisions=[MODERN], wanted=WAITING, patience=patience))
     assert outcomes(outcome) == {("TO-01", "failed"), ("TO-02", "skipped"), ("TO-03", "failed")}
 
@@ -46,6 +46,6 @@ def test_a_client_without_roots_refuses_to_list_them():
 
 
 def test_the_check_is_more_patient_than_a_client_may_be():
-    assert _patience(None, None) == Patience()
+    assert _patience(None, None) == ScenarioTimeouts()
     assert _patience(None, 60.0).client > 60
     assert _patience(5.0, 60.0).limit == 60

@@ -8,7 +8,7 @@ from check.able import able, changing_roots, uses_a_tool
 from check.checking import HASTY, of_client, of_server, run
 from check.healthy import new_server, served
 from twopipes import UserRefused
-from twopipes._client.form_check import misfits
+from twopipes._client.form_check import form_errors
 from twopipes._protocol.revisions import ALL
 from twopipes._rules.table import RULES
 from twopipes._tools.check.probe import Permissions
@@ -180,7 +180,7 @@ FORM = {
 def test_a_form_of_all_kinds_has_no_faults_and_can_be_filled_in():
     assert [*form_faults(FORM), *kinds_of_fields(FORM), *secrets_in(FORM)] == []
     content = filled_form(FORM)
-    assert misfits(FORM["requestedSchema"], content) == []
+    assert form_errors(FORM["requestedSchema"], content) == []
     assert content.keys() == FORM["requestedSchema"]["properties"].keys()
     assert len(list(old_form_faults(FORM))) == 3  # one, two and any are of a later revision
 

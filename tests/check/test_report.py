@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from twopipes._rules.rule import Rule
-from twopipes._tools.check.outcome import Outcome
+from twopipes._tools.check.outcome import CheckResult
 from twopipes._tools.check.report import FORMATS, exit_code, judgements, rendered
 from twopipes._tools.check.verdict import Verdict, worst
 
@@ -17,7 +17,7 @@ FREE = Rule(id="FR-06", level="MAY", title="stderr is free", untestable="it perm
 
 
 def outcome(*verdicts):
-    return Outcome(peer="python server.py", side="server", revisions=["2025-11-25"], verdicts=list(verdicts), took=1.25)
+    return CheckResult(peer="python server.py", side="server", revisions=["2025-11-25"], verdicts=list(verdicts), took=1.25)
 
 
 def failed(rule, **more):

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import pytest
 
-from twopipes import Client, Timeouts, VerdictMemory, connect, trace
+from twopipes import Client, EraCache, Timeouts, connect, trace
 
 T = TypeVar("T")
 
@@ -215,7 +215,7 @@ async def connected(
         # A memory of its own: what one test has learnt of a server must not spare the next one the probe.
         async with (
             asyncio.timeout(NET),
-            connect(command, env={**(env or {}), MARK: mark}, timeouts=timeouts, remember=VerdictMemory(), **options) as client,
+            connect(command, env={**(env or {}), MARK: mark}, timeouts=timeouts, remember=EraCache(), **options) as client,
         ):
             connection = Connected(client, mark)
             yield connection

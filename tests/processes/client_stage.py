@@ -17,7 +17,7 @@ from pathlib import Path
 
 from processes.misbehaving import SPEAK
 from twopipes._client.connect import connect
-from twopipes._client.era_cache import VerdictMemory
+from twopipes._client.era_cache import EraCache
 from twopipes._process.command import ServerCommand
 from twopipes._process.exit_status import SIGKILL, SIGTERM
 from twopipes._process.shutdown import CloseStdin, ShutdownPlan, ShutdownReport, Signal, Wait
@@ -57,7 +57,7 @@ class Stage:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.memory = VerdictMemory()
+        self.memory = EraCache()
         self._gate: int | None = None
         self._mark = f"TWOPIPES_STAGE={uuid.uuid4().hex}"
         (folder / "speak.py").write_text(SPEAK, encoding="utf-8")

@@ -7,7 +7,7 @@ import pytest
 
 from processes import misbehaving as they
 from processes.client_stage import AT_ONCE, IMPATIENT, NET, SOON, staged
-from twopipes._client.era_cache import VerdictMemory
+from twopipes._client.era_cache import EraCache
 from twopipes._session.subscriptions import Change
 from twopipes.errors import RemoteProtocolError, ServerExited, TwopipesError
 from twopipes.settings import Timeouts
@@ -284,7 +284,7 @@ async def test_an_opening_that_is_cancelled_while_the_server_is_silent_leaves_no
     assert stage.left() == []
 
 
-class SlowMemory(VerdictMemory):
+class SlowMemory(EraCache):
     """A disk that takes its time."""
 
     def __init__(self, path):

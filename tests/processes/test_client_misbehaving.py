@@ -238,7 +238,7 @@ async def test_a_folder_that_is_not_there_is_named(stage):
 @staged
 async def test_a_banner_is_reported_and_harms_nothing(stage):
     told = []
-    async with stage.connect(they.PRINTS_A_BANNER, on_stray=told.append) as client:
+    async with stage.connect(they.PRINTS_A_BANNER, on_stray_output=told.append) as client:
         assert client.era == "modern"
         assert (await client.call_tool("echo", {"text": "hello"})).text == "hello"
         assert [stray.excerpt for stray in told] == ["Welcome to the finest server of all!"]

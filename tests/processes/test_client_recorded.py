@@ -10,7 +10,7 @@ import textwrap
 import pytest
 
 from fake_server import scene
-from twopipes import RestartPolicy, ServerExited, ShutdownPlan, Timeouts, VerdictMemory, connect
+from twopipes import EraCache, RestartPolicy, ServerExited, ShutdownPlan, Timeouts, connect
 from twopipes._process.shutdown import CloseStdin, Signal, Wait
 
 CHILD = """
@@ -77,7 +77,7 @@ class Recorded:
 
     def connect(self, *arguments, **options):
         command = [sys.executable, "-S", str(self.program), str(self.path), *arguments]
-        return connect(command, **{**PATIENT, "remember": VerdictMemory(), **options})
+        return connect(command, **{**PATIENT, "remember": EraCache(), **options})
 
     @property
     def notes(self):

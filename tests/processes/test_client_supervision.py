@@ -264,7 +264,7 @@ async def test_a_given_up_server_may_be_tried_again_when_the_window_has_passed(s
         await client.list_tools()
         with pytest.raises(ServerExited, match="not started again"):
             await client.call_tool("look")
-        client._keeper._crashes.healthy(0.0)  # as time does
+        client._supervisor._crashes.healthy(0.0)  # as time does
         assert (await client.call_tool("look")).text == "life 2"
 
 

@@ -14,7 +14,7 @@ import pytest
 from processes.children import EXITS_AT_ONCE, no_thread_left, program
 from processes.client_stage import AT_ONCE, IMPATIENT, PATIENT
 from processes.launching import EXAMPLES, NET, lines, modern, python
-from twopipes import LocalProtocolError, Server, ServerCommand, ServerExited, StartFailed, VerdictMemory, blocking, connect
+from twopipes import EraCache, LocalProtocolError, Server, ServerCommand, ServerExited, StartFailed, blocking, connect
 from twopipes.trace import Event, Line, Recorder, header_for, read
 
 SERVER = """
@@ -64,7 +64,7 @@ def file(tmp_path):
 
 
 def to(text, *arguments, **options):
-    return connect(*program(text, *arguments), **{"timeouts": PATIENT, "remember": VerdictMemory(), **options})
+    return connect(*program(text, *arguments), **{"timeouts": PATIENT, "remember": EraCache(), **options})
 
 
 def messages(entries, kind, connection=0):

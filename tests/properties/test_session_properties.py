@@ -44,7 +44,7 @@ from twopipes._session.events import (
 )
 from twopipes._session.subscriptions import Change
 from twopipes.errors import InternalError, TwopipesError
-from twopipes.settings import QuestionPolicy, Timeouts
+from twopipes.settings import InputPolicy, Timeouts
 
 RESULT = {
     "tools/call": types.CallToolResult([types.TextContent("é\n\u2028")]),
@@ -200,7 +200,7 @@ class Play:
             revisions=(revision,), timeouts=Timeouts(request=20.0, total=50.0, probe=20.0, connect=20.0), capabilities=ABLE
         )
         self.server = server_session(
-            revisions=ALL, capabilities=EVERYTHING, questions=QuestionPolicy(wait=15.0, max_waiting=2, max_rounds=4)
+            revisions=ALL, capabilities=EVERYTHING, questions=InputPolicy(wait=15.0, max_waiting=2, max_rounds=4)
         )
         self.to_server = b""
         self.to_client = b""

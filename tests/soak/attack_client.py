@@ -177,7 +177,7 @@ class Round:
 
 def options(callback: object, on_elicit: object) -> dict[str, object]:
     """What both clients are given."""
-    names = ("on_log", "on_notification", "on_stderr", "on_stray")
+    names = ("on_log", "on_notification", "on_stderr", "on_stray_output")
     return {
         **dict.fromkeys(names, callback),
         "on_elicit": on_elicit,

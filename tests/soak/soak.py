@@ -33,6 +33,7 @@ from twopipes import (
     Client,
     ClientClosed,
     Elicitation,
+    EraCache,
     RequestTimedOut,
     RestartPolicy,
     ServerCommand,
@@ -40,7 +41,6 @@ from twopipes import (
     ShutdownPlan,
     Timeouts,
     TwopipesError,
-    VerdictMemory,
     connect,
 )
 
@@ -180,7 +180,7 @@ class Soak:
         self.mark = f"TWOPIPES_SOAK={uuid.uuid4().hex}"
         name, _, value = self.mark.partition("=")
         self.environment = {name: value, "SOAK_LEDGER": str(self.ledger)}
-        self.verdicts = VerdictMemory()
+        self.verdicts = EraCache()
         self.mix = {**MIX, "crash": MIX["crash"] * arguments.harm}
         self.fates = {fate: FATES[fate] * (arguments.harm if fate not in {"none", "cancel"} else 1) for fate in FATES}
         self.random = Random(f"{self.seed} kills")
@@ -191,7 +191,7 @@ class Soak:
         self.done_once: set[str] = set()  # words of the calls that answered that their work is done
         self.calls = self.kills = self.reopened = self.restarts = 0
         self.longest = (0.0, "none")
-        self.errands: set[asyncio.Task[Any]] = set()
+        self.jobs: set[asyncio.Task[Any]] = set()
         self.began = time.monotonic()
         # Closing takes its time too.
         self.deadline = self.began + 0.9 * arguments.seconds
@@ -217,8 +217,8 @@ class Soak:
             for caller in range(CALLERS)
         ]
         await asyncio.gather(*callers)
-        while self.errands:
-            await self.bounded(asyncio.gather(*self.errands), "what was done to the servers")
+        while self.jobs:
+            await self.bounded(asyncio.gather(*self.jobs), "what was done to the servers")
 
     async def keep_calling(self, slot: Slot, up_to: int, dice: Random) -> None:
         """One caller of one server."""
@@ -305,11 +305,11 @@ class Soak:
             self.kills += 1
             os.kill(pid, signal.SIGKILL)
 
-    def run_errand(self, errand: Any) -> None:
+    def run_errand(self, job: Any) -> None:
         """Has something done beside the calls."""
-        task = asyncio.create_task(errand)
-        self.errands.add(task)
-        task.add_done_callback(self.errands.discard)
+        task = asyncio.create_task(job)
+        self.jobs.add(task)
+        task.add_done_callback(self.jobs.discard)
 
     async def bounded(self, task: asyncio.Future[Any], what: str) -> bool:
         """Waits for something that has to end; if it does not, the soak goes on without it."""

@@ -162,7 +162,7 @@ def client(bench, era):
 
 # The two clients are the same
 
-INTERNAL = {"notified", "reopened", "lost"}  # for the keeper and the connection
+INTERNAL = {"notified", "reopened", "lost"}  # for the supervisor and the connection
 
 
 def public(kind):
@@ -434,7 +434,7 @@ def test_an_interrupted_call_is_cancelled_and_the_client_stays_usable(client, be
     with pytest.raises(KeyboardInterrupt):
         client.call_tool("stuck", on_progress=interrupt)
     assert client.call_tool("add", {"a": 1, "b": 2}).text == "3"
-    assert client._house._errands == set()
+    assert client._house._jobs == set()
 
 
 async def _soon(function, *arguments):

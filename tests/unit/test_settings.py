@@ -7,9 +7,9 @@ import pytest
 
 from twopipes._jsonrpc import decode
 from twopipes._wire import LineDecoder
-from twopipes.settings import Limits, QuestionPolicy, RestartPolicy, Timeouts
+from twopipes.settings import InputPolicy, Limits, RestartPolicy, Timeouts
 
-GROUPS = [Limits, Timeouts, QuestionPolicy, RestartPolicy]
+GROUPS = [Limits, Timeouts, InputPolicy, RestartPolicy]
 
 
 @pytest.mark.parametrize("group", GROUPS)
@@ -54,7 +54,7 @@ def test_one_setting_can_be_replaced(group):
         (Timeouts, "probe"),
         (Timeouts, "request"),
         (Timeouts, "total"),
-        (QuestionPolicy, "wait"),
+        (InputPolicy, "wait"),
         (RestartPolicy, "max_restarts"),
     ],
     ids=lambda setting: f"{setting[0].__name__}.{setting[1]}",

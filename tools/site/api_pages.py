@@ -77,7 +77,7 @@ MODULES: dict[str, dict[str, Sequence[str]]] = {
         "twopipes._process.stderr": ("StderrTail",),
         "twopipes._process.parent": ("watch_parent",),
         "twopipes._process.state_folder": (),
-        "twopipes._process.observer": ("Witness",),
+        "twopipes._process.observer": ("ProcessObserver",),
         "twopipes._process.restarts": (),
     },
     "client": {

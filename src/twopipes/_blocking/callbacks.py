@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 from twopipes._client.input_handlers import Roots
 from twopipes._protocol.types import ProgressParams
 
-__all__ = ["Herald", "Progress", "Report", "in_a_thread", "patience", "question_slots", "roots_in_a_thread"]
+__all__ = ["CallbackThread", "Progress", "Report", "in_a_thread", "patience", "question_slots", "roots_in_a_thread"]
 
 # Seconds that a call waits, when it is answered, for the callbacks that came before the answer. One that takes longer, perhaps
 # because it waits for the very thread that made the call, is not waited for.
@@ -85,7 +85,7 @@ class Progress:
                     news.done.cancel()
 
 
-class Herald:
+class CallbackThread:
     """The thread of one client in which its callbacks are called, one after the other. It starts with the first thing to tell.
 
     Args:

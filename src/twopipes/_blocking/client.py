@@ -9,8 +9,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
-from twopipes._blocking.callbacks import Herald, Progress, roots_in_a_thread
-from twopipes._blocking.loop import Lease, LoopThread
+from twopipes._blocking.callbacks import CallbackThread, Progress, roots_in_a_thread
+from twopipes._blocking.loop import ClientShare, LoopThread
 from twopipes._blocking.subscription import Subscription
 from twopipes._client.caller import InputRequired as AsyncInputRequired
 from twopipes._client.client import Client as AsyncClient
@@ -18,7 +18,7 @@ from twopipes._client.connection import OnProgress
 from twopipes._client.input_handlers import Roots
 from twopipes._client.output_check import Validate
 from twopipes._client.results import CallResult
-from twopipes._client.stray_output import Stray
+from twopipes._client.stray_output import StrayOutput
 from twopipes._process.shutdown import ShutdownReport
 from twopipes._protocol.types import (
     Completion,
@@ -76,12 +76,17 @@ class Client:
     """
 
     def __init__(
-        self, inner: AsyncClient, house: LoopThread, lease: Lease, herald: Herald, question_slots: asyncio.Semaphore
+        self,
+        inner: AsyncClient,
+        house: LoopThread,
+        share: ClientShare,
+        callback_thread: CallbackThread,
+        question_slots: asyncio.Semaphore,
     ) -> None:
         self._inner = inner
         self._house = house
-        self._lease = lease
-        self._herald = herald
+        self._lease = share
+        self._callback_thread = callback_thread
         self._question_slots = question_slots
 
     def __repr__(self) -> str:
@@ -130,7 +135,7 @@ class Client:
         return self._inner.stderr
 
     @property
-    def stray(self) -> Sequence[Stray]:
+    def stray(self) -> Sequence[StrayOutput]:
         """What the server wrote to its stdout that is no message: the first of it."""
         return self._inner.stray
 
@@ -366,12 +371,12 @@ class Client:
         From any thread, any number of times. Calls that are still open end with ``ClientClosed``. Ctrl-C does not stop the ending.
         In a process that was forked from the one that connected, this does nothing: the server is not its own.
         """
-        house, lease = self._house, self._lease
+        house, share = self._house, self._lease
         if house.is_foreign:
             return
         with suppress(ClientClosed):  # long ago
-            house.run(lambda: house.end(lease))
-        self._herald.join()
+            house.run(lambda: house.end(share))
+        self._callback_thread.join()
         house.join()
 
     def __enter__(self) -> Self:
@@ -384,10 +389,10 @@ class Client:
 
     def __del__(self) -> None:
         # An object whose making failed has nothing to end.
-        house, lease = getattr(self, "_house", None), getattr(self, "_lease", None)
-        if house is None or lease is None or lease.ending is not None or house.is_foreign or house.loop.is_closed():
+        house, share = getattr(self, "_house", None), getattr(self, "_lease", None)
+        if house is None or share is None or share.ending is not None or house.is_foreign or house.loop.is_closed():
             return
-        house.post(house.begin_end, lease)
+        house.post(house.begin_end, share)
         warnings.warn(f"{self!r} was not closed", ResourceWarning, source=self, stacklevel=2)
 
     # Underneath
@@ -396,9 +401,9 @@ class Client:
         try:
             result = self._house.run(run, progress=progress)
         except Exception:
-            self._herald.catch_up()
+            self._callback_thread.catch_up()
             raise
-        self._herald.catch_up()  # whoever has the answer has heard what was said before it
+        self._callback_thread.catch_up()  # whoever has the answer has heard what was said before it
         return result
 
     def _handed_out(self, run: Callable[[], Coroutine[Any, Any, Any]], progress: Progress | None) -> Any:

@@ -6,18 +6,18 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from twopipes._blocking.callbacks import Herald, in_a_thread, question_slots, roots_in_a_thread
+from twopipes._blocking.callbacks import CallbackThread, in_a_thread, question_slots, roots_in_a_thread
 from twopipes._blocking.client import Client
-from twopipes._blocking.loop import Lease, LoopThread
+from twopipes._blocking.loop import ClientShare, LoopThread
 from twopipes._channels.base import Channel
 from twopipes._client.client import Client as AsyncClient
 from twopipes._client.connect import Era, Given
 from twopipes._client.connect import connect as connect_async
-from twopipes._client.era_cache import VerdictMemory
+from twopipes._client.era_cache import EraCache
 from twopipes._client.input_handlers import OnElicit, OnSample, Roots
 from twopipes._client.output_check import Validate
 from twopipes._client.server_info import Undeclared
-from twopipes._client.stray_output import Stray
+from twopipes._client.stray_output import StrayOutput
 from twopipes._client.targets import target_of
 from twopipes._process.shutdown import ShutdownPlan
 from twopipes._process.stderr import StderrLine
@@ -47,7 +47,7 @@ def connect(
     on_log: Callable[[LogParams], Any] | None = None,
     on_notification: Callable[[str, Any], Any] | None = None,
     on_stderr: Callable[[StderrLine], Any] | None = None,
-    on_stray: Callable[[Stray], Any] | None = None,
+    on_stray_output: Callable[[StrayOutput], Any] | None = None,
     on_restart: Callable[[TwopipesError], Any] | None = None,
     timeouts: Timeouts | None = None,
     limits: Limits | None = None,
@@ -55,7 +55,7 @@ def connect(
     shutdown: ShutdownPlan | None = None,
     validate: Validate = "flag",
     undeclared: Undeclared = "empty",
-    remember: VerdictMemory | None = None,
+    remember: EraCache | None = None,
     client_info: Implementation | None = None,
     experimental: Mapping[str, Any] | None = None,
     extensions: Mapping[str, Any] | None = None,
@@ -83,7 +83,7 @@ def connect(
         on_log: Called with each log message of the server.
         on_notification: Called with each other notification: its method and params.
         on_stderr: Called with each line of the child's stderr.
-        on_stray: Called with what the server writes to its stdout that is no message.
+        on_stray_output: Called with what the server writes to its stdout that is no message.
         on_restart: Called with the error that made a restart necessary.
         timeouts: How long to wait for what.
         limits: How much of anything to hold.
@@ -113,10 +113,10 @@ def connect(
         )
     where = target_of(target, *arguments)
     plan = shutdown or where.plan or ShutdownPlan.default((timeouts or Timeouts()).shutdown)
-    lease = Lease(plan)
+    share = ClientShare(plan)
     slots = question_slots()
 
-    async def open_client(herald: Herald) -> AsyncClient:
+    async def open_client(callback_thread: CallbackThread) -> AsyncClient:
         try:
             client = await connect_async(
                 where,
@@ -129,11 +129,11 @@ def connect(
                 on_sample=in_a_thread(on_sample, slots),
                 sample_tools=sample_tools,
                 roots=None if roots is None else roots_in_a_thread(roots, slots),
-                on_log=herald.wrap(on_log),
-                on_notification=herald.wrap(on_notification),
-                on_stderr=herald.wrap(on_stderr),
-                on_stray=herald.wrap(on_stray),
-                on_restart=herald.wrap(on_restart),
+                on_log=callback_thread.wrap(on_log),
+                on_notification=callback_thread.wrap(on_notification),
+                on_stderr=callback_thread.wrap(on_stderr),
+                on_stray_output=callback_thread.wrap(on_stray_output),
+                on_restart=callback_thread.wrap(on_restart),
                 timeouts=timeouts,
                 limits=limits,
                 restart=restart,
@@ -148,28 +148,30 @@ def connect(
                 redact=redact,
             )
         except BaseException:
-            herald.end()
+            callback_thread.end()
             raise
 
         async def close() -> None:
             try:
                 await client.close()
             finally:
-                herald.end()
+                callback_thread.end()
 
-        lease.close = close
+        share.close = close
         return client
 
     try:
-        house = LoopThread.borrow(lease)
-        herald = Herald(house.call_back)
+        house = LoopThread.borrow(share)
+        callback_thread = CallbackThread(house.call_back)
         try:
-            inner = house.run(lambda: house.connect(lease, lambda: open_client(herald)), unclaimed=lambda _: house.begin_end(lease))
+            inner = house.run(
+                lambda: house.connect(share, lambda: open_client(callback_thread)), unclaimed=lambda _: house.begin_end(share)
+            )
         except Exception:  # and not Ctrl-C: nobody who presses it wants to wait
-            herald.join()
+            callback_thread.join()
             house.join()
             raise
-        return Client(inner, house, lease, herald, slots)
+        return Client(inner, house, share, callback_thread, slots)
     except BaseException:
-        LoopThread.take_back(lease)
+        LoopThread.take_back(share)
         raise

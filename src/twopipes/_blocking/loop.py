@@ -1,7 +1,7 @@
 """One event loop in one thread, for all blocking clients of the process. It starts with the first and ends with the last of them.
 
-One, because a hundred clients need no hundred threads. What a caller waits for is an errand: the loop runs it, and the caller waits
-for its outcome and for nothing else. However the loop ends, every errand has an outcome, so nobody waits for ever.
+One, because a hundred clients need no hundred threads. What a caller waits for is an job: the loop runs it, and the caller waits
+for its outcome and for nothing else. However the loop ends, every job has an outcome, so nobody waits for ever.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from twopipes._blocking.callbacks import Progress, Report, patience
 from twopipes._process.shutdown import ShutdownPlan, Wait
 from twopipes.errors import ClientClosed, LocalProtocolError
 
-__all__ = ["Lease", "LoopThread"]
+__all__ = ["ClientShare", "LoopThread"]
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ _LOOK: float | None = 0.1 if sys.platform == "win32" else None
 _NET = 3.0
 
 
-class Errand(Generic[T]):
+class Job(Generic[T]):
     """Something that the loop does while a thread waits for it.
 
     Args:
@@ -92,7 +92,7 @@ class Errand(Generic[T]):
                 continue
             if news is self:
                 return
-            # What is left of an errand that was interrupted has come too late for everybody.
+            # What is left of an job that was interrupted has come too late for everybody.
             if self._progress is not None and isinstance(news, Report):
                 self._report(call_back, self._progress.function, news)
 
@@ -129,7 +129,7 @@ def _speaks_for_itself(error: BaseException) -> bool:
     return type(error).__module__ == "twopipes.errors" or isinstance(error, TimeoutError)
 
 
-class Lease:
+class ClientShare:
     """One client's share in the loop, from before it is connected until it is closed.
 
     Attributes:
@@ -160,8 +160,8 @@ class LoopThread:
     def __init__(self) -> None:
         self._process = os.getpid()
         self._lock = threading.Lock()
-        self._errands: set[Errand[Any]] = set()
-        self._leases: set[Lease] = set()
+        self._jobs: set[Job[Any]] = set()
+        self._shares: set[ClientShare] = set()
         self._is_over = False
         self._is_exiting = False
         self._is_unwanted = False
@@ -170,8 +170,8 @@ class LoopThread:
         self._thread = threading.Thread(target=self._live, name="twopipes blocking clients", daemon=True)
 
     @classmethod
-    def borrow(cls, lease: Lease) -> LoopThread:
-        """The loop of this process, started if need be; it goes on until the lease has ended.
+    def borrow(cls, share: ClientShare) -> LoopThread:
+        """The loop of this process, started if need be; it goes on until the share has ended.
 
         Raises:
             OSError: There are no descriptors left for a loop.
@@ -192,16 +192,16 @@ class LoopThread:
                     if hasattr(current, "loop"):  # otherwise it looks by itself
                         current.post(current._last_one_left.set)
                     raise
-            lease.house = current
-            current._leases.add(lease)
+            share.house = current
+            current._shares.add(share)
             return current
 
     @staticmethod
-    def take_back(lease: Lease) -> None:
-        """Ends a lease wherever it is, because whoever wanted it has been interrupted. What is being opened ends by itself."""
+    def take_back(share: ClientShare) -> None:
+        """Ends a share wherever it is, because whoever wanted it has been interrupted. What is being opened ends by itself."""
         for each in list(_house.running):
-            if lease.house in {None, each}:
-                each.post(each.drop, lease)
+            if share.house in {None, each}:
+                each.post(each.drop, share)
 
     # For the threads that wait
 
@@ -237,24 +237,24 @@ class LoopThread:
                 "a blocking client was called in its own event loop, which would wait for itself; "
                 "call it from a plain function instead of an async one"
             )
-        errand = Errand(run, progress, unclaimed)
+        job = Job(run, progress, unclaimed)
         try:
-            self._begin(errand)
-            errand.wait(self.call_back)
-            return errand.outcome()
+            self._begin(job)
+            job.wait(self.call_back)
+            return job.outcome()
         except BaseException:
-            self.post(errand.abandon)
+            self.post(job.abandon)
             raise
         finally:
             with self._lock:
-                self._errands.discard(errand)
+                self._jobs.discard(job)
 
-    def _begin(self, errand: Errand[Any]) -> None:
+    def _begin(self, job: Job[Any]) -> None:
         with self._lock:
             if self._is_over:
                 raise ClientClosed
-            self._errands.add(errand)  # first, so that it has an outcome even if the loop ends now
-        self.post(errand.start)
+            self._jobs.add(job)  # first, so that it has an outcome even if the loop ends now
+        self.post(job.start)
 
     def call_back(self, function: Callable[..., Any], *arguments: Any) -> None:
         """Calls a callback in this thread; an async one goes on in the loop. What goes wrong in it is reported, no more."""
@@ -278,63 +278,63 @@ class LoopThread:
 
     # In the loop
 
-    async def connect(self, lease: Lease, run: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Opens a client. One that could not be opened gives its lease back."""
-        lease.connecting = asyncio.current_task()
+    async def connect(self, share: ClientShare, run: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Opens a client. One that could not be opened gives its share back."""
+        share.connecting = asyncio.current_task()
         try:
             return await run()
         except BaseException:
-            self._give_back(lease)
+            self._give_back(share)
             raise
         finally:
-            lease.connecting = None
+            share.connecting = None
 
-    def drop(self, lease: Lease) -> None:
-        """Ends a lease that nothing came of, or nothing that anybody has got."""
-        if lease.close is not None:
-            self.begin_end(lease)
-        elif lease.connecting is None:
-            self._give_back(lease)
+    def drop(self, share: ClientShare) -> None:
+        """Ends a share that nothing came of, or nothing that anybody has got."""
+        if share.close is not None:
+            self.begin_end(share)
+        elif share.connecting is None:
+            self._give_back(share)
 
-    async def end(self, lease: Lease) -> None:
-        """Ends the client of a lease. Whoever calls second waits for the first; cancelling the call does not stop the ending."""
-        await asyncio.shield(self.begin_end(lease))
+    async def end(self, share: ClientShare) -> None:
+        """Ends the client of a share. Whoever calls second waits for the first; cancelling the call does not stop the ending."""
+        await asyncio.shield(self.begin_end(share))
 
-    def begin_end(self, lease: Lease) -> asyncio.Task[None]:
+    def begin_end(self, share: ClientShare) -> asyncio.Task[None]:
         """As :meth:`end`, without waiting."""
-        if lease.ending is None:
-            lease.ending = self.loop.create_task(self._end(lease))
-        return lease.ending
+        if share.ending is None:
+            share.ending = self.loop.create_task(self._end(share))
+        return share.ending
 
-    async def _end(self, lease: Lease) -> None:
+    async def _end(self, share: ClientShare) -> None:
         try:
-            if lease.close is not None:
-                await lease.close()
+            if share.close is not None:
+                await share.close()
         finally:
-            self._give_back(lease)
+            self._give_back(share)
 
-    def _give_back(self, lease: Lease) -> None:
+    def _give_back(self, share: ClientShare) -> None:
         house = _house
         with house.lock:  # so that nobody borrows what is about to end
-            self._leases.discard(lease)
-            if not self._leases:
+            self._shares.discard(share)
+            if not self._shares:
                 if house.current is self:
                     house.current = None
                 self._last_one_left.set()
 
     def _end_all(self) -> None:
         with self._lock:
-            waited_for = list(self._errands)
-        for errand in waited_for:
+            waited_for = list(self._jobs)
+        for job in waited_for:
             # By daemon threads, or the interpreter would not exit. They end where they stand, and not with a traceback each.
-            errand.abandon()
-        if not self._leases:
+            job.abandon()
+        if not self._shares:
             self._last_one_left.set()
-        for lease in list(self._leases):
-            if lease.connecting is not None:
-                lease.connecting.cancel()
+        for share in list(self._shares):
+            if share.connecting is not None:
+                share.connecting.cancel()
             else:
-                self.begin_end(lease)
+                self.begin_end(share)
 
     # The thread
 
@@ -362,9 +362,9 @@ class LoopThread:
         finally:
             with self._lock:
                 self._is_over = True
-                unanswered = list(self._errands)
-            for errand in unanswered:
-                errand.cut_off()
+                unanswered = list(self._jobs)
+            for job in unanswered:
+                job.cut_off()
             with _house.lock:
                 _house.running.discard(self)
 
@@ -374,7 +374,7 @@ class LoopThread:
 
     def end_at_exit(self) -> None:
         """Ends every client that was not closed, each by its plan. What does not end by it is killed a moment later."""
-        plans = [lease.plan for lease in list(self._leases)]
+        plans = [share.plan for share in list(self._shares)]
         patience = max((sum(step.seconds for step in plan.steps if isinstance(step, Wait)) for plan in plans), default=0.0)
         self._is_exiting = True
         self.post(self._end_all)

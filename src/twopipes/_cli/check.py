@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from twopipes._tools.check.outcome import Outcome
+    from twopipes._tools.check.outcome import CheckResult
     from twopipes._trace.recorder import Recorder
 
 __all__ = ["check"]
@@ -151,7 +151,9 @@ def _names(given: Sequence[str]) -> list[str]:
 # The three ways
 
 
-async def _server(options: argparse.Namespace, command: list[str] | None, wanted: set[str], recorder: Recorder | None) -> Outcome:
+async def _server(
+    options: argparse.Namespace, command: list[str] | None, wanted: set[str], recorder: Recorder | None
+) -> CheckResult:
     from twopipes._cli.server_options import the_server  # noqa: PLC0415 - as above
     from twopipes._tools.check.server_run import check_server  # noqa: PLC0415 - asyncio, once everything else is good
     from twopipes._tools.check.server_source import subject_of  # noqa: PLC0415 - likewise
@@ -164,7 +166,9 @@ async def _server(options: argparse.Namespace, command: list[str] | None, wanted
     )
 
 
-async def _client(options: argparse.Namespace, command: list[str] | None, wanted: set[str], recorder: Recorder | None) -> Outcome:
+async def _client(
+    options: argparse.Namespace, command: list[str] | None, wanted: set[str], recorder: Recorder | None
+) -> CheckResult:
     from twopipes._cli.server_options import variables  # noqa: PLC0415 - as above
     from twopipes._tools.check.client_run import CommandDriver, check_client  # noqa: PLC0415 - asyncio, as above
 
@@ -188,7 +192,7 @@ async def _client(options: argparse.Namespace, command: list[str] | None, wanted
     )
 
 
-async def _with_a_person(options: argparse.Namespace, wanted: set[str], recorder: Recorder | None) -> Outcome:
+async def _with_a_person(options: argparse.Namespace, wanted: set[str], recorder: Recorder | None) -> CheckResult:
     import json  # noqa: PLC0415 - for the one command that is shown
     import shlex  # noqa: PLC0415 - likewise
 
@@ -210,7 +214,7 @@ async def _with_a_person(options: argparse.Namespace, wanted: set[str], recorder
     )
 
 
-def _of_trace(options: argparse.Namespace) -> Outcome:
+def _of_trace(options: argparse.Namespace) -> CheckResult:
     from twopipes._tools.check.passive import check_conversation  # noqa: PLC0415 - as above
     from twopipes._trace.conversation import read_conversation  # noqa: PLC0415 - likewise
     from twopipes._trace.reader import read  # noqa: PLC0415 - likewise
@@ -243,7 +247,7 @@ def _run(options: argparse.Namespace, work: Callable[[Recorder | None], Any], *,
     return run_interruptibly(run, on_interrupt=lambda number: _remark("interrupted") if number == 1 else None)
 
 
-def _told(options: argparse.Namespace, outcome: Outcome) -> int:
+def _told(options: argparse.Namespace, outcome: CheckResult) -> int:
     from twopipes._tools.check.report import exit_code, rendered  # noqa: PLC0415 - as above
 
     sys.stdout.write(rendered(outcome, options.format, strict=options.strict))
@@ -275,11 +279,11 @@ def _recorder(options: argparse.Namespace, command: Sequence[str] | None) -> Ite
 def _recording(recorder: Recorder) -> Callable[[Any], None]:
     count = 0
 
-    def record(pose: Any) -> None:
+    def record(fake: Any) -> None:
         nonlocal count
         from twopipes._trace.format import Line  # noqa: PLC0415 - as above
 
-        for connection in pose.connections:
+        for connection in fake.connections:
             for entry in connection.entries:
                 if isinstance(entry, Line):
                     recorder.line(entry.kind, entry.data, is_whole=entry.is_whole, connection=count)
@@ -321,12 +325,12 @@ def _waits(seconds: float | None) -> Any:
 
 
 def _patience(seconds: float | None, limit: float | None) -> Any:
-    from twopipes._tools.check.fake_server import Patience  # noqa: PLC0415 - as above
+    from twopipes._tools.check.fake_server import ScenarioTimeouts  # noqa: PLC0415 - as above
 
-    known = Patience()
+    known = ScenarioTimeouts()
     client, stimulus = (known.client, known.stimulus) if seconds is None else (seconds, seconds)
     # A client that hangs has to be seen to hang for longer than it may.
-    return Patience(client=client + (limit or 0.0), stimulus=stimulus, limit=limit)
+    return ScenarioTimeouts(client=client + (limit or 0.0), stimulus=stimulus, limit=limit)
 
 
 def _shows_progress(options: argparse.Namespace) -> bool:

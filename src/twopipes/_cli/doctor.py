@@ -131,10 +131,12 @@ def _examine(servers: Sequence[PointedAt], options: Any) -> int:
     # Nothing of this is needed for --help.
     from twopipes._tools.doctor.diagnose import judge  # noqa: PLC0415
     from twopipes._tools.doctor.display import Teller  # noqa: PLC0415
-    from twopipes._tools.doctor.examination import Examination, Patience  # noqa: PLC0415
+    from twopipes._tools.doctor.examination import DoctorTimeouts, Examination  # noqa: PLC0415
     from twopipes._tools.terminal import Terminal  # noqa: PLC0415
 
-    patience = Patience(answer=options.patience, grace=options.grace, total=options.timeout, slow=options.slow, quick=options.quick)
+    patience = DoctorTimeouts(
+        answer=options.patience, grace=options.grace, total=options.timeout, slow=options.slow, quick=options.quick
+    )
     as_json = options.output == "json"
     teller = Teller(Terminal(sys.stderr if as_json else sys.stdout))
     reports: list[dict[str, Any]] = []

@@ -8,7 +8,7 @@ from datetime import date, datetime
 from typing import Any, NamedTuple
 
 from twopipes._cli.arguments import Misfit, Pair, describe, did_you_mean, typed
-from twopipes._client.form_check import misfits
+from twopipes._client.form_check import form_errors
 
 __all__ = ["Choice", "Field", "fields_of"]
 
@@ -119,7 +119,7 @@ class Field:
         Raises:
             Misfit: It does not.
         """
-        if wrong := misfits({"properties": {self.name: self.schema}}, {self.name: value}):
+        if wrong := form_errors({"properties": {self.name: self.schema}}, {self.name: value}):
             raise Misfit(wrong[0].removeprefix(f"{self.name} "))
         if isinstance(value, str) and (fault := _format_fault(value, self.schema.get("format"))):
             raise Misfit(fault)

@@ -18,7 +18,7 @@ from twopipes._tools.install.command_words import Resolved, check_name, resolved
 from twopipes._tools.install.config_file import HostFile, read_file, write_file
 from twopipes._tools.install.expansion import literal
 from twopipes._tools.install.formats import put, read, snippet
-from twopipes._tools.install.host_table import HOSTS, Entry, Host, Machine, entry_of
+from twopipes._tools.install.host_table import HOSTS, Host, HostEntry, Machine, entry_of
 from twopipes._tools.install.values import AnotherEntry, Refused, found_at, same, with_entry
 from twopipes._tools.terminal import Terminal, visible
 from twopipes._tools.usage import UsageError
@@ -223,7 +223,7 @@ def _with_tap(words: Sequence[str], *, windows: bool = sys.platform == "win32") 
     return [sys.executable, "-m", "twopipes", "tap", "--", *words]
 
 
-def _entry(host: Host, name: str, words: list[str], given: Sequence[str], doubts: list[str]) -> Entry:
+def _entry(host: Host, name: str, words: list[str], given: Sequence[str], doubts: list[str]) -> HostEntry:
     values: dict[str, str] = {}
     passed: list[str] = []
     for each in given:
@@ -247,7 +247,7 @@ def _entry(host: Host, name: str, words: list[str], given: Sequence[str], doubts
         raise UsageError(str(error)) from error
     except UnicodeEncodeError as error:
         raise UsageError(f"{error.object!r} is no text, and cannot be written into a file") from error
-    return Entry(name, words, values, passed)
+    return HostEntry(name, words, values, passed)
 
 
 def _show(plan: Plan, options: Namespace, tell: Terminal) -> None:

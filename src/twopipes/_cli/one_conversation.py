@@ -289,7 +289,7 @@ def _callbacks(options: argparse.Namespace, conversation: Conversation) -> dict[
     found: dict[str, Any] = {
         "on_log": reporter.log,
         "on_stderr": reporter.stderr,
-        "on_stray": reporter.stray,
+        "on_stray_output": reporter.stray,
         # A server that dies under a command is what its user wants to know.
         "restart": RestartPolicy(when="never"),
     }

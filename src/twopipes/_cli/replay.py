@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from twopipes._cli.replay_run import Ended
     from twopipes._tools.replay.compare import Finding, Report
-    from twopipes._trace.conversation import Connection, Conversation
+    from twopipes._trace.conversation import Conversation, RecordedConnection
     from twopipes._trace.matching import Difference
 
 __all__ = ["replay"]
@@ -129,7 +129,7 @@ def _seconds(text: str) -> float:
     return number
 
 
-def _recording(options: argparse.Namespace) -> tuple[Conversation, Connection]:
+def _recording(options: argparse.Namespace) -> tuple[Conversation, RecordedConnection]:
     from twopipes._trace.conversation import read_conversation  # noqa: PLC0415 - once the options are good
     from twopipes._trace.reader import read  # noqa: PLC0415 - likewise
 
@@ -162,15 +162,17 @@ def _remark(text: str) -> None:
     sys.stderr.write(f"twopipes replay: {visible(text)}\n")
 
 
-def _run(options: argparse.Namespace, conversation: Conversation, connection: Connection, target: Any, description: str) -> int:
+def _run(
+    options: argparse.Namespace, conversation: Conversation, connection: RecordedConnection, target: Any, description: str
+) -> int:
     from twopipes._cli.interrupts import run_interruptibly  # noqa: PLC0415 - asyncio, once everything else is good
-    from twopipes._cli.replay_run import Patience, carry_out  # noqa: PLC0415 - likewise
+    from twopipes._cli.replay_run import ReplayTimeouts, carry_out  # noqa: PLC0415 - likewise
     from twopipes._cli.server_options import message_of  # noqa: PLC0415 - likewise
     from twopipes._tools.replay.compare import compare  # noqa: PLC0415 - likewise
     from twopipes._tools.replay.script import Replay  # noqa: PLC0415 - likewise
 
     plan = Replay(conversation, connection, ignore=options.ignore)
-    patience = Patience(PATIENCE if options.timeout is None else options.timeout, is_exact=options.timeout is not None)
+    patience = ReplayTimeouts(PATIENCE if options.timeout is None else options.timeout, is_exact=options.timeout is not None)
 
     async def work() -> int:
         try:

@@ -15,7 +15,7 @@ from twopipes._tools.replay.script import Expected, Replay
 from twopipes._wire import LineDecoder, LineRejected
 from twopipes.errors import ChannelBroken, ChannelClosed
 
-__all__ = ["Ended", "Patience", "carry_out"]
+__all__ = ["Ended", "ReplayTimeouts", "carry_out"]
 
 # Seconds to wait for notifications alone: they belong to nothing that could be answered, and may be fewer this time.
 _FOR_NOTIFICATIONS = 2.0
@@ -32,7 +32,7 @@ _MOST_BYTES = 128 * 1024 * 1024
 _SILENCES = 2
 
 
-class Patience(Struct, frozen=True):
+class ReplayTimeouts(Struct, frozen=True):
     """How long to wait for the live server.
 
     Attributes:
@@ -58,7 +58,7 @@ class Ended(Struct, frozen=True):
     stderr: list[str]
 
 
-async def carry_out(replay: Replay, target: Any, patience: Patience) -> Ended:
+async def carry_out(replay: Replay, target: Any, patience: ReplayTimeouts) -> Ended:
     """Starts or connects to the server, says the recorded client's part, and ends it. Nothing of it is left.
 
     Cancelling is safe: the server is ended all the same.
@@ -116,7 +116,7 @@ class _Intake:
         return bool(lines)
 
 
-async def _converse(replay: Replay, channel: Channel, intake: _Intake, patience: Patience) -> str | None:
+async def _converse(replay: Replay, channel: Channel, intake: _Intake, patience: ReplayTimeouts) -> str | None:
     """Says and hears everything; returns why that could not go on, or ``None`` when it is done."""
     clock = asyncio.get_running_loop().time
     first: Expected | None = None

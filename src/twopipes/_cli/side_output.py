@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import json as msgspec_json
 
-from twopipes._client.stray_output import Stray
+from twopipes._client.stray_output import StrayOutput
 from twopipes._process.stderr import StderrLine
 from twopipes._protocol.types import LogParams, ProgressParams
 from twopipes._tools.terminal import Styled, Terminal, visible
@@ -54,7 +54,7 @@ class Reporter:
         if not self.quiet:
             self._lines("[stderr]", line.text, _DIM)
 
-    def stray(self, stray: Stray) -> None:
+    def stray(self, stray: StrayOutput) -> None:
         """Something on the server's stdout that is no message."""
         if not self.quiet:
             self._lines("[stdout, no message]", stray.excerpt or stray.what, "yellow")

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from typing import Any, Literal
 
-from twopipes._client.connection import Connection, OnProgress, Pending
-from twopipes._client.input_handlers import Questions
+from twopipes._client.connection import ClientConnection, OnProgress, Pending
+from twopipes._client.input_handlers import InputHandlers
 from twopipes._client.retry_safety import is_safe_to_repeat
-from twopipes._client.supervisor import Keeper
+from twopipes._client.supervisor import Supervisor
 from twopipes._protocol.types import (
     ElicitRequest,
     ElicitResult,
@@ -113,16 +113,20 @@ class Caller:
     """Carries calls out.
 
     Args:
-        keeper: Has the connection.
+        supervisor: Has the connection.
         questions: Answers what the server asks back.
         timeouts: For calls that bring none of their own.
         annotations_of: What is known of a tool, by its name.
     """
 
     def __init__(
-        self, keeper: Keeper, questions: Questions, timeouts: Timeouts, annotations_of: Callable[[str], ToolAnnotations | None]
+        self,
+        supervisor: Supervisor,
+        questions: InputHandlers,
+        timeouts: Timeouts,
+        annotations_of: Callable[[str], ToolAnnotations | None],
     ) -> None:
-        self._keeper = keeper
+        self._supervisor = supervisor
         self._questions = questions
         self._timeouts = timeouts
         self._annotations_of = annotations_of
@@ -148,12 +152,12 @@ class Caller:
             ClientClosed: The client was closed.
             RemoteProtocolError: The answer makes no sense.
         """
-        keeper = self._keeper
+        supervisor = self._supervisor
         call = _Call(
             method,
             params,
             timeouts or self._timeouts,
-            began=keeper.loop.time(),
+            began=supervisor.loop.time(),
             on_progress=on_progress,
             log_level=log_level,
             extra_meta=extra_meta,
@@ -164,9 +168,9 @@ class Caller:
 
     async def carry_out(self, call: _Call) -> Any:
         """Goes on with a call until there is a result, an error, or questions for a caller who wants them."""
-        keeper = self._keeper
+        supervisor = self._supervisor
         while True:
-            connection = keeper.connection or await self._wait(call)
+            connection = supervisor.connection or await self._wait(call)
             sent = False
             try:
                 pending = self._send(connection, call)
@@ -185,13 +189,13 @@ class Caller:
                 await asyncio.sleep(min(_FIRST_PAUSE * 2**pending.round, _LONGEST_PAUSE))
             call.again = (pending, result, await self._questions.answer_all(result, call.method))
 
-    def _send(self, connection: Connection, call: _Call) -> Pending:
+    def _send(self, connection: ClientConnection, call: _Call) -> Pending:
         if call.again is not None:
             return connection.send_again(*call.again)
         limits = call.timeouts
         total = limits.total
         if call.resent and total is not None:
-            total = max(0.0, total - (self._keeper.loop.time() - call.began))
+            total = max(0.0, total - (self._supervisor.loop.time() - call.began))
         return connection.send(
             call.method,
             call.params,
@@ -202,18 +206,18 @@ class Caller:
             on_progress=call.on_progress,
         )
 
-    async def _wait(self, call: _Call) -> Connection:
+    async def _wait(self, call: _Call) -> ClientConnection:
         """Waits for a restart to succeed, with the deadlines of the call."""
         limits = call.timeouts
-        waited = self._keeper.loop.time() - call.began
+        waited = self._supervisor.loop.time() - call.began
         left = None if limits.total is None else max(0.0, limits.total - waited)
         which: Literal["idle", "total"] = "total"
         if limits.request is not None and (left is None or limits.request < left):
             left, which = limits.request, "idle"
         try:
-            return await self._keeper.wait(left)
+            return await self._supervisor.wait(left)
         except TimeoutError:
-            waited = self._keeper.loop.time() - call.began
+            waited = self._supervisor.loop.time() - call.began
             raise RequestTimedOut(call.method, None, waited=waited, limit=which) from None
         except (ServerExited, ConnectionLost) as error:
             error.method, error.request_id = call.method, None
@@ -223,8 +227,8 @@ class Caller:
     def _check_repeat(self, call: _Call, error: ServerExited | ConnectionLost, *, sent: bool) -> None:
         """Raises the error unless the call may be sent again (SD-05)."""
         # What was never sent did nothing.
-        safe = not sent or is_safe_to_repeat(call.method, call.params, self._annotations_of, self._keeper.policy)
-        if not safe or call.resent >= _MOST_RESENDS or not self._keeper.will_restart:
+        safe = not sent or is_safe_to_repeat(call.method, call.params, self._annotations_of, self._supervisor.policy)
+        if not safe or call.resent >= _MOST_RESENDS or not self._supervisor.will_restart:
             told = copy(error)
             told.retryable = safe
             raise told from None

@@ -12,16 +12,16 @@ from msgspec import json as msgspec_json
 from twopipes._client.cache import ResultCache, Ticket
 from twopipes._client.callbacks import Callbacks
 from twopipes._client.caller import Caller, InputRequired
-from twopipes._client.connection import Connection, OnProgress
-from twopipes._client.input_handlers import Questions, Roots
+from twopipes._client.connection import ClientConnection, OnProgress
+from twopipes._client.input_handlers import InputHandlers, Roots
 from twopipes._client.output_check import OutputCheck, Validate
 from twopipes._client.pagination import PageT, PageWalk
 from twopipes._client.results import CallResult, plain
-from twopipes._client.server_info import Facts, Undeclared
-from twopipes._client.stray_output import Noise
+from twopipes._client.server_info import ServerInfo, Undeclared
+from twopipes._client.stray_output import StrayReader
 from twopipes._client.subscription import Subscription
-from twopipes._client.subscriptions import Watching
-from twopipes._client.supervisor import Keeper
+from twopipes._client.subscriptions import Subscriptions
+from twopipes._client.supervisor import Supervisor
 from twopipes._protocol.types import (
     LOGGING_LEVELS,
     CacheableResult,
@@ -63,7 +63,7 @@ __all__ = ["Client"]
 T = TypeVar("T")
 
 
-class Client(Facts):
+class Client(ServerInfo):
     """A server within reach. ``connect()`` gives it; its block, or :meth:`close`, ends it and the server with it.
 
     Every call ends: with a result, or with a :class:`~twopipes.TwopipesError` that says what happened. Cancelling a call tells the
@@ -72,9 +72,9 @@ class Client(Facts):
 
     def __init__(
         self,
-        keeper: Keeper,
-        questions: Questions,
-        noise: Noise,
+        supervisor: Supervisor,
+        questions: InputHandlers,
+        noise: StrayReader,
         callbacks: Callbacks,
         *,
         timeouts: Timeouts,
@@ -84,7 +84,7 @@ class Client(Facts):
         on_log: Callable[[LogParams], Any] | None,
         on_notification: Callable[[str, Any], Any] | None,
     ) -> None:
-        super().__init__(keeper, noise, callbacks, undeclared)
+        super().__init__(supervisor, noise, callbacks, undeclared)
         self.timeouts = timeouts
         self._questions = questions
         self._limits = limits
@@ -94,12 +94,12 @@ class Client(Facts):
         self._cache = ResultCache()
         self._tools: dict[str, Tool] = {}
         self._log_level: LoggingLevel | None = None
-        self._caller = Caller(keeper, questions, timeouts, self._annotations_of)
-        self._watching = Watching(keeper, self._caller, self._cache, max_backlog=limits.max_backlog)
+        self._caller = Caller(supervisor, questions, timeouts, self._annotations_of)
+        self._watching = Subscriptions(supervisor, self._caller, self._cache, max_backlog=limits.max_backlog)
 
     def __repr__(self) -> str:
-        state = "closed" if self._keeper.is_closing else f"{self.era} {self.revision}"
-        return f"<Client of {self._keeper.description}, {state}>"
+        state = "closed" if self._supervisor.is_closing else f"{self.era} {self.revision}"
+        return f"<Client of {self._supervisor.description}, {state}>"
 
     # Tools
 
@@ -312,7 +312,7 @@ class Client(Facts):
         if self._questions.roots is None:
             raise LocalProtocolError("connect() was not given roots=, so the server does not know that there are any")
         self._questions.roots = roots
-        connection = self._keeper.connection
+        connection = self._supervisor.connection
         if connection is not None and self.era == "legacy":
             connection.notify("notifications/roots/list_changed")
 
@@ -349,12 +349,12 @@ class Client(Facts):
         From any task, thread or event loop, any number of times. Calls that are still open end with ``ClientClosed``. Cancelling
         this does not stop the ending.
         """
-        if not self._keeper.loop.is_closed():
+        if not self._supervisor.loop.is_closed():
             await self._here(self._close)
 
     async def _close(self) -> None:
         self._watching.close()
-        await self._keeper.close()
+        await self._supervisor.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -366,7 +366,7 @@ class Client(Facts):
 
     async def _here(self, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Awaits a coroutine in the loop of the client, from whichever loop this is called."""
-        loop = self._keeper.loop
+        loop = self._supervisor.loop
         if asyncio.get_running_loop() is loop:
             return await function()
         if loop.is_closed():
@@ -404,7 +404,7 @@ class Client(Facts):
     async def _walk(self, method: str, kind: type[PageT], *, fresh: bool, timeouts: Timeouts | None) -> PageT:
         if not self._may_send(method):
             return kind([])
-        loop = self._keeper.loop
+        loop = self._supervisor.loop
         cached = None if fresh else self._cache.get(method, now=loop.time())
         if isinstance(cached, kind):
             return cached
@@ -432,7 +432,7 @@ class Client(Facts):
         meta: Mapping[str, Any] | None,
     ) -> ReadResourceResult:
         # CH-04: what the caller's own keys mean to the server, nobody knows; they may change the result.
-        cached = None if fresh or meta else self._cache.get("resources/read", uri, now=self._keeper.loop.time())
+        cached = None if fresh or meta else self._cache.get("resources/read", uri, now=self._supervisor.loop.time())
         if isinstance(cached, ReadResourceResult):
             return cached
         ticket = self._cache.begin("resources/read", uri)
@@ -450,7 +450,7 @@ class Client(Facts):
 
     def _keep(self, ticket: Ticket, result: CacheableResult) -> None:
         if self.era == "modern":  # CH-01: before, there was no such promise
-            self._cache.put(ticket, result, now=self._keeper.loop.time())
+            self._cache.put(ticket, result, now=self._supervisor.loop.time())
 
     def _annotations_of(self, name: str) -> Any:
         tool = self._tools.get(name)
@@ -472,14 +472,14 @@ class Client(Facts):
             else:
                 self._callbacks.call("on_notification", self._on_notification, method, given, size=size)
 
-    def reopened(self, connection: Connection) -> None:
-        """The server was started again: what it has to know again is told to it; for the keeper to call."""
+    def reopened(self, connection: ClientConnection) -> None:
+        """The server was started again: what it has to know again is told to it; for the supervisor to call."""
         if self._log_level is not None and self.era == "legacy" and self._declares("logging/setLevel"):
             connection.send_and_forget("logging/setLevel", SetLevelParams(self._log_level))  # SD-06
         self._watching.reopened(connection)
 
     def lost(self) -> None:
-        """The connection is over; for the keeper to call."""
+        """The connection is over; for the supervisor to call."""
         self._cache.clear()
         self._watching.lost()
 

@@ -14,13 +14,13 @@ from msgspec import structs
 from twopipes._channels.base import Channel
 from twopipes._client.callbacks import Callbacks
 from twopipes._client.client import Client
-from twopipes._client.era_cache import PROCESS_WIDE, VerdictMemory
-from twopipes._client.input_handlers import OnElicit, OnSample, Questions, Roots
+from twopipes._client.era_cache import PROCESS_WIDE, EraCache
+from twopipes._client.input_handlers import InputHandlers, OnElicit, OnSample, Roots
 from twopipes._client.opening import Opener
 from twopipes._client.output_check import Validate
 from twopipes._client.server_info import Undeclared
-from twopipes._client.stray_output import Noise, Stray
-from twopipes._client.supervisor import Keeper
+from twopipes._client.stray_output import StrayOutput, StrayReader
+from twopipes._client.supervisor import Supervisor
 from twopipes._client.targets import CommandTarget, Servable, Target, target_of
 from twopipes._process.command import ServerCommand
 from twopipes._process.shutdown import ShutdownPlan
@@ -98,7 +98,7 @@ def connect(
     on_log: Callable[[LogParams], Any] | None = None,
     on_notification: Callable[[str, Any], Any] | None = None,
     on_stderr: Callable[[StderrLine], Any] | None = None,
-    on_stray: Callable[[Stray], Any] | None = None,
+    on_stray_output: Callable[[StrayOutput], Any] | None = None,
     on_restart: Callable[[TwopipesError], Any] | None = None,
     timeouts: Timeouts | None = None,
     limits: Limits | None = None,
@@ -106,7 +106,7 @@ def connect(
     shutdown: ShutdownPlan | None = None,
     validate: Validate = "flag",
     undeclared: Undeclared = "empty",
-    remember: VerdictMemory | None = None,
+    remember: EraCache | None = None,
     client_info: Implementation | None = None,
     experimental: Mapping[str, Any] | None = None,
     extensions: Mapping[str, Any] | None = None,
@@ -131,7 +131,7 @@ def connect(
         on_log: Called with each log message of the server.
         on_notification: Called with each other notification: its method and params.
         on_stderr: Called with each line of the child's stderr.
-        on_stray: Called with what the server writes to its stdout that is no message.
+        on_stray_output: Called with what the server writes to its stdout that is no message.
         on_restart: Called with the error that made a restart necessary, before it.
         timeouts: How long to wait for what.
         limits: How much of anything to hold.
@@ -173,7 +173,7 @@ def connect(
         restart = RestartPolicy()
     timeouts = timeouts or Timeouts()
     limits = limits or Limits()
-    questions = Questions(
+    questions = InputHandlers(
         on_elicit=on_elicit,
         on_elicit_url=on_elicit_url,
         on_sample=on_sample,
@@ -200,7 +200,7 @@ def connect(
 
             reached = recorded = RecordedTarget(where, trace, redact)
         callbacks = Callbacks(asyncio.get_running_loop(), limits.max_backlog)
-        noise = Noise(None if on_stray is None else partial(callbacks.call, "on_stray", on_stray))
+        noise = StrayReader(None if on_stray_output is None else partial(callbacks.call, "on_stray_output", on_stray_output))
         plan = shutdown or where.plan or ShutdownPlan.default(timeouts.shutdown)
         opener = Opener(
             reached,
@@ -215,7 +215,7 @@ def connect(
             verdicts=remember or PROCESS_WIDE,
             plan=plan,
         )
-        keeper = Keeper(
+        supervisor = Supervisor(
             opener,
             description=where.description,
             reopens=where.reopens,
@@ -228,7 +228,7 @@ def connect(
             recorded=recorded,
         )
         client = Client(
-            keeper,
+            supervisor,
             questions,
             noise,
             callbacks,
@@ -239,7 +239,7 @@ def connect(
             on_log=on_log,
             on_notification=on_notification,
         )
-        await keeper.start()
+        await supervisor.start()
         return client
 
     return Connecting(open_client)

@@ -16,7 +16,7 @@ from msgspec import UNSET
 
 from twopipes._channels.base import READ_SIZE, Channel
 from twopipes._client.callbacks import Callbacks
-from twopipes._client.stray_output import Noise
+from twopipes._client.stray_output import StrayReader
 from twopipes._protocol.types import InputRequiredResult, LoggingLevel, Params, ProgressParams, Result, SubscriptionFilter
 from twopipes._session.client import ClientSession
 from twopipes._session.events import (
@@ -46,7 +46,7 @@ from twopipes.errors import (
     TwopipesError,
 )
 
-__all__ = ["Connection", "ListenTarget", "Pending"]
+__all__ = ["ClientConnection", "ListenTarget", "Pending"]
 
 # Seconds for what is still in the pipe when the server does not take anything any more.
 _LAST_WORDS = 0.5
@@ -86,7 +86,7 @@ class Pending:
         return 0 if self.asked is None else self.asked.round
 
 
-class Connection:
+class ClientConnection:
     """Talks over one channel until its end.
 
     Args:
@@ -104,7 +104,7 @@ class Connection:
         session: ClientSession,
         channel: Channel,
         *,
-        noise: Noise,
+        noise: StrayReader,
         answer: Callable[[Call, str | None], Awaitable[Result]],
         notified: Callable[[str, Any, int], None],
         callbacks: Callbacks,

@@ -2,7 +2,7 @@
 
 A probe costs a round trip with most servers, seconds with a silent one, and the process with one that dies of it. So the answer is
 kept for as long as this process lives and, where the user asks for it, in a file. A verdict is a hint and no promise: a server may
-be replaced behind it, so whoever acts on one that proves wrong calls :meth:`VerdictMemory.forget` and probes again.
+be replaced behind it, so whoever acts on one that proves wrong calls :meth:`EraCache.forget` and probes again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from msgspec import json as msgspec_json
 
 from twopipes._process.state_folder import state_folder
 
-__all__ = ["PROCESS_WIDE", "Verdict", "VerdictMemory", "default_path"]
+__all__ = ["PROCESS_WIDE", "EraCache", "EraRecord", "default_path"]
 
 _FORMAT: Final = 1
 _PRIVATE_FILE: Final = 0o600
@@ -32,7 +32,7 @@ _WRITABLE_BY_OTHERS: Final = 0o022
 _LONGEST_FILE: Final = 1024 * 1024
 
 
-class Verdict(Struct, frozen=True):
+class EraRecord(Struct, frozen=True):
     """What a server turned out to be.
 
     Attributes:
@@ -51,7 +51,7 @@ class _Entry(Struct, frozen=True):
     """A verdict, or the memory that there is none any more, and when that was learnt (seconds of the wall clock)."""
 
     learnt: float
-    verdict: Verdict | None = None
+    verdict: EraRecord | None = None
 
 
 class _File(Struct, frozen=True):
@@ -67,7 +67,7 @@ def default_path() -> Path | None:
         return None
 
 
-class VerdictMemory:
+class EraCache:
     """Remembers verdicts, in memory and, with a path, in a file.
 
     Every method may be called from any thread. With a file they read it, and those that change something write it, so a caller
@@ -98,14 +98,14 @@ class VerdictMemory:
         self._lock = threading.Lock()
         self._entries: dict[str, _Entry] = {}
 
-    def recall(self, identity: str) -> Verdict | None:
+    def recall(self, identity: str) -> EraRecord | None:
         """What is known of a server; ``None`` means: probe it."""
         with self._lock:
             self._refresh()
             entry = self._entries.get(identity)
             return None if entry is None else entry.verdict
 
-    def remember(self, identity: str, verdict: Verdict) -> None:
+    def remember(self, identity: str, verdict: EraRecord) -> None:
         """Keeps what was found out about a server, in place of what was known before."""
         self._learn(identity, verdict)
 
@@ -113,7 +113,7 @@ class VerdictMemory:
         """The verdict about a server proved wrong, or nobody wants it kept."""
         self._learn(identity, None)
 
-    def _learn(self, identity: str, verdict: Verdict | None) -> None:
+    def _learn(self, identity: str, verdict: EraRecord | None) -> None:
         with self._lock:
             self._refresh()
             known = self._entries.pop(identity, None)
@@ -185,5 +185,5 @@ def _is_trusted(status: os.stat_result) -> bool:
     return sys.platform == "win32" or (status.st_uid == os.geteuid() and not status.st_mode & _WRITABLE_BY_OTHERS)
 
 
-PROCESS_WIDE: Final = VerdictMemory()
+PROCESS_WIDE: Final = EraCache()
 """The memory of this process: what one client found out, the next one knows."""

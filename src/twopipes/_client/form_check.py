@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-__all__ = ["misfits"]
+__all__ = ["form_errors"]
 
 # What JSON Schema calls it, and what it is here. A truth value is no number, though Python thinks so; see below.
 _KINDS: Final[dict[str, tuple[type, ...]]] = {
@@ -20,7 +20,7 @@ _KINDS: Final[dict[str, tuple[type, ...]]] = {
 }
 
 
-def misfits(form: Mapping[str, Any], content: Mapping[str, Any]) -> list[str]:
+def form_errors(form: Mapping[str, Any], content: Mapping[str, Any]) -> list[str]:
     """What is wrong with the content, field by field; nothing if it fits. Fields of a kind that is not known here pass.
 
     Args:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from twopipes._client.form_check import misfits
+from twopipes._client.form_check import form_errors
 from twopipes._protocol.input_requests import conversation_fault
 from twopipes._protocol.types import (
     ClientCapabilities,
@@ -36,7 +36,7 @@ from twopipes._session.ledger import Call
 from twopipes.errors import QuestionFailed, RemoteProtocolError, TwopipesError
 from twopipes.settings import Limits
 
-__all__ = ["Elicitation", "Questions", "Sampling"]
+__all__ = ["Elicitation", "InputHandlers", "Sampling"]
 
 
 class Elicitation:
@@ -109,7 +109,7 @@ Place = str | Path | Root
 Roots = Iterable[Place] | Callable[[], Iterable[Place] | Awaitable[Iterable[Place]]]
 
 
-class Questions:
+class InputHandlers:
     """The callbacks of one client.
 
     Args:
@@ -242,7 +242,7 @@ class Questions:
             )
         if answer.action != "accept" or question.mode != "form":
             return ElicitResult(answer.action)  # EL-06: content goes along with an accepted form alone
-        if wrong := misfits(question.schema, answer.content or {}):
+        if wrong := form_errors(question.schema, answer.content or {}):
             raise ValueError(f"on_elicit filled the form in wrongly: {'; '.join(wrong)}")  # EL-16
         return answer
 

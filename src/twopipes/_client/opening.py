@@ -14,10 +14,10 @@ from msgspec import Struct, structs
 
 from twopipes._advice import Remedy
 from twopipes._client.callbacks import Callbacks
-from twopipes._client.connection import Connection
-from twopipes._client.era_cache import Verdict, VerdictMemory
-from twopipes._client.input_handlers import Questions
-from twopipes._client.stray_output import Noise
+from twopipes._client.connection import ClientConnection
+from twopipes._client.era_cache import EraCache, EraRecord
+from twopipes._client.input_handlers import InputHandlers
+from twopipes._client.stray_output import StrayReader
 from twopipes._client.targets import Link, Target
 from twopipes._process.child import Child
 from twopipes._process.shutdown import ShutdownPlan, ShutdownReport
@@ -28,7 +28,7 @@ from twopipes._session.identity import ClientProfile
 from twopipes.errors import ClientClosed, ConnectionLost, OpeningFailed, ServerExited, TwopipesError
 from twopipes.settings import Limits, Timeouts
 
-__all__ = ["Opener", "Reached"]
+__all__ = ["Opener", "ServerHandle"]
 
 # Seconds for a child to end by itself once its output has: the error can then say how. One that dies needs milliseconds.
 _FOR_THE_EXIT = 1.0
@@ -50,7 +50,7 @@ class _Failed(Struct, frozen=True):
     deaf: bool
 
 
-class Reached:
+class ServerHandle:
     """A server within reach: a link, the connection over it, and what is needed to tell how it ended.
 
     Attributes:
@@ -60,10 +60,10 @@ class Reached:
         by_itself: Whether it ended without being asked to.
     """
 
-    connection: Connection
+    connection: ClientConnection
     opened: ClientOpened
 
-    def __init__(self, link: Link, noise: Noise, description: str) -> None:
+    def __init__(self, link: Link, noise: StrayReader, description: str) -> None:
         self.link = link
         self.by_itself = False
         self._noise = noise
@@ -187,15 +187,15 @@ class Opener:
         self,
         target: Target,
         profile: ClientProfile,
-        questions: Questions,
+        questions: InputHandlers,
         *,
         notified: Callable[[str, Any, int], None],
         callbacks: Callbacks,
-        noise: Noise,
+        noise: StrayReader,
         on_stderr: Callable[[StderrLine], Any] | None,
         timeouts: Timeouts,
         limits: Limits,
-        verdicts: VerdictMemory,
+        verdicts: EraCache,
         plan: ShutdownPlan,
     ) -> None:
         self._target = target
@@ -212,7 +212,7 @@ class Opener:
         self._session: ClientSession | None = None
         self._loop = asyncio.get_running_loop()
 
-    async def open(self) -> Reached:
+    async def open(self) -> ServerHandle:
         """Opens it.
 
         Raises:
@@ -233,20 +233,20 @@ class Opener:
             reached = await self._attempt(deadline, known)
         died = isinstance(reached, _Failed) and reached.respawn and not reached.deaf and self._target.reopens
         if died:
-            reached = await self._attempt(deadline, Verdict("legacy", "", "died"))  # DE-06
+            reached = await self._attempt(deadline, EraRecord("legacy", "", "died"))  # DE-06
         if isinstance(reached, _Failed):
             raise reached.error
         opened = reached.opened
         probed = "died" if died else reached.connection.session.probed
         if known is None or known.era != opened.era:
             try:
-                await self._remember(Verdict(opened.era, opened.revision, probed))
+                await self._remember(EraRecord(opened.era, opened.revision, probed))
             except BaseException:  # cancelled while a disk was slow: nobody else knows of this server yet
                 await reached.end(self._plan)
                 raise
         return reached
 
-    async def _recall(self) -> Verdict | None:
+    async def _recall(self) -> EraRecord | None:
         identity = self._target.identity
         if identity is None or self._profile.eras != "both":
             return None
@@ -254,7 +254,7 @@ class Opener:
             return self._verdicts.recall(identity)
         return await asyncio.to_thread(self._verdicts.recall, identity)  # a disk may be slow
 
-    async def _remember(self, verdict: Verdict) -> None:
+    async def _remember(self, verdict: EraRecord) -> None:
         identity = self._target.identity
         if identity is None or self._profile.eras != "both":
             return
@@ -263,9 +263,9 @@ class Opener:
         else:
             await asyncio.to_thread(self._verdicts.remember, identity, verdict)
 
-    async def _attempt(self, deadline: float | None, known: Verdict | None) -> Reached | _Failed:
+    async def _attempt(self, deadline: float | None, known: EraRecord | None) -> ServerHandle | _Failed:
         """One channel, one opening. What fails is taken down before this returns."""
-        reached: Reached | None = None
+        reached: ServerHandle | None = None
         silent = True
 
         def on_stderr(line: StderrLine) -> None:
@@ -277,7 +277,7 @@ class Opener:
                 self._callbacks.call("on_stderr", self._on_stderr, line, size=len(line.text))
 
         link = await self._target.open(on_stderr)
-        reached = Reached(link, self._noise, self._target.description)
+        reached = ServerHandle(link, self._noise, self._target.description)
         left = None if deadline is None else max(0.0, deadline - self._loop.time())
         # A server that was modern is not taken for a legacy one because it is slow today.
         probe = left if known is not None and known.era == "modern" else self._timeouts.probe
@@ -290,7 +290,7 @@ class Opener:
         if self._session is not None:
             # SD-05: what is sent again to a fresh process is a new request, by its id too.
             session.outgoing.last_id = self._session.outgoing.last_id
-        connection = reached.connection = Connection(
+        connection = reached.connection = ClientConnection(
             session,
             link.channel,
             noise=self._noise,
@@ -321,7 +321,7 @@ class Opener:
             return reached
         return await self._fail(reached, outcome)
 
-    async def _fail(self, reached: Reached, outcome: OpeningEnded) -> _Failed:
+    async def _fail(self, reached: ServerHandle, outcome: OpeningEnded) -> _Failed:
         error: TwopipesError = outcome.error
         child = reached.link.child
         deaf = False

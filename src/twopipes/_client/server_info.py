@@ -6,25 +6,25 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from twopipes._client.callbacks import Callbacks
-from twopipes._client.stray_output import Noise, Stray
-from twopipes._client.supervisor import Keeper
+from twopipes._client.stray_output import StrayOutput, StrayReader
+from twopipes._client.supervisor import Supervisor
 from twopipes._process.shutdown import ShutdownReport
 from twopipes._protocol.revisions import LEGACY, NEEDED_CAPABILITIES
 from twopipes._protocol.types import Implementation, ServerCapabilities
 from twopipes._session.events import ClientOpened
 from twopipes.errors import CapabilityMissing, LocalProtocolError
 
-__all__ = ["Facts", "Undeclared"]
+__all__ = ["ServerInfo", "Undeclared"]
 
 Undeclared = Literal["empty", "raise"]
 """What to do about a list of something that the server did not declare: give an empty one, or raise ``CapabilityMissing``."""
 
 
-class Facts:
+class ServerInfo:
     """The part of a client that only tells."""
 
-    def __init__(self, keeper: Keeper, noise: Noise, callbacks: Callbacks, undeclared: Undeclared) -> None:
-        self._keeper = keeper
+    def __init__(self, supervisor: Supervisor, noise: StrayReader, callbacks: Callbacks, undeclared: Undeclared) -> None:
+        self._supervisor = supervisor
         self._noise = noise
         self._callbacks = callbacks
         self._undeclared = undeclared
@@ -57,17 +57,17 @@ class Facts:
     @property
     def pid(self) -> int | None:
         """The process id of the server, where we launched it."""
-        child = self._keeper.child
+        child = self._supervisor.child
         return None if child is None else child.pid
 
     @property
     def stderr(self) -> Sequence[str]:
         """The last lines that the server wrote to its stderr."""
-        child = self._keeper.child
+        child = self._supervisor.child
         return () if child is None else child.stderr.lines()
 
     @property
-    def stray(self) -> Sequence[Stray]:
+    def stray(self) -> Sequence[StrayOutput]:
         """What the server wrote to its stdout that is no message: the first of it."""
         return tuple(self._noise.kept)
 
@@ -87,12 +87,12 @@ class Facts:
     @property
     def restarts(self) -> int:
         """How often the server was started again."""
-        return self._keeper.restarts
+        return self._supervisor.restarts
 
     @property
     def closed(self) -> ShutdownReport | None:
         """How the server was ended; ``None`` until it was."""
-        return self._keeper.report
+        return self._supervisor.report
 
     def _declares(self, method: str) -> bool:
         """Whether the server has declared what a request needs (LC-11)."""
@@ -103,7 +103,7 @@ class Facts:
 
     def _may_send(self, method: str) -> bool:
         """Whether a request may be sent; where it may not, and that is an error to the user, it is raised (LC-11)."""
-        if self._keeper.is_closing or self._declares(method):  # a client that is closed says that, and nothing else
+        if self._supervisor.is_closing or self._declares(method):  # a client that is closed says that, and nothing else
             return True
         if self._undeclared == "raise":
             self._require(method)
@@ -111,7 +111,7 @@ class Facts:
 
     def _require(self, method: str) -> None:
         """Refuse a request that the server has not declared and that has no empty result."""
-        if not (self._keeper.is_closing or self._declares(method)):
+        if not (self._supervisor.is_closing or self._declares(method)):
             name = ".".join(NEEDED_CAPABILITIES[method])
             raise CapabilityMissing(
                 {NEEDED_CAPABILITIES[method][0]: {}},
@@ -121,7 +121,7 @@ class Facts:
 
     @property
     def _opened(self) -> ClientOpened:
-        reached = self._keeper.reached
+        reached = self._supervisor.reached
         if reached is None:  # pragma: no cover - connect() hands out no other
             raise LocalProtocolError("the client is not connected")
         return reached.opened

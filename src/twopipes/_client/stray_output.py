@@ -13,13 +13,13 @@ from msgspec import Struct
 from twopipes._wire import LineRejected
 from twopipes.errors import McpError, RemoteProtocolError
 
-__all__ = ["Noise", "Stray"]
+__all__ = ["StrayOutput", "StrayReader"]
 
 # How many pieces are kept. The first ones tell where it comes from; a program that prints in a loop tells nothing more.
 MOST_KEPT = 50
 
 
-class Stray(Struct, frozen=True):
+class StrayOutput(Struct, frozen=True):
     """One piece of noise.
 
     Attributes:
@@ -36,7 +36,7 @@ class Stray(Struct, frozen=True):
         return f"{self.excerpt!r} ({self.what})" if self.excerpt else self.what
 
 
-class Noise:
+class StrayReader:
     """Collects it, bounded.
 
     Attributes:
@@ -45,27 +45,27 @@ class Noise:
     """
 
     def __init__(self, tell: Callable[..., Any] | None = None) -> None:
-        self.kept: list[Stray] = []
+        self.kept: list[StrayOutput] = []
         self.count = 0
         self._tell = tell
 
     def add_line(self, rejected: LineRejected) -> None:
         """A line that is no message."""
-        self._add(Stray(f"{rejected.reason}: {rejected.detail}", rejected.excerpt.decode("utf-8", "replace"), rejected.size))
+        self._add(StrayOutput(f"{rejected.reason}: {rejected.detail}", rejected.excerpt.decode("utf-8", "replace"), rejected.size))
 
     def add_request(self, method: str) -> None:
         """A request on the stateless wire, where a server sends none; it stays unanswered (FR-10)."""
-        self._add(Stray(f"a request of the server ({method}), which the stateless wire does not have"))
+        self._add(StrayOutput(f"a request of the server ({method}), which the stateless wire does not have"))
 
     def add_notification(self, method: str, error: RemoteProtocolError) -> None:
         """A notification that cannot be handed on."""
-        self._add(Stray(f"a notification of the server ({method}): {error}"))
+        self._add(StrayOutput(f"a notification of the server ({method}): {error}"))
 
     def add_complaint(self, error: McpError) -> None:
         """An error that answers nothing."""
-        self._add(Stray(f"an error without an id: {error}"))
+        self._add(StrayOutput(f"an error without an id: {error}"))
 
-    def _add(self, stray: Stray) -> None:
+    def _add(self, stray: StrayOutput) -> None:
         self.count += 1
         if len(self.kept) < MOST_KEPT:
             self.kept.append(stray)

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from twopipes._client.callbacks import EVENT_SIZE
-from twopipes._client.connection import Connection
+from twopipes._client.connection import ClientConnection
 from twopipes._protocol.types import SubscriptionFilter
 from twopipes._session.ledger import Asked
 from twopipes._session.subscriptions import LIST_CHANGED, RESOURCE_UPDATED, Change
@@ -67,7 +67,7 @@ class Subscription:
         self._end = end
         self._heard = heard
         self._asked: Asked | None = None
-        self._connection: Connection | None = None
+        self._connection: ClientConnection | None = None
         self._changes: dict[Change, None] = {}
         self._error: TwopipesError | None = None
         self._is_begun = False
@@ -151,7 +151,7 @@ class Subscription:
         """Whether nothing more will come."""
         return self._is_over
 
-    def attach(self, connection: Connection) -> None:
+    def attach(self, connection: ClientConnection) -> None:
         """Makes the subscription on a modern connection; once more on each new one (SU-16)."""
         self._connection = connection
         self._asked = connection.listen(self.wanted, self)

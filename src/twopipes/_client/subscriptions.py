@@ -8,24 +8,24 @@ from typing import Any
 
 from twopipes._client.cache import ResultCache
 from twopipes._client.caller import Caller
-from twopipes._client.connection import Connection
+from twopipes._client.connection import ClientConnection
 from twopipes._client.subscription import Subscription, change_of
-from twopipes._client.supervisor import Keeper
+from twopipes._client.supervisor import Supervisor
 from twopipes._protocol.types import SubscribeParams, SubscriptionFilter, UnsubscribeParams
 from twopipes._session.subscriptions import honoured
 from twopipes.errors import LocalProtocolError, TwopipesError
 
-__all__ = ["Watching"]
+__all__ = ["Subscriptions"]
 
 
-class Watching:
+class Subscriptions:
     """Holds the subscriptions, makes them again after a restart, and hands untagged notifications to those that want them.
 
     In a session, one ``resources/subscribe`` serves everybody who watches the same resource; the last one to leave takes it back.
     """
 
-    def __init__(self, keeper: Keeper, caller: Caller, cache: ResultCache, *, max_backlog: int | None) -> None:
-        self._keeper = keeper
+    def __init__(self, supervisor: Supervisor, caller: Caller, cache: ResultCache, *, max_backlog: int | None) -> None:
+        self._supervisor = supervisor
         self._caller = caller
         self._cache = cache
         self._max_backlog = max_backlog
@@ -55,7 +55,7 @@ class Watching:
         if self._subscriptions:
             self._task(self._fail_all())
 
-    def reopened(self, connection: Connection) -> None:
+    def reopened(self, connection: ClientConnection) -> None:
         """There is another one (SU-16, SD-06)."""
         self._watched.clear()
         self._held.clear()
@@ -72,10 +72,10 @@ class Watching:
     # Underneath
 
     def _begin(self, subscription: Subscription) -> None:
-        if asyncio.get_running_loop() is not self._keeper.loop:
+        if asyncio.get_running_loop() is not self._supervisor.loop:
             raise LocalProtocolError("a subscription is read in the event loop in which the client was connected")
         self._subscriptions[subscription] = None
-        connection = self._keeper.connection
+        connection = self._supervisor.connection
         if connection is not None:
             self._attach(subscription, connection)
         else:
@@ -84,7 +84,7 @@ class Watching:
     async def _begin_later(self, subscription: Subscription) -> None:
         """There is no connection now. A restart takes everything along that is held here; there may be none, though."""
         try:
-            await self._keeper.wait(None)
+            await self._supervisor.wait(None)
         except TwopipesError as error:
             subscription.fail(error)
             self._subscriptions.pop(subscription, None)
@@ -92,7 +92,7 @@ class Watching:
     async def _fail_all(self) -> None:
         """Tells everybody, if there is no other connection to come: none is wanted, or all attempts at one have failed."""
         try:
-            await self._keeper.wait(None)
+            await self._supervisor.wait(None)
         except TwopipesError as error:
             for subscription in list(self._subscriptions):
                 subscription.fail(error)
@@ -102,7 +102,7 @@ class Watching:
     def _end(self, subscription: Subscription) -> None:
         self._subscriptions.pop(subscription, None)
         held = self._held.pop(subscription, [])
-        connection = self._keeper.connection
+        connection = self._supervisor.connection
         if connection is None:
             return
         for uri in held:
@@ -111,7 +111,7 @@ class Watching:
             elif self._watched.pop(uri, 0):
                 connection.send_and_forget("resources/unsubscribe", UnsubscribeParams(uri))
 
-    def _attach(self, subscription: Subscription, connection: Connection) -> None:
+    def _attach(self, subscription: Subscription, connection: ClientConnection) -> None:
         if connection.session.dialect.modern:
             try:
                 subscription.attach(connection)
@@ -121,7 +121,7 @@ class Watching:
         else:
             self._task(self._watch(subscription, connection))
 
-    async def _watch(self, subscription: Subscription, connection: Connection) -> None:
+    async def _watch(self, subscription: Subscription, connection: ClientConnection) -> None:
         """Subscribes to each resource in a session, and takes that for the acknowledgement."""
         if subscription.is_over:
             return
@@ -144,6 +144,6 @@ class Watching:
             subscription.acknowledged(delivers)
 
     def _task(self, coroutine: Any) -> None:
-        task = self._keeper.loop.create_task(coroutine)
+        task = self._supervisor.loop.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

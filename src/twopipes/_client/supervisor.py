@@ -14,8 +14,8 @@ from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from twopipes._client.callbacks import Callbacks
-from twopipes._client.connection import Connection
-from twopipes._client.opening import Opener, Reached
+from twopipes._client.connection import ClientConnection
+from twopipes._client.opening import Opener, ServerHandle
 from twopipes._process.child import Child
 from twopipes._process.restarts import Restarts
 from twopipes._process.shutdown import ShutdownPlan, ShutdownReport
@@ -25,10 +25,10 @@ from twopipes.settings import RestartPolicy
 if TYPE_CHECKING:
     from twopipes._client.recording import RecordedTarget
 
-__all__ = ["Keeper"]
+__all__ = ["Supervisor"]
 
 
-class Keeper:
+class Supervisor:
     """Holds the connection to one server.
 
     Args:
@@ -58,7 +58,7 @@ class Keeper:
         reopens: bool,
         policy: RestartPolicy,
         plan: ShutdownPlan,
-        reopened: Callable[[Connection], None],
+        reopened: Callable[[ClientConnection], None],
         lost: Callable[[], None],
         callbacks: Callbacks,
         on_restart: Callable[[TwopipesError], Any] | None = None,
@@ -66,7 +66,7 @@ class Keeper:
     ) -> None:
         self.description = description
         self.policy = policy
-        self.reached: Reached | None = None
+        self.reached: ServerHandle | None = None
         self.report: ShutdownReport | None = None
         self.restarts = 0
         self.loop = asyncio.get_running_loop()
@@ -79,7 +79,7 @@ class Keeper:
         self._on_restart = on_restart
         self._recorded = recorded
         self._crashes = Restarts(policy, random=random.random)
-        self._connection: Connection | None = None
+        self._connection: ClientConnection | None = None
         self._usable = self._unsettled()
         self._owner: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -100,12 +100,12 @@ class Keeper:
             raise
 
     @property
-    def connection(self) -> Connection | None:
+    def connection(self) -> ClientConnection | None:
         """The open connection; ``None`` while there is none."""
         connection = self._connection
         return connection if connection is not None and not connection.ended.done() else None
 
-    async def wait(self, seconds: float | None) -> Connection:
+    async def wait(self, seconds: float | None) -> ClientConnection:
         """The open connection, once there is one again.
 
         Raises:
@@ -193,7 +193,7 @@ class Keeper:
             await asyncio.sleep(delay)
             self.restarts += 1
 
-    async def _open(self) -> Reached:
+    async def _open(self) -> ServerHandle:
         again = self.reached is not None
         reached = self.reached = await self._opener.open()
         connection = reached.connection
@@ -211,7 +211,7 @@ class Keeper:
             self._usable = self._unsettled()
         self._lost()
 
-    def _may_restart(self, reached: Reached) -> bool:
+    def _may_restart(self, reached: ServerHandle) -> bool:
         return self._reopens and self.policy.covers(reached.opened.era)
 
     def _may_try_again(self) -> bool:
@@ -227,8 +227,8 @@ class Keeper:
         if not self._usable.done():
             self._usable.set_exception(error)
 
-    def _unsettled(self) -> asyncio.Future[Connection]:
-        future: asyncio.Future[Connection] = self.loop.create_future()
+    def _unsettled(self) -> asyncio.Future[ClientConnection]:
+        future: asyncio.Future[ClientConnection] = self.loop.create_future()
         # Nobody may be waiting when it fails; whoever comes later reads it then.
         future.add_done_callback(lambda done: done.cancelled() or done.exception())
         return future

@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 from twopipes._channels.base import Channel
 from twopipes._process.child import Child
 from twopipes._process.command import ServerCommand
-from twopipes._process.observer import Witness
+from twopipes._process.observer import ProcessObserver
 from twopipes._process.shutdown import ShutdownPlan
 from twopipes._process.stderr import StderrLine
 from twopipes.errors import LocalProtocolError
@@ -79,7 +79,7 @@ class CommandTarget(Target):
         self.identity = command.identity()
         self.plan = command.shutdown
 
-    async def open(self, on_stderr: OnStderr | None, *, witness: Witness | None = None) -> Link:
+    async def open(self, on_stderr: OnStderr | None, *, witness: ProcessObserver | None = None) -> Link:
         """Launches it."""
         child = await Child.start(self.command, on_stderr=on_stderr, witness=witness)
         return Link(child.channel, child)

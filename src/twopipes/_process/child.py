@@ -18,7 +18,7 @@ from twopipes._channels.pipes import PipeChannel
 from twopipes._process import live_groups as living
 from twopipes._process.command import ServerCommand
 from twopipes._process.exit_status import SIGKILL, ExitStatus
-from twopipes._process.observer import TappedCopier, Witness
+from twopipes._process.observer import ProcessObserver, TappedCopier
 from twopipes._process.shutdown import SETTLE, ShutdownPlan, ShutdownReport, carry_out
 from twopipes._process.stderr import Copier, Listeners, StderrLine, StderrReader, StderrTail, copier_of
 from twopipes.errors import ChannelBroken, ChannelClosed, LocalProtocolError, StartFailed
@@ -65,7 +65,7 @@ class Child:
         stderr: int | None,
         listeners: list[Callable[[StderrLine], object]],
         copier: Copier | None,
-        witness: Witness | None = None,
+        witness: ProcessObserver | None = None,
     ) -> None:
         # Until everything is in place, whoever makes it owns the descriptors and the group.
         self._is_over = True
@@ -84,7 +84,7 @@ class Child:
         self._news = asyncio.Event()
         self._in_a_hurry = False
         self._ending: asyncio.Task[ShutdownReport] | None = None
-        self._errands: list[asyncio.Task[None]] = []
+        self._jobs: list[asyncio.Task[None]] = []
         self.stderr = StderrTail(on_line=Listeners(listeners, self._loop) if listeners else None)
         self._reader: StderrReader | None = None
         # The two that may fail, where threads have to do it and there are no more; the one that can be taken back goes first.
@@ -101,7 +101,7 @@ class Child:
         command: ServerCommand,
         *,
         on_stderr: Callable[[StderrLine], Any] | None = None,
-        witness: Witness | None = None,
+        witness: ProcessObserver | None = None,
     ) -> Child:
         """Start a process.
 
@@ -250,7 +250,7 @@ class Child:
             self.kill_now()
             raise
         self._close_everything()
-        await asyncio.gather(*self._errands, return_exceptions=True)
+        await asyncio.gather(*self._jobs, return_exceptions=True)
         return report
 
     async def _end_at_once(self) -> None:
@@ -290,13 +290,13 @@ class Child:
             if self._exit is not None:
                 pause = min(2 * pause, LONGEST_PAUSE)
 
-    def _run_errand(self, errand: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def _run_errand(self, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
         async def run() -> None:
             # Closed by somebody, broken by the child's death, or read by another task: then there is nothing to do here.
             with suppress(ChannelBroken, ChannelClosed, LocalProtocolError):
-                await errand()
+                await job()
 
-        self._errands.append(self._loop.create_task(run(), name=f"last words with process {self.pid}"))
+        self._jobs.append(self._loop.create_task(run(), name=f"last words with process {self.pid}"))
 
     async def _discard_output(self) -> None:
         # A child that waits for us to read its output does not notice the end of its input.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import atexit
 from typing import Protocol
 
-__all__ = ["Mortal", "dismiss", "enlist", "kill_everything"]
+__all__ = ["ProcessGroup", "dismiss", "enlist", "kill_everything"]
 
 
-class Mortal(Protocol):
+class ProcessGroup(Protocol):
     """A process group, as far as this register cares."""
 
     def is_gone(self) -> bool:
@@ -19,17 +19,17 @@ class Mortal(Protocol):
 
 
 # Groups and not children: a child that nobody holds any more may be collected, what it started may not be forgotten.
-_living: set[Mortal] = set()
+_living: set[ProcessGroup] = set()
 
 
-def enlist(group: Mortal) -> None:
+def enlist(group: ProcessGroup) -> None:
     """See to it that the group does not outlive us. Groups that went meanwhile are let go."""
     for other in list(_living):
         dismiss(other)
     _living.add(group)
 
 
-def dismiss(group: Mortal) -> None:
+def dismiss(group: ProcessGroup) -> None:
     """Let go of a group, if it is gone."""
     if group.is_gone():
         _living.discard(group)

@@ -9,10 +9,10 @@ from twopipes._channels.base import Channel
 from twopipes._process.exit_status import ExitStatus
 from twopipes._process.stderr import Copier
 
-__all__ = ["TappedCopier", "Witness"]
+__all__ = ["ProcessObserver", "TappedCopier"]
 
 
-class Witness(Protocol):
+class ProcessObserver(Protocol):
     """Is told of everything about one child, when it happens. It neither waits nor raises."""
 
     def started(self, pid: int, channel: Channel) -> Channel:

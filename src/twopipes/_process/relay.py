@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Stream = Literal[">", "<", "!"]
 
-    class Witness(Protocol):
+    class ProcessObserver(Protocol):
         """Who is told what passes and happens. It neither waits nor raises, and may be told by several threads."""
 
         def chunk(self, kind: Stream, data: bytes, /) -> object:
@@ -120,7 +120,7 @@ if sys.platform != "win32":
             self._out = _Pump("<", from_child, 1, bell=no_more_output, nothing=nothing)
             self._err = _Pump("!", from_its_stderr, 2, bell=no_more_output, nothing=nothing)
 
-        def run(self, witness: Witness) -> int:
+        def run(self, witness: ProcessObserver) -> int:
             """Pass on bytes and signals until the child has ended and what it said is passed on.
 
             Returns:
@@ -253,7 +253,7 @@ if sys.platform != "win32":
             self._nothing = nothing
             self.is_done = False
 
-        def run(self, witness: Witness) -> None:
+        def run(self, witness: ProcessObserver) -> None:
             """Pass on all there is, to the end; then close both sides."""
             try:
                 reason = self._pass_all(witness)
@@ -263,7 +263,7 @@ if sys.platform != "win32":
             for each in (self._target, self._source):
                 self._close(each)
 
-        def _pass_all(self, witness: Witness) -> str | None:
+        def _pass_all(self, witness: ProcessObserver) -> str | None:
             """Return why it ended, where that was not the end of the source."""
             stream, source, target, bell = self._stream, self._source, self._target, self._bell
             poll = select.poll()

@@ -22,12 +22,12 @@ from twopipes._session.server import ServerSession
 from twopipes._session.state_token import StateSealer
 from twopipes._session.subscriptions import Change, ListKind
 from twopipes.errors import InternalError, LocalProtocolError, McpError
-from twopipes.settings import Limits, QuestionPolicy, ServerSettings
+from twopipes.settings import InputPolicy, Limits, ServerSettings
 
 if TYPE_CHECKING:
-    from twopipes._server.connection import Connection
+    from twopipes._server.connection import ServerConnection
     from twopipes._server.context import Context, Next
-    from twopipes._server.early_response import FirstWords
+    from twopipes._server.early_response import EarlyResponder
     from twopipes._server.methods import Methods
     from twopipes._server.shutdown import Ending, LastResort
     from twopipes._server.telemetry import Spans
@@ -102,7 +102,7 @@ class Server(Offer):
         experimental: Mapping[str, Any] | None = None,
         extensions: Mapping[str, Any] | None = None,
         limits: Limits | None = None,
-        questions: QuestionPolicy | None = None,
+        questions: InputPolicy | None = None,
         settings: ServerSettings | None = None,
         debug: bool | None = None,
     ) -> None:
@@ -135,9 +135,9 @@ class Server(Offer):
         self._experimental = dict(experimental) if experimental else None
         self._extensions = dict(extensions) if extensions else None
         self._limits = limits or Limits()
-        self._questions = questions or QuestionPolicy()
+        self._questions = questions or InputPolicy()
         self._page_size = page_size
-        self._connections: set[Connection] = set()
+        self._connections: set[ServerConnection] = set()
         super().__init__(self._changed)
         for function in tools:
             self.add_tool(function)
@@ -171,7 +171,7 @@ class Server(Offer):
             connection.call(self._introduce_again, connection)
         self._announce(Change(kind))
 
-    def _introduce_again(self, connection: Connection) -> None:
+    def _introduce_again(self, connection: ServerConnection) -> None:
         connection.session.profile = self.profile
 
     def _announce(self, change: Change) -> None:
@@ -209,7 +209,7 @@ class Server(Offer):
         """How many functions run in threads now, or wait for one. After the end: those that could not be stopped."""
         return self._workers.busy if "_workers" in self.__dict__ else 0
 
-    # What only a request needs, made when the first one comes: the opening of a host is answered before (see first_words.py).
+    # What only a request needs, made when the first one comes: the opening of a host is answered before (see respond_early.py).
 
     @functools.cached_property
     def _workers(self) -> Workers:
@@ -308,12 +308,12 @@ class Server(Offer):
             delegates=self._middleware is not None,
         )
 
-    def connect(self, channel: Channel, lifespan: Any = None, *, begun: FirstWords | None = None) -> Connection:
+    def connect(self, channel: Channel, lifespan: Any = None, *, begun: EarlyResponder | None = None) -> ServerConnection:
         """A connection of this server over a channel, not yet running; ``begun`` if it goes on with what was said before."""
-        from twopipes._server.connection import Connection  # noqa: PLC0415 - this file is read before there is a loop
+        from twopipes._server.connection import ServerConnection  # noqa: PLC0415 - this file is read before there is a loop
 
         middleware = self._middleware
-        return Connection(
+        return ServerConnection(
             self.new_session() if begun is None else begun.session,
             channel,
             self._handler(),
@@ -338,7 +338,7 @@ class Server(Offer):
         *,
         ending: Ending | None = None,
         last_resort: LastResort | None = None,
-        begun: FirstWords | None = None,
+        begun: EarlyResponder | None = None,
     ) -> None:
         """Serves one channel until its peer leaves or the end begins, and lets what is in flight finish.
 

@@ -21,7 +21,7 @@ from twopipes._channels.base import READ_SIZE, Channel
 from twopipes._channels.fork import this_process
 from twopipes._protocol.types import InputRequest, LoggingLevel, Result
 from twopipes._server.context import GAP, Context, Next, is_no_failure
-from twopipes._server.early_response import FirstWords
+from twopipes._server.early_response import EarlyResponder
 from twopipes._server.forked_child import come_back, leave
 from twopipes._session.events import CallAbandoned, CallCancelled, CallReceived, Event, InputsAnswered, OwnCallReceived
 from twopipes._session.ledger import Call
@@ -29,7 +29,7 @@ from twopipes._session.server import ServerSession
 from twopipes._session.subscriptions import Change
 from twopipes.errors import ChannelBroken, ChannelClosed, InternalError, McpError
 
-__all__ = ["Connection", "Next"]
+__all__ = ["Next", "ServerConnection"]
 
 # Seconds for a peer to read how its subscriptions have ended.
 _LAST_WORDS = 0.5
@@ -48,7 +48,7 @@ def task_maker(loop: asyncio.AbstractEventLoop) -> Callable[[Coroutine[Any, Any,
     return partial(asyncio.Task, loop=loop, name="twopipes handler")
 
 
-class Connection:
+class ServerConnection:
     """Serves one channel to its end.
 
     Args:
@@ -73,7 +73,7 @@ class Connection:
         max_running: int = 100,
         report: Callable[[Call, BaseException], None] | None = None,
         is_instant: Callable[[Call], bool] | None = None,
-        begun: FirstWords | None = None,
+        begun: EarlyResponder | None = None,
         around_own: Callable[[Context, Next], Awaitable[Result]] | None = None,
     ) -> None:
         self.session = session

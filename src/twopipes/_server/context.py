@@ -37,7 +37,7 @@ from twopipes.errors import LocalProtocolError, TwopipesError
 if TYPE_CHECKING:
     import asyncio
 
-    from twopipes._server.connection import Connection
+    from twopipes._server.connection import ServerConnection
 
 __all__ = ["CancelToken", "ClientView", "Context", "Elicited", "Next", "is_no_failure"]
 
@@ -184,7 +184,7 @@ class Context:
     _telling: bool = False
 
     # What most calls never need stands above, where it costs nothing to make a context.
-    def __init__(self, call: Call, connection: Connection, lifespan: Any) -> None:
+    def __init__(self, call: Call, connection: ServerConnection, lifespan: Any) -> None:
         self.call = call
         self.cancelled = CancelToken()
         self.lifespan = lifespan

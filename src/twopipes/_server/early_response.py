@@ -22,10 +22,10 @@ from twopipes._session.server import ServerSession
 if TYPE_CHECKING:
     from twopipes._server.app import Server
 
-__all__ = ["FirstWords", "first_words"]
+__all__ = ["EarlyResponder", "respond_early"]
 
 
-class FirstWords:
+class EarlyResponder:
     """A conversation that has begun, and the signals that came since.
 
     Attributes:
@@ -63,7 +63,7 @@ class FirstWords:
         self.take_signals()
 
 
-def first_words(server: Server, read_fd: int, write_fd: int, *, is_traced: bool) -> FirstWords | None:
+def respond_early(server: Server, read_fd: int, write_fd: int, *, is_traced: bool) -> EarlyResponder | None:
     """Answers what the host has said already; ``None`` if that is nothing, or not to be answered here.
 
     It waits for nobody. Where the author has a lifespan or a middleware, these come before the first answer, and they need a loop.
@@ -78,7 +78,7 @@ def first_words(server: Server, read_fd: int, write_fd: int, *, is_traced: bool)
         return None  # the end is seen again by whoever looks again
     session = server.new_session()
     events = session.receive(data, now=time.monotonic())  # the clock of every event loop
-    begun = FirstWords(session, events)
+    begun = EarlyResponder(session, events)
     begun.hold_signals()
     answer = session.data_to_send()
     begun.unsent = answer[_written(write_fd, answer) :]

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 __all__ = ["Offer", "Postponed", "Registry", "place_of"]
 
 
-class Entry(Protocol):
+class RegistryEntry(Protocol):
     """Anything with a place in the author's code."""
 
     place: str
 
 
-E = TypeVar("E", bound=Entry)
+E = TypeVar("E", bound=RegistryEntry)
 F = TypeVar("F", bound=Callable[..., Any])
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from twopipes._channels.stdout_guard import Guard
-from twopipes._server.early_response import first_words
+from twopipes._server.early_response import respond_early
 from twopipes._server.launch import Launch
 from twopipes.errors import LocalProtocolError
 
@@ -60,7 +60,7 @@ def _run_stdio(server: Server, trace: Trace | None, redact: Iterable[str]) -> No
     parent = os.getppid()
     with _guarded(server) as guard:
         _greet(server, guard)
-        begun = first_words(server, guard.stdin_fd, guard.stdout_fd, is_traced=bool(trace or os.environ.get("TWOPIPES_TRACE")))
+        begun = respond_early(server, guard.stdin_fd, guard.stdout_fd, is_traced=bool(trace or os.environ.get("TWOPIPES_TRACE")))
         try:
             from twopipes._server.without_tls import import_asyncio  # noqa: PLC0415 - a loop takes its time; the first answer is out
 

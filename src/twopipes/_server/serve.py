@@ -16,7 +16,7 @@ from twopipes._channels.stdio import open_stdio
 from twopipes._channels.stdout_guard import Guard
 from twopipes._process.parent import watch_parent
 from twopipes._server.children import Children
-from twopipes._server.early_response import FirstWords
+from twopipes._server.early_response import EarlyResponder
 from twopipes._server.loop_watchdog import Watchdog
 from twopipes._server.shutdown import GRACE, Ending, LastResort, ended_by_signals
 from twopipes.errors import TwopipesError
@@ -33,7 +33,7 @@ _FOR_THE_TRACE = 1.0
 
 
 def run_stdio(
-    server: Server, guard: Guard, trace: Trace | None, redact: Iterable[str], *, parent: int, begun: FirstWords | None
+    server: Server, guard: Guard, trace: Trace | None, redact: Iterable[str], *, parent: int, begun: EarlyResponder | None
 ) -> None:
     """Serves the standard streams until the end."""
     tracing = _tracing(trace, guard.log.say, redact)
@@ -79,7 +79,7 @@ async def serve_stdio(
     parent: int,
     stdin_fd: int,
     say: Callable[[str], None],
-    begun: FirstWords | None = None,
+    begun: EarlyResponder | None = None,
 ) -> None:
     """Serves one channel for the life of the process."""
     settings = server.settings

@@ -371,7 +371,7 @@ class ClientSession(ClientOpening):
             raise InvalidParams(f"the model of this conversation has used tools in {turns} turns; this client takes {most} of them")
 
     def _may_answer(self, rejected: LineRejected) -> bool:
-        """Noise on stdout is not answered; a broken request with an id is, in a legacy session (JR-16, FR-10)."""
+        """StrayReader on stdout is not answered; a broken request with an id is, in a legacy session (JR-16, FR-10)."""
         return self.phase is ClientPhase.LEGACY and rejected.request_id is not None
 
     def _finish(self, call: Call, result: Result) -> Result:

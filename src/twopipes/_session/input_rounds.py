@@ -1,6 +1,6 @@
-"""Questions to the client: one interface, two drivers (section MR of the rules).
+"""InputRounds to the client: one interface, two drivers (section MR of the rules).
 
-A handler asks by :meth:`Questions.ask`, in every era. If the client has answered already, the answers come back at once;
+A handler asks by :meth:`InputRounds.ask`, in every era. If the client has answered already, the answers come back at once;
 otherwise an :class:`~twopipes._session.events.InputsAnswered` event follows when it has.
 
 In a legacy session a question is a request of the server. On the stateless wire the server may not send requests: the call
@@ -34,9 +34,9 @@ from twopipes._protocol.types import (
 from twopipes._session.ledger import Asked, Call, Outgoing
 from twopipes._session.state_token import StateSealer, binding_of
 from twopipes.errors import CapabilityMissing, InvalidParams, LocalProtocolError, RemoteProtocolError
-from twopipes.settings import QuestionPolicy
+from twopipes.settings import InputPolicy
 
-__all__ = ["Questions", "RequestQuestions", "RoundQuestions", "method_of", "needed_capability"]
+__all__ = ["InputRounds", "RequestQuestions", "RoundQuestions", "method_of", "needed_capability"]
 
 _URL_NEEDS_AN_ID_IN: Final = "2025-11-25"
 
@@ -88,10 +88,10 @@ class Pending(Struct, array_like=True, frozen=True):
     digest: str
 
 
-class Questions(ABC):
+class InputRounds(ABC):
     """What both drivers share: whether a question may be asked, and whether it was answered before."""
 
-    def __init__(self, policy: QuestionPolicy) -> None:
+    def __init__(self, policy: InputPolicy) -> None:
         self._policy = policy
 
     def ask(self, call: Call, questions: Mapping[str, InputRequest], *, now: float) -> dict[str, Any] | None:
@@ -149,7 +149,7 @@ def _digest(question: InputRequest) -> str:
 
 
 class _Group:
-    """Questions that were put together and are answered together."""
+    """InputRounds that were put together and are answered together."""
 
     __slots__ = ("answers", "call", "missing")
 
@@ -159,7 +159,7 @@ class _Group:
         self.missing: dict[Any, Asked] = {}
 
 
-class RequestQuestions(Questions):
+class RequestQuestions(InputRounds):
     """The driver of a legacy session: each question is a request of the server.
 
     Args:
@@ -168,7 +168,7 @@ class RequestQuestions(Questions):
         send: Sends a booked request, which has been encoded.
     """
 
-    def __init__(self, policy: QuestionPolicy, outgoing: Outgoing, send: Callable[[Asked, bytes], None]) -> None:
+    def __init__(self, policy: InputPolicy, outgoing: Outgoing, send: Callable[[Asked, bytes], None]) -> None:
         super().__init__(policy)
         self._outgoing = outgoing
         self._send = send
@@ -260,7 +260,7 @@ class Resumed(Struct, frozen=True):
     questions: Mapping[str, InputRequest] | None
 
 
-class RoundQuestions(Questions):
+class RoundQuestions(InputRounds):
     """The driver of the stateless wire: a question ends the request, and the answer comes with the next one.
 
     Args:
@@ -273,7 +273,7 @@ class RoundQuestions(Questions):
 
     def __init__(
         self,
-        policy: QuestionPolicy,
+        policy: InputPolicy,
         sealer: StateSealer,
         respond: Callable[[Call, InputRequiredResult], bool],
         *,

@@ -55,7 +55,7 @@ from twopipes._session.state_token import StateSealer
 from twopipes._session.subscriptions import Change, Subscriptions, honoured
 from twopipes._wire import LineRejected
 from twopipes.errors import ConnectionLost, InvalidParams, LocalProtocolError, McpError, TwopipesError
-from twopipes.settings import Limits, QuestionPolicy
+from twopipes.settings import InputPolicy, Limits
 
 __all__ = ["ServerSession"]
 
@@ -93,13 +93,13 @@ class ServerSession(ServerGate):
         *,
         sealer: StateSealer | None = None,
         limits: Limits | None = None,
-        questions: QuestionPolicy | None = None,
+        questions: InputPolicy | None = None,
         unix_offset: float = 0.0,
         principal: str = "",
         delegates: bool = False,
     ) -> None:
         super().__init__(profile, limits=limits or Limits(), delegates=delegates)
-        policy = questions or QuestionPolicy()
+        policy = questions or InputPolicy()
         self.subscriptions = Subscriptions(limits=self.limits)
         self._requests = RequestQuestions(policy, self.outgoing, self._send_question)
         self._rounds = RoundQuestions(policy, sealer or StateSealer(), self.respond, unix_offset=unix_offset, principal=principal)
@@ -156,7 +156,7 @@ class ServerSession(ServerGate):
         self._changes[change] = None
 
     def ask(self, call: Call, questions: Mapping[str, InputRequest], *, now: float) -> dict[str, Any] | None:
-        """Asks the client on behalf of a call; see :meth:`twopipes._session.input_rounds.Questions.ask`.
+        """Asks the client on behalf of a call; see :meth:`twopipes._session.input_rounds.InputRounds.ask`.
 
         On the stateless wire this ends the request that the call came by, and the call goes on under the id of its retry.
 

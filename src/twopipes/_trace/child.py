@@ -11,7 +11,7 @@ __all__ = ["ChildRecording"]
 
 
 class ChildRecording:
-    """Told by a :class:`twopipes._process.child.Child` what happens to it; see :class:`twopipes._process.observer.Witness`.
+    """Told by a :class:`twopipes._process.child.Child` what happens to it; see :class:`twopipes._process.observer.ProcessObserver`.
 
     Args:
         recorder: Who writes it down.

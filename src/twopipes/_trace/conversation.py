@@ -22,7 +22,7 @@ from twopipes._protocol.revisions import LEGACY, META_PROGRESS_TOKEN, META_SUBSC
 from twopipes._trace.format import Damage, Entry, Event, Header, Line
 from twopipes._trace.message import Direction, Message, read_message
 
-__all__ = ["Call", "Connection", "Conversation", "Item", "Message", "State", "read_conversation"]
+__all__ = ["Call", "Conversation", "Item", "Message", "RecordedConnection", "State", "read_conversation"]
 
 _LISTEN = "subscriptions/listen"
 
@@ -34,7 +34,7 @@ State = Literal["answered", "error", "cancelled", "listening", "open", "lost"]
 _OTHER_WAY: dict[Direction, Direction] = {">": "<", "<": ">"}
 
 
-class Connection(Struct, eq=False, kw_only=True):
+class RecordedConnection(Struct, eq=False, kw_only=True):
     """One stream in each direction, from its start to its end.
 
     Attributes:
@@ -71,7 +71,7 @@ class Connection(Struct, eq=False, kw_only=True):
     ended_streams: list[str] = field(default_factory=list)
 
     def __repr__(self) -> str:
-        return f"<Connection {self.number} {self.era or 'of no era yet'}>"
+        return f"<RecordedConnection {self.number} {self.era or 'of no era yet'}>"
 
     @property
     def era(self) -> Literal["legacy", "modern", "both"] | None:
@@ -132,7 +132,7 @@ class Call(Struct, eq=False, kw_only=True):
         return self.request.direction
 
     @property
-    def connection(self) -> Connection:
+    def connection(self) -> RecordedConnection:
         """The connection it went over."""
         return self.request.connection
 
@@ -215,7 +215,7 @@ class Conversation:
     def __init__(self, header: Header | None = None) -> None:
         self.header = header if header is not None else Header()
         self.items: list[Item] = []
-        self.connections: list[Connection] = []
+        self.connections: list[RecordedConnection] = []
         self.calls: list[Call] = []
         self.is_finished = False
         self.last_at = 0.0
@@ -276,7 +276,7 @@ class Conversation:
     def _threads(self, number: int, at: float) -> _Threads:
         threads = self._current.get(number)
         if threads is None:
-            threads = self._current[number] = _Threads(Connection(number=number, began=at))
+            threads = self._current[number] = _Threads(RecordedConnection(number=number, began=at))
             self.connections.append(threads.connection)
         return threads
 
@@ -387,7 +387,7 @@ class Conversation:
 class _Threads:
     """What is open on one connection: which request an answer, a token, an id or a tag belongs to."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: RecordedConnection) -> None:
         self.connection = connection
         self._open: dict[_Key, list[Call]] = {}
         self._last: dict[_Key, Call] = {}

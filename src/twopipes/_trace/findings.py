@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from twopipes._trace.conversation import Connection, Conversation, Item
+from twopipes._trace.conversation import Conversation, Item, RecordedConnection
 from twopipes._trace.format import Damage, Event
 from twopipes._trace.judges import calls, capabilities, lines, payloads
 from twopipes._trace.judges import lifecycle as life
@@ -27,7 +27,7 @@ class Judge:
 
     def __init__(self, conversation: Conversation) -> None:
         self._is_redacted = bool(conversation.header.redacted)
-        self._seen: dict[Connection, Seen] = {}
+        self._seen: dict[RecordedConnection, Seen] = {}
         self._is_damaged = False
 
     def look(self, item: Item) -> list[Finding]:
@@ -58,7 +58,7 @@ class Judge:
         if all(connection.number != item.connection for connection in self._seen):
             self._is_damaged = True
 
-    def _on(self, connection: Connection) -> Seen:
+    def _on(self, connection: RecordedConnection) -> Seen:
         seen = self._seen.get(connection)
         if seen is None:
             seen = self._seen[connection] = Seen(connection, is_redacted=self._is_redacted)

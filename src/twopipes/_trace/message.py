@@ -12,7 +12,7 @@ from twopipes import _jsonrpc as jsonrpc
 from twopipes._wire import LineRejected
 
 if TYPE_CHECKING:
-    from twopipes._trace.conversation import Call, Connection
+    from twopipes._trace.conversation import Call, RecordedConnection
 
 __all__ = ["Direction", "Message", "Shape", "read_message"]
 
@@ -50,7 +50,7 @@ class Message(Struct, eq=False, kw_only=True):
     index: int
     at: float
     direction: Direction
-    connection: Connection
+    connection: RecordedConnection
     data: bytes
     shape: Shape
     id: Any = UNSET
@@ -131,7 +131,9 @@ _decode_any = Decoder().decode
 _encode = Encoder().encode
 
 
-def read_message(data: bytes, *, index: int, at: float, direction: Direction, connection: Connection, is_whole: bool) -> Message:
+def read_message(
+    data: bytes, *, index: int, at: float, direction: Direction, connection: RecordedConnection, is_whole: bool
+) -> Message:
     """Reads one line. Never raises, whatever the bytes."""
     message = Message(index=index, at=at, direction=direction, connection=connection, data=data, shape="noise", is_whole=is_whole)
     line = message.line

@@ -9,15 +9,15 @@ if TYPE_CHECKING:
     from twopipes.testing.expecting import ExpectationFailed
     from twopipes.testing.faults import Fault, Strike, delay, drop, duplicate, garble, kill, truncate
     from twopipes.testing.opening import Opening, child, pair
-    from twopipes.testing.talk import Talk
+    from twopipes.testing.talk import LiveConversation
 
 __all__ = [
     "ExpectationFailed",
     "Fault",
+    "LiveConversation",
     "ManualClock",
     "Opening",
     "Strike",
-    "Talk",
     "child",
     "delay",
     "drop",
@@ -44,7 +44,7 @@ _HOMES = {
     "Opening": "twopipes.testing.opening",
     "child": "twopipes.testing.opening",
     "pair": "twopipes.testing.opening",
-    "Talk": "twopipes.testing.talk",
+    "LiveConversation": "twopipes.testing.talk",
 }
 
 

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from twopipes._channels.base import Channel
 from twopipes._channels.memory import memory_pair
-from twopipes._client.era_cache import VerdictMemory
+from twopipes._client.era_cache import EraCache
 from twopipes._client.targets import CommandTarget, Link, OnStderr, Servable, Target
 from twopipes._process.child import Child
 from twopipes._process.command import ServerCommand
@@ -26,7 +26,7 @@ from twopipes.errors import LocalProtocolError
 from twopipes.testing.clock import clock_of
 from twopipes.testing.faults import Fault, FaultPlan
 from twopipes.testing.faulty_channel import FaultyChannel
-from twopipes.testing.talk import Talk
+from twopipes.testing.talk import LiveConversation
 from twopipes.testing.wire_log import WireLog
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def child(
     if tested.plan is None and "timeouts" not in options:
         options.setdefault("shutdown", _SHUTDOWN)
     # What another test has learnt of the same command must not change what this one sees.
-    return Opening(tested, faults, {"remember": VerdictMemory(), **options})
+    return Opening(tested, faults, {"remember": EraCache(), **options})
 
 
 class Opening:
@@ -109,12 +109,12 @@ class Opening:
     """
 
     def __init__(self, target: _Tested, faults: Iterable[Fault], options: Mapping[str, Any]) -> None:
-        self.talk: Talk[Any] = Talk(WireLog(), FaultPlan(faults))
+        self.talk: LiveConversation[Any] = LiveConversation(WireLog(), FaultPlan(faults))
         self._target = target
         self._options = {"client_info": _CLIENT_INFO, **options}
         self._is_entered = False
 
-    def __enter__(self) -> Talk[BlockingClient]:
+    def __enter__(self) -> LiveConversation[BlockingClient]:
         from twopipes._blocking.connect import connect  # noqa: PLC0415 - a test with await needs no threads
 
         self._enter()
@@ -127,7 +127,7 @@ class Opening:
         self.talk.client.close()
         self._tell_failure(error)
 
-    async def __aenter__(self) -> Talk[Client]:
+    async def __aenter__(self) -> LiveConversation[Client]:
         from twopipes._client.connect import connect  # noqa: PLC0415 - likewise
 
         self._enter()
@@ -215,7 +215,7 @@ class _InAProcess(_Tested):
 
 
 class _Witness:
-    """Told what happens to a child; see :class:`twopipes._process.observer.Witness`."""
+    """Told what happens to a child; see :class:`twopipes._process.observer.ProcessObserver`."""
 
     child: Child
 

@@ -15,7 +15,7 @@ import pytest
 if TYPE_CHECKING:
     from twopipes.testing.clock import ManualClock
     from twopipes.testing.opening import Opening
-    from twopipes.testing.talk import Talk
+    from twopipes.testing.talk import LiveConversation
 
 __all__ = ["ConversationSnapshot"]
 
@@ -25,7 +25,7 @@ _LONGEST_NAME = 120
 # Lines of stderr in a report.
 _LAST_LINES = 20
 
-_talks = pytest.StashKey[list["Talk[Any]"]]()
+_talks = pytest.StashKey[list["LiveConversation[Any]"]]()
 _written = pytest.StashKey[list[Path]]()
 
 
@@ -83,13 +83,13 @@ class ConversationSnapshot:
         self._config = request.config
         self._used: set[Path] = set()
 
-    def __call__(self, talk: Talk[Any], name: str | None = None, *, volatile: tuple[str, ...] | list[str] = ()) -> None:
+    def __call__(self, talk: LiveConversation[Any], name: str | None = None, *, volatile: tuple[str, ...] | list[str] = ()) -> None:
         """The conversation is the one in the file.
 
         Args:
             talk: What ``pair`` or ``child`` gave, also after its block.
             name: Added to the name of the file, where one test has several.
-            volatile: Members whose values are others each time; see :meth:`Talk.expect_conversation`.
+            volatile: Members whose values are others each time; see :meth:`LiveConversation.expect_conversation`.
         """
         __tracebackhide__ = True
         from twopipes.testing.snapshot import compare  # noqa: PLC0415 - see above

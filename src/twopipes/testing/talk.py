@@ -13,11 +13,11 @@ from twopipes._trace.conversation import Call, Conversation, read_conversation
 from twopipes._trace.format import Line
 from twopipes._trace.message import Message
 from twopipes.errors import LocalProtocolError
-from twopipes.testing.expecting import ExpectationFailed, misfits, told
+from twopipes.testing.expecting import ExpectationFailed, form_errors, told
 from twopipes.testing.faults import Fault, FaultPlan, Strike
 from twopipes.testing.wire_log import WireLog
 
-__all__ = ["Talk"]
+__all__ = ["LiveConversation"]
 
 ClientT = TypeVar("ClientT")
 
@@ -26,7 +26,7 @@ _LAST_LINES = 20
 _LONGEST_LINE = 300
 
 
-class Talk(Generic[ClientT]):
+class LiveConversation(Generic[ClientT]):
     """What ``pair`` and ``child`` give: the same for both.
 
     The wire is seen from the client's end. What a fault keeps from the server is in it, and what it keeps from the client is not;
@@ -45,7 +45,7 @@ class Talk(Generic[ClientT]):
         self._client = client
 
     def __repr__(self) -> str:
-        return f"<Talk of {self._client!r}, {len(self.lines)} lines>"
+        return f"<LiveConversation of {self._client!r}, {len(self.lines)} lines>"
 
     # What there is
 
@@ -113,7 +113,9 @@ class Talk(Generic[ClientT]):
         if answer.shape == "error":
             raise self._failure(f"the last {method} was answered by an error: {answer.error!r}")
         result = answer.result
-        if found := [told(each, "expected", "found") for each in misfits(members or {}, result, ("result",), further_members=True)]:
+        if found := [
+            told(each, "expected", "found") for each in form_errors(members or {}, result, ("result",), further_members=True)
+        ]:
             raise self._failure(f"the last {method} was answered otherwise:\n  " + "\n  ".join(found))
         return result
 

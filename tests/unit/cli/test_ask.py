@@ -23,7 +23,7 @@ from twopipes import (
     RequestTimedOut,
     ServerExited,
     StartFailed,
-    Stray,
+    StrayOutput,
     TwopipesError,
     Validation,
 )
@@ -479,7 +479,7 @@ def speak(reporter):
     reporter.log(LogParams("warning", {"a": "\x1b"}, "db"))
     reporter.log(LogParams("info", "two\nlines"))
     reporter.stderr(StderrLine(0.0, "on stderr \x07"))
-    reporter.stray(Stray("not JSON", "print"))
+    reporter.stray(StrayOutput("not JSON", "print"))
 
 
 def test_what_the_server_says_beside_its_answer(rich):

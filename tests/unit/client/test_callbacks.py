@@ -21,7 +21,7 @@ async def test_a_broken_callback_for_stray_output_does_not_stop_the_reading():
 
     reported = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(str(context["exception"])))
-    async with connect(FakeServer({"tools/call": chatter}), on_stray=broken) as client:
+    async with connect(FakeServer({"tools/call": chatter}), on_stray_output=broken) as client:
         assert (await client.call_tool("x")).text == "done"
     assert reported == ["cannot stand Starting server..."]
 
@@ -34,6 +34,6 @@ async def test_an_async_callback_for_stray_output_is_awaited(revision):
     async def tell(stray):
         told.set_result(stray.excerpt)
 
-    async with connect(FakeServer({"tools/call": chatter}, speaks=revision), revision=revision, on_stray=tell) as client:
+    async with connect(FakeServer({"tools/call": chatter}, speaks=revision), revision=revision, on_stray_output=tell) as client:
         await client.call_tool("x")
         assert await told == "Starting server..."

@@ -176,7 +176,7 @@ async def test_an_idle_listen_is_not_given_up():
     fake = FakeServer({"subscriptions/listen": lambda question: asked.append(question) or SILENCE})
     async with connect(fake) as client, client.subscribe(tools=True) as changes:
         await fake.until("subscriptions/listen")
-        deadlines = client._keeper.connection.session.next_deadline
+        deadlines = client._supervisor.connection.session.next_deadline
         assert deadlines() is not None
         acknowledge(asked[0])
         await changes.ready()

@@ -165,7 +165,7 @@ async def test_a_live_modern_connection_is_not_demoted_by_a_restart():
 async def test_what_is_sent_by_a_connection_that_has_just_ended_is_told_how_it_ended():
     """Its end may come between the moment somebody was handed the connection and the moment they use it."""
     async with connect(FakeServer(), restart=RestartPolicy(when="never")) as client:
-        connection = client._keeper.connection
+        connection = client._supervisor.connection
         connection.end(lambda lost: ServerExited(["server"], phase="serving", method=lost.method))
         for use in (lambda: connection.send("tools/list", None), lambda: connection.listen(SubscriptionFilter(), None)):
             with pytest.raises(ServerExited) as caught:

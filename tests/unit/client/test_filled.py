@@ -2,7 +2,7 @@
 
 import pytest
 
-from twopipes._client.form_check import misfits
+from twopipes._client.form_check import form_errors
 
 FORM = {
     "type": "object",
@@ -32,7 +32,7 @@ FORM = {
 )
 def test_what_fits_is_let_through(content):
     """EL-16, EL-04."""
-    assert misfits(FORM, content) == []
+    assert form_errors(FORM, content) == []
 
 
 @pytest.mark.parametrize(
@@ -58,9 +58,9 @@ def test_what_fits_is_let_through(content):
 )
 def test_what_does_not_fit_is_named(content, complaint):
     """EL-16."""
-    assert misfits(FORM, content) == [complaint]
+    assert form_errors(FORM, content) == [complaint]
 
 
 @pytest.mark.parametrize("form", [{}, {"properties": 5, "required": "name"}, {"properties": {"name": {"type": ["string"]}}}])
 def test_a_form_that_says_nothing_takes_anything(form):
-    assert misfits(form, {"name": 5}) == []
+    assert form_errors(form, {"name": 5}) == []

@@ -87,7 +87,7 @@ async def test_close_ends_a_client_whose_server_never_reads():
         await channel.flush()
 
     client = await connect(Legacy(talk), era="legacy", timeouts=PATIENT)
-    connection = client._keeper.connection
+    connection = client._supervisor.connection
     while not connection._is_flooded:  # noqa: ASYNC110 - it sets no event
         await asyncio.sleep(0)
     await client.close()

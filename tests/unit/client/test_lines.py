@@ -138,7 +138,7 @@ async def test_noise_and_strange_responses_harm_nobody(revision):
 
     told = []
     fake = FakeServer({"tools/call": answer}, speaks=revision)
-    async with connect(fake, revision=revision, on_stray=told.append) as client:
+    async with connect(fake, revision=revision, on_stray_output=told.append) as client:
         for _ in range(3):
             assert (await client.call_tool("x")).text == "first"
         assert client.stray_count == len(told) == 15

@@ -49,7 +49,7 @@ def flood(event):
     return run
 
 
-EVENTS = {"on_log": log, "on_notification": note, "on_stray": stray, "on_progress": report}
+EVENTS = {"on_log": log, "on_notification": note, "on_stray_output": stray, "on_progress": report}
 
 
 def call_with(name, callback):

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from twopipes import ServerCommand
-from twopipes._client.era_cache import PROCESS_WIDE, Verdict, VerdictMemory, default_path
+from twopipes._client.era_cache import PROCESS_WIDE, EraCache, EraRecord, default_path
 from twopipes._process.state_folder import state_folder
 
-MODERN = Verdict("modern", "2026-07-28", "answered")
-LEGACY = Verdict("legacy", "2025-11-25", "silent")
+MODERN = EraRecord("modern", "2026-07-28", "answered")
+LEGACY = EraRecord("legacy", "2025-11-25", "silent")
 WEEK = 7 * 24 * 3600.0
 on_posix = pytest.mark.skipif(sys.platform == "win32", reason="made of POSIX files")
 
@@ -42,7 +42,7 @@ def path(tmp_path):
 
 @pytest.fixture(params=["memory", "file"])
 def memory(request, path, clock):
-    return VerdictMemory(None if request.param == "memory" else path, clock=clock, max_entries=3)
+    return EraCache(None if request.param == "memory" else path, clock=clock, max_entries=3)
 
 
 # In memory and in a file alike
@@ -104,7 +104,7 @@ def test_the_one_that_was_judged_first_is_forgotten_first(memory, clock):
 
 
 def test_many_threads_do_not_get_in_each_others_way(path):
-    memory = VerdictMemory(path)
+    memory = EraCache(path)
     begin = threading.Barrier(8)
     failures = []
 
@@ -126,7 +126,7 @@ def test_many_threads_do_not_get_in_each_others_way(path):
     for thread in threads:
         thread.join(60)
     assert failures == []
-    assert [VerdictMemory(path).recall(str(number)) for number in range(8)] == [MODERN] * 8
+    assert [EraCache(path).recall(str(number)) for number in range(8)] == [MODERN] * 8
 
 
 def test_the_memory_of_the_process_touches_no_file():
@@ -138,18 +138,18 @@ def test_the_memory_of_the_process_touches_no_file():
 
 def test_another_process_knows_what_this_one_learnt(path):
     """DE-07."""
-    VerdictMemory(path).remember("a", LEGACY)
+    EraCache(path).remember("a", LEGACY)
     program = (
-        "import sys, pathlib\nfrom twopipes._client.era_cache import VerdictMemory\n"
-        "memory = VerdictMemory(pathlib.Path(sys.argv[1]))\nprint(memory.recall('a').probed)\nmemory.forget('a')"
+        "import sys, pathlib\nfrom twopipes._client.era_cache import EraCache\n"
+        "memory = EraCache(pathlib.Path(sys.argv[1]))\nprint(memory.recall('a').probed)\nmemory.forget('a')"
     )
     done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "silent\n"
-    assert VerdictMemory(path).recall("a") is None
+    assert EraCache(path).recall("a") is None
 
 
 def test_two_memories_of_one_file_keep_each_others_verdicts(path):
-    one, other = VerdictMemory(path), VerdictMemory(path)
+    one, other = EraCache(path), EraCache(path)
     one.remember("a", LEGACY)
     other.remember("b", MODERN)
     assert (one.recall("b"), other.recall("a")) == (MODERN, LEGACY)
@@ -159,7 +159,7 @@ def test_two_memories_of_one_file_keep_each_others_verdicts(path):
 
 def test_the_file_holds_hashes_and_verdicts_and_nothing_of_the_command(path, clock):
     identity = ServerCommand(["server", "--token", "secret"]).identity()
-    VerdictMemory(path, clock=clock).remember(identity, LEGACY)
+    EraCache(path, clock=clock).remember(identity, LEGACY)
     assert json.loads(path.read_text()) == {
         "format": 1,
         "verdicts": {
@@ -169,13 +169,13 @@ def test_the_file_holds_hashes_and_verdicts_and_nothing_of_the_command(path, clo
 
 
 def test_nothing_is_written_before_there_is_something_to_write(path):
-    assert VerdictMemory(path).recall("a") is None
+    assert EraCache(path).recall("a") is None
     assert not path.parent.exists()
 
 
 @on_posix
 def test_the_file_is_the_users_alone_and_no_draft_stays_behind(path):
-    memory = VerdictMemory(path)
+    memory = EraCache(path)
     memory.remember("a", LEGACY)
     memory.remember("b", LEGACY)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -203,17 +203,17 @@ def test_a_damaged_file_is_an_empty_one_and_is_replaced(path, clock, content):
     path.parent.mkdir()
     path.write_bytes(content)
     path.chmod(0o600)
-    memory = VerdictMemory(path, clock=clock)
+    memory = EraCache(path, clock=clock)
     assert memory.recall("a") is None
     memory.remember("a", MODERN)
-    assert VerdictMemory(path, clock=clock).recall("a") == MODERN
+    assert EraCache(path, clock=clock).recall("a") == MODERN
 
 
 @on_posix
 def test_a_file_that_others_may_write_is_not_believed(path, clock):
-    VerdictMemory(path, clock=clock).remember("a", LEGACY)
+    EraCache(path, clock=clock).remember("a", LEGACY)
     path.chmod(0o666)
-    memory = VerdictMemory(path, clock=clock)
+    memory = EraCache(path, clock=clock)
     assert memory.recall("a") is None
     memory.remember("a", MODERN)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -241,7 +241,7 @@ def a_circle_of_links(path):
 def test_what_is_no_file_costs_nothing_but_the_persistence(path, make):
     make(path)
     descriptors = set(Path("/dev/fd").iterdir())
-    memory = VerdictMemory(path)
+    memory = EraCache(path)
     assert memory.recall("a") is None
     memory.remember("a", LEGACY)
     assert memory.recall("a") == LEGACY
@@ -253,14 +253,14 @@ def test_what_is_no_file_costs_nothing_but_the_persistence(path, make):
 
 @pytest.mark.parametrize("name", ["nul\0", "x" * 1_000])
 def test_a_path_that_cannot_be_one_costs_nothing_but_the_persistence(tmp_path, name):
-    memory = VerdictMemory(tmp_path / name)
+    memory = EraCache(tmp_path / name)
     memory.remember("a", LEGACY)
     assert memory.recall("a") == LEGACY
 
 
 def test_a_verdict_that_cannot_be_deleted_from_the_file_is_forgotten_all_the_same(path, monkeypatch):
     """DE-07."""
-    memory = VerdictMemory(path)
+    memory = EraCache(path)
     memory.remember("a", LEGACY)
 
     def refuse(*_):
@@ -269,12 +269,12 @@ def test_a_verdict_that_cannot_be_deleted_from_the_file_is_forgotten_all_the_sam
     monkeypatch.setattr(Path, "replace", refuse)
     memory.forget("a")
     assert memory.recall("a") is None
-    assert VerdictMemory(path).recall("a") == LEGACY
+    assert EraCache(path).recall("a") == LEGACY
     assert [each.name for each in path.parent.iterdir()] == ["verdicts.json"]
 
 
 def test_an_identity_that_no_file_can_hold_is_remembered_in_memory(path):
-    memory = VerdictMemory(path)
+    memory = EraCache(path)
     memory.remember("\ud800", LEGACY)
     assert memory.recall("\ud800") == LEGACY
 

@@ -12,7 +12,7 @@ import pytest
 
 from twopipes import Server
 from twopipes._channels.pipes import PipeChannel
-from twopipes._server.early_response import first_words
+from twopipes._server.early_response import respond_early
 from twopipes._session.events import CallReceived
 
 INITIALIZE = {
@@ -57,7 +57,7 @@ def streams():
 
 
 def begin(server, streams, *, is_traced=False):
-    begun = first_words(server, streams.server_reads, streams.server_writes, is_traced=is_traced)
+    begun = respond_early(server, streams.server_reads, streams.server_writes, is_traced=is_traced)
     if begun is not None:
         begun.put_back_signals()
     return begun
@@ -144,7 +144,7 @@ def test_signals_wait_until_somebody_handles_them(streams):
     seen = []
     before = signal.signal(signal.SIGTERM, lambda number, frame: seen.append(number))
     try:
-        begun = first_words(echoing(), streams.server_reads, streams.server_writes, is_traced=False)
+        begun = respond_early(echoing(), streams.server_reads, streams.server_writes, is_traced=False)
         signal.raise_signal(signal.SIGTERM)
         assert seen == []
         begun.put_back_signals()
@@ -156,7 +156,7 @@ def test_signals_wait_until_somebody_handles_them(streams):
 def test_handlers_that_were_set_meanwhile_stay(streams):
     os.write(streams.host_writes, lines(INITIALIZE))
     before = signal.getsignal(signal.SIGTERM)
-    begun = first_words(echoing(), streams.server_reads, streams.server_writes, is_traced=False)
+    begun = respond_early(echoing(), streams.server_reads, streams.server_writes, is_traced=False)
     try:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         begun.put_back_signals()

@@ -10,10 +10,10 @@ import pytest
 from msgspec import Meta, Struct
 
 import sessions
-from twopipes import CapabilityMissing, Context, LocalProtocolError, McpError, QuestionPolicy, RequestTimedOut, Server, ToolError
+from twopipes import CapabilityMissing, Context, InputPolicy, LocalProtocolError, McpError, RequestTimedOut, Server, ToolError
 from twopipes._channels.memory import memory_pair
 from twopipes._protocol.types import ModelPreferences, SamplingMessage, TextContent, Tool, ToolChoice
-from twopipes._server.connection import Connection
+from twopipes._server.connection import ServerConnection
 from unit.server.inmemory import ANSWERS, ERAS, LATEST_LEGACY, LATEST_MODERN, LEGACY, Client, connected, play, willing
 
 KEY = b"a key for tests, and only there."
@@ -548,7 +548,7 @@ def test_a_retry_sent_twice_is_served_twice():
 
 def test_handlers_that_wait_are_bounded_and_an_abandoned_call_can_still_go_on():
     """MR-18: the oldest gives way; its retry runs from the top."""
-    server = asking(questions=QuestionPolicy(max_waiting=3))
+    server = asking(questions=InputPolicy(max_waiting=3))
 
     async def scenario(client: Client):
         legs = [await first_leg(client, "name") for _ in range(50)]
@@ -563,7 +563,7 @@ def test_handlers_that_wait_are_bounded_and_an_abandoned_call_can_still_go_on():
 
 def test_a_handler_that_waited_too_long_is_given_up_and_its_thread_is_free():
     """MR-18: also one that blocks; the retry runs from the top."""
-    server = asking(questions=QuestionPolicy(wait=0.05))
+    server = asking(questions=InputPolicy(wait=0.05))
     ended = asyncio.Event()
     outcomes: list[BaseException] = []
 
@@ -593,7 +593,7 @@ def test_a_handler_that_waited_too_long_is_given_up_and_its_thread_is_free():
 
 def test_a_person_who_takes_too_long_is_a_timeout_in_a_session():
     """EL-15."""
-    server = Server("s", questions=QuestionPolicy(wait=0.05))
+    server = Server("s", questions=InputPolicy(wait=0.05))
 
     @server.tool
     async def ask(ctx: Context) -> str:
@@ -745,7 +745,7 @@ def test_a_question_that_outlives_its_call_is_nobodys(revision):
 
 def test_the_limit_of_rounds_is_the_authors(capsys):
     """SA-12."""
-    server = asking(questions=QuestionPolicy(max_rounds=2))
+    server = asking(questions=InputPolicy(max_rounds=2))
 
     async def scenario(client: Client):
         assert (await client.call("names", count=3))["isError"] is True
@@ -800,7 +800,7 @@ def test_what_goes_wrong_while_asking_belongs_to_whoever_asked(revision, monkeyp
     def broken(*_: Any) -> None:
         raise OSError("no question today")
 
-    monkeypatch.setattr(Connection, "ask", broken)
+    monkeypatch.setattr(ServerConnection, "ask", broken)
 
     @server.tool
     async def ask(ctx: Context) -> str:

@@ -40,7 +40,7 @@ from twopipes.errors import (
     RequestTimedOut,
     UserRefused,
 )
-from twopipes.settings import QuestionPolicy
+from twopipes.settings import InputPolicy
 
 SAID_ANNA = types.ElicitResult("accept", {"name": "Anna"})
 OTHER_FORM = types.ElicitRequest(
@@ -207,7 +207,7 @@ def test_an_answer_that_is_no_message_comes_as_an_error():
 
 def test_a_question_that_nobody_answers_is_given_up():
     """TO-01, TO-02, CA-02."""
-    legacy = Legacy(questions=QuestionPolicy(wait=10.0))
+    legacy = Legacy(questions=InputPolicy(wait=10.0))
     slow, quick = legacy.ask(slow=FORM, quick=ROOTS)
     tell(legacy.session, answer(quick["id"], roots=[]))
     (progress,) = tell(legacy.session, note("notifications/progress", progressToken=slow["id"], progress=1), now=5.0)
@@ -265,7 +265,7 @@ def test_questions_before_initialized_are_held_back():
 
 def test_a_question_that_was_held_back_and_given_up_was_never_asked():
     """CA-02, LC-06."""
-    legacy = Legacy(initialized=False, questions=QuestionPolicy(wait=10.0))
+    legacy = Legacy(initialized=False, questions=InputPolicy(wait=10.0))
     legacy.ask(late=FORM)
     (event,) = legacy.session.tick(now=10.0)
     assert isinstance(event.answers["late"], RequestTimedOut)
@@ -345,7 +345,7 @@ def test_what_a_call_knows_already_is_not_asked_again():
 
 
 def test_a_legacy_call_may_not_ask_without_end():
-    legacy = Legacy(questions=QuestionPolicy(max_rounds=2))
+    legacy = Legacy(questions=InputPolicy(max_rounds=2))
     for _ in range(2):
         (line,) = legacy.ask(q=FORM)
         legacy.answered(answer(line["id"], **ANNA))
@@ -499,7 +499,7 @@ def test_a_state_is_good_for_its_request_alone():
 
 def test_a_state_expires_by_the_clock_of_the_world():
     """MR-16."""
-    policy = QuestionPolicy(state_lifetime=100.0)
+    policy = InputPolicy(state_lifetime=100.0)
     flow = Stateless(questions=policy, unix_offset=1_000_000.0)
     flow.ask(q=FORM, now=5.0)
     assert refused(flow, now=105.0) == -32602
@@ -634,7 +634,7 @@ def test_nothing_is_asked_twice_at_once():
 
 def test_handlers_do_not_wait_for_ever():
     """MR-18."""
-    flow = Stateless(questions=QuestionPolicy(wait=10.0))
+    flow = Stateless(questions=InputPolicy(wait=10.0))
     flow.ask(q=FORM, now=5.0)
     assert flow.session.next_deadline() == 15.0
     assert flow.session.tick(now=14.0) == []
@@ -645,7 +645,7 @@ def test_handlers_do_not_wait_for_ever():
 
 
 def test_handlers_may_wait_for_ever_if_that_is_wanted():
-    flow = Stateless(questions=QuestionPolicy(wait=None))
+    flow = Stateless(questions=InputPolicy(wait=None))
     flow.ask(q=FORM)
     assert flow.session.next_deadline() is None
     assert flow.session.tick(now=1e9) == []
@@ -654,7 +654,7 @@ def test_handlers_may_wait_for_ever_if_that_is_wanted():
 
 def test_only_so_many_handlers_wait_and_the_oldest_gives_way():
     """MR-18."""
-    session = server_session(questions=QuestionPolicy(max_waiting=2))
+    session = server_session(questions=InputPolicy(max_waiting=2))
     flows = []
     for _ in range(3):
         flow = Stateless(session=session)
@@ -687,7 +687,7 @@ def test_ten_thousand_abandoned_questions_cost_no_more_than_a_few():
 
 def test_the_end_abandons_who_waits():
     """MR-18."""
-    session = server_session(questions=QuestionPolicy(max_waiting=1))
+    session = server_session(questions=InputPolicy(max_waiting=1))
     one, two = Stateless(session=session), None
     one.ask(q=FORM)
     two = Stateless(session=session)
@@ -708,7 +708,7 @@ def test_after_the_end_the_questions_are_still_the_answer_but_nobody_waits():
 
 
 def test_a_call_that_cannot_be_answered_does_not_wait():
-    driver = RoundQuestions(QuestionPolicy(), StateSealer(KEY), lambda _call, _result: False, unix_offset=0.0)
+    driver = RoundQuestions(InputPolicy(), StateSealer(KEY), lambda _call, _result: False, unix_offset=0.0)
     asking = call()
     asking.capabilities = types.ClientCapabilities(roots={})
     assert driver.ask(asking, {"q": ROOTS}, now=0.0) is None
@@ -717,7 +717,7 @@ def test_a_call_that_cannot_be_answered_does_not_wait():
 
 
 def test_a_call_may_not_ask_without_end():
-    flow = Stateless(questions=QuestionPolicy(max_rounds=3))
+    flow = Stateless(questions=InputPolicy(max_rounds=3))
     for number in range(3):
         flow.ask(**{f"q{number}": FORM})
         flow.retry({f"q{number}": ANNA})
@@ -727,7 +727,7 @@ def test_a_call_may_not_ask_without_end():
 
 
 def test_rounds_are_counted_across_processes():
-    policy = QuestionPolicy(max_rounds=1)
+    policy = InputPolicy(max_rounds=1)
     flow = Stateless(questions=policy)
     flow.ask(a=FORM)
     fresh = server_session(questions=policy)
@@ -737,7 +737,7 @@ def test_rounds_are_counted_across_processes():
 
 
 def test_a_retry_that_leaves_out_answers_for_ever_is_ended():
-    flow = Stateless(questions=QuestionPolicy(max_rounds=2))
+    flow = Stateless(questions=InputPolicy(max_rounds=2))
     flow.ask(q=FORM)
     flow.retry({})
     flow.asked()

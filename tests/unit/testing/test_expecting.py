@@ -4,11 +4,11 @@ import pytest
 from msgspec import UNSET
 
 from twopipes._trace.matching import Difference
-from twopipes.testing.expecting import misfits, told
+from twopipes.testing.expecting import form_errors, told
 
 
 def paths(expected, found, **options):
-    return [each.path for each in misfits(expected, found, **options)]
+    return [each.path for each in form_errors(expected, found, **options)]
 
 
 @pytest.mark.parametrize(

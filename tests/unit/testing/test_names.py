@@ -38,7 +38,7 @@ def test_the_table_of_homes_and_the_imports_for_type_checkers_say_the_same():
 def test_the_reference_has_every_name_and_every_member():
     page = (ROOT / "docs" / "reference" / "testing.md").read_text(encoding="utf-8")
     of_our_own = {"log", "faults", "connected"}
-    members = {name for kind in (testing.Talk, testing.ManualClock) for name in dir(kind) if not name.startswith("_")}
+    members = {name for kind in (testing.LiveConversation, testing.ManualClock) for name in dir(kind) if not name.startswith("_")}
     assert [name for name in {*testing.__all__, *members} - of_our_own if name not in page] == []
 
 

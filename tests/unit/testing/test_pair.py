@@ -7,7 +7,7 @@ import pytest
 from fake_server import FakeServer, scene, text
 from twopipes import Client, LocalProtocolError, OpeningFailed, RestartPolicy, Server, Timeouts, blocking
 from twopipes._protocol.revisions import ALL
-from twopipes.testing import ExpectationFailed, Talk, child, pair
+from twopipes.testing import ExpectationFailed, LiveConversation, child, pair
 from unit.server.inmemory import turn_until
 from unit.testing.sums import sums
 
@@ -82,7 +82,7 @@ def test_an_opening_that_fails_leaves_what_was_said():
     with pytest.raises(OpeningFailed), opening:
         pass
     assert opening.talk.calls[0].method == "server/discover"
-    assert isinstance(opening.talk, Talk)
+    assert isinstance(opening.talk, LiveConversation)
 
 
 @scene

@@ -128,7 +128,7 @@ async def test_a_subscription_is_the_same_each_time():
     for first_id in (0, 1000):
         fake = FakeServer({"subscriptions/listen": acknowledge})
         async with pair(fake) as talk:
-            talk.client._keeper.connection.session.outgoing.last_id += first_id
+            talk.client._supervisor.connection.session.outgoing.last_id += first_id
             async with talk.client.subscribe(tools=True):
                 await fake.until("subscriptions/listen")
             await fake.until("notifications/cancelled")

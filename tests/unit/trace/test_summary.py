@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twopipes._trace.conversation import Connection
+from twopipes._trace.conversation import RecordedConnection
 from twopipes._trace.message import read_message
 from twopipes._trace.summary import LONGEST, is_failure, summary_of
 
@@ -21,7 +21,7 @@ def message(**members):
 
 
 def line(data):
-    return read_message(data, index=0, at=0.0, direction=">", connection=Connection(number=0, began=0.0), is_whole=True)
+    return read_message(data, index=0, at=0.0, direction=">", connection=RecordedConnection(number=0, began=0.0), is_whole=True)
 
 
 @pytest.mark.parametrize(

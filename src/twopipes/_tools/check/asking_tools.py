@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from twopipes._tools.check.fake_server import Pose, Said
+from twopipes._tools.check.fake_server import FakeServer, Said
 from twopipes._tools.check.healthy_responses import text
 from twopipes._tools.check.questions import ELICIT, ROOTS, SAMPLE, declares, members
 from twopipes._tools.check.verdict import Skip
@@ -75,7 +75,7 @@ class Asker:
     """A tool that asks before it answers: by requests, or by results of type ``input_required``.
 
     Args:
-        pose: The posing server, which gets the tool.
+        fake: The posing server, which gets the tool.
         name: Of the tool.
         *rounds: What is asked, one after the other.
         undeclared: Ask also for what the client did not declare.
@@ -88,8 +88,8 @@ class Asker:
         stop: Asked before each further round; once it says yes, the tool is done.
     """
 
-    def __init__(self, pose: Pose, name: str, *rounds: Round, undeclared: bool = False) -> None:
-        self.pose = pose
+    def __init__(self, fake: FakeServer, name: str, *rounds: Round, undeclared: bool = False) -> None:
+        self.fake = fake
         self.name = name
         self.rounds: Sequence[Round] = rounds
         self.undeclared = undeclared
@@ -100,7 +100,7 @@ class Asker:
         self.stop: Callable[[], bool] = lambda: False
         self._why_not = ""
         self._questions_of: dict[int, bytes] = {}  # our line that asked, by the number of the client's that answers
-        pose.add_tool(name, self._play)
+        fake.add_tool(name, self._play)
 
     @property
     def state(self) -> str | None:
@@ -213,7 +213,7 @@ class Asker:
                 continue
             self.asked.append(questions)
             for key, (method, params) in questions.items():
-                answer = await self.pose.ask(method, params)
+                answer = await self.fake.ask(method, params)
                 if answer is None:
                     self.replies[key] = Reply(method=method, params=params)
                     continue

@@ -15,8 +15,8 @@ from twopipes._process.command import ServerCommand
 from twopipes._process.shutdown import ShutdownPlan
 from twopipes._protocol.revisions import ALL, LEGACY, MODERN
 from twopipes._rules.table import RULES, rules_for
-from twopipes._tools.check.fake_server import Baseline, Patience, Pose, Scenario, all_scenarios, asked_for, spoken_in
-from twopipes._tools.check.outcome import Outcome
+from twopipes._tools.check.fake_server import Baseline, FakeServer, Scenario, ScenarioTimeouts, all_scenarios, asked_for, spoken_in
+from twopipes._tools.check.outcome import CheckResult
 from twopipes._tools.check.passive import judged
 from twopipes._tools.check.probe import revisions_for
 from twopipes._tools.check.relay import RelayedChannel, posing_at
@@ -55,25 +55,25 @@ class Driver(ABC):
     has_processes = True
 
     @abstractmethod
-    async def drive(self, pose: Pose) -> None:
-        """Runs the client once, from its start to its end, and tells the pose of it by :meth:`Pose.end`. It comes to an end."""
+    async def drive(self, fake: FakeServer) -> None:
+        """Runs the client once, from its start to its end, and tells the fake of it by :meth:`FakeServer.end`. It comes to an end."""
 
 
-async def serve_relayed(pose: Pose, relayed: RelayedChannel) -> None:
+async def serve_relayed(fake: FakeServer, relayed: RelayedChannel) -> None:
     """Serves a posing process that has reported, until it is gone."""
 
     def take(kind: str, data: str) -> None:
-        connection = pose.take_connection(relayed)
+        connection = fake.take_connection(relayed)
         if connection is not None and kind == "S":
             connection.take_signal(data)
         elif connection is not None and kind == "G":
             connection.grandchild = int(data)
 
     relayed.on_event = take
-    await pose.serve(relayed, relayed)
+    await fake.serve(relayed, relayed)
     # Signals may come until the very end; a client that left without ending its server is not waited for.
     with suppress(TimeoutError):
-        async with asyncio.timeout(pose.patience.client):
+        async with asyncio.timeout(fake.patience.client):
             await relayed.watch()
 
 
@@ -94,7 +94,7 @@ class CommandDriver(Driver):
         self._env = env
         self._cwd = cwd
 
-    async def drive(self, pose: Pose) -> None:
+    async def drive(self, fake: FakeServer) -> None:
         """Starts the client, and ends it if it does not end by itself in time.
 
         Raises:
@@ -102,29 +102,29 @@ class CommandDriver(Driver):
         """
 
         async def serve(relayed: RelayedChannel) -> None:
-            await serve_relayed(pose, relayed)
+            await serve_relayed(fake, relayed)
 
         async with posing_at(serve) as posing:
-            words = filled_in(self.words, posing.command(pose.scenario.relay))
+            words = filled_in(self.words, posing.command(fake.scenario.relay))
             child = await Child.start(ServerCommand(words, env=self._env, environment="inherit", cwd=self._cwd))
             try:
                 with suppress(TimeoutError, ChannelBroken, ChannelClosed):
-                    async with asyncio.timeout(pose.patience.client):
+                    async with asyncio.timeout(fake.patience.client):
                         while await child.channel.read():
                             pass  # what a client prints is its own business
                         await child.wait()
-                        pose.left_at = pose.now()
+                        fake.left_at = fake.now()
                 status = child.exit
             finally:
-                await child.shut_down(ShutdownPlan.default(pose.patience.step))
-            await pose.end(status)
+                await child.shut_down(ShutdownPlan.default(fake.patience.step))
+            await fake.end(status)
 
 
 class Launcher:
     """What a client in this process launches: it counts as a server for ``twopipes.connect``."""
 
-    def __init__(self, pose: Pose) -> None:
-        self._pose = pose
+    def __init__(self, fake: FakeServer) -> None:
+        self._pose = fake
         self._serving: set[asyncio.Task[None]] = set()
 
     async def serve(self, *, channel: Channel) -> None:
@@ -159,16 +159,16 @@ class InProcessDriver(Driver):
         self.description = description
         self._tour = tour
 
-    async def drive(self, pose: Pose) -> None:
+    async def drive(self, fake: FakeServer) -> None:
         """Makes the tour. How it ends is its own business."""
-        launcher = Launcher(pose)
+        launcher = Launcher(fake)
         with suppress(TimeoutError):
-            async with asyncio.timeout(pose.patience.client):
+            async with asyncio.timeout(fake.patience.client):
                 with suppress(Exception):
                     await self._tour(launcher)
-                pose.left_at = pose.now()
+                fake.left_at = fake.now()
         await launcher.finish()
-        await pose.end()
+        await fake.end()
 
 
 class PersonDriver(Driver):
@@ -182,19 +182,19 @@ class PersonDriver(Driver):
         self.description = "a host"
         self._show = show
 
-    async def drive(self, pose: Pose) -> None:
+    async def drive(self, fake: FakeServer) -> None:
         """Waits for the host, for as long as it takes; whoever has enough of it cancels."""
         gone = asyncio.Event()
 
         async def serve(relayed: RelayedChannel) -> None:
-            await serve_relayed(pose, relayed)
-            pose.left_at = pose.now()
+            await serve_relayed(fake, relayed)
+            fake.left_at = fake.now()
             gone.set()
 
         async with posing_at(serve) as posing:
-            self._show(posing.command(pose.scenario.relay))
+            self._show(posing.command(fake.scenario.relay))
             await gone.wait()
-            await pose.end()
+            await fake.end()
 
 
 def filled_in(words: Sequence[str], command: Sequence[str]) -> list[str]:
@@ -208,9 +208,9 @@ def filled_in(words: Sequence[str], command: Sequence[str]) -> list[str]:
     return found
 
 
-async def _tour(pose: Pose) -> None:
+async def _tour(fake: FakeServer) -> None:
     """Nothing special: what the client does with a healthy server."""
-    await pose.left()
+    await fake.left()
 
 
 def plain(revision: str) -> Scenario:
@@ -219,23 +219,28 @@ def plain(revision: str) -> Scenario:
 
 
 async def run_scenario(
-    scenario: Scenario, revision: str, driver: Driver, *, patience: Patience, baselines: Mapping[str, Baseline] | None = None
-) -> Pose:
-    """Runs one scenario with one client, and returns the pose with all verdicts in it.
+    scenario: Scenario,
+    revision: str,
+    driver: Driver,
+    *,
+    patience: ScenarioTimeouts,
+    baselines: Mapping[str, Baseline] | None = None,
+) -> FakeServer:
+    """Runs one scenario with one client, and returns the fake with all verdicts in it.
 
     Raises:
         StartFailed: The client cannot be started.
     """
-    pose = Pose(scenario, revision, patience=patience, baselines=baselines)
+    fake = FakeServer(scenario, revision, patience=patience, baselines=baselines)
     if scenario.needs_process and not driver.has_processes:
-        pose.skip_the_rest("it needs a client that launches a process")
-        return pose
-    playing = asyncio.create_task(scenario.body(pose))
-    # Its first steps, up to the first wait, come before the client: what it changes in the posture, the client shall see.
+        fake.skip_the_rest("it needs a client that launches a process")
+        return fake
+    playing = asyncio.create_task(scenario.body(fake))
+    # Its first steps, up to the first wait, come before the client: what it changes in the healthy, the client shall see.
     await asyncio.sleep(0)
     reason = "the scenario found nothing to judge it by"
     try:
-        await driver.drive(pose)
+        await driver.drive(fake)
         await asyncio.wait([playing], timeout=patience.client)
     finally:
         playing.cancel()
@@ -248,8 +253,8 @@ async def run_scenario(
                 raise
             except Exception as error:  # noqa: BLE001 - one scenario that breaks must not cost what all others find
                 reason = defect(error)
-    pose.skip_the_rest(reason)
-    return pose
+    fake.skip_the_rest(reason)
+    return fake
 
 
 async def check_client(
@@ -257,12 +262,12 @@ async def check_client(
     *,
     revisions: Sequence[str] = ALL,
     wanted: Iterable[str] | None = None,
-    patience: Patience | None = None,
+    patience: ScenarioTimeouts | None = None,
     at_once: int = AT_ONCE,
     on_progress: Callable[[str], object] | None = None,
-    on_pose: Callable[[Pose], object] | None = None,
+    on_pose: Callable[[FakeServer], object] | None = None,
     scenarios: Sequence[Scenario] | None = None,
-) -> Outcome:
+) -> CheckResult:
     """Checks a client: with a healthy server of each revision, and then with each scenario in the revisions that it speaks.
 
     Args:
@@ -281,23 +286,23 @@ async def check_client(
     loop = asyncio.get_running_loop()
     began = loop.time()
     room = asyncio.Semaphore(at_once)
-    patience = patience or Patience()
+    patience = patience or ScenarioTimeouts()
     ids = set(RULES) if wanted is None else set(wanted)
-    outcome = Outcome(peer=driver.description, side="client")
+    outcome = CheckResult(peer=driver.description, side="client")
     said: list[tuple[Iterable[Entry], str | None]] = []
     baselines: dict[str, Baseline] = {}
 
-    async def run(scenario: Scenario, revision: str) -> Pose:
+    async def run(scenario: Scenario, revision: str) -> FakeServer:
         async with room:
             if on_progress is not None:
                 on_progress(f"{scenario.name} in {revision}")
-            pose = await run_scenario(scenario, revision, driver, patience=patience, baselines=baselines)
+            fake = await run_scenario(scenario, revision, driver, patience=patience, baselines=baselines)
         if on_pose is not None:
-            on_pose(pose)
+            on_pose(fake)
         if scenario.judged and revision in revisions:
-            said.extend((each.entries, revision) for each in pose.connections)
-        outcome.verdicts += [verdict for verdict in pose.verdicts if verdict.rule.id in ids]
-        return pose
+            said.extend((each.entries, revision) for each in fake.connections)
+        outcome.verdicts += [verdict for verdict in fake.verdicts if verdict.rule.id in ids]
+        return fake
 
     table = [
         (scenario, rules)
@@ -307,13 +312,13 @@ async def check_client(
     # Whether it is a client of both eras cannot be told from what it does in one.
     beside = [LEGACY[-1], MODERN[-1]] if any(scenario.eras for scenario, _ in table) else []
     tried = [*revisions, *(each for each in beside if not set(LEGACY if each in LEGACY else MODERN) & set(revisions))]
-    for revision, pose in zip(tried, await _gathered([run(plain(each), each) for each in tried]), strict=True):
-        if spoken_in(pose.heard_lines, revision):
-            asked = frozenset(asked_for(each) for each in pose.requests())
-            baselines[revision] = Baseline(asked=asked, exit=pose.exit, left=pose.left_at is not None)
+    for revision, fake in zip(tried, await _gathered([run(plain(each), each) for each in tried]), strict=True):
+        if spoken_in(fake.heard_lines, revision):
+            asked = frozenset(asked_for(each) for each in fake.requests())
+            baselines[revision] = Baseline(asked=asked, exit=fake.exit, left=fake.left_at is not None)
             outcome.revisions += [revision] if revision in revisions else []
         elif revision in revisions:
-            outcome.not_spoken[revision] = _why_not_spoken(pose)
+            outcome.not_spoken[revision] = _why_not_spoken(fake)
     runs = []
     for scenario, rules in table:
         runs += [run(scenario, each) for each in revisions_for(rules, scenario.revisions, outcome.revisions)]
@@ -332,9 +337,9 @@ async def check_one(
     *,
     revisions: Sequence[str] = ALL,
     wanted: Iterable[str] | None = None,
-    patience: Patience | None = None,
-    on_pose: Callable[[Pose], object] | None = None,
-) -> Outcome:
+    patience: ScenarioTimeouts | None = None,
+    on_pose: Callable[[FakeServer], object] | None = None,
+) -> CheckResult:
     """Runs one scenario by its name, in one revision: the newest of those given in which it is tried.
 
     ``healthy`` is the name of the one in which nothing is wrong.
@@ -355,26 +360,26 @@ async def check_one(
         if not tried:
             raise LocalProtocolError(f"the scenario {name!r} is not for {', '.join(revisions)}")
         scenario, revision = found, tried[-1]
-    patience = patience or Patience(client=_A_DAY, stimulus=_A_DAY)
-    pose = await run_scenario(scenario, revision, driver, patience=patience)
+    patience = patience or ScenarioTimeouts(client=_A_DAY, stimulus=_A_DAY)
+    fake = await run_scenario(scenario, revision, driver, patience=patience)
     if on_pose is not None:
-        on_pose(pose)
-    outcome = Outcome(peer=driver.description, side="client")
-    outcome.revisions = [revision] if spoken_in(pose.heard_lines, revision) else []
-    outcome.verdicts = [verdict for verdict in pose.verdicts if verdict.rule.id in ids]
+        on_pose(fake)
+    outcome = CheckResult(peer=driver.description, side="client")
+    outcome.revisions = [revision] if spoken_in(fake.heard_lines, revision) else []
+    outcome.verdicts = [verdict for verdict in fake.verdicts if verdict.rule.id in ids]
     if scenario.judged:
-        outcome.verdicts += judged([(each.entries, revision) for each in pose.connections], side="client", wanted=ids)
+        outcome.verdicts += judged([(each.entries, revision) for each in fake.connections], side="client", wanted=ids)
     outcome.took = loop.time() - began
     return outcome
 
 
-def _why_not_spoken(pose: Pose) -> str:
-    if not pose.connections:
+def _why_not_spoken(fake: FakeServer) -> str:
+    if not fake.connections:
         return "the client did not launch the server"
     return "the client did not come to terms with a server that speaks this revision alone"
 
 
-def _account_for_the_rest(outcome: Outcome, ids: set[str]) -> None:
+def _account_for_the_rest(outcome: CheckResult, ids: set[str]) -> None:
     tried = {verdict.rule.id for verdict in outcome.verdicts}
     for rule in rules_for("client"):
         if rule.id in ids and rule.id not in tried:
@@ -384,7 +389,7 @@ def _account_for_the_rest(outcome: Outcome, ids: set[str]) -> None:
             outcome.verdicts.append(Verdict(rule=rule, outcome="skipped", why=why or "nothing that was said has shown it"))
 
 
-async def _gathered(waiting: Sequence[Awaitable[Pose]]) -> list[Pose]:
+async def _gathered(waiting: Sequence[Awaitable[FakeServer]]) -> list[FakeServer]:
     tasks = [asyncio.ensure_future(each) for each in waiting]
     try:
         return list(await asyncio.gather(*tasks))

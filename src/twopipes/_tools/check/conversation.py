@@ -20,7 +20,7 @@ from twopipes._version import __version__
 from twopipes._wire import encode_line
 from twopipes.errors import ChannelBroken, ChannelClosed, TwopipesError
 
-__all__ = ["ABLE", "SILENCE", "Answer", "CannotOpen", "Heard", "Observer", "Talk", "Unanswered", "Waits", "same_id"]
+__all__ = ["ABLE", "SILENCE", "Answer", "CannotOpen", "Heard", "LiveConversation", "Observer", "Unanswered", "Waits", "same_id"]
 
 CLIENT_INFO = {"name": "twopipes-check", "version": __version__}
 
@@ -34,7 +34,7 @@ class Observer(Protocol):
         """Takes bytes of one direction, cut anywhere."""
 
 
-class Talk:
+class LiveConversation:
     """One conversation. Made by :meth:`twopipes._tools.check.server_source.Subject.open`.
 
     Attributes:
@@ -101,7 +101,7 @@ class Talk:
         self._reading = self._loop.create_task(self._read(), name=f"check: read {channel.description}")
 
     def __repr__(self) -> str:
-        return f"<Talk {self.number} {self.revision or 'not open'} {self.channel.description}>"
+        return f"<LiveConversation {self.number} {self.revision or 'not open'} {self.channel.description}>"
 
     @property
     def age(self) -> float:

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from msgspec import Struct, field
 
 from twopipes._protocol.revisions import INPUT_METHODS, LEGACY
-from twopipes._tools.check.conversation import ABLE, SILENCE, Talk
+from twopipes._tools.check.conversation import ABLE, SILENCE, LiveConversation
 from twopipes._tools.check.probe import Case, Features, no_call
 from twopipes._tools.check.questions import ELICIT, members
 from twopipes._tools.check.server_reply import Answer, Unanswered
@@ -89,7 +89,7 @@ class Dialogue(Struct, eq=False, kw_only=True):
 class Explored(Struct, eq=False, kw_only=True):
     """What a server asks a client that can answer everything."""
 
-    talk: Talk
+    talk: LiveConversation
     dialogues: list[Dialogue] = field(default_factory=list)
 
     @property
@@ -149,7 +149,7 @@ async def _explore(case: Case, revision: str) -> Explored:
     return found
 
 
-async def _tools(talk: Talk) -> list[dict[str, Any]]:
+async def _tools(talk: LiveConversation) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     params: dict[str, Any] | None = None
     for _ in range(_PAGES):
@@ -188,7 +188,7 @@ def is_asking(answer: Answer) -> bool:
     return answer.result.get("resultType") == "input_required"
 
 
-async def is_refused_well(talk: Talk, call: Mapping[str, Any], answer: Answer, mode: str) -> bool:
+async def is_refused_well(talk: LiveConversation, call: Mapping[str, Any], answer: Answer, mode: str) -> bool:
     """Tells whether a call that asks in one mode was served or refused with -32021 where the client has not got that (stateless).
 
     What fails for another reason, and would fail for everybody by now, is not held against anybody.
@@ -206,7 +206,7 @@ def asked_for(answer: Answer) -> dict[str, Any]:
 
 
 async def converse(
-    talk: Talk,
+    talk: LiveConversation,
     call: Mapping[str, Any],
     *,
     replies: Mapping[str, Any] | None = None,
@@ -218,7 +218,7 @@ async def converse(
     Args:
         talk: The conversation.
         call: The params of the ``tools/call``.
-        replies: By method, what to answer, as in :attr:`Talk.answers`, and laid over it.
+        replies: By method, what to answer, as in :attr:`LiveConversation.answers`, and laid over it.
         rounds: On the stateless wire, how often it may ask.
         can: On the stateless wire, what to declare instead of what the conversation declares.
     """
@@ -277,8 +277,8 @@ def _state(answer: Answer) -> dict[str, Any]:
     return {"requestState": answer.result["requestState"]} if "requestState" in answer.result else {}
 
 
-def replied(talk: Talk, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """An answer to each of these questions, as :attr:`Talk.answers` has them."""
+def replied(talk: LiveConversation, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """An answer to each of these questions, as :attr:`LiveConversation.answers` has them."""
     found = {}
     for key, entry in asked.items():
         method = members(entry).get("method")
@@ -290,7 +290,9 @@ def replied(talk: Talk, asked: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-async def retried(talk: Talk, call: Mapping[str, Any], asking: Answer, *, without_state: bool = False, **changed: Any) -> Answer:
+async def retried(
+    talk: LiveConversation, call: Mapping[str, Any], asking: Answer, *, without_state: bool = False, **changed: Any
+) -> Answer:
     """Sends a call again with answers to what it asked, with some members changed.
 
     Args:

@@ -1,15 +1,15 @@
-"""Scenarios: a server that poses for a client, healthy but for one thing, and watches what the client does about it.
+"""Scenarios: a server that fakes for a client, healthy but for one thing, and watches what the client does about it.
 
 A scenario is a coroutine function in a file of :mod:`twopipes._tools.check.scenarios`::
 
     @scenario("FR-10")
-    async def asks_on_the_stateless_wire(pose: Pose) -> None:
-        await pose.heard("tools/list")
-        pose.send({"jsonrpc": "2.0", "id": "stray", "method": "ping"})
-        await pose.left()
-        pose.expect("FR-10", not pose.responses(), "the client answered a request of the server")
+    async def asks_on_the_stateless_wire(fake: FakeServer) -> None:
+        await fake.heard("tools/list")
+        fake.send({"jsonrpc": "2.0", "id": "stray", "method": "ping"})
+        await fake.left()
+        fake.expect("FR-10", not fake.responses(), "the client answered a request of the server")
 
-It runs beside the client. Whatever it does not handle is answered as a healthy server does (:class:`.posture.Posture`).
+It runs beside the client. Whatever it does not handle is answered as a healthy server does (:class:`.healthy.Posture`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from twopipes._rules.table import RULES
 from twopipes._tools.check.client_message import Said, asked_for, spoken_in
 from twopipes._tools.check.healthy_responses import SILENCE, Bare, Fault, Posture
 from twopipes._tools.check.line_reader import Intake
-from twopipes._tools.check.scenario import SCENARIOS, Patience, Scenario, all_scenarios, scenario
+from twopipes._tools.check.scenario import SCENARIOS, Scenario, ScenarioTimeouts, all_scenarios, scenario
 from twopipes._tools.check.verdict import Sheet, Skip
 from twopipes._trace.format import Event, Line
 from twopipes._wire import encode_line
@@ -39,11 +39,11 @@ from twopipes.errors import ChannelBroken, ChannelClosed, TwopipesError
 __all__ = [
     "SCENARIOS",
     "Baseline",
-    "Patience",
-    "Pose",
+    "FakeServer",
     "Relay",
     "Said",
     "Scenario",
+    "ScenarioTimeouts",
     "all_scenarios",
     "asked_for",
     "scenario",
@@ -82,14 +82,14 @@ class PosedConnection:
         grandchild: The pid of what that process has started in turn, where its options say so.
     """
 
-    def __init__(self, pose: Pose, channel: Channel, relay: Relay | None, number: int) -> None:
-        self.pose = pose
+    def __init__(self, fake: FakeServer, channel: Channel, relay: Relay | None, number: int) -> None:
+        self.fake = fake
         self.channel = channel
         self.relay = relay
         self.number = number
         self.heard_lines: list[Said] = []
         self.sent_lines: list[bytes] = []
-        self.entries: list[Line | Event] = [Event(at=pose.now(), name="spawn", connection=number)]
+        self.entries: list[Line | Event] = [Event(at=fake.now(), name="spawn", connection=number)]
         self.signals: list[tuple[float, str]] = []
         self.input_ended_at: float | None = None
         self.is_over = False
@@ -107,13 +107,13 @@ class PosedConnection:
             *lines, self._begun = (self._begun + data).split(b"\n")
             for line in lines:
                 self.sent_lines.append(line)
-                self.entries.append(Line(self.pose.now(), "<", line, connection=self.number))
+                self.entries.append(Line(self.fake.now(), "<", line, connection=self.number))
 
     def take_signal(self, name: str) -> None:
         """The process got a signal."""
-        self.signals.append((self.pose.now(), name))
-        self.entries.append(Event(at=self.pose.now(), name="signal", signal=name, connection=self.number))
-        self.pose.stir()
+        self.signals.append((self.fake.now(), name))
+        self.entries.append(Event(at=self.fake.now(), name="signal", signal=name, connection=self.number))
+        self.fake.stir()
 
 
 class Baseline(Struct, frozen=True, kw_only=True):
@@ -130,11 +130,11 @@ def _known(baseline: Baseline | None) -> Baseline:
     return baseline
 
 
-class Pose(Sheet):
-    """The server that poses, in one run of a scenario.
+class FakeServer(Sheet):
+    """The server that fakes, in one run of a scenario.
 
     Attributes:
-        posture: The healthy answers; change them before the client comes.
+        healthy: The healthy answers; change them before the client comes.
         on: By method: a function of the :class:`Said`, plain or async, that returns a result, ``Fault``, ``Bare``, ``SILENCE``, or
             ``None`` for the healthy answer.
         connections: All that there were; a client that starts its server again makes a new one.
@@ -147,7 +147,7 @@ class Pose(Sheet):
     """
 
     def __init__(
-        self, scenario: Scenario, revision: str, *, patience: Patience, baselines: Mapping[str, Baseline] | None = None
+        self, scenario: Scenario, revision: str, *, patience: ScenarioTimeouts, baselines: Mapping[str, Baseline] | None = None
     ) -> None:
         super().__init__(scenario.name, [RULES[rule].seen_by("client") for rule in scenario.rules if rule in RULES], revision)
         self._declared.update(scenario.rules)
@@ -157,7 +157,7 @@ class Pose(Sheet):
         self.patience = patience
         self.baselines = baselines or {}
         self.baseline = self.baselines.get(revision)
-        self.posture = Posture(speaks=scenario.speaks or (revision,))
+        self.healthy = Posture(speaks=scenario.speaks or (revision,))
         self.on: dict[str, Handler] = {}
         self.connections: list[PosedConnection] = []
         self.heard_lines: list[Said] = []
@@ -320,8 +320,8 @@ class Pose(Sheet):
             does: Its result, or a function of the :class:`Said` that returns one, as in :attr:`on`.
             **members: More of what is listed about it, such as ``outputSchema``.
         """
-        self.posture.tools.append({"name": name, "inputSchema": {"type": "object", "properties": {}}, **members})
-        self.posture.results[name] = does
+        self.healthy.tools.append({"name": name, "inputSchema": {"type": "object", "properties": {}}, **members})
+        self.healthy.results[name] = does
 
     def asking(self, questions: Mapping[str, tuple[str, Any]], then: Callable[[Mapping[str, Any]], Any]) -> Handler:
         """What a tool does that asks the client before it answers: by requests, or by a result of type ``input_required``.
@@ -451,22 +451,22 @@ class Pose(Sheet):
     def answer_by_default(self, said: Said) -> Any:
         """The healthy answer to a request. Progress that was asked for, and acknowledgements, are sent on the way."""
         version = said.meta.get(META_VERSION)
-        if version is not None and version not in self.posture.modern and self.posture.modern:
-            return Fault(-32022, "that revision is not spoken here", {"supported": self.posture.modern, "requested": version})
-        is_modern = version is not None and bool(self.posture.modern)
-        if not is_modern and not said.connection.has_handshake and not self.posture.legacy:
+        if version is not None and version not in self.healthy.modern and self.healthy.modern:
+            return Fault(-32022, "that revision is not spoken here", {"supported": self.healthy.modern, "requested": version})
+        is_modern = version is not None and bool(self.healthy.modern)
+        if not is_modern and not said.connection.has_handshake and not self.healthy.legacy:
             if said.method == "initialize":
-                return Fault(-32022, "this server has no handshake", {"supported": self.posture.modern, "requested": None})
+                return Fault(-32022, "this server has no handshake", {"supported": self.healthy.modern, "requested": None})
             return Fault(-32602, f"_meta lacks {META_VERSION}")
         if said.method == "subscriptions/listen" and is_modern:
-            said.connection.send(self.posture.acknowledgement(said.id, said.params))
+            said.connection.send(self.healthy.acknowledgement(said.id, said.params))
             return SILENCE
         token = said.meta.get("progressToken")
         if said.method == "tools/call" and said.params.get("name") == "work" and token is not None:
             for step in (1, 2, 3):
                 told = {"progressToken": token, "progress": step, "total": 3}
                 said.connection.send({"jsonrpc": "2.0", "method": "notifications/progress", "params": told})
-        return self.posture.answer(said.method or "", said.params, is_modern=is_modern)
+        return self.healthy.answer(said.method or "", said.params, is_modern=is_modern)
 
     def reply(self, said: Said, answer: Any) -> None:
         """Answers a request: with a result, a ``Fault``, a ``Bare``; or, for ``SILENCE``, not."""
@@ -479,6 +479,6 @@ class Pose(Sheet):
         if isinstance(answer, Fault):
             return encode_line({"jsonrpc": "2.0", "id": said.id, "error": answer.member()})
         result = answer.result if isinstance(answer, Bare) else answer
-        if not isinstance(answer, Bare) and said.is_modern and self.posture.modern:
-            result = self.posture.finished(said.method or "", result)
+        if not isinstance(answer, Bare) and said.is_modern and self.healthy.modern:
+            result = self.healthy.finished(said.method or "", result)
         return encode_line({"jsonrpc": "2.0", "id": said.id, "result": result})

@@ -6,10 +6,10 @@ from msgspec import Struct, field
 
 from twopipes._tools.check.verdict import Verdict
 
-__all__ = ["Outcome"]
+__all__ = ["CheckResult"]
 
 
-class Outcome(Struct, kw_only=True):
+class CheckResult(Struct, kw_only=True):
     """All that a run found out.
 
     Attributes:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from twopipes._protocol.revisions import ALL, META_SUBSCRIPTION_ID
 from twopipes._rules.table import RULES, rules_for
 from twopipes._tools.check.fixes import MENDS
-from twopipes._tools.check.outcome import Outcome
+from twopipes._tools.check.outcome import CheckResult
 from twopipes._tools.check.verdict import Verdict
 from twopipes._trace.conversation import Conversation, read_conversation
 from twopipes._trace.findings import Finding, judge
@@ -181,9 +181,9 @@ def _merged(verdicts: list[Verdict]) -> list[Verdict]:
     ]
 
 
-def check_conversation(conversation: Conversation, *, name: str, side: Side, wanted: Container[str]) -> Outcome:
+def check_conversation(conversation: Conversation, *, name: str, side: Side, wanted: Container[str]) -> CheckResult:
     """What a recording shows of one side: broken rules, kept ones, and which cannot be told from a recording."""
-    outcome = Outcome(peer=name, side=side)
+    outcome = CheckResult(peer=name, side=side)
     outcome.revisions = [each for each in ALL if any(connection.revision == each for connection in conversation.connections)]
     outcome.verdicts = _merged(judged_conversation(conversation, revision=None, side=side, wanted=wanted))
     tried = {verdict.rule.id for verdict in outcome.verdicts}

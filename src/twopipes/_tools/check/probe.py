@@ -21,7 +21,7 @@ from msgspec import Struct
 from twopipes._protocol.revisions import LEGACY, MODERN
 from twopipes._rules.rule import Rule
 from twopipes._rules.table import RULES
-from twopipes._tools.check.conversation import Talk, Unanswered
+from twopipes._tools.check.conversation import LiveConversation, Unanswered
 from twopipes._tools.check.server_source import Subject
 from twopipes._tools.check.topics import load_all, section_of
 from twopipes._tools.check.verdict import Sheet, Skip
@@ -269,18 +269,18 @@ class Case(Sheet):
         self.subject = subject
         self.features = features
         self.permissions = permissions
-        self._talk: Talk | None = None
+        self._talk: LiveConversation | None = None
         self._begin = (0, 0)
-        self._last: Talk | None = None
-        self._opened: list[Talk] = []
+        self._last: LiveConversation | None = None
+        self._opened: list[LiveConversation] = []
 
-    def use(self, talk: Talk) -> None:
+    def use(self, talk: LiveConversation) -> None:
         """Gives it the conversation that it begins with."""
         self._talk = self._last = talk
         self._begin = len(talk.sent_lines), talk.position
 
     @property
-    def talk(self) -> Talk:
+    def talk(self) -> LiveConversation:
         """The conversation of this probe."""
         if self._talk is None:
             raise LocalProtocolError(f"{self.name} has no conversation")
@@ -304,7 +304,9 @@ class Case(Sheet):
         """
         return self.subject.harmless.get(self.revision) or ("server/discover" if self.is_modern else "ping")
 
-    async def fresh_talk(self, *, can: Mapping[str, Any] | None = None, opened: bool = True, judged: bool = True) -> Talk:
+    async def fresh_talk(
+        self, *, can: Mapping[str, Any] | None = None, opened: bool = True, judged: bool = True
+    ) -> LiveConversation:
         """One more conversation, closed after the probe at the latest.
 
         Args:
@@ -323,7 +325,7 @@ class Case(Sheet):
             await talk.open(self.revision, can)
         return talk
 
-    async def talk_for(self, can: Mapping[str, Any]) -> Talk:
+    async def talk_for(self, can: Mapping[str, Any]) -> LiveConversation:
         """A conversation that declares this: a fresh one after a handshake; its own, where each request declares it anew."""
         if not self.is_modern:
             return await self.fresh_talk(can=can)
@@ -395,7 +397,7 @@ class Case(Sheet):
         return max((each for each in silences if each >= self.waits.start), default=None)
 
     @property
-    def _talks(self) -> list[Talk]:
+    def _talks(self) -> list[LiveConversation]:
         return [*self._opened, *([self._talk] if self._talk is not None else [])]
 
     async def close(self) -> None:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from twopipes._tools.check.fake_server import Pose
+from twopipes._tools.check.fake_server import FakeServer
 from twopipes._tools.check.server_reply import decoded, id_key, parts_of
 from twopipes._tools.check.verdict import Quote
 
 __all__ = ["exchanges"]
 
 
-def exchanges(pose: Pose, method: str) -> Quote:
+def exchanges(fake: FakeServer, method: str) -> Quote:
     """The requests of one method, and what the posing server answered."""
-    asked = pose.requests(method)
+    asked = fake.requests(method)
     keys = {(said.connection.number, id_key(said.id)) for said in asked}
     answers = [
         line
-        for connection in pose.connections
+        for connection in fake.connections
         for line in connection.sent_lines
         for part in parts_of(decoded(line))
         if "method" not in part and (connection.number, id_key(part.get("id"))) in keys

@@ -1,4 +1,4 @@
-"""The check's end of the posing process: what :mod:`.pose` tells and is told, as a channel and a few orders."""
+"""The check's end of the posing process: what :mod:`.fake` tells and is told, as a channel and a few orders."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ async def posing_at(serve: Callable[[RelayedChannel], Awaitable[None]]) -> Async
             listener = await listen_tcp(0, connected)
             address = f"tcp:{listener.port}:{word}"
         else:
-            path = Path(folder) / "pose"
+            path = Path(folder) / "fake"
             listener = await listen_unix(path, connected)
             address = f"unix:{path}"
         try:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec import json as msgspec_json
 
 from twopipes._rules.rule import Rule
-from twopipes._tools.check.outcome import Outcome
+from twopipes._tools.check.outcome import CheckResult
 from twopipes._tools.check.verdict import Verdict, worst
 
 __all__ = ["FORMATS", "Format", "Judgement", "counted", "exit_code", "judgements", "rendered"]
@@ -56,7 +56,7 @@ class Judgement(Struct, frozen=True, kw_only=True):
         return list(dict.fromkeys(verdict.why for verdict in self.verdicts if verdict.outcome == "skipped"))
 
 
-def judgements(outcome: Outcome) -> list[Judgement]:
+def judgements(outcome: CheckResult) -> list[Judgement]:
     """The verdicts of a run, rule by rule."""
     by_rule: dict[str, list[Verdict]] = {}
     for verdict in outcome.verdicts:
@@ -78,13 +78,13 @@ def counted(found: Iterable[Judgement]) -> dict[str, int]:
     return counts
 
 
-def exit_code(outcome: Outcome, *, strict: bool = False) -> int:
+def exit_code(outcome: CheckResult, *, strict: bool = False) -> int:
     """1 if a rule was broken that binds; with ``strict`` also for those that only should be kept."""
     bad = {"error", "warning"} if strict else {"error"}
     return int(any(verdict.severity in bad for verdict in outcome.failures))
 
 
-def rendered(outcome: Outcome, form: Format, *, strict: bool = False) -> str:
+def rendered(outcome: CheckResult, form: Format, *, strict: bool = False) -> str:
     """The report in one of the formats, with a newline at its end."""
     if form == "json":
         return msgspec_json.format(msgspec_json.encode(_for_programs(outcome)), indent=2).decode() + "\n"
@@ -93,7 +93,7 @@ def rendered(outcome: Outcome, form: Format, *, strict: bool = False) -> str:
     return "\n".join(_markdown(outcome) if form == "markdown" else _text(outcome)) + "\n"
 
 
-def _text(outcome: Outcome) -> Iterable[str]:
+def _text(outcome: CheckResult) -> Iterable[str]:
     found = judgements(outcome)
     for judgement in found:
         if judgement.failures:
@@ -126,7 +126,7 @@ def _not_tried(found: Iterable[Judgement], side: str) -> Iterable[str]:
         yield ""
 
 
-def summary(outcome: Outcome) -> str:
+def summary(outcome: CheckResult) -> str:
     """The numbers, on one line."""
     counts = counted(judgements(outcome))
     total = _plural(sum(counts.values()), "rule")
@@ -151,7 +151,7 @@ def _finding(judgement: Judgement) -> Iterable[str]:
     yield f"  see       {rule.link_in(judgement.failures[-1].revision or rule.revisions[-1])}"
 
 
-def _markdown(outcome: Outcome) -> Iterable[str]:
+def _markdown(outcome: CheckResult) -> Iterable[str]:
     yield f"# {outcome.side}: `{visible(outcome.peer)}`"
     yield ""
     yield f"Speaks {', '.join(outcome.revisions) or 'nothing that we know'}. {summary(outcome)}."
@@ -165,7 +165,7 @@ def _markdown(outcome: Outcome) -> Iterable[str]:
         yield f"| [{rule.id}]({rule.link}) | {rule.degree} | {judgement.kind} | {rule.title} | {told} |"
 
 
-def _junit(outcome: Outcome, *, strict: bool) -> str:
+def _junit(outcome: CheckResult, *, strict: bool) -> str:
     from xml.etree.ElementTree import Element, SubElement, indent, tostring  # noqa: PLC0415 - one format of four
 
     found = judgements(outcome)
@@ -189,7 +189,7 @@ def _junit(outcome: Outcome, *, strict: bool) -> str:
     return '<?xml version="1.0" encoding="utf-8"?>\n' + tostring(suite, encoding="unicode") + "\n"
 
 
-def _for_programs(outcome: Outcome) -> dict[str, Any]:
+def _for_programs(outcome: CheckResult) -> dict[str, Any]:
     found = judgements(outcome)
     return {
         "peer": outcome.peer,

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.json import encode
 
-from twopipes._tools.check.conversation import Talk, Unanswered
+from twopipes._tools.check.conversation import LiveConversation, Unanswered
 from twopipes._tools.check.probe import Case, SafeCall
 from twopipes._tools.check.server_reply import Answer
 from twopipes._tools.check.verdict import Quote
@@ -66,7 +66,7 @@ async def read(case: Case) -> list[tuple[dict[str, Any], Answer]]:
     return await _asked(case, "resources/read", [(each, {"uri": each["uri"]}) for each in listed[:_RESOURCES]])
 
 
-async def walked(talk: Talk, method: str, member: str, key: str) -> list[str]:
+async def walked(talk: LiveConversation, method: str, member: str, key: str) -> list[str]:
     """The names (or addresses) that a list gives, over all its pages, in their order."""
     found: list[str] = []
     params: dict[str, Any] | None = None

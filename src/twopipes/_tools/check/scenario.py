@@ -11,14 +11,14 @@ from twopipes._tools.check.probe import Revisions
 from twopipes._tools.check.topics import load_all, section_of
 
 if TYPE_CHECKING:
-    from twopipes._tools.check.fake_server import Pose
+    from twopipes._tools.check.fake_server import FakeServer
 
-__all__ = ["SCENARIOS", "Patience", "Scenario", "all_scenarios", "scenario"]
+__all__ = ["SCENARIOS", "Scenario", "ScenarioTimeouts", "all_scenarios", "scenario"]
 
-Body = Callable[["Pose"], Coroutine[Any, Any, None]]
+Body = Callable[["FakeServer"], Coroutine[Any, Any, None]]
 
 
-class Patience(Struct, frozen=True, kw_only=True):
+class ScenarioTimeouts(Struct, frozen=True, kw_only=True):
     """How long to wait for a client, in seconds."""
 
     client: float = 30.0  # for the whole of one run
@@ -71,7 +71,7 @@ def scenario(
         needs_process: It is about processes (stderr, signals, exits); without one it is skipped.
         judged: Whether what the conversation shows by itself counts. Not, where the scenario provokes it.
         eras: It is about clients of both eras: what the client does with a healthy server of each is found out before, also where
-            only one revision is tried; see :attr:`.Pose.baselines`.
+            only one revision is tried; see :attr:`.FakeServer.baselines`.
     """
 
     def enter(body: Body) -> Body:

@@ -11,10 +11,10 @@ from typing import Any
 from twopipes._protocol.revisions import ALL, MODERN
 from twopipes._rules.rule import Rule
 from twopipes._rules.table import RULES, rules_for
-from twopipes._tools.check.conversation import CannotOpen, Talk, Unanswered
+from twopipes._tools.check.conversation import CannotOpen, LiveConversation, Unanswered
 from twopipes._tools.check.explore import explored
 from twopipes._tools.check.idle import IdleControl
-from twopipes._tools.check.outcome import Outcome
+from twopipes._tools.check.outcome import CheckResult
 from twopipes._tools.check.passive import judged, judged_in_any
 from twopipes._tools.check.probe import Case, Features, Permissions, Probe, all_probes, no_call, no_such_tool, revisions_for
 from twopipes._tools.check.server_source import Subject
@@ -22,7 +22,7 @@ from twopipes._tools.check.sharing import Lane, SharedTalk, lanes_of
 from twopipes._tools.check.verdict import Skip, Verdict, defect
 from twopipes.errors import ChannelBroken, StartFailed, TwopipesError
 
-__all__ = ["Outcome", "check_server"]
+__all__ = ["CheckResult", "check_server"]
 
 # Conversations at a time. A server costs about one core while it starts, and next to nothing afterwards.
 AT_ONCE = 6
@@ -49,7 +49,7 @@ async def check_server(
     at_once: int = AT_ONCE,
     on_progress: Callable[[str], object] | None = None,
     probes: Sequence[Probe] | None = None,
-) -> Outcome:
+) -> CheckResult:
     """Checks a server.
 
     Args:
@@ -98,7 +98,7 @@ class _Run:
         self.features: dict[str, Features] = {}
         self.not_spoken: dict[str, str] = {}
         self.verdicts: list[Verdict] = []
-        self._unopened: list[Talk] = []
+        self._unopened: list[LiveConversation] = []
         self._unanswered: Counter[tuple[str, str]] = Counter()
         self._idle = IdleControl(subject)
         self._room = asyncio.Semaphore(at_once)
@@ -107,7 +107,7 @@ class _Run:
         self._first_lanes: dict[str, Lane] = {}
         self._other_lanes: list[Lane] = []
 
-    async def run(self) -> Outcome:
+    async def run(self) -> CheckResult:
         loop = asyncio.get_running_loop()
         began = loop.time()
         self.on_progress("finding out what it speaks")
@@ -120,7 +120,7 @@ class _Run:
         self._account_for_the_rest(spoken)
         order = list(RULES)
         self.verdicts.sort(key=lambda verdict: (order.index(verdict.rule.id), verdict.revision or ""))
-        return Outcome(
+        return CheckResult(
             peer=self.subject.description,
             side="server",
             revisions=spoken,
@@ -155,7 +155,7 @@ class _Run:
         await self._planned.wait()
         await _all_of([self._run_lane(lane) for lane in self._other_lanes])
 
-    async def _scout(self, revision: str) -> Talk:
+    async def _scout(self, revision: str) -> LiveConversation:
         talk = self.subject.attempts[revision] = await self.subject.open()
         try:
             await talk.open(revision)
@@ -171,7 +171,7 @@ class _Run:
             raise
         return talk
 
-    async def _find_something_harmless(self, talk: Talk, revision: str, features: Features) -> None:
+    async def _find_something_harmless(self, talk: LiveConversation, revision: str, features: Features) -> None:
         if revision in MODERN:
             return  # it has answered server/discover
         with suppress(Unanswered):
@@ -192,7 +192,7 @@ class _Run:
             found += [(probe, revision) for revision in revisions_for(rules, probe.revisions, spoken)]
         return found
 
-    async def _run_lane(self, lane: Lane, talk: Talk | None = None) -> None:
+    async def _run_lane(self, lane: Lane, talk: LiveConversation | None = None) -> None:
         shared = SharedTalk(self.subject, lane, talk)
         async with self._room:
             try:
@@ -314,7 +314,7 @@ def _why_not(rule: Rule, spoken: Sequence[str]) -> str:
     return "nothing that was said has shown it"
 
 
-async def _listed(talk: Talk) -> Features:
+async def _listed(talk: LiveConversation) -> Features:
     features = Features(capabilities=talk.capabilities)
     for name, (method, member, capability) in _LISTS.items():
         if not features.has(capability):
@@ -330,7 +330,7 @@ class _NotListed(Exception):
     """A list was answered with an error."""
 
 
-async def _all_pages(talk: Talk, method: str, member: str) -> list[dict[str, Any]]:
+async def _all_pages(talk: LiveConversation, method: str, member: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     params: dict[str, Any] | None = None
     for _ in range(_PAGES):

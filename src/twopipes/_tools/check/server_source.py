@@ -11,7 +11,7 @@ from twopipes._channels.base import Channel
 from twopipes._channels.sockets import connect_tcp, connect_unix
 from twopipes._process.child import Child
 from twopipes._process.command import ServerCommand
-from twopipes._tools.check.conversation import CannotOpen, Observer, Talk, Waits
+from twopipes._tools.check.conversation import CannotOpen, LiveConversation, Observer, Waits
 from twopipes.errors import LocalProtocolError
 
 __all__ = ["AddressSubject", "ChannelSubject", "CommandSubject", "Subject", "subject_of"]
@@ -37,13 +37,13 @@ class Subject(ABC):
         self.description = description
         self.waits = waits if waits is not None else Waits()
         self.observer = observer
-        self.talks: list[Talk] = []
+        self.talks: list[LiveConversation] = []
         self.harmless: dict[str, str] = {}
-        self.attempts: dict[str, Talk] = {}
+        self.attempts: dict[str, LiveConversation] = {}
         self._attempting = asyncio.Lock()
         self._count = 0
 
-    async def open(self) -> Talk:
+    async def open(self) -> LiveConversation:
         """A fresh conversation in which nothing was said yet. Whoever asks for it closes it.
 
         Raises:
@@ -56,7 +56,7 @@ class Subject(ABC):
         self.talks.append(talk)
         return talk
 
-    async def attempt(self, revision: str) -> Talk:
+    async def attempt(self, revision: str) -> LiveConversation:
         """What came of the first attempt to open a conversation in some revision: to be read, not to be used."""
         async with self._attempting:
             if revision not in self.attempts:
@@ -70,7 +70,7 @@ class Subject(ABC):
         return self.attempts[revision]
 
     @abstractmethod
-    async def _open(self, number: int) -> Talk: ...
+    async def _open(self, number: int) -> LiveConversation: ...
 
 
 class CommandSubject(Subject):
@@ -82,9 +82,9 @@ class CommandSubject(Subject):
         super().__init__(command.describe(), waits=waits, observer=observer)
         self.command = command
 
-    async def _open(self, number: int) -> Talk:
+    async def _open(self, number: int) -> LiveConversation:
         child = await Child.start(self.command)
-        return Talk(child.channel, waits=self.waits, child=child, number=number, observer=self.observer)
+        return LiveConversation(child.channel, waits=self.waits, child=child, number=number, observer=self.observer)
 
 
 class AddressSubject(Subject):
@@ -93,7 +93,7 @@ class AddressSubject(Subject):
     def __init__(self, address: str, *, waits: Waits | None = None, observer: Observer | None = None) -> None:
         super().__init__(address, waits=waits, observer=observer)
 
-    async def _open(self, number: int) -> Talk:
+    async def _open(self, number: int) -> LiveConversation:
         kind, _, where = self.description.partition(":")
         if kind == "unix":
             channel: Channel = await connect_unix(where)
@@ -102,7 +102,7 @@ class AddressSubject(Subject):
             channel = await connect_tcp(host.strip("[]"), int(port))
         else:
             raise LocalProtocolError(f"{self.description!r} is no address; write unix:/path or tcp://host:port")
-        return Talk(channel, waits=self.waits, number=number, observer=self.observer)
+        return LiveConversation(channel, waits=self.waits, number=number, observer=self.observer)
 
 
 class ChannelSubject(Subject):
@@ -123,7 +123,7 @@ class ChannelSubject(Subject):
         super().__init__(description, waits=waits, observer=observer)
         self._connect = connect
 
-    async def _open(self, number: int) -> Talk:
+    async def _open(self, number: int) -> LiveConversation:
         stack = AsyncExitStack()
         channel = await stack.enter_async_context(self._connect())
 
@@ -131,7 +131,7 @@ class ChannelSubject(Subject):
             async with asyncio.timeout(self.waits.step + self.waits.exit):
                 await stack.aclose()
 
-        return Talk(channel, waits=self.waits, closing=closing, number=number, observer=self.observer)
+        return LiveConversation(channel, waits=self.waits, closing=closing, number=number, observer=self.observer)
 
 
 def subject_of(target: ServerCommand | str, *, waits: Waits | None = None, observer: Observer | None = None) -> Subject:

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from twopipes._protocol.revisions import INPUT_METHODS
-from twopipes._tools.check.conversation import ABLE, SILENCE, Talk
+from twopipes._tools.check.conversation import ABLE, SILENCE, LiveConversation
 from twopipes._tools.check.probe import Case, SafeCall
 from twopipes._tools.check.server_reply import Answer, Heard, Unanswered
 from twopipes._tools.check.verdict import Skip
@@ -151,7 +151,7 @@ def input_requests(answer: Answer) -> dict[str, Any]:
     return {key: each for key, each in asked.items() if isinstance(each, dict)} if isinstance(asked, dict) else {}
 
 
-async def asking_calls(case: Case, talk: Talk, *, can: Mapping[str, Any] = ABLE) -> list[Asking]:
+async def asking_calls(case: Case, talk: LiveConversation, *, can: Mapping[str, Any] = ABLE) -> list[Asking]:
     """The calls that a client which can answer everything is asked something about (stateless alone).
 
     Raises:
@@ -167,7 +167,7 @@ async def asking_calls(case: Case, talk: Talk, *, can: Mapping[str, Any] = ABLE)
     return found
 
 
-async def open_question(case: Case, talk: Talk) -> OpenQuestion:
+async def open_question(case: Case, talk: LiveConversation) -> OpenQuestion:
     """Calls tools until the server asks something, which is not answered (with a handshake alone).
 
     Raises:

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from msgspec.json import encode
 
 from twopipes._protocol.revisions import MODERN
-from twopipes._tools.check.conversation import Talk, Unanswered
+from twopipes._tools.check.conversation import LiveConversation, Unanswered
 from twopipes._tools.check.probe import Probe
 from twopipes._tools.check.server_source import Subject
 
@@ -109,14 +109,14 @@ class SharedTalk:
         is_second_hand: Whether another probe had what was lent last.
     """
 
-    def __init__(self, subject: Subject, lane: Lane, talk: Talk | None = None) -> None:
+    def __init__(self, subject: Subject, lane: Lane, talk: LiveConversation | None = None) -> None:
         self._subject = subject
         self._lane = lane
         self._talk = talk
         self._is_lent = self._was_used = False
         self.is_second_hand = False
 
-    async def lend(self, probe: Probe) -> Talk:
+    async def lend(self, probe: Probe) -> LiveConversation:
         """The conversation, for a probe.
 
         Raises:
@@ -144,7 +144,7 @@ class SharedTalk:
         self._talk.be_willing()
         return self._talk.unanswered
 
-    async def _can_be_handed_on(self, talk: Talk) -> bool:
+    async def _can_be_handed_on(self, talk: LiveConversation) -> bool:
         """Whether the server has answered all that it was asked, and goes on answering."""
         if not talk.is_usable or talk.unanswered:
             return False

@@ -11,9 +11,9 @@ from twopipes._rules.rule import Rule, Severity
 from twopipes._tools.check.fixes import MENDS
 from twopipes.errors import LocalProtocolError
 
-__all__ = ["DEFECT", "Outcome", "Quote", "Seen", "Sheet", "Skip", "Verdict", "defect", "worst"]
+__all__ = ["DEFECT", "CheckResult", "Quote", "Seen", "Sheet", "Skip", "Verdict", "defect", "worst"]
 
-Outcome = Literal["passed", "failed", "skipped"]
+CheckResult = Literal["passed", "failed", "skipped"]
 
 # Lines of each direction that a finding quotes. The whole wire is in the trace.
 _QUOTED = 6
@@ -34,7 +34,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     """
 
     rule: Rule
-    outcome: Outcome
+    outcome: CheckResult
     revision: str | None = None
     why: str = ""
     mend: str = ""
@@ -123,7 +123,7 @@ class Sheet:
         found = self._rule(rule)
         if found is not None:
             sent, received = ((), ()) if kept else self._quote(about)
-            outcome: Outcome = "passed" if kept else "failed"
+            outcome: CheckResult = "passed" if kept else "failed"
             told = "" if kept else mend or MENDS.get(rule, "")
             self._note(found, outcome, why="" if kept else why, mend=told, sent=sent, received=received)
         return kept
@@ -184,11 +184,11 @@ class Sheet:
             raise LocalProtocolError(f"{self.name} judges {rule}, which its decorator does not name")
         return self._rules.get(rule)
 
-    def _note(self, rule: Rule, outcome: Outcome, **more: Any) -> None:
+    def _note(self, rule: Rule, outcome: CheckResult, **more: Any) -> None:
         self.verdicts.append(Verdict(rule=rule, outcome=outcome, revision=self.revision, probe=self.name, **more))
 
 
-def worst(verdicts: Iterable[Verdict]) -> Outcome:
+def worst(verdicts: Iterable[Verdict]) -> CheckResult:
     """What several verdicts about one rule amount to: one failure is a failure, one pass is a pass if nothing failed."""
     outcomes = {verdict.outcome for verdict in verdicts}
     if "failed" in outcomes:

@@ -9,7 +9,7 @@ from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN
 from twopipes._tools.doctor import diagnose_starts as judging_starts
 from twopipes._tools.doctor.clues import telling_lines
 from twopipes._tools.doctor.codes import Diagnosis, diagnosis
-from twopipes._tools.doctor.observations import Answer, Attempt, Observations, Stray
+from twopipes._tools.doctor.observations import Answer, Attempt, Observations, StrayLine
 
 __all__ = ["judge"]
 
@@ -63,7 +63,7 @@ def _judge_life(seen: Observations) -> Iterator[Diagnosis]:
 def _judge_output(seen: Observations) -> Iterator[Diagnosis]:
     attempts = [attempt for attempt in seen.attempts if attempt.purpose in {"handshake", "discover", "revision"}]
     strays = [stray for attempt in seen.attempts for stray in attempt.strays]
-    by_kind: dict[str, list[Stray]] = {}
+    by_kind: dict[str, list[StrayLine]] = {}
     for stray in strays:
         by_kind.setdefault(stray.kind, []).append(stray)
     if framed := by_kind.get("content-length"):
@@ -144,11 +144,11 @@ def _judge_output(seen: Observations) -> Iterator[Diagnosis]:
             )
 
 
-def _reason(stray: Stray) -> str:
+def _reason(stray: StrayLine) -> str:
     return stray.detail.partition(": ")[2] or stray.detail
 
 
-def _rules_of_malformed(stray: Stray) -> tuple[str, ...]:
+def _rules_of_malformed(stray: StrayLine) -> tuple[str, ...]:
     """The rule about the member that is wrong, which the detail begins with."""
     of_members = {'"id"': "JR-06", '"jsonrpc"': "JR-01", '"params"': "JR-11", '"error"': "JR-08"}
     return tuple(rule for member, rule in of_members.items() if _reason(stray).startswith(member)) or ("JR-07",)
@@ -157,7 +157,7 @@ def _rules_of_malformed(stray: Stray) -> tuple[str, ...]:
 _NOISE: Final = {"text", "log", "installer", "traceback", "terminal codes", "other JSON", "too long"}
 
 
-def _noise(seen: Observations, noise: Sequence[Stray], count: int) -> Diagnosis:
+def _noise(seen: Observations, noise: Sequence[StrayLine], count: int) -> Diagnosis:
     kinds = {stray.kind for stray in noise}
     placed = next((stray.source for stray in noise if stray.source), None)
     before = all(stray.before_messages for stray in noise)
@@ -198,7 +198,7 @@ def _noise(seen: Observations, noise: Sequence[Stray], count: int) -> Diagnosis:
     return diagnosis("noise-on-stdout", f"{number}, {when}", cause, fix, _lines(noise))
 
 
-def _noise_at_exit(seen: Observations, late: Sequence[Stray]) -> Diagnosis:
+def _noise_at_exit(seen: Observations, late: Sequence[StrayLine]) -> Diagnosis:
     endings = {
         attempt.ending.asked_by
         for attempt in seen.attempts
@@ -448,7 +448,7 @@ def _by_runtime(seen: Observations, python: str, node: str, other: str) -> str:
     return {"python": python, "node": node}.get(seen.resolution.runtime or "", other)
 
 
-def _lines(strays: Sequence[Stray]) -> tuple[str, ...]:
+def _lines(strays: Sequence[StrayLine]) -> tuple[str, ...]:
     unique = list(dict.fromkeys(stray.text[:_LONGEST] for stray in strays))
     return tuple(unique[:_EVIDENCE])
 

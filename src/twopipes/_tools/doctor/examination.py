@@ -35,7 +35,7 @@ from twopipes._tools.doctor.observations import (
     Purpose,
     Resolution,
     StartFailure,
-    Stray,
+    StrayLine,
 )
 from twopipes._tools.doctor.resolve import resolve
 from twopipes._tools.doctor.stdout_reader import Heard
@@ -44,7 +44,7 @@ from twopipes._tools.doctor.visit import Visit
 from twopipes._version import __version__
 from twopipes.errors import McpError, RemoteProtocolError, StartFailed, UnsupportedRevision
 
-__all__ = ["Examination", "Listener", "Patience"]
+__all__ = ["DoctorTimeouts", "Examination", "Listener"]
 
 _DOCTOR = Implementation("twopipes-doctor", __version__)
 # Lines of stderr that are kept.
@@ -58,7 +58,7 @@ _TIMES = 3
 _MOST_HALVINGS = 10
 
 
-class Patience(Struct, frozen=True, kw_only=True):
+class DoctorTimeouts(Struct, frozen=True, kw_only=True):
     """How long anything may take, in seconds.
 
     Attributes:
@@ -106,7 +106,7 @@ class Examination:
         listener: Is told as it goes.
     """
 
-    def __init__(self, command: ServerCommand, *, patience: Patience, listener: Listener) -> None:
+    def __init__(self, command: ServerCommand, *, patience: DoctorTimeouts, listener: Listener) -> None:
         self._command = command
         self._patience = patience
         self._listener = listener
@@ -302,7 +302,7 @@ class Examination:
         listed, more = await ask_for_lists(visit, spoken, opened.capabilities, _DOCTOR, patience=patience)
         return listed, [*answers, *more]
 
-    def _placed(self, strays: tuple[Stray, ...]) -> tuple[Stray, ...]:
+    def _placed(self, strays: tuple[StrayLine, ...]) -> tuple[StrayLine, ...]:
         """The lines again, those among the first that stand in the server's script with their places."""
         if self._source is None or self._resolution.script is None:
             return strays

@@ -21,8 +21,8 @@ __all__ = [
     "Resolution",
     "Shebang",
     "StartFailure",
-    "Stray",
     "StrayKind",
+    "StrayLine",
     "ToolFault",
 ]
 
@@ -169,7 +169,7 @@ class StartFailure(Struct, frozen=True):
     detail: str
 
 
-class Stray(Struct, frozen=True, kw_only=True):
+class StrayLine(Struct, frozen=True, kw_only=True):
     """A line on stdout that is not a message.
 
     Attributes:
@@ -290,7 +290,7 @@ class Attempt(Struct, frozen=True, kw_only=True):
     answers: tuple[Answer, ...] = ()
     name: str | None = None
     listed: Listed | None = None
-    strays: tuple[Stray, ...] = ()
+    strays: tuple[StrayLine, ...] = ()
     stray_count: int = 0
     carriage_returns: bool = False
     byte_order_mark: bool = False

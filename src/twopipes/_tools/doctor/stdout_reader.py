@@ -8,7 +8,7 @@ from msgspec import Raw, Struct
 
 from twopipes import _jsonrpc as jsonrpc
 from twopipes._jsonrpc import Batch, ErrorObject, ErrorResponse, Request, Response
-from twopipes._tools.doctor.observations import Stray
+from twopipes._tools.doctor.observations import StrayLine
 from twopipes._tools.doctor.stray_lines import kind_of, with_assembled
 from twopipes._wire import LineDecoder, LineRejected
 from twopipes.errors import RequestId
@@ -64,7 +64,7 @@ class Hearing:
 
     def __init__(self) -> None:
         self.first_byte: float | None = None
-        self.strays: list[Stray] = []
+        self.strays: list[StrayLine] = []
         self.stray_count = 0
         self.messages = 0
         self.carriage_returns = False
@@ -151,7 +151,7 @@ class Hearing:
         self.stray_count += 1
         if len(self.strays) < _MOST_STRAYS:
             self.strays.append(
-                Stray(
+                StrayLine(
                     at=at,
                     kind=kind_of(rejected),
                     text=rejected.excerpt.decode("utf-8", "backslashreplace")[:_LONGEST],

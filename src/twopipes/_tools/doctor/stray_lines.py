@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from twopipes._tools.doctor.observations import Stray, StrayKind
+from twopipes._tools.doctor.observations import StrayKind, StrayLine
 from twopipes._wire import LineRejected
 
 __all__ = ["kind_of", "source_of", "with_assembled"]
@@ -72,7 +72,7 @@ def _json_kind(line: bytes) -> StrayKind:
     return "log" if isinstance(found, dict) and len(_LOG_KEYS & set(found)) > 1 else "other JSON"
 
 
-def with_assembled(strays: Sequence[Stray]) -> tuple[Stray, ...]:
+def with_assembled(strays: Sequence[StrayLine]) -> tuple[StrayLine, ...]:
     """The lines again, where some of them together are one message that was printed over several lines (FR-01, FR-02)."""
     found = list(strays)
     start: int | None = None

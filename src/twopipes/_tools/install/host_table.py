@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 from twopipes._tools.install.expansion import BRACES, DOLLAR, DOLLAR_TWICE, DOLLAR_WITHOUT_DEFAULT, EDITOR, OPENCODE, Expansion
 from twopipes._tools.install.formats import Language
 
-__all__ = ["HOSTS", "Entry", "Host", "Machine", "Scope", "entry_of"]
+__all__ = ["HOSTS", "Host", "HostEntry", "Machine", "Scope", "entry_of"]
 
 Scope = Literal["user", "project"]
 
@@ -50,7 +50,7 @@ class Machine(NamedTuple):
         return PureWindowsPath(path) if self.platform == "win32" else PurePosixPath(path)
 
 
-class Entry(NamedTuple):
+class HostEntry(NamedTuple):
     """What is to be said of a server, in nobody's words yet."""
 
     name: str
@@ -83,7 +83,7 @@ class Host(NamedTuple):
     user: Mapping[str, str]
     project: str | None
     place: tuple[str, ...]
-    says: Callable[[Entry], dict[str, Any]]
+    says: Callable[[HostEntry], dict[str, Any]]
     then: str
     approval: str = ""
     expands: Expansion | None = None
@@ -100,7 +100,7 @@ class Host(NamedTuple):
         return None if path is None else machine.expanded(path)
 
 
-def entry_of(host: Host, entry: Entry) -> dict[str, Any]:
+def entry_of(host: Host, entry: HostEntry) -> dict[str, Any]:
     """What the host's file has to say of a server."""
     if host.reference is not None:
         references = {name: host.reference.format(name) for name in entry.passed}
@@ -108,43 +108,43 @@ def entry_of(host: Host, entry: Entry) -> dict[str, Any]:
     return host.says(entry)
 
 
-def _plain(entry: Entry) -> dict[str, Any]:
+def _plain(entry: HostEntry) -> dict[str, Any]:
     """What most hosts agree on."""
     said: dict[str, Any] = {"command": entry.command[0], "args": entry.command[1:]}
     return said | ({"env": entry.values} if entry.values else {})
 
 
-def _typed(entry: Entry) -> dict[str, Any]:
+def _typed(entry: HostEntry) -> dict[str, Any]:
     return {"type": "stdio"} | _plain(entry)
 
 
-def _copilot(entry: Entry) -> dict[str, Any]:
+def _copilot(entry: HostEntry) -> dict[str, Any]:
     return _typed(entry) | {"tools": ["*"]}
 
 
-def _droid(entry: Entry) -> dict[str, Any]:
+def _droid(entry: HostEntry) -> dict[str, Any]:
     return _typed(entry) | {"disabled": False}
 
 
-def _zed(entry: Entry) -> dict[str, Any]:
+def _zed(entry: HostEntry) -> dict[str, Any]:
     return {"source": "custom"} | _plain(entry)
 
 
-def _opencode(entry: Entry) -> dict[str, Any]:
+def _opencode(entry: HostEntry) -> dict[str, Any]:
     said = {"type": "local", "command": entry.command, "enabled": True}
     return said | ({"environment": entry.values} if entry.values else {})
 
 
-def _opencode_2(entry: Entry) -> dict[str, Any]:
+def _opencode_2(entry: HostEntry) -> dict[str, Any]:
     said = {"type": "local", "command": entry.command}
     return said | ({"environment": entry.values} if entry.values else {})
 
 
-def _codex(entry: Entry) -> dict[str, Any]:
+def _codex(entry: HostEntry) -> dict[str, Any]:
     return _plain(entry) | ({"env_vars": entry.passed} if entry.passed else {})
 
 
-def _goose(entry: Entry) -> dict[str, Any]:
+def _goose(entry: HostEntry) -> dict[str, Any]:
     return {
         "name": entry.name,
         "type": "stdio",

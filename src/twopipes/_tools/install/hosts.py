@@ -15,7 +15,7 @@ from twopipes._tools.install.values import found_at
 from twopipes._tools.usage import UsageError
 from twopipes.errors import LocalProtocolError
 
-__all__ = ["Entry", "command_of", "read_entries"]
+__all__ = ["ServerEntry", "command_of", "read_entries"]
 
 # Where hosts keep their servers: Claude Desktop, Claude Code, Cursor and many others; Amp; VS Code's mcp.json; VS Code's
 # settings.json and opencode 2; Codex; Zed; goose; opencode. The hosts one by one: hosting/table.py.
@@ -38,7 +38,7 @@ _FOLDERS_OF_HOSTS = {".vscode", ".cursor", ".gemini", ".qwen", ".codex", ".zed",
 _VARIABLE = re.compile(r"\$\{([^{}]*)\}|\{(env:[^{}]*)\}")
 
 
-class Entry(NamedTuple):
+class ServerEntry(NamedTuple):
     """One server of a configuration file, as it stands there."""
 
     name: str
@@ -46,7 +46,7 @@ class Entry(NamedTuple):
     file: str
 
 
-def read_entries(file: str, name: str | None = None) -> list[Entry]:
+def read_entries(file: str, name: str | None = None) -> list[ServerEntry]:
     """The servers of a file, in its order; or the one with that name.
 
     Raises:
@@ -55,13 +55,13 @@ def read_entries(file: str, name: str | None = None) -> list[Entry]:
     language = language_of(file)
     servers = _servers(_document(file, language), file, language)
     if name is None:
-        return [Entry(each, content, file) for each, content in servers.items()]
+        return [ServerEntry(each, content, file) for each, content in servers.items()]
     if name not in servers:
         raise UsageError(f"{file} has no server {name!r}; it has {', '.join(servers)}")
-    return [Entry(name, servers[name], file)]
+    return [ServerEntry(name, servers[name], file)]
 
 
-def command_of(entry: Entry) -> ServerCommand:
+def command_of(entry: ServerEntry) -> ServerCommand:
     """How the server is started, with the variables in it replaced as hosts do.
 
     Raises:
@@ -166,7 +166,7 @@ def _is_of_opencode(found: Any) -> bool:
     return isinstance(found, dict) and all(isinstance(each, dict) and each.keys() & {"type", "enabled"} for each in found.values())
 
 
-def _value(inside: str, entry: Entry, where: str) -> str:
+def _value(inside: str, entry: ServerEntry, where: str) -> str:
     """What stands for ``${inside}``: a variable of ours, with a default behind ``:-``, or a word of VS Code's and Cursor's."""
     kind, colon, rest = inside.partition(":")
     if colon and kind == "input":

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from msgspec import UNSET, Struct, json
 
-from twopipes._trace.conversation import Call, Connection, Conversation
+from twopipes._trace.conversation import Call, Conversation, RecordedConnection
 from twopipes._trace.format import Event, Line
 from twopipes._trace.matching import Ignoring, differences, pair_questions
 from twopipes._trace.message import Message
@@ -86,7 +86,7 @@ class Replay:
         was_cut_short: It ended while something was to be said or waited for.
     """
 
-    def __init__(self, recorded: Conversation, connection: Connection, *, ignore: Sequence[str] = ()) -> None:
+    def __init__(self, recorded: Conversation, connection: RecordedConnection, *, ignore: Sequence[str] = ()) -> None:
         self.recorded = recorded
         self.connection = connection
         self.ignoring = Ignoring(ignore, blanked=recorded.header.redacted)

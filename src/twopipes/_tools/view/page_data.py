@@ -9,7 +9,7 @@ from typing import Any, Literal
 from msgspec import UNSET, Struct, UnsetType, field, json
 
 from twopipes._protocol.revisions import META_CLIENT_INFO, META_SERVER_INFO
-from twopipes._trace.conversation import Call, Connection, Conversation, Item, read_conversation
+from twopipes._trace.conversation import Call, Conversation, Item, RecordedConnection, read_conversation
 from twopipes._trace.findings import judge
 from twopipes._trace.format import Damage, Event, Header, Line
 from twopipes._trace.message import Message
@@ -270,7 +270,7 @@ def _about(conversation: Conversation) -> list[tuple[str, str]]:
     return [(name, value) for name, value in facts.items() if value]
 
 
-def _about_connection(connection: Connection) -> list[tuple[str, str]]:
+def _about_connection(connection: RecordedConnection) -> list[tuple[str, str]]:
     client, server = _names(connection)
     ended = connection.exit
     facts = {
@@ -292,7 +292,7 @@ def _connection_names(conversation: Conversation) -> Iterable[str]:
         yield f"connection {connection.number}" + (f", start {start}" if start > 1 else "")
 
 
-def _names(connection: Connection) -> tuple[str, str]:
+def _names(connection: RecordedConnection) -> tuple[str, str]:
     """How the two sides call themselves, as far as they said so."""
     client = server = ""
     for call in _introductions(connection):
@@ -304,7 +304,7 @@ def _names(connection: Connection) -> tuple[str, str]:
     return client, server
 
 
-def _introductions(connection: Connection) -> Iterable[Call]:
+def _introductions(connection: RecordedConnection) -> Iterable[Call]:
     """The first few calls; who has not said a name by then does not."""
     return [call for call in connection.calls[:5] if call.direction == ">"]
 

@@ -10,7 +10,7 @@ from msgspec.json import Decoder
 
 from twopipes._protocol import revisions
 from twopipes._protocol.revisions import LEGACY, META_LOG_LEVEL, META_PROGRESS_TOKEN, META_VERSION, MODERN
-from twopipes._trace.conversation import Call, Connection
+from twopipes._trace.conversation import Call, RecordedConnection
 from twopipes._trace.message import Direction, Message, Shape
 
 __all__ = ["JUDGES", "Finding", "Judging", "Level", "Seen", "rule"]
@@ -84,7 +84,7 @@ def rule(
 class Seen:
     """What a connection has shown so far. A judge that needs all of it asks :attr:`is_certain` first."""
 
-    def __init__(self, connection: Connection, *, is_redacted: bool) -> None:
+    def __init__(self, connection: RecordedConnection, *, is_redacted: bool) -> None:
         self.connection = connection
         self.is_redacted = is_redacted
         self.has_gaps = False

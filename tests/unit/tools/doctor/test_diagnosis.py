@@ -11,7 +11,7 @@ from twopipes._tools.doctor.clues import clue_in, error_line, telling_lines
 from twopipes._tools.doctor.codes import CODES
 from twopipes._tools.doctor.diagnose import judge
 from twopipes._tools.doctor.display import steps_of_attempt, steps_of_resolution
-from twopipes._tools.doctor.observations import Answer, Attempt, Ending, Exit, Listed, Observations, Resolution, Stray
+from twopipes._tools.doctor.observations import Answer, Attempt, Ending, Exit, Listed, Observations, Resolution, StrayLine
 from twopipes._tools.doctor.resolve import resolve
 from twopipes._tools.doctor.stdout_reader import Hearing
 from twopipes._tools.doctor.stray_lines import kind_of, source_of
@@ -319,7 +319,7 @@ def test_a_healthy_server_gets_none():
 
 
 def test_the_gravest_comes_first():
-    stray = Stray(at=0.0, kind="text", text="hello", before_messages=True)
+    stray = StrayLine(at=0.0, kind="text", text="hello", before_messages=True)
     noisy = structs.replace(
         GOOD, strays=(stray,), stray_count=1, ending=structs.replace(HEALTHY_END, took=None, ended_by="SIGTERM")
     )
@@ -417,8 +417,8 @@ def test_a_modern_server_that_refuses_the_handshake_breaks_no_rule():
 
 
 def test_noise_while_the_server_runs_is_told_rather_than_noise_at_its_end():
-    stray = Stray(at=0.0, kind="text", text="bye", while_ending=True)
-    running = Stray(at=0.0, kind="text", text="hello")
+    stray = StrayLine(at=0.0, kind="text", text="bye", while_ending=True)
+    running = StrayLine(at=0.0, kind="text", text="hello")
     assert codes(structs.replace(GOOD, strays=(stray,), stray_count=1), PROBE) == ["noise-at-exit"]
     assert codes(structs.replace(GOOD, strays=(running, stray), stray_count=2), PROBE) == ["noise-on-stdout"]
     # What was in a buffer until the end was not written there because of the end.

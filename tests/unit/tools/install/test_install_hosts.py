@@ -8,7 +8,7 @@ import pytest
 
 from twopipes._process.command import ServerCommand
 from twopipes._tools.install.formats import put, read, snippet
-from twopipes._tools.install.host_table import HOSTS, Entry, Machine, entry_of
+from twopipes._tools.install.host_table import HOSTS, HostEntry, Machine, entry_of
 from twopipes._tools.install.hosts import command_of, read_entries
 from twopipes._tools.install.values import found_at, with_entry
 from twopipes._tools.usage import UsageError
@@ -46,7 +46,7 @@ PATHS = {
 FILES = {path.stem: path.read_bytes().decode() for path in (Path(__file__).parent / "test_install_files").iterdir()}
 # What Windows makes of one.
 FILES["claude-desktop"] = FILES["claude-desktop"].replace("\n", "\r\n")
-ENTRY = Entry("new", ["/usr/bin/new", "-a", "b c"], {"KEY": "1"}, [])
+ENTRY = HostEntry("new", ["/usr/bin/new", "-a", "b c"], {"KEY": "1"}, [])
 
 
 @pytest.mark.parametrize("name", PATHS)

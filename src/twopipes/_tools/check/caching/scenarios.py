@@ -11,7 +11,7 @@ from collections import Counter
 from typing import Any
 
 from twopipes._protocol.revisions import META_SUBSCRIPTION_ID
-from twopipes._tools.check.fake_server import Pose, Said, scenario
+from twopipes._tools.check.fake_server import FakeServer, Said, scenario
 from twopipes._tools.check.healthy_responses import SILENCE, Bare, Fault
 from twopipes._tools.check.quotes import exchanges
 from twopipes._tools.check.verdict import Skip
@@ -36,84 +36,84 @@ def _contents(said: Said, **hints: Any) -> Bare:
     return Bare({"resultType": "complete", "contents": contents, "cacheScope": "private", **hints})
 
 
-def _reads(pose: Pose) -> Counter[str]:
+def _reads(fake: FakeServer) -> Counter[str]:
     """How often each resource was read, without the answers to questions."""
-    plain = [said for said in pose.requests(_READ) if "inputResponses" not in said.params and "requestState" not in said.params]
+    plain = [said for said in fake.requests(_READ) if "inputResponses" not in said.params and "requestState" not in said.params]
     return Counter(str(said.params.get("uri")).removeprefix("posing://") for said in plain)
 
 
 @scenario("CH-03")
-async def gives_what_is_stale_at_once(pose: Pose) -> None:
+async def gives_what_is_stale_at_once(fake: FakeServer) -> None:
     """Three resources that are stale at once, for three reasons, are listed twice each."""
     names = ("zero", "negative", "silent")
-    pose.posture.resources = _listed(*names, *names)
+    fake.healthy.resources = _listed(*names, *names)
     hints = {"posing://zero": {"ttlMs": 0}, "posing://negative": {"ttlMs": -5}}
-    pose.on[_READ] = lambda said: _contents(said, **hints.get(str(said.params.get("uri")), {}))
-    await pose.heard(_READ)
-    await pose.left()
-    reads = _reads(pose)
+    fake.on[_READ] = lambda said: _contents(said, **hints.get(str(said.params.get("uri")), {}))
+    await fake.heard(_READ)
+    await fake.left()
+    reads = _reads(fake)
     if reads["zero"] < _FIRST:
         raise Skip("the client does not read a resource twice that is listed twice")
     for name, what in (("negative", "a negative ttlMs"), ("silent", "no ttlMs")):
-        pose.expect(
+        fake.expect(
             "CH-03",
             reads[name] >= _FIRST,
             f"a resource with {what} was kept, while one with ttlMs 0 was read again",
             mend="Take a ttlMs that is missing or negative for 0: stale at once.",
-            about=exchanges(pose, _READ),
+            about=exchanges(fake, _READ),
         )
 
 
 @scenario("CH-03")
-async def goes_stale_soon(pose: Pose) -> None:
+async def goes_stale_soon(fake: FakeServer) -> None:
     """The list of tools is good for five milliseconds, and then a call takes its time."""
-    pose.on["tools/list"] = lambda _said: {"tools": pose.posture.tools, "ttlMs": _SHORT}
+    fake.on["tools/list"] = lambda _said: {"tools": fake.healthy.tools, "ttlMs": _SHORT}
     while_held: list[int] = []
 
     async def hold(_said: Said) -> None:
         if not while_held:
-            before = len(pose.requests("tools/list"))
+            before = len(fake.requests("tools/list"))
             while_held.append(0)
-            await asyncio.sleep(max(_HOLD, pose.patience.grace))
-            while_held[0] = len(pose.requests("tools/list")) - before
+            await asyncio.sleep(max(_HOLD, fake.patience.grace))
+            while_held[0] = len(fake.requests("tools/list")) - before
 
-    pose.on["tools/call"] = hold
-    await pose.heard("tools/call")
-    await pose.left()
-    pose.expect(
+    fake.on["tools/call"] = hold
+    await fake.heard("tools/call")
+    await fake.left()
+    fake.expect(
         "CH-03",
         while_held[0] < _POLLING,
         f"during one call, the client asked {while_held[0]} times for a list that was good for {_SHORT} ms: it polls",
         mend="Ask again when the list is needed and stale; whoever polls all the same, does it with jitter and backoff.",
-        about=exchanges(pose, "tools/list"),
+        about=exchanges(fake, "tools/list"),
     )
 
 
 @scenario("CH-04")
-async def gives_what_may_be_kept(pose: Pose) -> None:
+async def gives_what_may_be_kept(fake: FakeServer) -> None:
     """Of five resources, those that are read last may be kept for a minute."""
     names = ("one", "two", "three", "four", "five")
-    pose.posture.resources = _listed(*names)
-    pose.on[_READ] = lambda said: _contents(said, ttlMs=_LONG if len(_reads(pose)) > _FIRST else 0)
-    await pose.heard(_READ)
-    await pose.left()
-    reads = _reads(pose)
+    fake.healthy.resources = _listed(*names)
+    fake.on[_READ] = lambda said: _contents(said, ttlMs=_LONG if len(_reads(fake)) > _FIRST else 0)
+    await fake.heard(_READ)
+    await fake.left()
+    reads = _reads(fake)
     if len(reads) <= _FIRST:
         raise Skip("the client does not read the resources that are listed")
     missing = [name for name in names if name not in reads]
-    pose.expect(
+    fake.expect(
         "CH-04",
         not missing,
         f"the client read {', '.join(reads)}; then results could be kept, and it did not read {', '.join(missing)} any more",
         mend="Keep results under the method and all params that matter: the uri, the cursor.",
-        about=exchanges(pose, _READ),
+        about=exchanges(fake, _READ),
     )
 
 
 @scenario("CH-05")
-async def asks_before_it_gives(pose: Pose) -> None:
+async def asks_before_it_gives(fake: FakeServer) -> None:
     """A resource that is given after a question, and says that it may be kept, is listed twice."""
-    pose.posture.resources = _listed("note", "gated", "note", "gated")
+    fake.healthy.resources = _listed("note", "gated", "note", "gated")
 
     def read(said: Said) -> Any:
         if said.params.get("uri") != "posing://gated" or "elicitation" not in said.connection.can:
@@ -123,46 +123,46 @@ async def asks_before_it_gives(pose: Pose) -> None:
         question = {"method": "elicitation/create", "params": {"message": "Who wants to know?", "requestedSchema": _FORM}}
         return {"resultType": "input_required", "inputRequests": {"who": question}, "requestState": "posing-gated"}
 
-    pose.on[_READ] = read
-    await pose.heard(lambda said: said.method == _READ and "inputResponses" in said.params)
-    await pose.left()
-    reads = _reads(pose)
+    fake.on[_READ] = read
+    await fake.heard(lambda said: said.method == _READ and "inputResponses" in said.params)
+    await fake.left()
+    reads = _reads(fake)
     if reads["note"] < _FIRST:
         raise Skip("the client does not read a resource twice that is listed twice")
-    pose.expect(
+    fake.expect(
         "CH-05",
         reads["gated"] >= _FIRST,
         "a result that the client got by answering a question was kept: the second time, it did not ask for it",
         mend="Do not keep the results of requests with inputResponses or requestState, whatever they say of themselves.",
-        about=exchanges(pose, _READ),
+        about=exchanges(fake, _READ),
     )
 
 
 @scenario("CH-07")
-async def announces_a_change(pose: Pose) -> None:
+async def announces_a_change(fake: FakeServer) -> None:
     """The list of tools may be kept for a minute, and whoever listens is told at once that it has changed."""
-    pose.on["tools/list"] = lambda _said: {"tools": pose.posture.tools, "ttlMs": _LONG}
+    fake.on["tools/list"] = lambda _said: {"tools": fake.healthy.tools, "ttlMs": _LONG}
 
     def listen(said: Said) -> Any:
-        said.connection.send(pose.posture.acknowledgement(said.id, said.params))
+        said.connection.send(fake.healthy.acknowledgement(said.id, said.params))
         if _wants_tools(said):
             changed = {"_meta": {META_SUBSCRIPTION_ID: said.id}}
             said.connection.send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": changed})
         return SILENCE
 
-    pose.on["subscriptions/listen"] = listen
-    told = await pose.heard(lambda said: said.method == "subscriptions/listen" and _wants_tools(said))
-    await pose.left()
-    before, after = ({said.method for said in pose.requests() if (said.number > told.number) is later} for later in (False, True))
+    fake.on["subscriptions/listen"] = listen
+    told = await fake.heard(lambda said: said.method == "subscriptions/listen" and _wants_tools(said))
+    await fake.left()
+    before, after = ({said.method for said in fake.requests() if (said.number > told.number) is later} for later in (False, True))
     again = "tools/list" in after
     if "tools/list" not in before or not (again or "prompts/list" in before & after):
         raise Skip("the client did not need a list again after the change")
-    pose.expect(
+    fake.expect(
         "CH-07",
         again,
         "after the change of the list of tools was announced, the client asked again for the prompts, but not for the tools",
         mend="Drop what was kept of a list when its change is announced, however long it would have been good.",
-        about=exchanges(pose, "tools/list"),
+        about=exchanges(fake, "tools/list"),
     )
 
 
@@ -172,23 +172,23 @@ def _wants_tools(said: Said) -> bool:
 
 
 @scenario("CH-09")
-async def refuses_its_own_cursor(pose: Pose) -> None:
+async def refuses_its_own_cursor(fake: FakeServer) -> None:
     """The first page may be kept for a minute; when the client comes for the second, its cursor is not good any more."""
     refused: list[Said] = []
 
     def answer(said: Said) -> Any:
         if refused:
-            return {"tools": pose.posture.tools}
+            return {"tools": fake.healthy.tools}
         if said.params.get("cursor") is None:
-            return {"tools": pose.posture.tools[:1], "nextCursor": "second", "ttlMs": _LONG}
+            return {"tools": fake.healthy.tools[:1], "nextCursor": "second", "ttlMs": _LONG}
         refused.append(said)
         return Fault(-32602, "that cursor is not good any more; begin again")
 
-    pose.on["tools/list"] = answer
-    await pose.heard(lambda said: said.method == "tools/list" and said.params.get("cursor") is not None)
-    await pose.left()
-    again = [said for said in pose.requests("tools/list") if said.number > refused[0].number]
-    pose.expect(
+    fake.on["tools/list"] = answer
+    await fake.heard(lambda said: said.method == "tools/list" and said.params.get("cursor") is not None)
+    await fake.left()
+    again = [said for said in fake.requests("tools/list") if said.number > refused[0].number]
+    fake.expect(
         "CH-09",
         any(said.params.get("cursor") is None for said in again),
         "after its cursor was refused with -32602, the client did not ask for the list from its beginning",

@@ -8,7 +8,7 @@ from typing import Any
 
 from twopipes._tools.check.conversation import same_id
 from twopipes._tools.check.declared_questions import question_for
-from twopipes._tools.check.fake_server import Pose, Said, asked_for, scenario
+from twopipes._tools.check.fake_server import FakeServer, Said, asked_for, scenario
 from twopipes._tools.check.healthy_responses import SILENCE, text
 from twopipes._tools.check.timeouts.scenarios import a_while
 from twopipes._tools.check.verdict import Skip
@@ -29,23 +29,23 @@ def cancelled(request_id: Any) -> dict[str, Any]:
 
 
 @scenario("CA-01", "CA-02", "CA-06", "CA-07", "CA-08", "CA-12")
-async def leaves_a_call_open(pose: Pose) -> None:
+async def leaves_a_call_open(fake: FakeServer) -> None:
     """The first call of a tool gets no answer until the client gives it up; then the answer comes, too late."""
     # Clients whose programmer looks at the name give this one less time; for all others it is a tool like any other.
-    pose.posture.tools.insert(0, {"name": "stuck", "inputSchema": {"type": "object", "properties": {}}})
-    pose.posture.results["stuck"] = text("At last.")
-    late = _LateAnswer(pose)
-    pose.on |= dict.fromkeys(_LISTS, late.let_pass) | {"tools/call": late.hold}
-    call = await pose.heard("tools/call")
-    notice: Said | None = await pose.until(lambda: late.notice)
+    fake.healthy.tools.insert(0, {"name": "stuck", "inputSchema": {"type": "object", "properties": {}}})
+    fake.healthy.results["stuck"] = text("At last.")
+    late = _LateAnswer(fake)
+    fake.on |= dict.fromkeys(_LISTS, late.let_pass) | {"tools/call": late.hold}
+    call = await fake.heard("tools/call")
+    notice: Said | None = await fake.until(lambda: late.notice)
     if notice is None:
         late.send()
-        raise Skip(f"the client did not give up a call that had no answer for {pose.patience.stimulus:g} s")
-    _judge_notice(pose, call, notice)
+        raise Skip(f"the client did not give up a call that had no answer for {fake.patience.stimulus:g} s")
+    _judge_notice(fake, call, notice)
     # Whoever goes on gets both answers then; all others get the late one in between.
-    await pose.until(lambda: late.is_sent or None, a_while(pose))
+    await fake.until(lambda: late.is_sent or None, a_while(fake))
     late.send()
-    await pose.left()
+    await fake.left()
     late.judge()
 
 
@@ -57,8 +57,8 @@ class _LateAnswer:
         before: The next call, where the client went on with one: the late answer comes just before the answer to that.
     """
 
-    def __init__(self, pose: Pose) -> None:
-        self._pose = pose
+    def __init__(self, fake: FakeServer) -> None:
+        self._pose = fake
         self.call: Said | None = None
         self.before: Said | None = None
         self._sent_after: int | None = None
@@ -101,15 +101,15 @@ class _LateAnswer:
 
     def judge(self) -> None:
         """At the end: what did the late answer do to the client?"""
-        pose = self._pose
-        complaint = next((said for said in pose.responses() if "error" in said.members), None)
+        fake = self._pose
+        complaint = next((said for said in fake.responses() if "error" in said.members), None)
         broken = self._what_broke() or ("the client complained" if complaint is not None else "")
-        went_on = any(said.number >= (self._sent_after or 0) for said in pose.requests())
+        went_on = any(said.number >= (self._sent_after or 0) for said in fake.requests())
         for rule in ("CA-06", "CA-07"):
             if not broken and not went_on:
-                pose.skip(rule, "the client asked nothing more after it had given up a call, which is its own business")
+                fake.skip(rule, "the client asked nothing more after it had given up a call, which is its own business")
                 continue
-            pose.expect(
+            fake.expect(
                 rule,
                 not broken,
                 f"after an answer to a call that it had given up, {broken}",
@@ -119,38 +119,38 @@ class _LateAnswer:
 
     def _what_broke(self) -> str:
         """What only the late answer can have done: to call no more tools once a call has failed may be what the client wants."""
-        pose = self._pose
-        if pose.left_at is not None and pose.exit is not None and pose.exit.signal is not None:
-            return f"the client ended with {pose.exit.describe()}"
-        if self.before is None or pose.baseline is None or pose.was_cut_short(self.before.at):
+        fake = self._pose
+        if fake.left_at is not None and fake.exit is not None and fake.exit.signal is not None:
+            return f"the client ended with {fake.exit.describe()}"
+        if self.before is None or fake.baseline is None or fake.was_cut_short(self.before.at):
             return ""
         before = self.before
-        if any(said.number > before.number for said in pose.requests()):
+        if any(said.number > before.number for said in fake.requests()):
             return ""
-        calls = {asked for asked in pose.baseline.asked if asked.startswith("tools/call")}
-        missing = sorted(calls - {asked_for(said) for said in pose.requests()})
+        calls = {asked for asked in fake.baseline.asked if asked.startswith("tools/call")}
+        missing = sorted(calls - {asked_for(said) for said in fake.requests()})
         return f"the client went on with {asked_for(before)}, and no further: {', '.join(missing)} is missing" if missing else ""
 
 
-def _judge_notice(pose: Pose, call: Said, notice: Said) -> None:
+def _judge_notice(fake: FakeServer, call: Said, notice: Said) -> None:
     named, reason = notice.params.get("requestId"), notice.params.get("reason", "")
-    pose.expect(
+    fake.expect(
         "CA-12",
         isinstance(named, str | int) and not isinstance(named, bool),
         f"the requestId of a notifications/cancelled is {named!r}",
         mend="Put the id of the request that is given up into requestId.",
         about=notice,
     )
-    sent = [said.id for said in pose.requests() if said.number < notice.number]
+    sent = [said.id for said in fake.requests() if said.number < notice.number]
     for rule in ("CA-02", "CA-08"):
-        pose.expect(
+        fake.expect(
             rule,
             any(same_id(named, each) for each in sent),
             f"the client cancelled {named!r}, which it never sent",
             mend="Cancel only requests that this side has sent.",
             about=notice,
         )
-    pose.expect(
+    fake.expect(
         "CA-01",
         same_id(named, call.id) and isinstance(reason, str),
         f"the client gave up its request {call.id!r} by cancelling {named!r}, with the reason {reason!r}",
@@ -160,37 +160,37 @@ def _judge_notice(pose: Pose, call: Said, notice: Said) -> None:
 
 
 @scenario("CA-03", "CA-07", "CA-13")
-async def takes_its_questions_back(pose: Pose) -> None:
+async def takes_its_questions_back(fake: FakeServer) -> None:
     """During a call the server asks several things, and cancels them at once; once under an id of another type."""
-    if pose.is_modern:
+    if fake.is_modern:
         raise Skip("on the stateless wire a server asks nothing that it could take back")
     done = asyncio.Event()
 
     async def wait(_said: Said) -> None:
         await done.wait()
 
-    pose.on["tools/call"] = wait
+    fake.on["tools/call"] = wait
     try:
-        call = await pose.heard("tools/call")
-        question = question_for(call.connection.can, pose.revision)
+        call = await fake.heard("tools/call")
+        question = question_for(call.connection.can, fake.revision)
         if question is None:
             raise Skip("the client declares nothing that it could be asked")
-        control = await pose.ask(*question)
+        control = await fake.ask(*question)
         if control is None or "result" not in control.members:
             raise Skip(f"the client did not answer {question[0]}")
-        await _cancel_by_another_type(pose, *question)
-        await _ask_and_take_back(pose, *question)
+        await _cancel_by_another_type(fake, *question)
+        await _ask_and_take_back(fake, *question)
     finally:
         done.set()
-    await pose.left()
-    pose.expect("CA-07", not pose.what_differs, f"after questions that the server took back, {pose.what_differs}")
+    await fake.left()
+    fake.expect("CA-07", not fake.what_differs, f"after questions that the server took back, {fake.what_differs}")
 
 
-async def _cancel_by_another_type(pose: Pose, method: str, params: Any) -> None:
-    pose.send({"jsonrpc": "2.0", "id": _UNUSED, "method": method, "params": params})
-    pose.send(cancelled(str(_UNUSED)))
-    answer = await pose.until(lambda: next(iter(_responses(pose, _UNUSED)), None))
-    pose.expect(
+async def _cancel_by_another_type(fake: FakeServer, method: str, params: Any) -> None:
+    fake.send({"jsonrpc": "2.0", "id": _UNUSED, "method": method, "params": params})
+    fake.send(cancelled(str(_UNUSED)))
+    answer = await fake.until(lambda: next(iter(_responses(fake, _UNUSED)), None))
+    fake.expect(
         "CA-13",
         answer is not None,
         f"{method} with the id {_UNUSED} got no answer after a cancellation of {str(_UNUSED)!r}, which is another id",
@@ -198,37 +198,37 @@ async def _cancel_by_another_type(pose: Pose, method: str, params: Any) -> None:
     )
 
 
-async def _ask_and_take_back(pose: Pose, method: str, params: Any) -> None:
+async def _ask_and_take_back(fake: FakeServer, method: str, params: Any) -> None:
     ids = [f"taken-back-{number}" for number in range(_TIMES)]
     for each in ids:
-        pose.send({"jsonrpc": "2.0", "id": each, "method": method, "params": params})
-        pose.send(cancelled(each))
-    fence = await pose.ask("ping")
+        fake.send({"jsonrpc": "2.0", "id": each, "method": method, "params": params})
+        fake.send(cancelled(each))
+    fence = await fake.ask("ping")
     if fence is None:
         raise Skip("the client does not answer a ping, so that nobody can tell what it has read")
-    await pose.until(lambda: None, pose.patience.grace + _LONGER)
-    answers = [said for each in ids for said in _responses(pose, each)]
-    late = next((said for said in answers if said.at > fence.at + pose.patience.grace), None)
+    await fake.until(lambda: None, fake.patience.grace + _LONGER)
+    answers = [said for each in ids for said in _responses(fake, each)]
+    late = next((said for said in answers if said.at > fence.at + fake.patience.grace), None)
     if answers and late is None:
-        pose.skip("CA-03", "the client answered before it had read that the question was taken back")
+        fake.skip("CA-03", "the client answered before it had read that the question was taken back")
     else:
-        pose.expect(
+        fake.expect(
             "CA-03",
             late is None,
             f"the client answered {method} although the server had cancelled it",
             mend="When a question is cancelled, take the form or the model away from it, and send no response.",
             about=late,
         )
-    twice = next((each for each in ids if len(_responses(pose, each)) > 1), None)
-    pose.expect("CA-07", twice is None, f"the client answered {method} {twice!r}, which was cancelled, more than once")
+    twice = next((each for each in ids if len(_responses(fake, each)) > 1), None)
+    fake.expect("CA-07", twice is None, f"the client answered {method} {twice!r}, which was cancelled, more than once")
 
 
-def _responses(pose: Pose, request_id: Any) -> list[Said]:
-    return [said for said in pose.responses() if same_id(said.id, request_id)]
+def _responses(fake: FakeServer, request_id: Any) -> list[Said]:
+    return [said for said in fake.responses() if same_id(said.id, request_id)]
 
 
 @scenario("CA-05")
-async def cancels_what_makes_no_sense(pose: Pose) -> None:
+async def cancels_what_makes_no_sense(fake: FakeServer) -> None:
     """With the list of tools come cancellations of nothing, of what is over, and malformed ones."""
     seen = False
 
@@ -236,7 +236,7 @@ async def cancels_what_makes_no_sense(pose: Pose) -> None:
         nonlocal seen
         if not seen:
             seen = True
-            first = next(iter(pose.requests())).id
+            first = next(iter(fake.requests())).id
             strange: list[dict[str, Any]] = [
                 {"requestId": _UNUSED},
                 {"requestId": first},
@@ -248,21 +248,21 @@ async def cancels_what_makes_no_sense(pose: Pose) -> None:
                 said.connection.send({"jsonrpc": "2.0", "method": _CANCELLED, "params": params})
             said.connection.send({"jsonrpc": "2.0", "method": _CANCELLED})
 
-    pose.on["tools/list"] = cancel
-    await pose.heard("tools/list")
-    await pose.left()
-    complaint = next((said for said in pose.responses() if "error" in said.members), None)
-    pose.expect(
+    fake.on["tools/list"] = cancel
+    await fake.heard("tools/list")
+    await fake.left()
+    complaint = next((said for said in fake.responses() if "error" in said.members), None)
+    fake.expect(
         "CA-05",
-        complaint is None and not pose.what_differs,
-        f"after cancellations that make no sense, {pose.what_differs or 'the client complained'}",
+        complaint is None and not fake.what_differs,
+        f"after cancellations that make no sense, {fake.what_differs or 'the client complained'}",
         mend="Look the request up; if it is not there, or the notification cannot be read, do nothing.",
         about=complaint,
     )
 
 
 @scenario("CA-10")
-async def cancels_a_call_of_the_client(pose: Pose) -> None:
+async def cancels_a_call_of_the_client(fake: FakeServer) -> None:
     """The server cancels a call, which it may not, and then answers so that one sees who still waits: by wanting it once more."""
 
     def again(said: Said) -> Any:
@@ -271,21 +271,21 @@ async def cancels_a_call_of_the_client(pose: Pose) -> None:
     async def cancel_first(said: Said) -> Any:
         if "requestState" not in said.params:
             said.connection.send(cancelled(said.id))
-            await asyncio.sleep(pose.patience.grace)
+            await asyncio.sleep(fake.patience.grace)
         return again(said)
 
-    pose.add_tool("comes_back", again)
-    pose.add_tool("comes_back_cancelled", cancel_first)
+    fake.add_tool("comes_back", again)
+    fake.add_tool("comes_back_cancelled", cancel_first)
 
     def calls(name: str, *, is_retry: bool) -> Callable[[Said], bool]:
         return lambda said: said.is_request and said.params.get("name") == name and ("requestState" in said.params) is is_retry
 
-    await pose.heard(calls("comes_back", is_retry=False))
-    await pose.heard(calls("comes_back", is_retry=True))
-    first = await pose.heard(calls("comes_back_cancelled", is_retry=False))
-    await pose.left()
-    waited = any(map(calls("comes_back_cancelled", is_retry=True), pose.heard_lines))
-    pose.expect(
+    await fake.heard(calls("comes_back", is_retry=False))
+    await fake.heard(calls("comes_back", is_retry=True))
+    first = await fake.heard(calls("comes_back_cancelled", is_retry=False))
+    await fake.left()
+    waited = any(map(calls("comes_back_cancelled", is_retry=True), fake.heard_lines))
+    fake.expect(
         "CA-10",
         waited,
         "after a notifications/cancelled that names its call, the client took no notice of the answer to that call",
@@ -295,28 +295,28 @@ async def cancels_a_call_of_the_client(pose: Pose) -> None:
 
 
 @scenario("CA-11")
-async def lets_a_task_work_for_ever(pose: Pose) -> None:
+async def lets_a_task_work_for_ever(fake: FakeServer) -> None:
     """A call that the client makes a task never ends; if the client gives it up, the way it does so is looked at."""
     task = {"taskId": "posing-task", "status": "working", "ttl": 600000, "pollInterval": 50}
     task |= {"createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z"}
-    pose.posture.capabilities["tasks"] = {"cancel": {}, "requests": {"tools": {"call": {}}}}
-    pose.add_tool(
+    fake.healthy.capabilities["tasks"] = {"cancel": {}, "requests": {"tools": {"call": {}}}}
+    fake.add_tool(
         "stuck", lambda said: {"task": task} if "task" in said.params else text("Done."), execution={"taskSupport": "optional"}
     )
-    pose.on["tasks/get"] = lambda _said: task
-    pose.on["tasks/result"] = lambda _said: SILENCE
-    pose.on["tasks/cancel"] = lambda _said: {**task, "status": "cancelled"}
-    await pose.left()
-    tasks = [said for said in pose.requests("tools/call") if "task" in said.params]
+    fake.on["tasks/get"] = lambda _said: task
+    fake.on["tasks/result"] = lambda _said: SILENCE
+    fake.on["tasks/cancel"] = lambda _said: {**task, "status": "cancelled"}
+    await fake.left()
+    tasks = [said for said in fake.requests("tools/call") if "task" in said.params]
     if not tasks:
         raise Skip("the client made no task of a call")
     wrong = next(
-        (said for said in pose.notifications(_CANCELLED) if any(same_id(said.params.get("requestId"), call.id) for call in tasks)),
+        (said for said in fake.notifications(_CANCELLED) if any(same_id(said.params.get("requestId"), call.id) for call in tasks)),
         None,
     )
-    if wrong is None and not pose.requests("tasks/cancel"):
+    if wrong is None and not fake.requests("tasks/cancel"):
         raise Skip("the client did not give its task up")
-    pose.expect(
+    fake.expect(
         "CA-11",
         wrong is None,
         "the client gave up a task by notifications/cancelled",

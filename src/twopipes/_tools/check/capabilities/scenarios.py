@@ -6,7 +6,7 @@ from typing import Any
 
 from twopipes._protocol.revisions import META_CAPABILITIES
 from twopipes._tools.check.declared_questions import QUESTIONS, elicitation_modes, members
-from twopipes._tools.check.fake_server import Pose, Said, scenario
+from twopipes._tools.check.fake_server import FakeServer, Said, scenario
 from twopipes._tools.check.healthy_responses import text
 from twopipes._tools.check.verdict import Skip
 
@@ -17,9 +17,9 @@ _REFUSALS = {-32601, -32602}
 
 
 @scenario("CP-02", judged=False)
-async def asks_for_the_undeclared(pose: Pose) -> None:
+async def asks_for_the_undeclared(fake: FakeServer) -> None:
     """The server asks for each thing that a client may answer, declared or not: an answer comes only to what was declared."""
-    kinds = [each for each in QUESTIONS if each != "elicitation" or pose.revision >= _FIRST_WITH_ELICITATION]
+    kinds = [each for each in QUESTIONS if each != "elicitation" or fake.revision >= _FIRST_WITH_ELICITATION]
     answers: dict[str, Said] = {}
     cans: list[dict[str, Any]] = []
 
@@ -34,7 +34,7 @@ async def asks_for_the_undeclared(pose: Pose) -> None:
                         answers[kind] = said
                     return text("Thank you.")
                 return {"resultType": "input_required", "inputRequests": {kind: {"method": method, "params": params}}}
-            answer = await pose.ask(method, params)
+            answer = await fake.ask(method, params)
             if answer is not None and "result" in answer.members:
                 answers[kind] = answer
             return text("Thank you.")
@@ -42,14 +42,14 @@ async def asks_for_the_undeclared(pose: Pose) -> None:
         return ask
 
     for kind in kinds:
-        pose.add_tool(f"ask_for_{kind}", asks(kind))
-    await pose.heard(lambda said: str(said.params.get("name")).startswith("ask_for_"))
-    await pose.left()
+        fake.add_tool(f"ask_for_{kind}", asks(kind))
+    await fake.heard(lambda said: str(said.params.get("name")).startswith("ask_for_"))
+    await fake.left()
     if not answers and any(kind in can for can in cans for kind in kinds):
         raise Skip("the client answered nothing of what it declares")
     for kind in kinds:
         undeclared = kind in answers and not any(kind in can for can in cans)
-        pose.expect(
+        fake.expect(
             "CP-02",
             not undeclared,
             f"the client answered {QUESTIONS[kind][0]}, and did not declare {kind}",
@@ -59,10 +59,10 @@ async def asks_for_the_undeclared(pose: Pose) -> None:
 
 
 @scenario("CP-03")
-async def looks_at_what_is_declared(pose: Pose) -> None:
+async def looks_at_what_is_declared(fake: FakeServer) -> None:
     """Nothing special: the capabilities that the client declares are looked at."""
-    await pose.left()
-    declared = [(said, _declared(said)) for said in pose.requests() if _declared(said) is not None]
+    await fake.left()
+    declared = [(said, _declared(said)) for said in fake.requests() if _declared(said) is not None]
     if not declared:
         raise Skip("the client declares no capabilities")
     for said, capabilities in declared:
@@ -71,8 +71,8 @@ async def looks_at_what_is_declared(pose: Pose) -> None:
         shapes = [
             name for name in ("roots", "sampling", "elicitation") if not isinstance(members(capabilities).get(name, {}), dict)
         ]
-        pose.expect("CP-03", not shapes, f"the capability {', '.join(shapes)} must be an object", about=said)
-        pose.expect("CP-03", pose.is_modern or flag is None or isinstance(flag, bool), f"roots.listChanged is {flag!r}", about=said)
+        fake.expect("CP-03", not shapes, f"the capability {', '.join(shapes)} must be an object", about=said)
+        fake.expect("CP-03", fake.is_modern or flag is None or isinstance(flag, bool), f"roots.listChanged is {flag!r}", about=said)
 
 
 def _declared(said: Said) -> Any:
@@ -80,7 +80,7 @@ def _declared(said: Said) -> Any:
 
 
 @scenario("CP-04")
-async def asks_by_a_form(pose: Pose) -> None:
+async def asks_by_a_form(fake: FakeServer) -> None:
     """A client that declares elicitation is asked in a way that it declares."""
     asked: list[str] = []
     refused: list[Said] = []
@@ -100,23 +100,23 @@ async def asks_by_a_form(pose: Pose) -> None:
                 served.append(said)
                 return text("Thank you.")
             return {"resultType": "input_required", "inputRequests": {"who": {"method": method, "params": params}}}
-        answer = await pose.ask(method, params)
+        answer = await fake.ask(method, params)
         if answer is not None:
             code = members(answer.members.get("error")).get("code")
             (served if "result" in answer.members else refused if code in _REFUSALS else []).append(answer)
         return text("Thank you.")
 
-    pose.add_tool("ask_the_user", ask)
-    await pose.heard(lambda said: said.params.get("name") == "ask_the_user")
-    await pose.left()
-    declared = next((said.connection.can.get("elicitation") for said in pose.requests()), None)
+    fake.add_tool("ask_the_user", ask)
+    await fake.heard(lambda said: said.params.get("name") == "ask_the_user")
+    await fake.left()
+    declared = next((said.connection.can.get("elicitation") for said in fake.requests()), None)
     if isinstance(declared, dict) and not asked:
         raise Skip(f"the client declares elicitation as {declared!r}, and nobody knows what that means")
     if not asked:
         raise Skip("the client does not declare elicitation")
     if not served and not refused:
         raise Skip("the client did not answer; perhaps there was nobody to ask")
-    pose.expect(
+    fake.expect(
         "CP-04",
         not refused,
         f"the client declares elicitation as {declared!r}, and refuses a question of that kind",
@@ -126,15 +126,15 @@ async def asks_by_a_form(pose: Pose) -> None:
 
 
 @scenario("CP-05")
-async def looks_at_what_the_model_may_be_given(pose: Pose) -> None:
+async def looks_at_what_the_model_may_be_given(fake: FakeServer) -> None:
     """Nothing special: how the client allows tools and context for its model. That it refuses them otherwise is SA-05."""
-    await pose.left()
-    found = [(said, members(members(_declared(said)).get("sampling"))) for said in pose.requests()]
+    await fake.left()
+    found = [(said, members(members(_declared(said)).get("sampling"))) for said in fake.requests()]
     given = [(said, name, sampling[name]) for said, sampling in found for name in ("tools", "context") if name in sampling]
     if not given:
         raise Skip("the client declares neither sampling.tools nor sampling.context")
     for said, name, value in given:
-        pose.expect(
+        fake.expect(
             "CP-05",
             isinstance(value, dict),
             f"the client declares sampling.{name} as {value!r}, and not as an object",
@@ -144,12 +144,12 @@ async def looks_at_what_the_model_may_be_given(pose: Pose) -> None:
 
 
 @scenario("CP-08")
-async def declares_no_extension(pose: Pose) -> None:
+async def declares_no_extension(fake: FakeServer) -> None:
     """Nothing special: a server that declares no extension is asked for nothing that only an extension has."""
-    await pose.heard(lambda said: said.is_request)
-    await pose.left()
-    used = next((said for said in pose.requests() if (said.method or "").startswith(_OF_EXTENSIONS)), None)
-    pose.expect(
+    await fake.heard(lambda said: said.is_request)
+    await fake.left()
+    used = next((said for said in fake.requests() if (said.method or "").startswith(_OF_EXTENSIONS)), None)
+    fake.expect(
         "CP-08",
         used is None,
         f"the server declares no extension, and the client sent {None if used is None else used.method}",
@@ -159,14 +159,14 @@ async def declares_no_extension(pose: Pose) -> None:
 
 
 @scenario("CP-09")
-async def declares_what_nobody_knows(pose: Pose) -> None:
+async def declares_what_nobody_knows(fake: FakeServer) -> None:
     """The server declares capabilities that the protocol does not know."""
-    pose.posture.capabilities |= {"x-unknown": {"deep": [1, {"er": None}]}, "experimental": {"com.example/thing": {}}}
-    await pose.heard(lambda said: said.is_request)
-    await pose.left()
-    pose.expect(
+    fake.healthy.capabilities |= {"x-unknown": {"deep": [1, {"er": None}]}, "experimental": {"com.example/thing": {}}}
+    await fake.heard(lambda said: said.is_request)
+    await fake.left()
+    fake.expect(
         "CP-09",
-        not pose.what_differs,
-        f"when the server declared unknown capabilities, {pose.what_differs}",
+        not fake.what_differs,
+        f"when the server declared unknown capabilities, {fake.what_differs}",
         mend="Read the capabilities that are known, and leave all others alone.",
     )

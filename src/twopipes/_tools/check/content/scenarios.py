@@ -8,7 +8,7 @@ from typing import Any
 
 from twopipes._protocol.revisions import META_CLIENT_INFO, SAMPLING_CONTENT_TYPES
 from twopipes._tools.check.content.blocks import faults_of_block, faults_of_icon
-from twopipes._tools.check.fake_server import Pose, Said, scenario
+from twopipes._tools.check.fake_server import FakeServer, Said, scenario
 from twopipes._tools.check.healthy_responses import text
 from twopipes._tools.check.tools.scenarios import sent_with
 
@@ -21,7 +21,7 @@ _MENDS = {
 
 
 @scenario("CT-01", "CT-03", "CT-04")
-async def asks_for_a_sample_and_reads_it(pose: Pose) -> None:
+async def asks_for_a_sample_and_reads_it(fake: FakeServer) -> None:
     """A tool asks the client's model to say something: what comes back is made of well-made blocks."""
     samples: list[Any] = []
 
@@ -29,22 +29,22 @@ async def asks_for_a_sample_and_reads_it(pose: Pose) -> None:
         samples.append(answers.get("sample"))
         return text("Thank you.")
 
-    ask = pose.asking({"sample": ("sampling/createMessage", _QUESTION)}, keep)
+    ask = fake.asking({"sample": ("sampling/createMessage", _QUESTION)}, keep)
 
     def sample(said: Said) -> Any:
         return ask(said) if "sampling" in said.connection.can else text("There is nobody to ask.")
 
-    pose.add_tool("sample", sample)
-    await pose.left()
+    fake.add_tool("sample", sample)
+    await fake.left()
     blocks = [block for sampled in samples if isinstance(sampled, dict) for block in _blocks(sampled.get("content"))]
     if not blocks:
-        pose.give_up("the client gave no sample, the only content that clients send")
+        fake.give_up("the client gave no sample, the only content that clients send")
     for block in blocks:
-        found = list(faults_of_block(block, pose.revision, SAMPLING_CONTENT_TYPES))
+        found = list(faults_of_block(block, fake.revision, SAMPLING_CONTENT_TYPES))
         for rule in ("CT-01", *_also_about(block)):
             what = next((what for broken, what in found if broken == rule), "")
-            pose.expect(rule, not what, f"in the sample of the client {what}", mend=_MENDS[rule], about=_said_last(pose))
-    pose.give_up("no sample of the client had anything of the kind")
+            fake.expect(rule, not what, f"in the sample of the client {what}", mend=_MENDS[rule], about=_said_last(fake))
+    fake.give_up("no sample of the client had anything of the kind")
 
 
 def _blocks(content: Any) -> list[Any]:
@@ -58,36 +58,36 @@ def _also_about(block: Any) -> Iterator[str]:
         yield "CT-04"
 
 
-def _said_last(pose: Pose) -> Said | None:
+def _said_last(fake: FakeServer) -> Said | None:
     """The line with the sample in it: a response, or the call that was sent again."""
     found = [
-        said for said in pose.heard_lines if (said.is_response and "result" in said.members) or "inputResponses" in said.params
+        said for said in fake.heard_lines if (said.is_response and "result" in said.members) or "inputResponses" in said.params
     ]
     return found[-1] if found else None
 
 
 @scenario("CT-06")
-async def looks_at_the_icons_of_the_client(pose: Pose) -> None:
+async def looks_at_the_icons_of_the_client(fake: FakeServer) -> None:
     """Whatever icons the client has are what the schema says."""
-    await pose.left()
-    for said in pose.requests():
+    await fake.left()
+    for said in fake.requests():
         info = said.params.get("clientInfo") if said.method == "initialize" else said.meta.get(META_CLIENT_INFO)
         icons = info.get("icons") if isinstance(info, dict) else None
         if icons is None:
             continue
         faults = [what for icon in icons for _, what in faults_of_icon(icon, "the client")] if isinstance(icons, list) else None
-        pose.expect(
+        fake.expect(
             "CT-06",
             faults == [],
             faults[0] if faults else "icons of the client is no array",
             mend="Give each icon a src; sizes is an array of strings, theme is light or dark.",
             about=said,
         )
-    pose.give_up("the client has no icons")
+    fake.give_up("the client has no icons")
 
 
 @scenario("CT-07")
-async def offers_icons_at_unsafe_addresses(pose: Pose) -> None:
+async def offers_icons_at_unsafe_addresses(fake: FakeServer) -> None:
     """Icons at ftp:, ws:, file: and javascript: are never fetched, and do not spoil the list."""
     visited: list[str] = []
 
@@ -102,43 +102,43 @@ async def offers_icons_at_unsafe_addresses(pose: Pose) -> None:
         port = (await opening).sockets[0].getsockname()[1]
         unsafe = (f"ftp://127.0.0.1:{port}/i.png", f"ws://127.0.0.1:{port}/i.png", "file:///etc/hosts", "javascript:alert(1)")
         icons = [{"src": src, "mimeType": "image/png"} for src in unsafe]
-        return {"tools": [{**tool, "icons": icons} for tool in pose.posture.tools]}
+        return {"tools": [{**tool, "icons": icons} for tool in fake.healthy.tools]}
 
-    pose.on["tools/list"] = decorated
+    fake.on["tools/list"] = decorated
     try:
-        await pose.heard("tools/list")
-        await pose.left()
-        await asyncio.sleep(pose.patience.grace)  # whoever has just come is let in
-        pose.expect(
+        await fake.heard("tools/list")
+        await fake.left()
+        await asyncio.sleep(fake.patience.grace)  # whoever has just come is let in
+        fake.expect(
             "CT-07",
             not visited,
             "the client went to an address with ftp: or ws: that a tool has for its icon",
             mend="Fetch icons from https: alone, and take data: as it is; leave all others.",
-            about=sent_with(pose, b"javascript:"),
+            about=sent_with(fake, b"javascript:"),
         )
-        pose.expect(
+        fake.expect(
             "CT-07",
-            not pose.what_differs,
-            f"when tools had icons at ftp:, ws:, file: and javascript:, {pose.what_differs}",
+            not fake.what_differs,
+            f"when tools had icons at ftp:, ws:, file: and javascript:, {fake.what_differs}",
             mend="Leave out an icon that cannot be shown, and keep the tool.",
-            about=sent_with(pose, b"javascript:"),
+            about=sent_with(fake, b"javascript:"),
         )
     finally:
         (await opening).close()
 
 
 @scenario("CT-08")
-async def gives_a_block_of_an_unknown_type(pose: Pose) -> None:
+async def gives_a_block_of_an_unknown_type(fake: FakeServer) -> None:
     """Every tool gives a block that nobody knows beside a text: the client goes on."""
-    for name in list(pose.posture.results):
+    for name in list(fake.healthy.results):
         known = {"type": "text", "text": "Hello."}
-        pose.posture.results[name] = {"content": [{"type": "hologram", "shape": "cube"}, known]}
-    await pose.heard("tools/call")
-    await pose.left()
-    pose.expect(
+        fake.healthy.results[name] = {"content": [{"type": "hologram", "shape": "cube"}, known]}
+    await fake.heard("tools/call")
+    await fake.left()
+    fake.expect(
         "CT-08",
-        not pose.what_differs,
-        f"when the results of tools had a block of an unknown type beside a text, {pose.what_differs}",
+        not fake.what_differs,
+        f"when the results of tools had a block of an unknown type beside a text, {fake.what_differs}",
         mend="Keep a block of an unknown type as it is, or leave it out, and use the others.",
-        about=sent_with(pose, b"hologram"),
+        about=sent_with(fake, b"hologram"),
     )

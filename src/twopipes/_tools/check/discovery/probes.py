@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from twopipes._protocol.revisions import LEGACY, META_CAPABILITIES, META_CLIENT_INFO, META_VERSION
-from twopipes._tools.check.conversation import CLIENT_INFO, Answer, Heard, Talk, Unanswered
+from twopipes._tools.check.conversation import CLIENT_INFO, Answer, Heard, LiveConversation, Unanswered
 from twopipes._tools.check.lifecycle.probes import listing
 from twopipes._tools.check.probe import Case, probe
 from twopipes.errors import INVALID_PARAMS, METHOD_NOT_FOUND, UNSUPPORTED_REVISION
@@ -214,7 +214,7 @@ async def the_name_of_the_client_changes_nothing(case: Case) -> None:
         )
 
 
-async def _contents(talk: Talk, method: str, name: str | None) -> tuple[Answer, Any]:
+async def _contents(talk: LiveConversation, method: str, name: str | None) -> tuple[Answer, Any]:
     answer = await talk.request(method, meta={} if name is None else {META_CLIENT_INFO: {"name": name, "version": "1"}})
     return answer, {key: value for key, value in answer.result.items() if key != "_meta"} or answer.code
 
@@ -249,7 +249,7 @@ def _is_stray_error(part: dict[str, Any]) -> bool:
     return "error" in part and part.get("id") is None
 
 
-async def _stops(talk: Talk, params: dict[str, Any], meta: dict[str, Any]) -> bool:
+async def _stops(talk: LiveConversation, params: dict[str, Any], meta: dict[str, Any]) -> bool:
     """Whether a call ends that is cancelled: no more progress is heard of it."""
     token = f"to-be-cancelled-{talk.position}"
     running = talk.start("tools/call", params, meta={"progressToken": token})

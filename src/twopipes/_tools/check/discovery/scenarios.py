@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from twopipes._protocol.revisions import LEGACY, META_SERVER_INFO, META_VERSION, MODERN
-from twopipes._tools.check.fake_server import Pose, Said, asked_for, scenario
+from twopipes._tools.check.fake_server import FakeServer, Said, asked_for, scenario
 from twopipes._tools.check.healthy_responses import Fault
 from twopipes._tools.check.verdict import Skip
 
@@ -20,7 +20,7 @@ _METHODS = (
 
 
 @scenario("VN-05", judged=False)
-async def refuses_every_version(pose: Pose) -> None:
+async def refuses_every_version(fake: FakeServer) -> None:
     """Whatever is asked gets -32022 with a list: the client tries the list, or gives up, but it does not go on for ever."""
     refused: list[Said] = []
 
@@ -32,15 +32,15 @@ async def refuses_every_version(pose: Pose) -> None:
         return Fault(-32022, "that version is not served here", data)
 
     for method in _METHODS:
-        pose.on[method] = refuse
-    await pose.heard(lambda said: said.is_request and said.is_modern)
-    circle = await pose.until(lambda: _circle(refused), pose.patience.client)
+        fake.on[method] = refuse
+    await fake.heard(lambda said: said.is_request and said.is_modern)
+    circle = await fake.until(lambda: _circle(refused), fake.patience.client)
     if circle is not None:
-        pose.end_server()
+        fake.end_server()
     if not refused:
         raise Skip("the client sent no request that was refused for its version")
     mend = "Try a version of data.supported once, as a new request; if that is refused as well, tell the user."
-    pose.expect(
+    fake.expect(
         "VN-05",
         circle is None,
         f"the client has sent {circle} more than {_CIRCLES} times, and each time the version was refused",
@@ -48,10 +48,10 @@ async def refuses_every_version(pose: Pose) -> None:
     )
     unlisted = next((said for said in refused[1:] if said.meta.get(META_VERSION) not in MODERN), None)
     told = f"the client went on with version {unlisted.meta.get(META_VERSION)!r}, which is not on the list" if unlisted else ""
-    pose.expect("VN-05", unlisted is None, told, mend=mend, about=unlisted)
-    for connection in pose.connections:
+    fake.expect("VN-05", unlisted is None, told, mend=mend, about=unlisted)
+    for connection in fake.connections:
         ids = [repr(said.id) for said in refused if said.connection is connection]
-        pose.expect("VN-05", len(ids) == len(set(ids)), "the client sent a refused request again under the same id", mend=mend)
+        fake.expect("VN-05", len(ids) == len(set(ids)), "the client sent a refused request again under the same id", mend=mend)
 
 
 def _circle(refused: list[Said]) -> str | None:
@@ -61,33 +61,33 @@ def _circle(refused: list[Said]) -> str | None:
 
 
 @scenario("VN-10", eras=True, judged=False)
-async def is_too_old_to_say_the_type_of_its_lists(pose: Pose) -> None:
+async def is_too_old_to_say_the_type_of_its_lists(fake: FakeServer) -> None:
     """A server of the old era, whose results have no resultType: a client that knows the new one takes them for complete ones."""
-    _need_calls(pose)
-    legacy = max((each for each in pose.baselines if each in LEGACY), default=None)
+    _need_calls(fake)
+    legacy = max((each for each in fake.baselines if each in LEGACY), default=None)
     if legacy is None:
         raise Skip("the client speaks no revision whose results have no resultType")
-    pose.posture.speaks = (legacy,)
-    await pose.heard("tools/list")
-    await pose.left()
-    pose.expect(
+    fake.healthy.speaks = (legacy,)
+    await fake.heard("tools/list")
+    await fake.left()
+    fake.expect(
         "VN-10",
-        pose.requests("tools/call"),
+        fake.requests("tools/call"),
         "the list of tools came without a resultType, and the client called none of them, as it does where there is one",
         mend="Take a result without a resultType for one of the type complete: those of older servers have none.",
     )
 
 
 @scenario("VN-11", judged=False)
-async def gives_a_list_of_a_type_that_nobody_knows(pose: Pose) -> None:
+async def gives_a_list_of_a_type_that_nobody_knows(fake: FakeServer) -> None:
     """The list of tools is of the type weird, and has a tool that is listed nowhere else."""
-    _need_calls(pose)
-    tools = [{**pose.posture.tools[0], "name": _WEIRD}]
-    pose.on["tools/list"] = lambda _said: {"resultType": _WEIRD, "tools": tools, "ttlMs": 0, "cacheScope": "private"}
-    await pose.heard("tools/list")
-    await pose.left()
-    used = next((said for said in pose.requests("tools/call") if said.params.get("name") == _WEIRD), None)
-    pose.expect(
+    _need_calls(fake)
+    tools = [{**fake.healthy.tools[0], "name": _WEIRD}]
+    fake.on["tools/list"] = lambda _said: {"resultType": _WEIRD, "tools": tools, "ttlMs": 0, "cacheScope": "private"}
+    await fake.heard("tools/list")
+    await fake.left()
+    used = next((said for said in fake.requests("tools/call") if said.params.get("name") == _WEIRD), None)
+    fake.expect(
         "VN-11",
         used is None,
         f"the client used a list of tools with the resultType {_WEIRD!r}: it called a tool of it",
@@ -96,28 +96,28 @@ async def gives_a_list_of_a_type_that_nobody_knows(pose: Pose) -> None:
     )
 
 
-def _need_calls(pose: Pose) -> None:
+def _need_calls(fake: FakeServer) -> None:
     """Whether a list was used shows in the calls that follow, and in nothing else."""
-    if pose.baseline is None or not any(asked.startswith("tools/call") for asked in pose.baseline.asked):
+    if fake.baseline is None or not any(asked.startswith("tools/call") for asked in fake.baseline.asked):
         raise Skip("the client calls no tools of its own accord, so that nobody can tell what it makes of a list")
 
 
 @scenario("VN-14")
-async def calls_itself_otherwise(pose: Pose) -> None:
+async def calls_itself_otherwise(fake: FakeServer) -> None:
     """The server has another name and another version: the client does what it always does."""
 
     def rename(said: Said) -> dict[str, Any] | None:
         if not said.is_modern:
             return None
-        healthy = pose.posture.answer("server/discover", said.params, is_modern=True)
+        healthy = fake.healthy.answer("server/discover", said.params, is_modern=True)
         return {**healthy, "_meta": {META_SERVER_INFO: {"name": "some-other-server", "version": "0.0.0-odd"}}}
 
-    pose.on["server/discover"] = rename
-    await pose.heard("server/discover")
-    await pose.left()
-    pose.expect(
+    fake.on["server/discover"] = rename
+    await fake.heard("server/discover")
+    await fake.left()
+    fake.expect(
         "VN-14",
-        not pose.what_differs,
-        f"when the server called itself some-other-server, {pose.what_differs}",
+        not fake.what_differs,
+        f"when the server called itself some-other-server, {fake.what_differs}",
         mend="Show serverInfo to people; what a server can do stands in its capabilities.",
     )

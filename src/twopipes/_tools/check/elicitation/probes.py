@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.json import encode
 
-from twopipes._tools.check.conversation import ABLE, Talk
+from twopipes._tools.check.conversation import ABLE, LiveConversation
 from twopipes._tools.check.explore import Question, askers, converse, explored, is_refused_well, wants
 from twopipes._tools.check.probe import Case, probe
 from twopipes._tools.check.questions import (
@@ -169,7 +169,7 @@ async def wrong_content_is_not_accepted(case: Case) -> None:
         case.give_up("what the tools say does not tell whether they took the content of the form")
 
 
-async def _accepted(talk: Talk, question: Question, changed: Mapping[str, Any] | None) -> Answer | None:
+async def _accepted(talk: LiveConversation, question: Question, changed: Mapping[str, Any] | None) -> Answer | None:
     """How a call ends whose form is filled in, with some fields changed; ``None`` as changes: declined."""
     first = True
 

@@ -6,9 +6,9 @@ import asyncio
 import socket
 from typing import Any
 
-from twopipes._client.form_check import misfits
+from twopipes._client.form_check import form_errors
 from twopipes._tools.check.asking_tools import Asker, Reply, Round, form
-from twopipes._tools.check.fake_server import Pose, Said, scenario
+from twopipes._tools.check.fake_server import FakeServer, Said, scenario
 from twopipes._tools.check.questions import ELICIT, declares, members, reply_faults, told
 from twopipes._tools.check.round_trips.scenarios import judge_a_no
 
@@ -32,19 +32,19 @@ _HAS_MODES = "2025-11-25"
 
 
 @scenario("EL-06", "EL-07", "EL-16")
-async def asks_by_forms(pose: Pose) -> None:
+async def asks_by_forms(fake: FakeServer) -> None:
     """The user is asked for a name, once with the mode of the question in it and once without."""
-    mode = {"mode": "form"} if pose.revision >= _HAS_MODES else {}
-    usual = Asker(pose, "ask", Round(questions={"who": form("Who are you?", _NAME, required=["name"], **mode)}))
-    plain = Asker(pose, "ask-without-a-mode", Round(questions={"who": form("And who are you?", _NAME, required=["name"])}))
-    await pose.left()
+    mode = {"mode": "form"} if fake.revision >= _HAS_MODES else {}
+    usual = Asker(fake, "ask", Round(questions={"who": form("Who are you?", _NAME, required=["name"], **mode)}))
+    plain = Asker(fake, "ask-without-a-mode", Round(questions={"who": form("And who are you?", _NAME, required=["name"])}))
+    await fake.left()
     usual.require()
     for reply in (asker.replies["who"] for asker in (usual, plain) if "who" in asker.replies):
         if isinstance(reply.result, dict):
-            _judge_a_reply(pose, reply)
+            _judge_a_reply(fake, reply)
     if isinstance(usual.answered("who").result, dict) and "who" in plain.replies:
         without = plain.replies["who"]
-        pose.expect(
+        fake.expect(
             "EL-07",
             isinstance(without.result, dict),
             f"a form with mode form was answered, and the same without a mode got {without.told}",
@@ -53,14 +53,14 @@ async def asks_by_forms(pose: Pose) -> None:
         )
 
 
-def _judge_a_reply(pose: Pose, reply: Reply) -> None:
+def _judge_a_reply(fake: FakeServer, reply: Reply) -> None:
     faults = list(reply_faults(reply.result))
     mend = 'Answer with {"action": ...}: accept with the content, or decline or cancel without.'
-    pose.expect("EL-06", not faults, "; ".join(faults), mend=mend, about=reply.about)
+    fake.expect("EL-06", not faults, "; ".join(faults), mend=mend, about=reply.about)
     if reply.result.get("action") != "accept":
         return
-    faults = misfits(reply.params["requestedSchema"], members(reply.result.get("content")))
-    pose.expect(
+    faults = form_errors(reply.params["requestedSchema"], members(reply.result.get("content")))
+    fake.expect(
         "EL-16",
         not faults,
         f"the form was accepted with what does not fit it: {'; '.join(faults)}",
@@ -70,15 +70,15 @@ def _judge_a_reply(pose: Pose, reply: Reply) -> None:
 
 
 @scenario("EL-04", "EL-05")
-async def asks_for_choices(pose: Pose) -> None:
+async def asks_for_choices(fake: FakeServer) -> None:
     """The user is asked with a form of all kinds of fields and choices, each of which has a default."""
-    simple = Asker(pose, "ask", Round(questions={"who": form("Who are you?", _NAME, required=["name"])}))
-    rich = Asker(pose, "ask-for-choices", Round(questions={"what": form("What do you like?", _FIELDS)}))
-    await pose.left()
+    simple = Asker(fake, "ask", Round(questions={"who": form("Who are you?", _NAME, required=["name"])}))
+    rich = Asker(fake, "ask-for-choices", Round(questions={"what": form("What do you like?", _FIELDS)}))
+    await fake.left()
     plain = simple.answered("who")
     reply = rich.reply("what")
     if not isinstance(reply.result, dict):
-        pose.expect(
+        fake.expect(
             "EL-04",
             condition=False,
             why=f"a plain form was answered, and one with choices and defaults got {reply.told}",
@@ -87,10 +87,10 @@ async def asks_for_choices(pose: Pose) -> None:
         )
         return
     if reply.result.get("action") != "accept":
-        pose.give_up("the user did not accept the form")
+        fake.give_up("the user did not accept the form")
     content = members(reply.result.get("content"))
-    faults = misfits(reply.params["requestedSchema"], content)
-    pose.expect(
+    faults = form_errors(reply.params["requestedSchema"], content)
+    fake.expect(
         "EL-04",
         not faults,
         f"the answers do not fit the choices: {'; '.join(faults)}",
@@ -99,11 +99,11 @@ async def asks_for_choices(pose: Pose) -> None:
     )
     kept = [name for name, field in _FIELDS.items() if name in content and content[name] == field["default"]]
     if not kept and content.keys() >= _FIELDS.keys():
-        pose.give_up("every field was filled in with something else, so that nobody can tell what stood there before")
+        fake.give_up("every field was filled in with something else, so that nobody can tell what stood there before")
     if content and content == members(plain.result.get("content")):
         # A callback that has never looked at the form: what the client would show to somebody who does, it does not tell.
-        pose.give_up("the form was filled in just as another one, so that nobody can tell whether anybody saw the defaults")
-    pose.expect(
+        fake.give_up("the form was filled in just as another one, so that nobody can tell whether anybody saw the defaults")
+    fake.expect(
         "EL-05",
         kept,
         "all fields have a default, some were left as they were, and the form was accepted with none of the defaults in it",
@@ -113,36 +113,36 @@ async def asks_for_choices(pose: Pose) -> None:
 
 
 @scenario("EL-09", "EL-11", "EL-14", "MR-19")
-async def asks_to_visit_a_page(pose: Pose) -> None:
+async def asks_to_visit_a_page(fake: FakeServer) -> None:
     """The user is asked to visit a page on this machine, which takes notice of everybody who comes."""
     listening = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listening.getsockname()[1]}/visit"
     question: dict[str, Any] = {"mode": "url", "message": "Please visit a page.", "url": url}
-    if not pose.is_modern:
+    if not fake.is_modern:
         question["elicitationId"] = "posing-visit"
-    asker = Asker(pose, "ask-to-visit", Round(questions={"visit": (ELICIT, question)}), undeclared=not pose.is_modern)
+    asker = Asker(fake, "ask-to-visit", Round(questions={"visit": (ELICIT, question)}), undeclared=not fake.is_modern)
     visits: list[float] = []
 
     async def visited(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        visits.append(pose.now())
+        visits.append(fake.now())
         writer.write(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
         writer.close()
         await writer.wait_closed()
 
     page = await asyncio.start_server(visited, sock=listening)
     async with page:
-        await pose.left()
+        await fake.left()
     reply = asker.reply("visit")
     can = asker.calls[0].connection.can
     if not declares(can, ELICIT, question):
-        _judge_an_undeclared_mode(pose, can, reply)
+        _judge_an_undeclared_mode(fake, can, reply)
         return
-    pose.skip("EL-09", "the client declares the mode url")
-    if pose.is_modern and reply.about is not None:
-        judge_a_no(pose, reply.result, about=reply.about)
+    fake.skip("EL-09", "the client declares the mode url")
+    if fake.is_modern and reply.about is not None:
+        judge_a_no(fake, reply.result, about=reply.about)
     accepted = isinstance(reply.result, dict) and reply.result.get("action") == "accept"
     if accepted:
-        pose.expect(
+        fake.expect(
             "EL-11",
             not reply.result.get("content"),
             f"the consent to visit a page came with content: {told(reply.result.get('content'))}",
@@ -150,10 +150,10 @@ async def asks_to_visit_a_page(pose: Pose) -> None:
             about=reply.about,
         )
     else:
-        pose.skip("EL-11", "the user did not agree to visit the page")
+        fake.skip("EL-11", "the user did not agree to visit the page")
     if accepted and visits:
-        pose.give_up("the user agreed; from outside nobody can tell whether the page was opened before that")
-    pose.expect(
+        fake.give_up("the user agreed; from outside nobody can tell whether the page was opened before that")
+    fake.expect(
         "EL-14",
         not visits,
         f"the page was visited, and the user did not agree: the answer was {told(reply.result) if reply.result else reply.told}",
@@ -162,14 +162,14 @@ async def asks_to_visit_a_page(pose: Pose) -> None:
     )
 
 
-def _judge_an_undeclared_mode(pose: Pose, can: dict[str, Any], reply: Reply) -> None:
+def _judge_an_undeclared_mode(fake: FakeServer, can: dict[str, Any], reply: Reply) -> None:
     if not declares(can, ELICIT) and "url" not in members(can.get("elicitation")):
-        pose.give_up("the client did not declare elicitation")
+        fake.give_up("the client did not declare elicitation")
     for rule in ("EL-11", "EL-14"):
-        pose.skip(rule, "the client does not declare the mode url")
+        fake.skip(rule, "the client does not declare the mode url")
     if reply.about is None:
-        pose.give_up("the client did not answer")
-    pose.expect(
+        fake.give_up("the client did not answer")
+    fake.expect(
         "EL-09",
         reply.code == _INVALID_PARAMS,
         f"the client does not declare the mode url, was asked in it, and answered with {reply.told}",
@@ -179,24 +179,24 @@ def _judge_an_undeclared_mode(pose: Pose, can: dict[str, Any], reply: Reply) -> 
 
 
 @scenario("EL-12")
-async def tells_the_end_of_an_unknown_visit(pose: Pose) -> None:
+async def tells_the_end_of_an_unknown_visit(fake: FakeServer) -> None:
     """The end of a visit is told that the client was never asked to make."""
 
     def tell(said: Said) -> None:
         told_of = {"elicitationId": "nobody-was-asked"}
         said.connection.send({"jsonrpc": "2.0", "method": "notifications/elicitation/complete", "params": told_of})
 
-    pose.on["tools/list"] = tell
-    await pose.heard("tools/list")
-    await pose.left()
-    pose.expect(
+    fake.on["tools/list"] = tell
+    await fake.heard("tools/list")
+    await fake.left()
+    fake.expect(
         "EL-12",
-        not pose.what_differs,
-        f"when the end of a visit was told that it knows nothing about, {pose.what_differs}",
+        not fake.what_differs,
+        f"when the end of a visit was told that it knows nothing about, {fake.what_differs}",
         mend="Ignore ids that you do not know.",
     )
-    errors = [said for said in pose.responses() if "error" in said.members]
-    pose.expect(
+    errors = [said for said in fake.responses() if "error" in said.members]
+    fake.expect(
         "EL-12",
         not errors,
         "the client answered a notification with an error",

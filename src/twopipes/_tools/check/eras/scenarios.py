@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from twopipes._protocol.revisions import LEGACY, META_VERSION, MODERN
-from twopipes._tools.check.fake_server import Pose, Said, scenario
+from twopipes._tools.check.fake_server import FakeServer, Said, scenario
 from twopipes._tools.check.healthy_responses import SILENCE, Bare, Fault
 from twopipes._tools.check.verdict import Skip
 
@@ -22,61 +22,61 @@ _ENOUGH = 0.8
 # What is known of the client
 
 
-def _speaks(pose: Pose, era: tuple[str, ...]) -> str | None:
+def _speaks(fake: FakeServer, era: tuple[str, ...]) -> str | None:
     """The newest revision of an era that the client speaks, as far as it was tried."""
-    return max((each for each in pose.baselines if each in era), default=None)
+    return max((each for each in fake.baselines if each in era), default=None)
 
 
-def _is_old(pose: Pose) -> str:
+def _is_old(fake: FakeServer) -> str:
     """Poses as a server of the old era, in a revision that the client speaks.
 
     Raises:
         Skip: The client speaks none.
     """
     # Where nothing is known of the client (a host that a person drives), it may still show what it does.
-    revision = _speaks(pose, LEGACY) or LEGACY[-1]
-    if pose.baselines and _speaks(pose, LEGACY) is None:
+    revision = _speaks(fake, LEGACY) or LEGACY[-1]
+    if fake.baselines and _speaks(fake, LEGACY) is None:
         raise Skip("it is about clients of both eras, and this one speaks no revision with a handshake")
-    pose.posture.speaks = (revision,)
+    fake.healthy.speaks = (revision,)
     return revision
 
 
-async def _probe_of(pose: Pose) -> Said:
+async def _probe_of(fake: FakeServer) -> Said:
     """The probe of a client of both eras.
 
     Raises:
         Skip: It does not probe.
     """
-    first = await pose.heard(lambda said: said.is_request)
+    first = await fake.heard(lambda said: said.is_request)
     if first.method != _PROBE:
         raise Skip(f"the client begins with {first.method} and does not probe")
     return first
 
 
-async def _expect_a_handshake(pose: Pose, probe: Said, why: str, *, rules: tuple[str, ...]) -> Said | None:
+async def _expect_a_handshake(fake: FakeServer, probe: Said, why: str, *, rules: tuple[str, ...]) -> Said | None:
     """Wants initialize to follow, for as long as a client may take."""
     mend = (
         "Unless the probe proves the new era, go on with initialize: whatever came back, and if nothing did, after a few seconds."
     )
-    found = await _handshake(pose)
+    found = await _handshake(fake)
     if found is None and probe.connection.input_ended_at is None:
-        pose.end_server()
-        raise Skip(f"{why}, and the client was still waiting after {_ENOUGH * pose.patience.client:g} s")
+        fake.end_server()
+        raise Skip(f"{why}, and the client was still waiting after {_ENOUGH * fake.patience.client:g} s")
     for rule in rules:
-        pose.expect(
+        fake.expect(
             rule, found is not None, f"{why}, and the client, which speaks both eras, sent no initialize", mend=mend, about=probe
         )
     return found
 
 
-async def _handshake(pose: Pose) -> Said | None:
+async def _handshake(fake: FakeServer) -> Said | None:
     """The first initialize; ``None`` if there was none until the client left, or for as long as we wait.
 
     Raises:
         Skip: There was none, and nobody knows whether the client has such a thing.
     """
-    found: Said | None = await pose.until(lambda: next(iter(pose.requests("initialize")), None), _ENOUGH * pose.patience.client)
-    if found is None and not pose.baselines:
+    found: Said | None = await fake.until(lambda: next(iter(fake.requests("initialize")), None), _ENOUGH * fake.patience.client)
+    if found is None and not fake.baselines:
         raise Skip("the client sent no initialize, and it is not known whether it speaks a revision that has it")
     return found
 
@@ -85,27 +85,27 @@ async def _handshake(pose: Pose) -> Said | None:
 
 
 @scenario("DE-01", "DE-02", speaks=_BOTH, eras=True)
-async def speaks_both_eras(pose: Pose) -> None:
+async def speaks_both_eras(fake: FakeServer) -> None:
     """The server can do both: a client of both eras discovers it, and needs no handshake."""
-    first = await pose.heard(lambda said: said.is_request)
-    await pose.left()
-    if pose.baselines and _speaks(pose, LEGACY) is None:
+    first = await fake.heard(lambda said: said.is_request)
+    await fake.left()
+    if fake.baselines and _speaks(fake, LEGACY) is None:
         raise Skip("it is about clients of both eras, and this one speaks no revision with a handshake")
-    if not pose.baselines and first.method != _PROBE:
+    if not fake.baselines and first.method != _PROBE:
         raise Skip("it is about clients of both eras, and it is not known whether this one speaks both")
-    pose.expect(
+    fake.expect(
         "DE-01",
         first.method == _PROBE,
         f"the first request of a client that speaks both eras is {first.method}",
         mend="Begin with server/discover, in the newest version that you speak.",
         about=first,
     )
-    discovered = next(iter(pose.requests(_PROBE)), None)
+    discovered = next(iter(fake.requests(_PROBE)), None)
     if discovered is None:
-        pose.skip("DE-02", "the client does not probe")
+        fake.skip("DE-02", "the client does not probe")
         return
-    handshake = next((said for said in pose.requests("initialize") if said.number > discovered.number), None)
-    pose.expect(
+    handshake = next((said for said in fake.requests("initialize") if said.number > discovered.number), None)
+    fake.expect(
         "DE-02",
         handshake is None,
         "the client discovered the server, and sent initialize all the same",
@@ -115,7 +115,7 @@ async def speaks_both_eras(pose: Pose) -> None:
 
 
 @scenario("DE-03", speaks=_BOTH, eras=True, judged=False)
-async def refuses_the_version_of_the_probe(pose: Pose) -> None:
+async def refuses_the_version_of_the_probe(fake: FakeServer) -> None:
     """The probe gets -32022 with a list of versions: that is a server of the new era, and no reason for a handshake."""
 
     def refuse(said: Said) -> Any:
@@ -125,14 +125,14 @@ async def refuses_the_version_of_the_probe(pose: Pose) -> None:
         return Fault(-32022, "not that version", {"supported": list(MODERN), "requested": said.meta.get(META_VERSION)})
 
     probes: list[Said] = []
-    pose.on[_PROBE] = refuse
-    probe = await _probe_of(pose)
-    await pose.left()
-    handshake = next((said for said in pose.requests("initialize") if said.number > probe.number), None)
-    again = any(said.number > probe.number and said.is_modern for said in pose.requests())
+    fake.on[_PROBE] = refuse
+    probe = await _probe_of(fake)
+    await fake.left()
+    handshake = next((said for said in fake.requests("initialize") if said.number > probe.number), None)
+    again = any(said.number > probe.number and said.is_modern for said in fake.requests())
     if handshake is None and not again:
         raise Skip("the client gave up, as it may where the server lists no version but the one that it refused")
-    pose.expect(
+    fake.expect(
         "DE-03",
         handshake is None,
         f"the server refused the version with -32022 and listed {', '.join(MODERN)}; the client went on with initialize",
@@ -142,13 +142,13 @@ async def refuses_the_version_of_the_probe(pose: Pose) -> None:
 
 
 @scenario("DE-07")
-async def fails_in_the_middle(pose: Pose) -> None:
+async def fails_in_the_middle(fake: FakeServer) -> None:
     """Calls get -32601 on a connection that was good until then: that does not make it one of the old era."""
-    pose.on["tools/call"] = lambda _said: Fault(-32601, "there is no such method today")
-    failed = await pose.heard("tools/call")
-    await pose.left()
-    demoted = next((said for said in pose.requests("initialize") if said.number > failed.number), None)
-    pose.expect(
+    fake.on["tools/call"] = lambda _said: Fault(-32601, "there is no such method today")
+    failed = await fake.heard("tools/call")
+    await fake.left()
+    demoted = next((said for said in fake.requests("initialize") if said.number > failed.number), None)
+    fake.expect(
         "DE-07",
         demoted is None,
         "a call failed with -32601 on the stateless wire, and the client sent initialize",
@@ -161,27 +161,27 @@ async def fails_in_the_middle(pose: Pose) -> None:
 
 
 @scenario("DE-04", eras=True, judged=False)
-async def answers_the_probe_with_nothing_in_it(pose: Pose) -> None:
+async def answers_the_probe_with_nothing_in_it(fake: FakeServer) -> None:
     """The probe gets a result without anything in it, as from a server that answers whatever it is asked."""
-    _is_old(pose)
-    pose.on[_PROBE] = lambda _said: Bare({})
-    await _expect_a_handshake(pose, await _probe_of(pose), "server/discover got an empty result", rules=("DE-04",))
+    _is_old(fake)
+    fake.on[_PROBE] = lambda _said: Bare({})
+    await _expect_a_handshake(fake, await _probe_of(fake), "server/discover got an empty result", rules=("DE-04",))
 
 
 @scenario("DE-04", eras=True, judged=False)
-async def never_answers_the_probe(pose: Pose) -> None:
+async def never_answers_the_probe(fake: FakeServer) -> None:
     """The probe gets no answer, as from a server that drops what it does not know."""
-    _is_old(pose)
-    pose.on[_PROBE] = lambda _said: SILENCE
-    await _expect_a_handshake(pose, await _probe_of(pose), "server/discover got no answer", rules=("DE-04",))
+    _is_old(fake)
+    fake.on[_PROBE] = lambda _said: SILENCE
+    await _expect_a_handshake(fake, await _probe_of(fake), "server/discover got no answer", rules=("DE-04",))
 
 
-def _refusing(code: int) -> Callable[[Pose], Any]:
-    async def refuses_the_probe(pose: Pose) -> None:
-        _is_old(pose)
-        pose.on[_PROBE] = lambda _said: Fault(code, "that is not known here")
+def _refusing(code: int) -> Callable[[FakeServer], Any]:
+    async def refuses_the_probe(fake: FakeServer) -> None:
+        _is_old(fake)
+        fake.on[_PROBE] = lambda _said: Fault(code, "that is not known here")
         why = f"server/discover was refused with {code}"
-        await _expect_a_handshake(pose, await _probe_of(pose), why, rules=("DE-04", "DE-05"))
+        await _expect_a_handshake(fake, await _probe_of(fake), why, rules=("DE-04", "DE-05"))
 
     refuses_the_probe.__doc__ = f"The probe is refused with {code}: whatever the code, initialize follows."
     return refuses_the_probe
@@ -194,41 +194,41 @@ for _code in _CODES:
 
 
 @scenario("DE-06", eras=True, judged=False)
-async def dies_of_the_probe(pose: Pose) -> None:
+async def dies_of_the_probe(fake: FakeServer) -> None:
     """The server ends as soon as it is probed, as some do with what comes before initialize."""
-    _is_old(pose)
+    _is_old(fake)
 
     def die(_said: Said) -> Any:
-        pose.end_server(1)
+        fake.end_server(1)
         return SILENCE
 
-    pose.on[_PROBE] = die
-    probe = await _probe_of(pose)
-    handshake = await _handshake(pose)
-    if handshake is None and not pose.is_over:
-        raise Skip(f"the client had not launched it again after {_ENOUGH * pose.patience.client:g} s")
-    pose.expect(
+    fake.on[_PROBE] = die
+    probe = await _probe_of(fake)
+    handshake = await _handshake(fake)
+    if handshake is None and not fake.is_over:
+        raise Skip(f"the client had not launched it again after {_ENOUGH * fake.patience.client:g} s")
+    fake.expect(
         "DE-06",
         handshake is not None,
-        f"the server ended when it was probed; the client launched it {len(pose.connections)} times in all, and sent no initialize",
+        f"the server ended when it was probed; the client launched it {len(fake.connections)} times in all, and sent no initialize",
         mend="Launch the server again and begin with initialize.",
         about=probe,
     )
 
 
 @scenario("DE-07", name="is-probed-once", eras=True, judged=False)
-async def is_probed_once(pose: Pose) -> None:
+async def is_probed_once(fake: FakeServer) -> None:
     """A server of the old era refuses the probe: in the session that follows, nobody asks again."""
-    _is_old(pose)
-    await _probe_of(pose)
-    await pose.left()
-    for connection in pose.connections:
+    _is_old(fake)
+    await _probe_of(fake)
+    await fake.left()
+    for connection in fake.connections:
         opened = next((said for said in connection.heard_lines if said.method == "notifications/initialized"), None)
         again = next(
             (said for said in connection.heard_lines if opened and said.number > opened.number and said.method == _PROBE), None
         )
         if opened is not None:
-            pose.expect(
+            fake.expect(
                 "DE-07",
                 again is None,
                 "the client sent server/discover in a session, to a server that had refused it before",
@@ -238,44 +238,44 @@ async def is_probed_once(pose: Pose) -> None:
 
 
 @scenario("DE-08", eras=True, judged=False)
-async def has_nothing_for_the_new_era(pose: Pose) -> None:
+async def has_nothing_for_the_new_era(fake: FakeServer) -> None:
     """A client of the new era alone meets a server of the old one: it probes, and calls nothing."""
-    if _speaks(pose, LEGACY) is not None:
+    if _speaks(fake, LEGACY) is not None:
         raise Skip("it is about clients of the new era alone, and this one speaks both")
-    pose.posture.speaks = (LEGACY[-1],)
-    first = await pose.heard(lambda said: said.is_request)
-    await pose.left()
-    if pose.requests("initialize"):
+    fake.healthy.speaks = (LEGACY[-1],)
+    first = await fake.heard(lambda said: said.is_request)
+    await fake.left()
+    if fake.requests("initialize"):
         raise Skip("it is about clients of the new era alone, and this one has a handshake")
     mend = "Begin with server/discover; if the server does not know that, tell the user that it is too old, and for what."
     told = f"the client does not probe: it begins with {first.method}"
-    pose.expect("DE-08", first.method == _PROBE, told, mend=mend, about=first)
-    called = next(iter(pose.requests("tools/call")), None)
-    pose.expect("DE-08", called is None, "the client called a tool of a server that is not of its era", mend=mend, about=called)
+    fake.expect("DE-08", first.method == _PROBE, told, mend=mend, about=first)
+    called = next(iter(fake.requests("tools/call")), None)
+    fake.expect("DE-08", called is None, "the client called a tool of a server that is not of its era", mend=mend, about=called)
 
 
 @scenario("DE-15", eras=True, judged=False)
-async def lists_versions_of_the_old_era_alone(pose: Pose) -> None:
+async def lists_versions_of_the_old_era_alone(fake: FakeServer) -> None:
     """server/discover works, and lists versions with a handshake and no others."""
     # A client of the new era alone is asked too: it must not take one of these for a version of requests.
-    legacy = _speaks(pose, LEGACY) or LEGACY[-1]
-    pose.posture.speaks = (legacy,)
+    legacy = _speaks(fake, LEGACY) or LEGACY[-1]
+    fake.healthy.speaks = (legacy,)
     members = {"resultType": "complete", "supportedVersions": [legacy], "ttlMs": 0, "cacheScope": "private"}
-    pose.on[_PROBE] = lambda _said: Bare({**members, "capabilities": pose.posture.capabilities})
-    probe = await _probe_of(pose)
-    await pose.left()
-    wrong = next((said for said in pose.requests() if said.meta.get(META_VERSION) in LEGACY), None)
-    pose.expect(
+    fake.on[_PROBE] = lambda _said: Bare({**members, "capabilities": fake.healthy.capabilities})
+    probe = await _probe_of(fake)
+    await fake.left()
+    wrong = next((said for said in fake.requests() if said.meta.get(META_VERSION) in LEGACY), None)
+    fake.expect(
         "DE-15",
         wrong is None,
         f"the client sent a request that stands alone and names {legacy}, which has no such requests",
         mend="Of a server's list, take versions from 2026-07-28 on for requests; the others are for initialize.",
         about=wrong,
     )
-    if _speaks(pose, LEGACY) is not None:
-        pose.expect(
+    if _speaks(fake, LEGACY) is not None:
+        fake.expect(
             "DE-15",
-            pose.requests("initialize"),
+            fake.requests("initialize"),
             f"the server lists {legacy} alone, which the client speaks, and the client sent no initialize",
             mend="Where all versions of the list are of the old era, go on with initialize.",
             about=probe,
@@ -283,28 +283,28 @@ async def lists_versions_of_the_old_era_alone(pose: Pose) -> None:
 
 
 @scenario("DE-17", eras=True, judged=False)
-async def answers_the_probe_when_it_is_too_late(pose: Pose) -> None:
+async def answers_the_probe_when_it_is_too_late(fake: FakeServer) -> None:
     """The answer to the probe comes when the session is open: nothing happens, and nothing else has its id."""
-    revision = _is_old(pose)
-    pose.on[_PROBE] = lambda _said: SILENCE
+    revision = _is_old(fake)
+    fake.on[_PROBE] = lambda _said: SILENCE
     late: list[Said] = []
 
     def answer_the_probe(said: Said) -> None:
         probes = [each for each in said.connection.heard_lines if each.method == _PROBE]
         if probes and not late:
             late.append(said)
-            pose.reply(probes[0], Fault(-32601, "there is no method 'server/discover' here"))
+            fake.reply(probes[0], Fault(-32601, "there is no method 'server/discover' here"))
 
-    pose.on["tools/list"] = answer_the_probe
-    probe = await _probe_of(pose)
-    await pose.until(lambda: late or None, pose.patience.client)
-    await pose.left()
+    fake.on["tools/list"] = answer_the_probe
+    probe = await _probe_of(fake)
+    await fake.until(lambda: late or None, fake.patience.client)
+    await fake.left()
     if not late:
         raise Skip("the client did not get as far as a list of tools after its probe got no answer")
     mend = "Drop answers to requests that you have given up, and never use their ids again."
-    differs = pose.differs_from(pose.baselines.get(revision))
-    pose.expect("DE-17", not differs, f"when the probe was answered late, {differs}", mend=mend, about=probe)
+    differs = fake.differs_from(fake.baselines.get(revision))
+    fake.expect("DE-17", not differs, f"when the probe was answered late, {differs}", mend=mend, about=probe)
     reused = next(
         (said for said in probe.connection.heard_lines if said.is_request and said is not probe and said.id == probe.id), None
     )
-    pose.expect("DE-17", reused is None, "another request has the id of the probe", mend=mend, about=reused)
+    fake.expect("DE-17", reused is None, "another request has the id of the probe", mend=mend, about=reused)

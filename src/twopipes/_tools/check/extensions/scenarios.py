@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from twopipes._protocol.revisions import META_CAPABILITIES
-from twopipes._tools.check.fake_server import Pose, Said, scenario
+from twopipes._tools.check.fake_server import FakeServer, Said, scenario
 from twopipes._tools.check.healthy_responses import text
 from twopipes._tools.check.verdict import Skip
 
@@ -14,40 +14,40 @@ _PAGE = "text/html;profile=mcp-app"
 
 
 @scenario("AP-01")
-async def declares_unknown_extensions(pose: Pose) -> None:
+async def declares_unknown_extensions(fake: FakeServer) -> None:
     """The server declares extensions that nobody knows."""
-    pose.posture.capabilities["extensions"] = {"com.example/never-heard-of": {"level": 9}, "org.example.nested/other": {}}
-    await pose.heard("server/discover")
-    await pose.left()
-    pose.expect(
+    fake.healthy.capabilities["extensions"] = {"com.example/never-heard-of": {"level": 9}, "org.example.nested/other": {}}
+    await fake.heard("server/discover")
+    await fake.left()
+    fake.expect(
         "AP-01",
-        not pose.what_differs,
-        f"when a server declared unknown extensions, {pose.what_differs}",
+        not fake.what_differs,
+        f"when a server declared unknown extensions, {fake.what_differs}",
         mend="Look for the extensions that you know, and pass over the others.",
     )
 
 
 @scenario("AP-02")
-async def has_an_app(pose: Pose) -> None:
+async def has_an_app(fake: FakeServer) -> None:
     """One tool has a page; what does a client declare that can show it?"""
-    pose.posture.capabilities["extensions"] = {_UI: {}}
-    pose.add_tool("dashboard", text("All is well."), _meta={"ui": {"resourceUri": "ui://posing/dashboard"}})
-    await pose.left()
-    stray = next((said for said in pose.heard_lines if (said.method or "").startswith("ui/")), None)
-    declaring = [said for said in pose.requests() if _declared(said) is not None]
+    fake.healthy.capabilities["extensions"] = {_UI: {}}
+    fake.add_tool("dashboard", text("All is well."), _meta={"ui": {"resourceUri": "ui://posing/dashboard"}})
+    await fake.left()
+    stray = next((said for said in fake.heard_lines if (said.method or "").startswith("ui/")), None)
+    declaring = [said for said in fake.requests() if _declared(said) is not None]
     if not declaring and stray is None:
         raise Skip("the client does not declare that it shows apps")
     for said in declaring:
         declared = _declared(said)
         kinds = declared.get("mimeTypes") if isinstance(declared, dict) else None
-        pose.expect(
+        fake.expect(
             "AP-02",
             isinstance(kinds, list) and _PAGE in kinds,
             f"the client declares {_UI} without {_PAGE} among its mimeTypes",
             mend=f'Declare "{_UI}": {{"mimeTypes": ["{_PAGE}"]}}.',
             about=said,
         )
-    pose.expect(
+    fake.expect(
         "AP-02",
         stray is None,
         "a message between a host and a page was sent to the server",

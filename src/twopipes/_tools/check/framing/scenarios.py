@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.json import decode
 
-from twopipes._tools.check.fake_server import Pose, Said, scenario
+from twopipes._tools.check.fake_server import FakeServer, Said, scenario
 from twopipes._tools.check.healthy_responses import SILENCE, text
 from twopipes._tools.check.verdict import Quote
 from twopipes._trace.format import Line
@@ -21,53 +21,53 @@ _NOTIFICATION = encode_line({"jsonrpc": "2.0", "method": "notifications/twopipes
 
 
 @scenario("FR-07", needs_process=True)
-async def floods_stderr(pose: Pose) -> None:
+async def floods_stderr(fake: FakeServer) -> None:
     """A mebibyte on stderr before the list of tools: far more than a pipe holds."""
 
     def flood(_said: Said) -> None:
-        pose.stderr(b"a line of noise, one of very many\n" * (_FLOOD // 34))
+        fake.stderr(b"a line of noise, one of very many\n" * (_FLOOD // 34))
 
-    pose.on["tools/list"] = flood
-    await pose.heard("tools/list")
-    await pose.left()
-    pose.expect(
+    fake.on["tools/list"] = flood
+    await fake.heard("tools/list")
+    await fake.left()
+    fake.expect(
         "FR-07",
-        not pose.what_differs,
-        f"the client did not go on while the server wrote {_FLOOD // 1024} KiB to stderr: {pose.what_differs}",
+        not fake.what_differs,
+        f"the client did not go on while the server wrote {_FLOOD // 1024} KiB to stderr: {fake.what_differs}",
         mend="Read the server's stderr all the time, or discard it; a pipe that nobody reads stops the server.",
     )
 
 
 @scenario("FR-08", needs_process=True)
-async def says_error_on_stderr(pose: Pose) -> None:
+async def says_error_on_stderr(fake: FakeServer) -> None:
     """Words on stderr that look bad mean nothing."""
 
     def complain(_said: Said) -> None:
-        pose.stderr(b"ERROR: something\nFATAL: something else\nTraceback (most recent call last):\n")
+        fake.stderr(b"ERROR: something\nFATAL: something else\nTraceback (most recent call last):\n")
 
-    pose.on["tools/list"] = complain
-    await pose.heard("tools/list")
-    await pose.left()
-    pose.expect(
+    fake.on["tools/list"] = complain
+    await fake.heard("tools/list")
+    await fake.left()
+    fake.expect(
         "FR-08",
-        not pose.what_differs,
-        f"after lines such as ERROR on stderr, {pose.what_differs}",
+        not fake.what_differs,
+        f"after lines such as ERROR on stderr, {fake.what_differs}",
         mend="Judge a server by its answers and its end, not by what it logs.",
     )
 
 
 @scenario("FR-10", judged=False)
-async def asks_on_the_stateless_wire(pose: Pose) -> None:
+async def asks_on_the_stateless_wire(fake: FakeServer) -> None:
     """A request of the server, which the stateless wire does not know, gets no response."""
 
     def ask(said: Said) -> None:
         said.connection.send({"jsonrpc": "2.0", "id": "stray", "method": "ping"})
 
-    pose.on["tools/list"] = ask
-    await pose.heard("tools/list")
-    await pose.left()
-    answered = next(iter(pose.responses()), None)
-    pose.expect(
+    fake.on["tools/list"] = ask
+    await fake.heard("tools/list")
+    await fake.left()
+    answered = next(iter(fake.responses()), None)
+    fake.expect(
         "FR-10",
         answered is None,
         "the client wrote a response to the server's stdin",
@@ -77,81 +77,81 @@ async def asks_on_the_stateless_wire(pose: Pose) -> None:
 
 
 @scenario("FR-13")
-async def cuts_its_lines(pose: Pose) -> None:
+async def cuts_its_lines(fake: FakeServer) -> None:
     """The list of tools comes in small pieces."""
 
     async def piecemeal(said: Said) -> Any:
-        line = pose.line_for(said)
+        line = fake.line_for(said)
         for start in range(0, len(line), _PARTS):
             said.connection.send(line[start : start + _PARTS])
             await asyncio.sleep(0)
         return SILENCE
 
-    pose.on["tools/list"] = piecemeal
-    await pose.heard("tools/list")
-    await pose.left()
-    pose.expect(
+    fake.on["tools/list"] = piecemeal
+    await fake.heard("tools/list")
+    await fake.left()
+    fake.expect(
         "FR-13",
-        not pose.what_differs,
-        f"when an answer came in small pieces, {pose.what_differs}",
+        not fake.what_differs,
+        f"when an answer came in small pieces, {fake.what_differs}",
         mend=_MEND,
     )
 
 
 @scenario("FR-13")
-async def joins_its_lines(pose: Pose) -> None:
+async def joins_its_lines(fake: FakeServer) -> None:
     """The list of tools comes in one piece with other messages, before it and behind it."""
 
     def joined(said: Said) -> Any:
-        said.connection.send(_NOTIFICATION * 2 + pose.line_for(said) + _NOTIFICATION)
+        said.connection.send(_NOTIFICATION * 2 + fake.line_for(said) + _NOTIFICATION)
         return SILENCE
 
-    pose.on["tools/list"] = joined
-    await pose.heard("tools/list")
-    await pose.left()
-    pose.expect(
-        "FR-13", not pose.what_differs, f"when an answer came in one piece with other messages, {pose.what_differs}", mend=_MEND
+    fake.on["tools/list"] = joined
+    await fake.heard("tools/list")
+    await fake.left()
+    fake.expect(
+        "FR-13", not fake.what_differs, f"when an answer came in one piece with other messages, {fake.what_differs}", mend=_MEND
     )
 
 
 @scenario("FR-13", revisions="newest")
-async def gives_a_very_long_answer(pose: Pose) -> None:
+async def gives_a_very_long_answer(fake: FakeServer) -> None:
     """The first call of a tool is answered with 64 MiB: whatever becomes of that, the client does the rest as ever."""
 
     def swell(said: Said) -> Any:
-        del pose.on["tools/call"]
-        padding = _VERY_LARGE - len(pose.line_for(said, text("")))
-        said.connection.send(pose.line_for(said, text("x" * padding)))
+        del fake.on["tools/call"]
+        padding = _VERY_LARGE - len(fake.line_for(said, text("")))
+        said.connection.send(fake.line_for(said, text("x" * padding)))
         return SILENCE
 
-    pose.on["tools/call"] = swell
-    await pose.heard("tools/call")
-    await pose.left()
-    pose.expect(
+    fake.on["tools/call"] = swell
+    await fake.heard("tools/call")
+    await fake.left()
+    fake.expect(
         "FR-13",
-        not pose.what_differs,
-        f"when an answer was a line of {_VERY_LARGE // 1024 // 1024} MiB, {pose.what_differs}",
+        not fake.what_differs,
+        f"when an answer was a line of {_VERY_LARGE // 1024 // 1024} MiB, {fake.what_differs}",
         mend="Read lines of any length in linear time. A client that sets a limit fails the one call, and reads the next line.",
     )
 
 
 @scenario("FR-14", judged=False)
-async def answers_somebody_else_first(pose: Pose) -> None:
+async def answers_somebody_else_first(fake: FakeServer) -> None:
     """Before the list of tools comes one under an id that the client never used, with another tool in it."""
 
     def stray(said: Said) -> None:
-        line = pose.line_for(said, {"tools": [{**pose.posture.tools[0], "name": "stray"}]})
+        line = fake.line_for(said, {"tools": [{**fake.healthy.tools[0], "name": "stray"}]})
         said.connection.send({**decode(line), "id": "not-yours"})
 
-    pose.on["tools/list"] = stray
-    await pose.heard("tools/list")
-    await pose.left()
-    taken = next((said for said in pose.requests("tools/call") if said.params.get("name") == "stray"), None)
-    called = pose.requests("tools/call")
+    fake.on["tools/list"] = stray
+    await fake.heard("tools/list")
+    await fake.left()
+    taken = next((said for said in fake.requests("tools/call") if said.params.get("name") == "stray"), None)
+    called = fake.requests("tools/call")
     if not called:
-        pose.skip("FR-14", "the client calls no tool, so that nobody can tell which list it took")
+        fake.skip("FR-14", "the client calls no tool, so that nobody can tell which list it took")
         return
-    pose.expect(
+    fake.expect(
         "FR-14",
         taken is None,
         "the client took an answer with another id for its own: it called a tool that only that one lists",
@@ -161,22 +161,22 @@ async def answers_somebody_else_first(pose: Pose) -> None:
 
 
 @scenario("FR-15")
-async def ends_lines_with_a_carriage_return(pose: Pose) -> None:
+async def ends_lines_with_a_carriage_return(fake: FakeServer) -> None:
     """The list of tools ends in CRLF, between blank lines."""
 
     def windows(said: Said) -> Any:
-        said.connection.send(b"\n" + pose.line_for(said).replace(b"\n", b"\r\n") + b"\r\n")
+        said.connection.send(b"\n" + fake.line_for(said).replace(b"\n", b"\r\n") + b"\r\n")
         return SILENCE
 
-    pose.on["tools/list"] = windows
-    await pose.heard("tools/list")
-    await pose.left()
-    pose.expect("FR-15", not pose.what_differs, f"when an answer ended in a carriage return and a newline, {pose.what_differs}")
+    fake.on["tools/list"] = windows
+    await fake.heard("tools/list")
+    await fake.left()
+    fake.expect("FR-15", not fake.what_differs, f"when an answer ended in a carriage return and a newline, {fake.what_differs}")
     # Carriage returns show in every conversation. Whoever had to be ended may have been in the middle of a line.
-    torn = [entry for each in pose.connections for entry in each.entries if isinstance(entry, Line) and not entry.is_whole]
-    pose.expect(
+    torn = [entry for each in fake.connections for entry in each.entries if isinstance(entry, Line) and not entry.is_whole]
+    fake.expect(
         "FR-15",
-        pose.left_at is None or not torn,
+        fake.left_at is None or not torn,
         "the last line of the client had no newline",
         mend="End each line with a newline, also the last one.",
         about=Quote(received=tuple(entry.data for entry in torn)),

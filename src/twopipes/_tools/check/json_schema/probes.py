@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.json import encode
 
 from twopipes._schema.validation import SchemaRefused, available, check_dialect
-from twopipes._tools.check.conversation import ABLE, Talk
+from twopipes._tools.check.conversation import ABLE, LiveConversation
 from twopipes._tools.check.probe import Case, probe
 from twopipes._tools.check.samples import CHANGING
 from twopipes._tools.check.verdict import Quote, Skip
@@ -113,7 +113,7 @@ async def _of_forms(case: Case) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-def _questions(talk: Talk) -> Iterator[dict[str, Any]]:
+def _questions(talk: LiveConversation) -> Iterator[dict[str, Any]]:
     for heard in talk.heard_lines:
         for part in heard.parts:
             if part.get("method") == "elicitation/create":

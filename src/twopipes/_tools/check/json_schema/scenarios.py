@@ -6,7 +6,7 @@ import asyncio
 import socket
 from typing import Any
 
-from twopipes._tools.check.fake_server import Pose, scenario
+from twopipes._tools.check.fake_server import FakeServer, scenario
 from twopipes._tools.check.healthy_responses import text
 from twopipes._tools.check.verdict import Skip
 
@@ -35,50 +35,50 @@ _CHOOSY = {
 }
 
 
-def _differs(pose: Pose) -> str:
+def _differs(fake: FakeServer) -> str:
     """What the client did otherwise than with a healthy server; that it complains in its exit status is its own business here.
 
     Raises:
         Skip: It is not known what it does with a healthy one.
     """
-    if missing := pose.what_is_missing:
+    if missing := fake.what_is_missing:
         return f"did not ask for {missing}"
-    is_stuck = pose.left_at is None and pose.baseline is not None and pose.baseline.left
+    is_stuck = fake.left_at is None and fake.baseline is not None and fake.baseline.left
     return "did not end by itself, as it does with a healthy server" if is_stuck else ""
 
 
-def _expect_a_call(pose: Pose, rule: str, name: str, *, what: str, mend: str) -> None:
+def _expect_a_call(fake: FakeServer, rule: str, name: str, *, what: str, mend: str) -> None:
     """The client uses a tool like the others, and nothing is wrong with it; where it does not use all others, nobody can tell."""
-    differs = _differs(pose)
-    if found := f"the client {differs}" if differs else pose.what_differs:
-        pose.expect(rule, condition=False, why=f"with a tool {what} in the list, {found}", mend=mend)
+    differs = _differs(fake)
+    if found := f"the client {differs}" if differs else fake.what_differs:
+        fake.expect(rule, condition=False, why=f"with a tool {what} in the list, {found}", mend=mend)
         return
-    called = {said.params.get("name") for said in pose.requests(_CALL)}
+    called = {said.params.get("name") for said in fake.requests(_CALL)}
     if not {"greet", "work"} <= called:
         raise Skip("the client does not call every tool, so that nobody can tell why it leaves one out")
-    pose.expect(rule, name in called, f"the client called every tool but the one {what}", mend=mend)
+    fake.expect(rule, name in called, f"the client called every tool but the one {what}", mend=mend)
 
 
 @scenario("JS-01")
-async def has_a_tool_with_a_schema_of_2020(pose: Pose) -> None:
+async def has_a_tool_with_a_schema_of_2020(fake: FakeServer) -> None:
     """A tool promises its result by keywords of 2020-12, without naming the dialect, and keeps the promise."""
     result = text("a pair", structuredContent={"pair": ["a", 1], "unit": "m"})
-    pose.add_tool("pair", result, outputSchema=_OF_2020)
-    await pose.heard("tools/list")
-    await pose.left()
+    fake.add_tool("pair", result, outputSchema=_OF_2020)
+    await fake.heard("tools/list")
+    await fake.left()
     mend = "Read schemas without $schema by a validator for 2020-12."
-    _expect_a_call(pose, "JS-01", "pair", what="whose schema uses 2020-12", mend=mend)
+    _expect_a_call(fake, "JS-01", "pair", what="whose schema uses 2020-12", mend=mend)
 
 
 @scenario("JS-02")
-async def has_a_tool_with_an_unknown_dialect(pose: Pose) -> None:
+async def has_a_tool_with_an_unknown_dialect(fake: FakeServer) -> None:
     """A tool whose schema is written in a dialect that nobody knows stands among others."""
     schema = {"$schema": "urn:twopipes-check:no-dialect", "type": "object"}
-    pose.add_tool("odd", text("odd", structuredContent={}), outputSchema=schema)
-    await pose.heard("tools/list")
-    await pose.left()
-    differs = _differs(pose)
-    pose.expect(
+    fake.add_tool("odd", text("odd", structuredContent={}), outputSchema=schema)
+    await fake.heard("tools/list")
+    await fake.left()
+    differs = _differs(fake)
+    fake.expect(
         "JS-02",
         not differs,
         f"because of one tool whose schema is in an unknown dialect, the client {differs}",
@@ -87,7 +87,7 @@ async def has_a_tool_with_an_unknown_dialect(pose: Pose) -> None:
 
 
 @scenario("JS-04")
-async def refers_to_the_network(pose: Pose) -> None:
+async def refers_to_the_network(fake: FakeServer) -> None:
     """The schemas of a tool refer to an address at which somebody listens."""
     visits: list[int] = []
 
@@ -100,18 +100,18 @@ async def refers_to_the_network(pose: Pose) -> None:
     try:
         schema = {"$ref": f"http://127.0.0.1:{listening.getsockname()[1]}/schema.json"}
         whole = {"type": "object", "properties": {"far": schema}}
-        pose.add_tool("far", text("far", structuredContent={"far": 1}), outputSchema=whole)
-        pose.posture.tools[-1]["inputSchema"] = whole
+        fake.add_tool("far", text("far", structuredContent={"far": 1}), outputSchema=whole)
+        fake.healthy.tools[-1]["inputSchema"] = whole
         server = await asyncio.start_server(visited, sock=listening)
         try:
-            await pose.heard("tools/list")
-            await pose.left()
+            await fake.heard("tools/list")
+            await fake.left()
         finally:
             server.close()
             await server.wait_closed()
     finally:
         listening.close()
-    pose.expect(
+    fake.expect(
         "JS-04",
         not visits,
         f"the client connected {len(visits)} times to the address that a schema refers to",
@@ -120,7 +120,7 @@ async def refers_to_the_network(pose: Pose) -> None:
 
 
 @scenario("JS-06")
-async def has_a_tool_with_an_endless_schema(pose: Pose) -> None:
+async def has_a_tool_with_an_endless_schema(fake: FakeServer) -> None:
     """To validate the results of three tools would take 2 ** 40 steps, leads 2,000 schemas deep, or never comes to an end."""
     steps: dict[str, Any] = {
         f"step{number}": {"anyOf": [{"$ref": f"#/$defs/step{number + 1}"}, {"$ref": f"#/$defs/step{number + 1}"}]}
@@ -133,11 +133,11 @@ async def has_a_tool_with_an_endless_schema(pose: Pose) -> None:
     mirrors = {"mirror": {"$ref": "#/$defs/mirror"}}
     for name, first, definitions in (("endless", "step0", steps), ("deep", "floor0", floors), ("mirrored", "mirror", mirrors)):
         schema = {"type": "object", "properties": {"n": {"$ref": f"#/$defs/{first}"}}, "$defs": definitions}
-        pose.add_tool(name, text(name, structuredContent={"n": "no integer"}), outputSchema=schema)
-    await pose.heard("tools/list")
-    await pose.left()
-    differs = _differs(pose)
-    pose.expect(
+        fake.add_tool(name, text(name, structuredContent={"n": "no integer"}), outputSchema=schema)
+    await fake.heard("tools/list")
+    await fake.left()
+    differs = _differs(fake)
+    fake.expect(
         "JS-06",
         not differs,
         f"because of schemas that take for ever to validate by, the client {differs}",
@@ -146,11 +146,11 @@ async def has_a_tool_with_an_endless_schema(pose: Pose) -> None:
 
 
 @scenario("JS-07")
-async def has_a_tool_with_a_choosy_schema(pose: Pose) -> None:
+async def has_a_tool_with_a_choosy_schema(fake: FakeServer) -> None:
     """The arguments of a tool are an object, with oneOf, if and $ref beside; none at all are fine."""
-    pose.add_tool("choosy", text("fine"))
-    pose.posture.tools[-1]["inputSchema"] = _CHOOSY
-    await pose.heard("tools/list")
-    await pose.left()
+    fake.add_tool("choosy", text("fine"))
+    fake.healthy.tools[-1]["inputSchema"] = _CHOOSY
+    await fake.heard("tools/list")
+    await fake.left()
     mend = "Take every keyword of JSON Schema in an inputSchema, and pass on what you do not need."
-    _expect_a_call(pose, "JS-07", "choosy", what="whose inputSchema has oneOf, if and $ref", mend=mend)
+    _expect_a_call(fake, "JS-07", "choosy", what="whose inputSchema has oneOf, if and $ref", mend=mend)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from twopipes._tools.check.conversation import ABLE, Talk, Unanswered
+from twopipes._tools.check.conversation import ABLE, LiveConversation, Unanswered
 from twopipes._tools.check.probe import Case, probe
 from twopipes._tools.check.server_reply import Heard
 from twopipes._wire import encode_line
@@ -187,7 +187,7 @@ async def what_is_no_request_is_refused(case: Case) -> None:
     _judge_invalid_request(case, no_method["id"], "without a method", must_answer=False)
 
 
-def _nameless_faults(talk: Talk, since: int) -> list[dict[str, Any]]:
+def _nameless_faults(talk: LiveConversation, since: int) -> list[dict[str, Any]]:
     """Errors -32600 without an id."""
     errors = [part for heard in talk.heard_lines[since:] for part in _errors(heard) if part.get("id") is None]
     return [part for part in errors if part["error"].get("code") == INVALID_REQUEST]
@@ -329,7 +329,7 @@ async def _still_serves(case: Case) -> bool:
         return False
 
 
-async def _quiet_after(talk: Talk, message: Sequence[Any]) -> list[Heard]:
+async def _quiet_after(talk: LiveConversation, message: Sequence[Any]) -> list[Heard]:
     before = talk.position
     talk.send(message)
     return await talk.quiet(since=before)
@@ -355,7 +355,7 @@ def _is_notification(part: dict[str, Any]) -> bool:
     return isinstance(part["method"], str) and part["method"].startswith("notifications/")
 
 
-def _answered_ids(talk: Talk, since: int, count: int) -> list[Any] | None:
+def _answered_ids(talk: LiveConversation, since: int, count: int) -> list[Any] | None:
     found = [part.get("id") for part in _answers(talk.heard_lines[since:])]
     return found if len(found) >= count else None
 

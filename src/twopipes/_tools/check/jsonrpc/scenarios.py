@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.json import decode
 
-from twopipes._tools.check.fake_server import Pose, Said, scenario
+from twopipes._tools.check.fake_server import FakeServer, Said, scenario
 from twopipes._tools.check.healthy_responses import SILENCE, Bare, Fault
 from twopipes._tools.check.timeouts.scenarios import a_while, said_to
 from twopipes._wire import encode_line
@@ -25,10 +25,10 @@ _OF_NO_USE = "on the stateless wire a client answers nothing"
 
 
 @scenario("JR-06", "JR-07", "JR-08", "JR-16", "JR-17", "ER-03", "ER-15", "PI-01", "FR-02", "FR-03", name="asks-the-client")
-async def asks_the_client(pose: Pose) -> None:
+async def asks_the_client(fake: FakeServer) -> None:
     """Two pings with ids that look alike, two with odd ones, a method that nobody knows, and roots if the client has none."""
-    if pose.is_modern:
-        pose.give_up(_OF_NO_USE)
+    if fake.is_modern:
+        fake.give_up(_OF_NO_USE)
     asked: dict[Any, str] = {**dict.fromkeys((_NUMBER, _TEXT, _LINES, _LETTERS), "ping"), _UNKNOWN: "twopipes-check/no-such-method"}
 
     async def ask(said: Said) -> None:
@@ -36,28 +36,28 @@ async def asks_the_client(pose: Pose) -> None:
             asked[_ROOTS] = "roots/list"
         for request_id, method in asked.items():
             said.connection.send({"jsonrpc": "2.0", "id": request_id, "method": method})
-        await pose.until(lambda: len(_answers(pose)) >= len(asked) or None, a_while(pose))
+        await fake.until(lambda: len(_answers(fake)) >= len(asked) or None, a_while(fake))
 
-    pose.on["tools/list"] = ask
-    await pose.heard("tools/list")
-    await pose.left()
-    _judge_answers(pose, list(asked))
+    fake.on["tools/list"] = ask
+    await fake.heard("tools/list")
+    await fake.left()
+    _judge_answers(fake, list(asked))
     for request_id in (_NUMBER, _TEXT):
-        answers = _answers_to(pose, request_id)
-        said, answer = answers[0] if answers else (said_to(pose, _TEXT), {})
+        answers = _answers_to(fake, request_id)
+        said, answer = answers[0] if answers else (said_to(fake, _TEXT), {})
         result = answer.get("result")
-        pose.expect(
+        fake.expect(
             "PI-01",
             isinstance(result, dict) and not set(result) - {"_meta"},
             f"a ping of the server with the id {request_id!r} got {_told(answer)}, and not an empty result",
             mend="Answer ping with an empty object as its result, and with its id.",
             about=said,
         )
-    _judge_unknown(pose)
-    _judge_odd_ids(pose)
+    _judge_unknown(fake)
+    _judge_odd_ids(fake)
     if _ROOTS in asked:
-        for said, answer in _answers_to(pose, _ROOTS)[:1]:
-            pose.expect(
+        for said, answer in _answers_to(fake, _ROOTS)[:1]:
+            fake.expect(
                 "ER-15",
                 _code(answer) == METHOD_NOT_FOUND,
                 f"the client did not declare roots, and answered roots/list with {_told(answer)} instead of the error -32601",
@@ -65,39 +65,39 @@ async def asks_the_client(pose: Pose) -> None:
                 about=said,
             )
     else:
-        pose.skip("ER-15", "the client has roots, and nobody outside can make it refuse a sampling or fail")
+        fake.skip("ER-15", "the client has roots, and nobody outside can make it refuse a sampling or fail")
 
 
-def _judge_odd_ids(pose: Pose) -> None:
-    if not _answers_to(pose, _TEXT):
+def _judge_odd_ids(fake: FakeServer) -> None:
+    if not _answers_to(fake, _TEXT):
         for rule in ("FR-02", "FR-03"):
-            pose.skip(rule, "the client does not answer pings")
+            fake.skip(rule, "the client does not answer pings")
         return
     for rule, request_id, mend in (
         ("FR-02", _LINES, "Write a newline in a string as \\n; encoders of JSON do so by themselves, without pretty printing."),
         ("FR-03", _LETTERS, "Read and write the streams as UTF-8, whatever the system takes for its own encoding."),
     ):
-        odd = next((said for said in pose.heard_lines if said.message is None), None)
-        pose.expect(
+        odd = next((said for said in fake.heard_lines if said.message is None), None)
+        fake.expect(
             rule,
-            _answers_to(pose, request_id),
+            _answers_to(fake, request_id),
             f"a ping with the id {request_id!r} got no answer with this id, and one with a plain id did",
             mend=mend,
-            about=odd or said_to(pose, _UNKNOWN),
+            about=odd or said_to(fake, _UNKNOWN),
         )
 
 
-def _judge_unknown(pose: Pose) -> None:
+def _judge_unknown(fake: FakeServer) -> None:
     mend = "Answer every request. For a method that is not there: the error -32601 (Method not found), with the id of the request."
-    answers = _answers_to(pose, _UNKNOWN)
-    said, answer = answers[0] if answers else (said_to(pose, _UNKNOWN), {})
-    pose.expect("JR-16", _code(answer) is not None, f"a method that does not exist got {_told(answer)}", mend=mend, about=said)
+    answers = _answers_to(fake, _UNKNOWN)
+    said, answer = answers[0] if answers else (said_to(fake, _UNKNOWN), {})
+    fake.expect("JR-16", _code(answer) is not None, f"a method that does not exist got {_told(answer)}", mend=mend, about=said)
     if answers:
         told = f"a method that does not exist got {_told(answer)}, not -32601"
-        pose.expect("ER-03", _code(answer) == METHOD_NOT_FOUND, told, mend=mend, about=said)
-    nameless = next((said for said, each in _answers(pose) if each.get("id") is None), None)
+        fake.expect("ER-03", _code(answer) == METHOD_NOT_FOUND, told, mend=mend, about=said)
+    nameless = next((said for said, each in _answers(fake) if each.get("id") is None), None)
     if answers or nameless is not None:
-        pose.expect(
+        fake.expect(
             "JR-17",
             nameless is None,
             "an error came without the id of its request, which could be read",
@@ -106,13 +106,13 @@ def _judge_unknown(pose: Pose) -> None:
         )
 
 
-def _judge_answers(pose: Pose, asked: Sequence[Any]) -> None:
+def _judge_answers(fake: FakeServer, asked: Sequence[Any]) -> None:
     keys = [(type(each), each) for each in asked]
     seen: list[Any] = []
-    for said, answer in _answers(pose):
+    for said, answer in _answers(fake):
         key = type(answer.get("id")), answer.get("id")
         if key[1] is not None:
-            pose.expect(
+            fake.expect(
                 "JR-06",
                 key in keys and key not in seen,
                 f"an answer has the id {key[1]!r}, and what waits for one are {asked!r}: another value or type, or a second answer",
@@ -120,7 +120,7 @@ def _judge_answers(pose: Pose, asked: Sequence[Any]) -> None:
                 about=said,
             )
         seen.append(key)
-        pose.expect(
+        fake.expect(
             "JR-07",
             ("result" in answer) != ("error" in answer) and isinstance(answer.get("result", {}), dict),
             "an answer needs a result, which is an object, or an error; this has both, neither, or another result",
@@ -130,7 +130,7 @@ def _judge_answers(pose: Pose, asked: Sequence[Any]) -> None:
         if "error" in answer:
             error = answer["error"] if isinstance(answer["error"], dict) else {}
             code = error.get("code")
-            pose.expect(
+            fake.expect(
                 "JR-08",
                 isinstance(code, int) and not isinstance(code, bool) and isinstance(error.get("message"), str),
                 f"the error has the code {code!r} and the message {error.get('message')!r}",
@@ -140,30 +140,30 @@ def _judge_answers(pose: Pose, asked: Sequence[Any]) -> None:
 
 
 @scenario("JR-18", "PI-04", name="adds-members-nobody-knows")
-async def adds_members_nobody_knows(pose: Pose) -> None:
+async def adds_members_nobody_knows(fake: FakeServer) -> None:
     """Answers, capabilities, tools and blocks have members that no revision knows."""
 
     def extended(said: Said) -> Any:
-        answer = pose.answer_by_default(said)
+        answer = fake.answer_by_default(said)
         if answer is SILENCE or isinstance(answer, Fault | Bare) or not isinstance(answer, dict):
             return answer
         return _extended(answer)
 
     for method in ("initialize", "server/discover", "tools/list", "tools/call", "resources/list", "resources/read", "prompts/get"):
-        pose.on[method] = extended
-    pose.posture.tools[:] = [_extended(tool) for tool in pose.posture.tools]
-    pose.posture.capabilities["zz"] = {"deep": True}
-    await pose.heard("tools/list")
-    await pose.left()
-    pose.expect(
+        fake.on[method] = extended
+    fake.healthy.tools[:] = [_extended(tool) for tool in fake.healthy.tools]
+    fake.healthy.capabilities["zz"] = {"deep": True}
+    await fake.heard("tools/list")
+    await fake.left()
+    fake.expect(
         "JR-18",
-        not pose.what_differs,
-        f"when results, tools and content had a member zz that nobody knows, {pose.what_differs}",
+        not fake.what_differs,
+        f"when results, tools and content had a member zz that nobody knows, {fake.what_differs}",
         mend="Read what you know of a result, and pass over the rest.",
-        about=said_to(pose, '"zz"'),
+        about=said_to(fake, '"zz"'),
     )
-    ping = next(iter(pose.requests("ping")), None)
-    pose.expect("PI-04", ping is None, "the client sent a ping on the stateless wire", mend="Send server/discover.", about=ping)
+    ping = next(iter(fake.requests("ping")), None)
+    fake.expect("PI-04", ping is None, "the client sent a ping on the stateless wire", mend="Send server/discover.", about=ping)
 
 
 def _extended(members: dict[str, Any]) -> dict[str, Any]:
@@ -174,29 +174,29 @@ def _extended(members: dict[str, Any]) -> dict[str, Any]:
 
 
 @scenario("JR-10", "JR-19", name="answers-what-nobody-asked", judged=False)
-async def answers_what_nobody_asked(pose: Pose) -> None:
+async def answers_what_nobody_asked(fake: FakeServer) -> None:
     """The list of tools comes twice, beside an answer to nothing, and notifications that nobody knows or that lack their params."""
 
     def twice(said: Said) -> Any:
-        line = pose.line_for(said)
+        line = fake.line_for(said)
         said.connection.send(_NOTIFICATION)
         said.connection.send({"jsonrpc": "2.0", "method": "notifications/cancelled"})
         said.connection.send({**decode(line), "id": 999999})
         said.connection.send(line + line)
         return SILENCE
 
-    pose.on["tools/list"] = twice
-    await pose.heard("tools/list")
-    await pose.left()
-    pose.expect(
+    fake.on["tools/list"] = twice
+    await fake.heard("tools/list")
+    await fake.left()
+    fake.expect(
         "JR-19",
-        not pose.what_differs,
-        f"when an answer came twice, and one to a request that was never sent, {pose.what_differs}",
+        not fake.what_differs,
+        f"when an answer came twice, and one to a request that was never sent, {fake.what_differs}",
         mend="Look up the request by the id of the answer; drop what belongs to none.",
-        about=said_to(pose, "999999", '"tools":['),
+        about=said_to(fake, "999999", '"tools":['),
     )
-    answered = next((said for said, answer in _answers(pose) if answer.get("id") is None), None)
-    pose.expect(
+    answered = next((said for said, answer in _answers(fake) if answer.get("id") is None), None)
+    fake.expect(
         "JR-10",
         answered is None,
         "a notification that is unknown, or lacks its params, was answered",
@@ -206,46 +206,46 @@ async def answers_what_nobody_asked(pose: Pose) -> None:
 
 
 @scenario("JR-15", "JR-20", "ER-02", name="sends-broken-lines", judged=False)
-async def sends_broken_lines(pose: Pose) -> None:
+async def sends_broken_lines(fake: FakeServer) -> None:
     """Lines that are no JSON, no object, no UTF-8 or no message, one behind a byte order mark, and arrays."""
 
     def spoil(said: Said) -> None:
         said.connection.send(b'{oops\n"text"\n\xff\xfe\n' + _BEHIND_A_MARK)
-        if not pose.is_modern:
+        if not fake.is_modern:
             said.connection.send({"jsonrpc": "2.0", "id": _ODD, "method": 5})
-        if pose.revision in _WITHOUT_BATCHES:
+        if fake.revision in _WITHOUT_BATCHES:
             said.connection.send([{"jsonrpc": "2.0", "id": _IN_A_BATCH, "method": "ping"}])
-        if pose.is_modern or pose.revision in _WITHOUT_BATCHES:
-            stray = pose.line_for(said, {"tools": [{**pose.posture.tools[0], "name": _STRAY}]})
+        if fake.is_modern or fake.revision in _WITHOUT_BATCHES:
+            stray = fake.line_for(said, {"tools": [{**fake.healthy.tools[0], "name": _STRAY}]})
             said.connection.send([decode(stray)])
 
-    pose.on["tools/list"] = spoil
-    await pose.heard("tools/list")
-    await pose.left()
-    pose.expect(
+    fake.on["tools/list"] = spoil
+    await fake.heard("tools/list")
+    await fake.left()
+    fake.expect(
         "JR-20",
-        not pose.what_differs,
-        f"when lines came that are no messages, {pose.what_differs}",
+        not fake.what_differs,
+        f"when lines came that are no messages, {fake.what_differs}",
         mend="Pass over a line that cannot be read, and read the next.",
-        about=said_to(pose, "{oops", b"\xff", f'"{_ODD}"', _IN_A_BATCH, _STRAY),
+        about=said_to(fake, "{oops", b"\xff", f'"{_ODD}"', _IN_A_BATCH, _STRAY),
     )
-    for said, answer in _answers_to(pose, _ODD)[:1]:
-        pose.expect(
+    for said, answer in _answers_to(fake, _ODD)[:1]:
+        fake.expect(
             "ER-02",
             _code(answer) == INVALID_REQUEST,
             f"a request whose method is a number got {_told(answer)} instead of the error -32600",
             mend="Answer with the error -32600 (Invalid Request) and the id, where the id can be read.",
             about=said,
         )
-    if not _answers_to(pose, _ODD):
-        pose.skip("ER-02", _OF_NO_USE if pose.is_modern else "the client did not answer, as it may if it takes the line for noise")
-    sent = next((said for said in pose.heard_lines if isinstance(said.message, list)), None)
-    served = next((said for said, answer in _answers_to(pose, _IN_A_BATCH) if "result" in answer), None)
-    called = pose.requests("tools/call")
+    if not _answers_to(fake, _ODD):
+        fake.skip("ER-02", _OF_NO_USE if fake.is_modern else "the client did not answer, as it may if it takes the line for noise")
+    sent = next((said for said in fake.heard_lines if isinstance(said.message, list)), None)
+    served = next((said for said, answer in _answers_to(fake, _IN_A_BATCH) if "result" in answer), None)
+    called = fake.requests("tools/call")
     taken = next((said for said in called if said.params.get("name") == _STRAY), None)
-    if pose.is_modern and sent is None and not called:
-        pose.give_up("the client calls no tool, so that nobody can tell whether it took the list of tools that came in an array")
-    pose.expect(
+    if fake.is_modern and sent is None and not called:
+        fake.give_up("the client calls no tool, so that nobody can tell whether it took the list of tools that came in an array")
+    fake.expect(
         "JR-15",
         sent is None and served is None and taken is None,
         "the client wrote an array, served a request that came inside of one, or took an answer out of one",
@@ -255,7 +255,7 @@ async def sends_broken_lines(pose: Pose) -> None:
 
 
 @scenario("JR-12", "JR-13", revisions=("2025-03-26",), name="asks-in-a-batch")
-async def asks_in_a_batch(pose: Pose) -> None:
+async def asks_in_a_batch(fake: FakeServer) -> None:
     """A batch with a notification alone, one with two pings and a notification, and one with nothing."""
     before: list[int] = []
 
@@ -263,29 +263,29 @@ async def asks_in_a_batch(pose: Pose) -> None:
         one, two = ({"jsonrpc": "2.0", "id": each, "method": "ping"} for each in _BATCH)
         said.connection.send([_NOTIFICATION])
         said.connection.send([one, _NOTIFICATION, two])
-        await pose.until(lambda: all(_answers_to(pose, each) for each in _BATCH) or None, a_while(pose))
-        if not before and all(_answers_to(pose, each) for each in _BATCH):
-            before.append(len(pose.heard_lines))
+        await fake.until(lambda: all(_answers_to(fake, each) for each in _BATCH) or None, a_while(fake))
+        if not before and all(_answers_to(fake, each) for each in _BATCH):
+            before.append(len(fake.heard_lines))
             said.connection.send([])
             # Not everybody answers this one: whoever has said nothing while it answered a ping will not.
-            await pose.ask("ping", within=a_while(pose))
+            await fake.ask("ping", within=a_while(fake))
 
-    pose.on["tools/list"] = ask
-    await pose.heard("tools/list")
-    await pose.left()
-    answered = [each for each in _BATCH if _answers_to(pose, each)]
-    pose.expect(
+    fake.on["tools/list"] = ask
+    await fake.heard("tools/list")
+    await fake.left()
+    answered = [each for each in _BATCH if _answers_to(fake, each)]
+    fake.expect(
         "JR-12",
         len(answered) == len(_BATCH),
         f"of the two requests in a batch, {len(answered)} got an answer",
         mend="This revision has batches: take an array apart and serve each of its members. Or do not ask for the revision.",
-        about=said_to(pose, _BATCH[0]),
+        about=said_to(fake, _BATCH[0]),
     )
     if len(answered) < len(_BATCH):
-        pose.give_up("the batch was not answered")
-    lines = [said for said, answer in _answers(pose) if answer.get("id") in _BATCH]
+        fake.give_up("the batch was not answered")
+    lines = [said for said, answer in _answers(fake) if answer.get("id") in _BATCH]
     whole = lines[0].message
-    pose.expect(
+    fake.expect(
         "JR-13",
         lines[0] is lines[-1] and isinstance(whole, list) and len(whole) == len(_BATCH),
         "the answers to a batch of two requests and a notification did not come as one array of two",
@@ -293,16 +293,16 @@ async def asks_in_a_batch(pose: Pose) -> None:
         about=lines[0],
     )
     # The batches are read in their order: what comes before the answers to the second was said of the first.
-    told = _said_of_nothing(pose, 0, before[0])
-    pose.expect(
+    told = _said_of_nothing(fake, 0, before[0])
+    fake.expect(
         "JR-13",
         not told,
         "a batch of a notification alone was answered",
         mend="Where there is nothing to answer, write nothing.",
         about=told[0] if told else None,
     )
-    told = _said_of_nothing(pose, before[0])
-    pose.expect(
+    told = _said_of_nothing(fake, before[0])
+    fake.expect(
         "JR-13",
         not told or (len(told) == 1 and isinstance(told[0].message, dict) and _code(told[0].message) == INVALID_REQUEST),
         f"an empty array got {len(told)} answers, or another than the error -32600 as an object",
@@ -311,25 +311,25 @@ async def asks_in_a_batch(pose: Pose) -> None:
     )
 
 
-def _said_of_nothing(pose: Pose, start: int, end: int | None = None) -> list[Said]:
+def _said_of_nothing(fake: FakeServer, start: int, end: int | None = None) -> list[Said]:
     """What the client said that answers no request: an empty array, or something without an id."""
-    without = [said for said, answer in _answers(pose) if answer.get("id") is None]
-    return [said for said in pose.heard_lines[start:end] if said.message == [] or said in without]
+    without = [said for said, answer in _answers(fake) if answer.get("id") is None]
+    return [said for said in fake.heard_lines[start:end] if said.message == [] or said in without]
 
 
-def _answers(pose: Pose) -> list[tuple[Said, dict[str, Any]]]:
+def _answers(fake: FakeServer) -> list[tuple[Said, dict[str, Any]]]:
     """What the client answered, also in arrays, with the lines it came on."""
     found = []
-    for said in pose.heard_lines:
+    for said in fake.heard_lines:
         parts = said.message if isinstance(said.message, list) else [said.message]
         found += [(said, part) for part in parts if isinstance(part, dict) and "method" not in part]
     return found
 
 
-def _answers_to(pose: Pose, request_id: Any) -> list[tuple[Said, dict[str, Any]]]:
+def _answers_to(fake: FakeServer, request_id: Any) -> list[tuple[Said, dict[str, Any]]]:
     return [
         (said, answer)
-        for said, answer in _answers(pose)
+        for said, answer in _answers(fake)
         if type(answer.get("id")) is type(request_id) and answer.get("id") == request_id
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from twopipes._protocol.revisions import CONTENT_TYPES, LEGACY, META_CAPABILITIES, META_VERSION, MODERN
-from twopipes._tools.check.conversation import ABLE, CLIENT_INFO, Answer, Talk, Unanswered
+from twopipes._tools.check.conversation import ABLE, CLIENT_INFO, Answer, LiveConversation, Unanswered
 from twopipes._tools.check.probe import Case, probe
 
 # Versions that nobody supports: one from before there was a protocol, one from far ahead.
@@ -204,7 +204,7 @@ async def nothing_is_done_before_the_handshake(case: Case) -> None:
         case.expect("LC-14", not talk.is_over, "a request that came too early ended the server")
 
 
-async def judge_an_early_request(case: Case, talk: Talk, rule: str) -> None:
+async def judge_an_early_request(case: Case, talk: LiveConversation, rule: str) -> None:
     """Sends a request that belongs to no session, and wants an error for it. Other sections have the same rule."""
     calls = case.features.safe_calls(case.permissions)
     method, params = ("tools/call", calls[0].params) if calls else (listing(case), None)
@@ -260,7 +260,7 @@ async def a_second_handshake_is_refused(case: Case) -> None:
     )
 
 
-async def _or_none(talk: Talk, method: str, params: dict[str, Any] | None = None) -> Answer | None:
+async def _or_none(talk: LiveConversation, method: str, params: dict[str, Any] | None = None) -> Answer | None:
     try:
         return await talk.request(method, params)
     except Unanswered:

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from twopipes._protocol.revisions import LEGACY
-from twopipes._tools.check.fake_server import Pose, Said, scenario
+from twopipes._tools.check.fake_server import FakeServer, Said, scenario
 from twopipes._tools.check.healthy_responses import SERVER_INFO, SILENCE, Fault
 from twopipes._tools.check.verdict import Skip
 from twopipes._trace.format import Event
@@ -22,20 +22,20 @@ _OF_OTHERS = (
 
 
 @scenario("LC-01", "LC-05")
-async def is_slow_to_answer_the_handshake(pose: Pose) -> None:
+async def is_slow_to_answer_the_handshake(fake: FakeServer) -> None:
     """The result of initialize takes a while: nothing but ping is asked before it comes."""
     asked_early: list[Said] = []
 
     async def dawdle(said: Said) -> None:
-        await asyncio.sleep(2 * pose.patience.grace)
+        await asyncio.sleep(2 * fake.patience.grace)
         heard = said.connection.heard_lines
         asked_early.extend(each for each in heard if each.is_request and each.method not in _EARLY and not each.is_modern)
 
-    pose.on["initialize"] = dawdle
-    handshake = await pose.heard("initialize")
-    await pose.left()
+    fake.on["initialize"] = dawdle
+    handshake = await fake.heard("initialize")
+    await fake.left()
     before = [said for said in asked_early if said.number < handshake.number]
-    pose.expect(
+    fake.expect(
         "LC-01",
         not before,
         f"the client asked {before[0].method if before else 'something'} before initialize",
@@ -43,7 +43,7 @@ async def is_slow_to_answer_the_handshake(pose: Pose) -> None:
         about=before[0] if before else None,
     )
     after = [said for said in asked_early if said.number > handshake.number]
-    pose.expect(
+    fake.expect(
         "LC-05",
         not after,
         f"the client asked {after[0].method if after else 'something'} before initialize was answered",
@@ -53,23 +53,23 @@ async def is_slow_to_answer_the_handshake(pose: Pose) -> None:
 
 
 @scenario("LC-07", judged=False)  # the version is the client's choice, and not that of the run
-async def agrees_to_whatever_the_client_asks_for(pose: Pose) -> None:
+async def agrees_to_whatever_the_client_asks_for(fake: FakeServer) -> None:
     """The server supports just the version that the client asks for: then the client supports it as well."""
 
     def agree(said: Said) -> dict[str, Any]:
         # As in the healthy answer otherwise.
         asked = said.params.get("protocolVersion")
-        return {"protocolVersion": asked, "capabilities": dict(pose.posture.capabilities), "serverInfo": SERVER_INFO}
+        return {"protocolVersion": asked, "capabilities": dict(fake.healthy.capabilities), "serverInfo": SERVER_INFO}
 
-    pose.on["initialize"] = agree
-    handshake = await pose.heard("initialize")
+    fake.on["initialize"] = agree
+    handshake = await fake.heard("initialize")
     asked = handshake.params.get("protocolVersion")
     mend = "Ask for the newest version that you support."
-    if not pose.expect("LC-07", isinstance(asked, str), f"the client asks for the version {asked!r}", mend=mend, about=handshake):
+    if not fake.expect("LC-07", isinstance(asked, str), f"the client asks for the version {asked!r}", mend=mend, about=handshake):
         return
-    went_on = await pose.until(lambda: _what_followed(pose, handshake), pose.patience.client)
-    await pose.left()
-    pose.expect(
+    went_on = await fake.until(lambda: _what_followed(fake, handshake), fake.patience.client)
+    await fake.left()
+    fake.expect(
         "LC-07",
         went_on,
         f"the client asked for {asked!r}, the server agreed to that, and the client did not go on",
@@ -78,63 +78,63 @@ async def agrees_to_whatever_the_client_asks_for(pose: Pose) -> None:
     )
 
 
-def _what_followed(pose: Pose, handshake: Said) -> Said | None:
+def _what_followed(fake: FakeServer, handshake: Said) -> Said | None:
     """The first thing by which a client shows that it has a session now."""
     openings = _EARLY | {"notifications/cancelled"}
-    later = (said for said in pose.heard_lines if said.number > handshake.number and said.method is not None)
+    later = (said for said in fake.heard_lines if said.number > handshake.number and said.method is not None)
     return next((said for said in later if said.method not in openings), None)
 
 
 @scenario("LC-10", judged=False)
-async def answers_with_a_version_from_nowhere(pose: Pose) -> None:
+async def answers_with_a_version_from_nowhere(fake: FakeServer) -> None:
     """The server names a version that nobody supports: the client asks nothing more of it, and leaves."""
 
     def offer(said: Said) -> dict[str, Any]:
-        return {**pose.posture.answer("initialize", said.params, is_modern=False), "protocolVersion": _STRANGE}
+        return {**fake.healthy.answer("initialize", said.params, is_modern=False), "protocolVersion": _STRANGE}
 
-    pose.on["initialize"] = offer
-    handshake = await pose.heard("initialize")
-    await pose.left()
-    more = _what_followed(pose, handshake)
-    pose.expect(
+    fake.on["initialize"] = offer
+    handshake = await fake.heard("initialize")
+    await fake.left()
+    more = _what_followed(fake, handshake)
+    fake.expect(
         "LC-10",
         more is None,
         f"the server chose {_STRANGE}, and the client went on with {more.method if more else 'something'}",
         mend="Look at the version in the result of initialize; if you do not support it, close the connection and say why.",
         about=more,
     )
-    if pose.was_cut_short(handshake.at):
+    if fake.was_cut_short(handshake.at):
         return
-    pose.expect(
+    fake.expect(
         "LC-10",
-        more is not None or _has_left(pose, handshake),
+        more is not None or _has_left(fake, handshake),
         f"the server chose {_STRANGE}, and the client stayed connected until it was ended",
         mend="Close the connection to a server whose version you do not support, and say why.",
         about=handshake,
     )
 
 
-def _has_left(pose: Pose, handshake: Said) -> bool:
+def _has_left(fake: FakeServer, handshake: Said) -> bool:
     """Whether the client let go of a connection of its own accord, before the check had to end it."""
     events = [each for each in handshake.connection.entries if isinstance(each, Event) and each.name == "eof"]
-    return pose.left_at is not None or any(event.at < pose.patience.client for event in events)
+    return fake.left_at is not None or any(event.at < fake.patience.client for event in events)
 
 
 @scenario("LC-11", judged=False)
-async def has_nothing_but_tools(pose: Pose) -> None:
+async def has_nothing_but_tools(fake: FakeServer) -> None:
     """The server declares tools and nothing else, and so nothing else is asked of it."""
-    pose.posture.capabilities = {"tools": {}}
+    fake.healthy.capabilities = {"tools": {}}
     # The first revision has no capability for completion, so that nobody can say that it was not declared.
-    undeclared = [each for each in _OF_OTHERS if each != "completion/complete" or pose.revision > LEGACY[0]]
+    undeclared = [each for each in _OF_OTHERS if each != "completion/complete" or fake.revision > LEGACY[0]]
     for method in undeclared:
-        pose.on[method] = lambda said: Fault(-32601, f"there is no method {said.method!r} here")
-    handshake = await pose.heard("initialize")
-    await pose.left()
-    if _what_followed(pose, handshake) is None:
+        fake.on[method] = lambda said: Fault(-32601, f"there is no method {said.method!r} here")
+    handshake = await fake.heard("initialize")
+    await fake.left()
+    if _what_followed(fake, handshake) is None:
         raise Skip("the client had no session with a server that has nothing but tools")
-    asked = [said for said in pose.requests() if said.method in undeclared and not said.is_modern]
+    asked = [said for said in fake.requests() if said.method in undeclared and not said.is_modern]
     methods = dict.fromkeys(said.method or "" for said in asked)
-    pose.expect(
+    fake.expect(
         "LC-11",
         not asked,
         f"the server declares tools and nothing else, and the client sent {', '.join(methods)}",
@@ -144,19 +144,19 @@ async def has_nothing_but_tools(pose: Pose) -> None:
 
 
 @scenario("LC-12")
-async def never_answers_the_handshake(pose: Pose) -> None:
+async def never_answers_the_handshake(fake: FakeServer) -> None:
     """The handshake gets no answer: however the client gives it up, it does not cancel it."""
-    pose.on["initialize"] = lambda _said: SILENCE
-    handshake = await pose.heard("initialize")
-    gave_up = await pose.until(
-        lambda: handshake.connection.input_ended_at or _cancels(pose, handshake) or None, pose.patience.stimulus
+    fake.on["initialize"] = lambda _said: SILENCE
+    handshake = await fake.heard("initialize")
+    gave_up = await fake.until(
+        lambda: handshake.connection.input_ended_at or _cancels(fake, handshake) or None, fake.patience.stimulus
     )
-    if gave_up is None and not pose.is_over:
-        pose.end_server()
-        pose.give_up(f"the client was still waiting for the answer to initialize after {pose.patience.stimulus:g} s")
-    await pose.left()
-    cancel = _cancels(pose, handshake)
-    pose.expect(
+    if gave_up is None and not fake.is_over:
+        fake.end_server()
+        fake.give_up(f"the client was still waiting for the answer to initialize after {fake.patience.stimulus:g} s")
+    await fake.left()
+    cancel = _cancels(fake, handshake)
+    fake.expect(
         "LC-12",
         cancel is None,
         "the client gave initialize up with notifications/cancelled",
@@ -165,22 +165,22 @@ async def never_answers_the_handshake(pose: Pose) -> None:
     )
 
 
-def _cancels(pose: Pose, handshake: Said) -> Said | None:
-    told = pose.notifications("notifications/cancelled")
+def _cancels(fake: FakeServer, handshake: Said) -> Said | None:
+    told = fake.notifications("notifications/cancelled")
     return next((said for said in told if said.params.get("requestId") == handshake.id), None)
 
 
 @scenario("LC-13", needs_process=True)
-async def refuses_the_handshake(pose: Pose) -> None:
+async def refuses_the_handshake(fake: FakeServer) -> None:
     """The handshake gets an error: the client does not die of it."""
-    pose.on["initialize"] = lambda _said: Fault(-32603, "this server is out of order")
-    await pose.heard("initialize")
-    await pose.left()
-    if pose.exit is None:
-        pose.give_up("the client did not end by itself, so that nobody can tell how it would have")
-    pose.expect(
+    fake.on["initialize"] = lambda _said: Fault(-32603, "this server is out of order")
+    await fake.heard("initialize")
+    await fake.left()
+    if fake.exit is None:
+        fake.give_up("the client did not end by itself, so that nobody can tell how it would have")
+    fake.expect(
         "LC-13",
-        pose.exit.signal is None,
-        f"the server refused the handshake, and the client ended with {pose.exit.describe()}",
+        fake.exit.signal is None,
+        f"the server refused the handshake, and the client ended with {fake.exit.describe()}",
         mend="Tell the user what the server said, and go on or end in good order.",
     )

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from twopipes._protocol.revisions import LEGACY, META_LOG_LEVEL, META_SUBSCRIPTION_ID, MODERN
-from twopipes._tools.check.conversation import Answer, Heard, Talk
+from twopipes._tools.check.conversation import Answer, Heard, LiveConversation
 from twopipes._tools.check.probe import Case, SafeCall, probe
 from twopipes._tools.check.samples import CHANGING
 from twopipes._tools.check.verdict import Quote, Skip
@@ -225,12 +225,12 @@ def _calls(case: Case) -> list[SafeCall]:
     return sorted(found, key=lambda call: "log" not in call.name.lower())[:_CALLS]
 
 
-async def _listen_to_everything(case: Case, talk: Talk) -> None:
+async def _listen_to_everything(case: Case, talk: LiveConversation) -> None:
     if case.revision in LEGACY and case.features.has("logging"):
         await talk.request("logging/setLevel", {"level": "debug"})
 
 
-async def _chatty(case: Case, talk: Talk) -> tuple[SafeCall, list[Heard]]:
+async def _chatty(case: Case, talk: LiveConversation) -> tuple[SafeCall, list[Heard]]:
     """A tool that logs, and what it logs for somebody who wants everything.
 
     Raises:
@@ -244,7 +244,7 @@ async def _chatty(case: Case, talk: Talk) -> tuple[SafeCall, list[Heard]]:
     raise Skip(_NOBODY_LOGS)
 
 
-async def _logged(talk: Talk, call: SafeCall, level: str | None = None) -> tuple[list[Heard], Answer]:
+async def _logged(talk: LiveConversation, call: SafeCall, level: str | None = None) -> tuple[list[Heard], Answer]:
     """What came while a tool worked; the level is for the stateless wire alone."""
     before = talk.position
     meta = {META_LOG_LEVEL: level} if level is not None and talk.revision in MODERN else None

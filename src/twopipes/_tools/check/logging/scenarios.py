@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from twopipes._tools.check.fake_server import Pose, scenario
+from twopipes._tools.check.fake_server import FakeServer, scenario
 
 
 @scenario("LG-09")
-async def declares_logging(pose: Pose) -> None:
+async def declares_logging(fake: FakeServer) -> None:
     """A server of the stateless wire declares logging, which is no invitation to set a level."""
-    await pose.heard(lambda said: said.is_request and said.is_modern and said.method != "server/discover")
-    await pose.left()
-    sent = next(iter(pose.requests("logging/setLevel")), None)
-    pose.expect(
+    await fake.heard(lambda said: said.is_request and said.is_modern and said.method != "server/discover")
+    await fake.left()
+    sent = next(iter(fake.requests("logging/setLevel")), None)
+    fake.expect(
         "LG-09",
         sent is None,
         "the client sent logging/setLevel, which the stateless revisions do not have",

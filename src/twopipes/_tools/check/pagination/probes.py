@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from twopipes._tools.check.conversation import Answer, Talk
+from twopipes._tools.check.conversation import Answer, LiveConversation
 from twopipes._tools.check.probe import Case, probe
 from twopipes._tools.check.verdict import Skip
 
@@ -40,7 +40,7 @@ async def lists_are_walked_to_their_end(case: Case) -> None:
         raise Skip("the server has no lists")
 
 
-async def _walk(talk: Talk, method: str) -> tuple[int, str, Answer]:
+async def _walk(talk: LiveConversation, method: str) -> tuple[int, str, Answer]:
     """The number of pages, what is wrong with the way they are linked, and the last answer."""
     seen: set[str] = set()
     answer = await talk.request(method)

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from twopipes._tools.check.fake_server import Pose, Said, scenario
+from twopipes._tools.check.fake_server import FakeServer, Said, scenario
 from twopipes._tools.check.healthy_responses import Fault, text
 from twopipes._tools.check.quotes import exchanges
 from twopipes._tools.check.verdict import Skip
@@ -21,10 +21,10 @@ _FOR_EVER = 1000
 _FOR_LONG = 100
 
 
-def _serve_pages(pose: Pose, pages: Sequence[tuple[int, str | None]]) -> None:
+def _serve_pages(fake: FakeServer, pages: Sequence[tuple[int, str | None]]) -> None:
     """Lists tools on pages, each with so many of them and the cursor of the next."""
     for number in range(1, 10):
-        pose.add_tool(f"tool_{number}", text("Done."))
+        fake.add_tool(f"tool_{number}", text("Done."))
     cursors = [None, *(cursor for _, cursor in pages[:-1])]
 
     def answer(said: Said) -> Any:
@@ -35,38 +35,38 @@ def _serve_pages(pose: Pose, pages: Sequence[tuple[int, str | None]]) -> None:
         first = sum(size for size, _ in pages[:at])
         size, following = pages[at]
         last = None if following is None else first + size
-        return {"tools": pose.posture.tools[first:last], **({} if following is None else {"nextCursor": following})}
+        return {"tools": fake.healthy.tools[first:last], **({} if following is None else {"nextCursor": following})}
 
-    pose.on[_LIST] = answer
+    fake.on[_LIST] = answer
 
 
-def _with_cursor(pose: Pose) -> list[Said]:
+def _with_cursor(fake: FakeServer) -> list[Said]:
     """The requests for further pages.
 
     Raises:
         Skip: The client did not send any, which is its own business.
     """
-    found = [said for said in pose.requests(_LIST) if said.params.get("cursor") is not None]
+    found = [said for said in fake.requests(_LIST) if said.params.get("cursor") is not None]
     if not found:
         raise Skip("the client does not follow cursors")
     return found
 
 
 @scenario("PG-01", "PG-02", "PG-03")
-async def lists_on_pages(pose: Pose) -> None:
+async def lists_on_pages(fake: FakeServer) -> None:
     """The tools come on pages of one, seven and the rest, with cursors that look odd."""
-    _serve_pages(pose, [(1, _CURSORS[0]), (7, _CURSORS[1]), (0, None)])
-    await pose.heard(_LIST)
-    await pose.left()
-    asked = pose.requests(_LIST)
+    _serve_pages(fake, [(1, _CURSORS[0]), (7, _CURSORS[1]), (0, None)])
+    await fake.heard(_LIST)
+    await fake.left()
+    asked = fake.requests(_LIST)
     untyped = next((said for said in asked if not isinstance(said.params.get("cursor", ""), str)), None)
     mend = "Send the string that came as nextCursor as cursor; leave cursor out for the first page."
     if untyped is None:
-        _with_cursor(pose)  # whoever follows none is skipped
-    pose.expect("PG-01", untyped is None, "the client sent a cursor that is no string", mend=mend, about=untyped)
-    followed = _with_cursor(pose)
+        _with_cursor(fake)  # whoever follows none is skipped
+    fake.expect("PG-01", untyped is None, "the client sent a cursor that is no string", mend=mend, about=untyped)
+    followed = _with_cursor(fake)
     changed = next((said for said in followed if said.params["cursor"] not in _CURSORS), None)
-    pose.expect(
+    fake.expect(
         "PG-02",
         changed is None,
         "the client sent a cursor that the server had not given: it was changed on the way",
@@ -74,7 +74,7 @@ async def lists_on_pages(pose: Pose) -> None:
         about=changed,
     )
     if not any(said.params["cursor"] == _CURSORS[-1] for said in followed):
-        pose.skip("PG-03", "the client did not ask for the last page")
+        fake.skip("PG-03", "the client did not ask for the last page")
         return
     too_far = next(
         (
@@ -84,7 +84,7 @@ async def lists_on_pages(pose: Pose) -> None:
         ),
         None,
     )
-    pose.expect(
+    fake.expect(
         "PG-03",
         too_far is None,
         "the client went on with a cursor after the page without nextCursor",
@@ -94,52 +94,52 @@ async def lists_on_pages(pose: Pose) -> None:
 
 
 @scenario("PG-02")
-async def lists_an_empty_page(pose: Pose) -> None:
+async def lists_an_empty_page(fake: FakeServer) -> None:
     """The second page is empty and has a successor."""
-    _serve_pages(pose, [(2, "second"), (0, "third"), (0, None)])
-    await pose.heard(_LIST)
-    await pose.left()
-    followed = [said.params["cursor"] for said in _with_cursor(pose)]
-    pose.expect(
+    _serve_pages(fake, [(2, "second"), (0, "third"), (0, None)])
+    await fake.heard(_LIST)
+    await fake.left()
+    followed = [said.params["cursor"] for said in _with_cursor(fake)]
+    fake.expect(
         "PG-02",
         "third" in followed,
         "the client took an empty page for the last one, though it had a nextCursor",
         mend="Go on for as long as there is a nextCursor; a page may have any number of items.",
-        about=exchanges(pose, _LIST),
+        about=exchanges(fake, _LIST),
     )
 
 
 @scenario("PG-04")
-async def gives_an_empty_cursor(pose: Pose) -> None:
+async def gives_an_empty_cursor(fake: FakeServer) -> None:
     """The second page leads to a third one by the empty string."""
-    _serve_pages(pose, [(2, "second"), (2, ""), (0, None)])
-    await pose.heard(_LIST)
-    await pose.left()
-    followed = [said.params["cursor"] for said in _with_cursor(pose)]
-    pose.expect(
+    _serve_pages(fake, [(2, "second"), (2, ""), (0, None)])
+    await fake.heard(_LIST)
+    await fake.left()
+    followed = [said.params["cursor"] for said in _with_cursor(fake)]
+    fake.expect(
         "PG-04",
         "" in followed,
         'the client took "nextCursor":"" for the end of the list',
         mend="Only a missing nextCursor (or null) is the end: compare it with null, and not by its truth.",
-        about=exchanges(pose, _LIST),
+        about=exchanges(fake, _LIST),
     )
 
 
 @scenario("PG-06")
-async def lists_in_a_circle(pose: Pose) -> None:
+async def lists_in_a_circle(fake: FakeServer) -> None:
     """Every page leads to itself."""
     count = itertools.count()
 
     def circle(_said: Said) -> Any:
-        page = {"tools": pose.posture.tools}
+        page = {"tools": fake.healthy.tools}
         return page if next(count) > _FOR_EVER else {**page, "nextCursor": "again"}
 
-    pose.on[_LIST] = circle
-    await pose.heard(_LIST)
-    await pose.left()
-    followed = _with_cursor(pose)
-    is_still_walking = pose.left_at is None and len(followed) > _FOR_LONG
-    pose.expect(
+    fake.on[_LIST] = circle
+    await fake.heard(_LIST)
+    await fake.left()
+    followed = _with_cursor(fake)
+    is_still_walking = fake.left_at is None and len(followed) > _FOR_LONG
+    fake.expect(
         "PG-06",
         len(followed) <= _FOR_EVER and not is_still_walking,
         f"the client followed the same cursor {len(followed)} times, and had not stopped by itself then",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from twopipes._protocol.revisions import META_SUBSCRIPTION_ID
-from twopipes._tools.check.conversation import ABLE, Heard, Talk, Unanswered
+from twopipes._tools.check.conversation import ABLE, Heard, LiveConversation, Unanswered
 from twopipes._tools.check.probe import Case, probe
 from twopipes._tools.check.setups import SlowCall, open_question, progress_of, slow_call
 from twopipes._tools.check.verdict import Skip
@@ -184,7 +184,7 @@ def _task_call(case: Case) -> dict[str, Any]:
     raise Skip("no tool that may be called can be a task")
 
 
-async def _until_over(talk: Talk, task_id: Any) -> Heard | None:
+async def _until_over(talk: LiveConversation, task_id: Any) -> Heard | None:
     """Polls a task; returns the line that says that it is over, or ``None`` if none does."""
     for _ in range(_POLLS):
         try:

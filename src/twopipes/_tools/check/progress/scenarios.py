@@ -8,7 +8,7 @@ from typing import Any
 from twopipes._protocol.revisions import MODERN
 from twopipes._tools.check.conversation import same_id
 from twopipes._tools.check.declared_questions import members, question_for
-from twopipes._tools.check.fake_server import Pose, Said, scenario
+from twopipes._tools.check.fake_server import FakeServer, Said, scenario
 from twopipes._tools.check.verdict import Skip
 
 _PROGRESS = "notifications/progress"
@@ -20,14 +20,14 @@ _POLLS = 20
 
 
 @scenario("PR-01")
-async def tools_that_take_their_time(pose: Pose) -> None:
+async def tools_that_take_their_time(fake: FakeServer) -> None:
     """Nothing special: the tokens that the client gives are looked at."""
-    await pose.left()
-    given = [(said, said.meta["progressToken"]) for said in pose.requests() if "progressToken" in said.meta]
+    await fake.left()
+    given = [(said, said.meta["progressToken"]) for said in fake.requests() if "progressToken" in said.meta]
     if not given:
         raise Skip("the client does not want to hear of progress")
     wrong = next(((said, token) for said, token in given if isinstance(token, bool) or not isinstance(token, str | int)), None)
-    pose.expect(
+    fake.expect(
         "PR-01",
         wrong is None,
         f"the progressToken of a request is {None if wrong is None else wrong[1]!r}",
@@ -37,108 +37,108 @@ async def tools_that_take_their_time(pose: Pose) -> None:
 
 
 @scenario("PR-05", revisions=MODERN)
-async def hears_no_progress_of_the_client(pose: Pose) -> None:
+async def hears_no_progress_of_the_client(fake: FakeServer) -> None:
     """Nothing special: on the stateless wire the client has nothing to tell the progress of."""
-    await pose.heard(lambda said: said.is_request)
-    await pose.left()
-    told = next(iter(pose.notifications(_PROGRESS)), None)
-    pose.expect("PR-05", told is None, "the client sent notifications/progress", mend="Leave that to the server.", about=told)
+    await fake.heard(lambda said: said.is_request)
+    await fake.left()
+    told = next(iter(fake.notifications(_PROGRESS)), None)
+    fake.expect("PR-05", told is None, "the client sent notifications/progress", mend="Leave that to the server.", about=told)
 
 
 @scenario("PR-02", "PR-03", "PR-04", "PR-08")
-async def wants_to_hear_of_progress(pose: Pose) -> None:
+async def wants_to_hear_of_progress(fake: FakeServer) -> None:
     """During a call the server asks something, first without a progress token and then with a number for one."""
-    if pose.is_modern:
+    if fake.is_modern:
         raise Skip("on the stateless wire the client does not tell of progress")
     done = asyncio.Event()
 
     async def wait(_said: Said) -> None:
         await done.wait()
 
-    pose.on["tools/call"] = wait
+    fake.on["tools/call"] = wait
     try:
-        call = await pose.heard("tools/call")
-        question = question_for(call.connection.can, pose.revision)
+        call = await fake.heard("tools/call")
+        question = question_for(call.connection.can, fake.revision)
         if question is None:
             raise Skip("the client declares nothing that it could be asked")
         method, params = question
-        plain = await pose.ask(method, params)
-        asked = await pose.ask(method, {**params, "_meta": {"progressToken": _TOKEN}})
-        await pose.until(lambda: None, pose.patience.grace + _LONGER)
+        plain = await fake.ask(method, params)
+        asked = await fake.ask(method, {**params, "_meta": {"progressToken": _TOKEN}})
+        await fake.until(lambda: None, fake.patience.grace + _LONGER)
     finally:
         done.set()
     if plain is None or asked is None:
         raise Skip(f"the client did not answer {method}")
-    _judge_progress(pose, plain, asked)
-    await pose.left()
+    _judge_progress(fake, plain, asked)
+    await fake.left()
 
 
-def _judge_progress(pose: Pose, plain: Said, asked: Said) -> None:
-    told = pose.notifications(_PROGRESS)
+def _judge_progress(fake: FakeServer, plain: Said, asked: Said) -> None:
+    told = fake.notifications(_PROGRESS)
     early = next((said for said in told if said.number < plain.number), None)
-    pose.expect("PR-02", early is None, "the client told of progress, and no request gave a token", about=early)
+    fake.expect("PR-02", early is None, "the client told of progress, and no request gave a token", about=early)
     if not told:
         for rule in ("PR-03", "PR-04", "PR-08"):
-            pose.skip(rule, "the client told of no progress, which it need not")
+            fake.skip(rule, "the client told of no progress, which it need not")
         return
     changed = next((said for said in told if not same_id(said.params.get("progressToken"), _TOKEN)), None)
     token = None if changed is None else changed.params.get("progressToken")
     why = f"progress of a request with the token {_TOKEN} came under {token!r}"
-    pose.expect("PR-08", changed is None, why, mend="Give the token back as it came, with its JSON type.", about=changed)
-    pose.expect("PR-02", changed is None, why, about=changed)
+    fake.expect("PR-08", changed is None, why, mend="Give the token back as it came, with its JSON type.", about=changed)
+    fake.expect("PR-02", changed is None, why, about=changed)
     late = next((said for said in told if said.number > asked.number), None)
-    pose.expect("PR-04", late is None, "the client told of progress after its answer", about=late)
+    fake.expect("PR-04", late is None, "the client told of progress after its answer", about=late)
     last: Any = None
     for said in told:
         value = said.params.get("progress")
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         rises = is_number and (last is None or value > last)
-        pose.expect("PR-03", rises, f"the progress of the client goes from {last!r} to {value!r}; it must rise", about=said)
+        fake.expect("PR-03", rises, f"the progress of the client goes from {last!r} to {value!r}; it must rise", about=said)
         last = value if is_number else last
 
 
 @scenario("PR-06")
-async def makes_a_task_of_its_question(pose: Pose) -> None:
+async def makes_a_task_of_its_question(fake: FakeServer) -> None:
     """Where the client declares tasks, a question is made one, with a progress token; its progress ends with the task."""
     done = asyncio.Event()
 
     async def wait(_said: Said) -> None:
         await done.wait()
 
-    pose.on["tools/call"] = wait
+    fake.on["tools/call"] = wait
     try:
-        call = await pose.heard("tools/call")
+        call = await fake.heard("tools/call")
         can = call.connection.can
         requests = members(members(can.get("tasks")).get("requests"))
         wanted: dict[str, Any] = {key: can[key] for key in ("sampling", "elicitation") if key in can and requests.get(key)}
-        question = question_for(wanted, pose.revision)
+        question = question_for(wanted, fake.revision)
         if question is None:
             raise Skip("the client declares no tasks")
         method, params = question
-        created = await pose.ask(method, {**params, "task": {"ttl": 60000}, "_meta": {"progressToken": _TOKEN}})
+        created = await fake.ask(method, {**params, "task": {"ttl": 60000}, "_meta": {"progressToken": _TOKEN}})
         task_id = None if created is None else members(members(created.members.get("result")).get("task")).get("taskId")
         if task_id is None:
             raise Skip(f"the client made no task of {method}")
-        over = await _until_over(pose, task_id)
-        await pose.until(lambda: None, pose.patience.grace + _LONGER)
+        over = await _until_over(fake, task_id)
+        await fake.until(lambda: None, fake.patience.grace + _LONGER)
     finally:
         done.set()
-    told = pose.notifications(_PROGRESS)
+    told = fake.notifications(_PROGRESS)
     if not told:
         raise Skip("the client told of no progress of its task, which it need not")
     other = next((said for said in told if not same_id(said.params.get("progressToken"), _TOKEN)), None)
-    pose.expect("PR-06", other is None, f"the progress of a task came under another token than {_TOKEN}", about=other)
+    fake.expect("PR-06", other is None, f"the progress of a task came under another token than {_TOKEN}", about=other)
     late = next((said for said in told if over is not None and said.number > over.number), None)
-    pose.expect("PR-06", late is None, "progress of a task was told after the task was over", about=late)
-    await pose.left()
+    fake.expect("PR-06", late is None, "progress of a task was told after the task was over", about=late)
+    await fake.left()
 
 
-async def _until_over(pose: Pose, task_id: Any) -> Said | None:
+async def _until_over(fake: FakeServer, task_id: Any) -> Said | None:
     for _ in range(_POLLS):
-        said = await pose.ask("tasks/get", {"taskId": task_id})
+        said = await fake.ask("tasks/get", {"taskId": task_id})
         if said is None:
             return None
         if members(said.members.get("result")).get("status") in _OVER:
             return said
-        await pose.until(lambda: None, pose.patience.grace)
+        await fake.until(lambda: None, fake.patience.grace)
     return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twopipes._tools.check.fake_server import Pose, scenario
+from twopipes._tools.check.fake_server import FakeServer, scenario
 
 _LETTER = {
     "name": "letter",
@@ -15,17 +15,17 @@ _LETTER = {
 
 
 @scenario("PM-02")
-async def has_a_prompt_with_arguments(pose: Pose) -> None:
+async def has_a_prompt_with_arguments(fake: FakeServer) -> None:
     """A prompt wants one argument, and takes another that means a number."""
-    pose.posture.prompts.append(_LETTER)
-    await pose.heard("prompts/get")
-    await pose.left()
-    asked = [said for said in pose.requests("prompts/get") if said.params.get("arguments")]
+    fake.healthy.prompts.append(_LETTER)
+    await fake.heard("prompts/get")
+    await fake.left()
+    asked = [said for said in fake.requests("prompts/get") if said.params.get("arguments")]
     if not asked:
-        pose.give_up("the client gives no arguments to prompts")
+        fake.give_up("the client gives no arguments to prompts")
     for said in asked:
         arguments = said.params["arguments"]
-        pose.expect(
+        fake.expect(
             "PM-02",
             isinstance(arguments, dict) and all(isinstance(value, str) for value in arguments.values()),
             "an argument of a prompt is no string",

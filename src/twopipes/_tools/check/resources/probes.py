@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from twopipes._tools.check.content.blocks import faults_of_contents
-from twopipes._tools.check.conversation import Talk
+from twopipes._tools.check.conversation import LiveConversation
 from twopipes._tools.check.probe import Case, SafeCall, probe
 from twopipes._tools.check.samples import is_complete, named, quoted, read
 from twopipes._tools.check.server_reply import Answer, Heard
@@ -180,17 +180,17 @@ async def _told_at_once(case: Case, since: int) -> Heard | None:
     return next((heard for heard in await case.talk.quiet(since=since) if heard.method == _UPDATED), None)
 
 
-async def _contents(talk: Talk, uris: list[str]) -> dict[str, Any]:
+async def _contents(talk: LiveConversation, uris: list[str]) -> dict[str, Any]:
     return {uri: (await talk.request("resources/read", {"uri": uri})).result.get("contents") for uri in uris}
 
 
-async def steady_contents(talk: Talk, uris: list[str]) -> dict[str, Any]:
+async def steady_contents(talk: LiveConversation, uris: list[str]) -> dict[str, Any]:
     """What is read, of those resources that read the same twice: a clock changes all the time, and nobody is told."""
     once, again = await _contents(talk, uris), await _contents(talk, uris)
     return {uri: contents for uri, contents in once.items() if contents == again[uri]}
 
 
-async def changed_since(talk: Talk, before: Mapping[str, Any]) -> str:
+async def changed_since(talk: LiveConversation, before: Mapping[str, Any]) -> str:
     """The first of these resources that reads differently than before; an empty text if none does."""
     after = await _contents(talk, list(before))
     return next((uri for uri, contents in after.items() if contents != before[uri]), "")

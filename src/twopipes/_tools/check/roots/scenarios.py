@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from twopipes._tools.check.asking_tools import Asker, Questions, Round
-from twopipes._tools.check.fake_server import Pose, Said, scenario
+from twopipes._tools.check.fake_server import FakeServer, Said, scenario
 from twopipes._tools.check.questions import ROOTS, declares, members, root_faults, told
 from twopipes._tools.check.timeouts.scenarios import a_while, said_to
 
@@ -16,16 +16,16 @@ _CHANGED = "notifications/roots/list_changed"
 
 
 @scenario("RT-01", "RT-02", "RT-03", "RT-05")
-async def asks_for_roots(pose: Pose) -> None:
+async def asks_for_roots(fake: FakeServer) -> None:
     """The client is asked twice for its roots, by a request or in a result."""
     # Whoever has none is asked all the same where it can say so; there is no such way without a handshake.
-    first = Asker(pose, "roots", Round(questions=_ALL), undeclared=not pose.is_modern)
-    again = Asker(pose, "roots-again", Round(questions=_unless_unanswered(first)), undeclared=not pose.is_modern)
-    pinged = _pinged_beside(pose, first)
-    await pose.left()
-    told_of = pose.notifications(_CHANGED)
-    if pose.is_modern and told_of:
-        pose.expect(
+    first = Asker(fake, "roots", Round(questions=_ALL), undeclared=not fake.is_modern)
+    again = Asker(fake, "roots-again", Round(questions=_unless_unanswered(first)), undeclared=not fake.is_modern)
+    pinged = _pinged_beside(fake, first)
+    await fake.left()
+    told_of = fake.notifications(_CHANGED)
+    if fake.is_modern and told_of:
+        fake.expect(
             "RT-05",
             condition=False,
             why="the client told that its roots have changed, which the stateless wire does not know",
@@ -34,24 +34,24 @@ async def asks_for_roots(pose: Pose) -> None:
         )
     if _is_unanswered(first):
         call = first.calls[0]
-        is_late = any(said not in pinged for said in pose.responses())
-        if pinged and not is_late and declares(call.connection.can, ROOTS) and not pose.was_cut_short(call.at):
-            pose.expect(
+        is_late = any(said not in pinged for said in fake.responses())
+        if pinged and not is_late and declares(call.connection.can, ROOTS) and not fake.was_cut_short(call.at):
+            fake.expect(
                 "RT-02",
                 condition=False,
                 why="the client declares roots, and did not answer roots/list, though it answered a ping meanwhile",
                 mend='Answer with {"roots": [...]}; an empty array if there are none.',
-                about=said_to(pose, f'"{ROOTS}"'),
+                about=said_to(fake, f'"{ROOTS}"'),
             )
-        pose.give_up("the client did not answer roots/list in time")
+        fake.give_up("the client did not answer roots/list in time")
     reply = first.reply("where")
     if not declares(first.calls[0].connection.can, ROOTS):
         if reply.code == -32601:  # noqa: PLR2004 - the code of what is not there
-            pose.expect("RT-02", condition=True, why="")
-        pose.give_up("the client did not declare roots")
+            fake.expect("RT-02", condition=True, why="")
+        fake.give_up("the client did not declare roots")
     if reply.about is None:
-        pose.give_up("the client did not answer")
-    pose.expect(
+        fake.give_up("the client did not answer")
+    fake.expect(
         "RT-02",
         isinstance(members(reply.result).get("roots"), list),
         f"the client declares roots, and answered roots/list with {told(reply.result) if reply.error is None else reply.told}",
@@ -61,18 +61,18 @@ async def asks_for_roots(pose: Pose) -> None:
     answers = [each.replies["where"] for each in (first, again) if "where" in each.replies and each.replies["where"].result]
     for each in answers:
         faults = list(root_faults(members(each.result)))
-        pose.expect("RT-01", not faults, "; ".join(faults), mend="Give file:// URIs, percent-encoded.", about=each.about)
+        fake.expect("RT-01", not faults, "; ".join(faults), mend="Give file:// URIs, percent-encoded.", about=each.about)
     if not answers:
-        pose.give_up(f"the client answered roots/list with {reply.told}")
+        fake.give_up(f"the client answered roots/list with {reply.told}")
     if len(answers) == 1 or answers[0].result == answers[1].result:
-        pose.give_up("the roots of the client did not change meanwhile")
+        fake.give_up("the roots of the client did not change meanwhile")
     one, two = (each.about.said.number if each.about is not None else 0 for each in answers)
-    if pose.is_modern:
-        pose.expect("RT-05", not told_of, "")
+    if fake.is_modern:
+        fake.expect("RT-05", not told_of, "")
         return
     if members(first.calls[0].connection.can.get("roots")).get("listChanged") is not True:
-        pose.give_up("the client did not declare roots.listChanged")
-    pose.expect(
+        fake.give_up("the client did not declare roots.listChanged")
+    fake.expect(
         "RT-03",
         any(one < each.number < two for each in told_of),
         "the client was asked twice for its roots, gave different ones, and did not tell meanwhile that they have changed",
@@ -96,18 +96,18 @@ def _unless_unanswered(asker: Asker) -> Any:
     return choose
 
 
-def _pinged_beside(pose: Pose, asker: Asker) -> list[Said]:
+def _pinged_beside(fake: FakeServer, asker: Asker) -> list[Said]:
     """Sends a ping right behind the question of a session: whoever answers that one alone does not want to answer the other."""
     pinged: list[Said] = []
-    play = pose.posture.results[asker.name]
+    play = fake.healthy.results[asker.name]
 
     async def ping(said: Said) -> None:
-        if not said.is_modern and (answer := await pose.ask("ping", within=a_while(pose))) is not None:
+        if not said.is_modern and (answer := await fake.ask("ping", within=a_while(fake))) is not None:
             pinged.append(answer)
 
     async def both(said: Said) -> Any:
         answer, _ = await asyncio.gather(play(said), ping(said))
         return answer
 
-    pose.posture.results[asker.name] = both
+    fake.healthy.results[asker.name] = both
     return pinged

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from twopipes._protocol.revisions import INPUT_METHODS
-from twopipes._tools.check.conversation import ABLE, Talk
+from twopipes._tools.check.conversation import ABLE, LiveConversation
 from twopipes._tools.check.explore import asked_for, converse, explored, is_asking, retried
 from twopipes._tools.check.probe import Case, probe
 from twopipes._tools.check.questions import ELICIT, filled_form, members, told
@@ -68,7 +68,7 @@ def _judge_a_question(case: Case, answer: Answer) -> None:
 
 
 async def _first_rounds(
-    case: Case, talk: Talk, most: int = _TOOLS, *, prefer: Callable[[Mapping[str, Any]], Any] | None = None
+    case: Case, talk: LiveConversation, most: int = _TOOLS, *, prefer: Callable[[Mapping[str, Any]], Any] | None = None
 ) -> list[tuple[dict[str, Any], Answer]]:
     """Calls that ask, and the results that do: each made anew in this conversation, those that are preferred first."""
     found: list[tuple[dict[str, Any], Answer]] = []
@@ -142,7 +142,7 @@ async def strange_answers_are_told_apart(case: Case) -> None:
         )
 
 
-async def _judge_unknown_keys(case: Case, talk: Talk, call: Mapping[str, Any]) -> None:
+async def _judge_unknown_keys(case: Case, talk: LiveConversation, call: Mapping[str, Any]) -> None:
     usual = await retried(talk, call, await talk.request("tools/call", call))
     if usual.error:
         return  # it does not like the answers as such
@@ -185,13 +185,13 @@ async def changed_states_are_refused(case: Case) -> None:
     case.give_up(reason)
 
 
-async def _does_without_state(talk: Talk, call: Mapping[str, Any], asking: Answer) -> bool:
+async def _does_without_state(talk: LiveConversation, call: Mapping[str, Any], asking: Answer) -> bool:
     """Whether a call with answers and no state goes on all the same: then nothing hangs on the state."""
     answer = await retried(talk, call, asking, without_state=True)
     return answer.is_result and not is_asking(answer)
 
 
-async def _believed(talk: Talk, call: Mapping[str, Any], state: str) -> Answer | None:
+async def _believed(talk: LiveConversation, call: Mapping[str, Any], state: str) -> Answer | None:
     """The answer to a retry with this state, if the server went on."""
     answer = await retried(talk, call, await talk.request("tools/call", call), requestState=state)
     went_on = answer.is_result and not is_asking(answer) and answer.result.get("isError") is not True

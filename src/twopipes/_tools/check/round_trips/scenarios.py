@@ -7,7 +7,7 @@ from typing import Any
 
 from twopipes._protocol.revisions import META_CAPABILITIES, META_VERSION
 from twopipes._tools.check.asking_tools import Asker, Exchanged, Round, easy_questions
-from twopipes._tools.check.fake_server import Pose, Said, scenario
+from twopipes._tools.check.fake_server import FakeServer, Said, scenario
 from twopipes._tools.check.healthy_responses import text
 from twopipes._tools.check.questions import declares, members, told
 
@@ -21,39 +21,39 @@ _NO_PAUSE = 0.015
 
 
 @scenario("MR-05", "MR-06", "MR-08", "MR-09", "MR-19")
-async def asks_all_at_once(pose: Pose) -> None:
+async def asks_all_at_once(fake: FakeServer) -> None:
     """Two tools ask for all that the client can answer, and one between them asks for nothing."""
-    first = Asker(pose, "ask-first", Round(questions=easy_questions("first-"), state="the state of the first"))
-    pose.add_tool("ask-nothing", text("Nothing."))
-    second = Asker(pose, "ask-second", Round(questions=easy_questions("second-"), state="the state of the second"))
-    await pose.left()
+    first = Asker(fake, "ask-first", Round(questions=easy_questions("first-"), state="the state of the first"))
+    fake.add_tool("ask-nothing", text("Nothing."))
+    second = Asker(fake, "ask-second", Round(questions=easy_questions("second-"), state="the state of the second"))
+    await fake.left()
     first.require()
     retry = first.retry()
     for asker in (first, second):
         for call, again in zip(asker.calls, asker.retries, strict=False):
-            _judge_a_retry(pose, asker, call, again)
-    carrying = [said for said in pose.requests() if said not in (*first.retries, *second.retries) and _carries(said)]
-    pose.expect(
+            _judge_a_retry(fake, asker, call, again)
+    carrying = [said for said in fake.requests() if said not in (*first.retries, *second.retries) and _carries(said)]
+    fake.expect(
         "MR-09",
         not carrying,
         f"a request that nobody asked back about carries {' and '.join(_carries(carrying[0])) if carrying else ''}",
         mend="Keep state and answers with the call that they belong to, and forget them with it.",
         about=carrying[0] if carrying else retry,
     )
-    pose.give_up("the client said yes to all that it was asked, so that nobody can tell how it says no")
+    fake.give_up("the client said yes to all that it was asked, so that nobody can tell how it says no")
 
 
 def _carries(said: Said) -> list[str]:
     return [name for name in _CARRIED if name in said.params]
 
 
-def _judge_a_retry(pose: Pose, asker: Asker, call: Said, again: Said) -> None:
+def _judge_a_retry(fake: FakeServer, asker: Asker, call: Said, again: Said) -> None:
     same = {key: value for key, value in call.params.items() if key != "_meta"}
     sent = {key: value for key, value in again.params.items() if key not in ("_meta", *_CARRIED)}
     mend = "Send the same method and params again, with inputResponses, requestState and _meta of their own."
-    pose.expect("MR-05", same == sent, f"{told(same)} was sent again as {told(sent)}", mend=mend, about=asker.about(again))
+    fake.expect("MR-05", same == sent, f"{told(same)} was sent again as {told(sent)}", mend=mend, about=asker.about(again))
     answers = again.params.get("inputResponses")
-    pose.expect(
+    fake.expect(
         "MR-05",
         members(answers).keys() == asker.asked[0].keys(),
         f"the questions {', '.join(asker.asked[0])} were answered under the keys {', '.join(members(answers)) or '(none)'}",
@@ -61,10 +61,10 @@ def _judge_a_retry(pose: Pose, asker: Asker, call: Said, again: Said) -> None:
         about=asker.about(again),
     )
     missing = [key for key in (META_VERSION, META_CAPABILITIES) if key not in again.meta]
-    pose.expect(
+    fake.expect(
         "MR-05", not missing, f"the call was sent again without {', '.join(missing)} in _meta", mend=mend, about=asker.about(again)
     )
-    pose.expect(
+    fake.expect(
         "MR-08",
         (type(call.id), call.id) != (type(again.id), again.id),
         f"the call was sent again with the same id {told(call.id)}",
@@ -73,16 +73,16 @@ def _judge_a_retry(pose: Pose, asker: Asker, call: Said, again: Said) -> None:
     )
     for key, answer in members(answers).items():
         wrapped = sorted({"jsonrpc", "id", "resultType", "result"} & members(answer).keys())
-        pose.expect(
+        fake.expect(
             "MR-06",
             isinstance(answer, dict) and not wrapped,
             f"the answer to {told(key)} is no bare result: {told(answer)}",
             mend="Put the result itself under the key, without an envelope around it.",
             about=asker.about(again),
         )
-        judge_a_no(pose, answer, about=asker.about(again))
+        judge_a_no(fake, answer, about=asker.about(again))
     strange = sorted(members(answers).keys() - asker.asked[0].keys())
-    pose.expect(
+    fake.expect(
         "MR-09",
         again.params.get("requestState") == asker.state and not strange,
         f"{asker.name} was sent again with the state {told(again.params.get('requestState'))} and the answers "
@@ -92,11 +92,11 @@ def _judge_a_retry(pose: Pose, asker: Asker, call: Said, again: Said) -> None:
     )
 
 
-def judge_a_no(pose: Pose, answer: Any, *, about: Exchanged | None) -> None:
+def judge_a_no(fake: FakeServer, answer: Any, *, about: Exchanged | None) -> None:
     """Judges MR-19 by an answer that says no, or that is none; what says yes shows nothing of it."""
     is_none = not isinstance(answer, dict) or not answer or "error" in answer or "code" in answer
     if is_none or answer.get("action") in _NO:
-        pose.expect(
+        fake.expect(
             "MR-19",
             not is_none,
             f"a question was answered with what is no answer: {told(answer)}",
@@ -116,13 +116,13 @@ def _one_of(prefix: str) -> Any:
 
 
 @scenario("MR-07")
-async def gives_odd_states(pose: Pose) -> None:
+async def gives_odd_states(fake: FakeServer) -> None:
     """Results that ask have states of strange characters, an empty one, a very long one, and none."""
     askers = [
-        Asker(pose, f"ask-with-state-{number}", Round(questions=_one_of(""), state=state))
+        Asker(fake, f"ask-with-state-{number}", Round(questions=_one_of(""), state=state))
         for number, state in enumerate(_ODD_STATES)
     ]
-    await pose.left()
+    await fake.left()
     mend = "Keep requestState as it came, as text, and send it back; where none came, leave the member out."
     if not any(asker.retries for asker in askers):
         for asker in askers:
@@ -130,7 +130,7 @@ async def gives_odd_states(pose: Pose) -> None:
     for asker in askers:
         for retry in asker.retries[:1]:
             came = retry.params.get("requestState")
-            pose.expect(
+            fake.expect(
                 "MR-07",
                 came == asker.state if asker.state is not None else "requestState" not in retry.params,
                 f"the state {told(asker.state)} came back as {told(came)}"
@@ -142,18 +142,18 @@ async def gives_odd_states(pose: Pose) -> None:
 
 
 @scenario("MR-10")
-async def gives_nothing_but_a_state(pose: Pose) -> None:
+async def gives_nothing_but_a_state(fake: FakeServer) -> None:
     """A result asks nothing and gives a state, again and again, for a while."""
-    window = max(0.2, 5 * pose.patience.grace)
+    window = max(0.2, 5 * fake.patience.grace)
     most = int(window / _NO_PAUSE)
     rounds = [Round(questions={}, state=f"not yet, {number}") for number in range(most)]
-    asker = Asker(pose, "come-back-later", *rounds)
-    asker.stop = lambda: bool(asker.calls) and pose.now() - asker.calls[0].at > window
-    await pose.left()
+    asker = Asker(fake, "come-back-later", *rounds)
+    asker.stop = lambda: bool(asker.calls) and fake.now() - asker.calls[0].at > window
+    await fake.left()
     if not asker.retries:
         asker.require()
-        pose.give_up("the client does not send such a call again, which is its right")
-    pose.expect(
+        fake.give_up("the client does not send such a call again, which is its right")
+    fake.expect(
         "MR-10",
         len(asker.retries) < most,
         f"a call that got nothing but a state was sent again {len(asker.retries)} times within {window:g} s",
@@ -163,17 +163,17 @@ async def gives_nothing_but_a_state(pose: Pose) -> None:
 
 
 @scenario("MR-11")
-async def asks_in_rounds(pose: Pose) -> None:
+async def asks_in_rounds(fake: FakeServer) -> None:
     """A tool asks, and asks again when it has the answer."""
     rounds: Sequence[Round] = [
         Round(questions=_one_of("one-"), state="state one"),
         Round(questions=_one_of("two-"), state="state two"),
     ]
-    asker = Asker(pose, "ask-in-rounds", *rounds)
-    await pose.left()
+    asker = Asker(fake, "ask-in-rounds", *rounds)
+    await fake.left()
     latest = asker.retry(1)
     answers = members(latest.params.get("inputResponses")).keys()
-    pose.expect(
+    fake.expect(
         "MR-11",
         latest.params.get("requestState") == "state two" and answers <= asker.asked[1].keys(),
         f"after the second round came the state {told(latest.params.get('requestState'))} and the answers {', '.join(answers)}",

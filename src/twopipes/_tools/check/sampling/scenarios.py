@@ -7,7 +7,7 @@ from typing import Any
 
 from twopipes._protocol.revisions import SAMPLING_CONTENT_ARRAYS
 from twopipes._tools.check.asking_tools import Asker, Reply, Round, sampling
-from twopipes._tools.check.fake_server import Pose, scenario
+from twopipes._tools.check.fake_server import FakeServer, scenario
 from twopipes._tools.check.questions import SAMPLE, blocks_of, content_faults, declares, members, sample_faults
 from twopipes._tools.check.verdict import Skip
 
@@ -21,23 +21,23 @@ _ENDLESS = 40
 
 
 @scenario("SA-02", "SA-03", "SA-09", "SA-10", revisions="each")
-async def asks_the_model(pose: Pose) -> None:
+async def asks_the_model(fake: FakeServer) -> None:
     """The model is asked for one token, with content of one block and, where there is such a thing, of several."""
     several = [{"type": "text", "text": "Say"}, {"type": "text", "text": "hello."}]
-    plain = Asker(pose, "sample", Round(questions={"say": sampling("Say hello.", maxTokens=1)}))
-    takes_arrays = SAMPLING_CONTENT_ARRAYS.has(pose.revision)
+    plain = Asker(fake, "sample", Round(questions={"say": sampling("Say hello.", maxTokens=1)}))
+    takes_arrays = SAMPLING_CONTENT_ARRAYS.has(fake.revision)
     messages = [{"role": "user", "content": several}]
-    listed = Asker(pose, "sample-several", Round(questions={"say": sampling("", messages=messages)})) if takes_arrays else None
-    await pose.left()
+    listed = Asker(fake, "sample-several", Round(questions={"say": sampling("", messages=messages)})) if takes_arrays else None
+    await fake.left()
     reply = plain.reply("say")
-    _judge_a_refusal(pose, reply)
+    _judge_a_refusal(fake, reply)
     result = plain.answered("say").result
     faults = list(sample_faults(result))
-    pose.expect("SA-02", not faults, "; ".join(faults), mend="Answer with role, content and model.", about=reply.about)
-    faults = list(content_faults(result.get("content"), pose.revision))
-    pose.expect("SA-03", not faults, "; ".join(faults), mend="Answer with one block of a known type.", about=reply.about)
+    fake.expect("SA-02", not faults, "; ".join(faults), mend="Answer with role, content and model.", about=reply.about)
+    faults = list(content_faults(result.get("content"), fake.revision))
+    fake.expect("SA-03", not faults, "; ".join(faults), mend="Answer with one block of a known type.", about=reply.about)
     words = sum(len(str(block.get("text", "")).split()) for block in blocks_of(result.get("content")))
-    pose.expect(
+    fake.expect(
         "SA-09",
         words <= _FAR_BEYOND,
         f"the model was asked for one token at most, and {words} words came",
@@ -45,7 +45,7 @@ async def asks_the_model(pose: Pose) -> None:
         about=reply.about,
     )
     if listed is not None and "say" in listed.replies:
-        pose.expect(
+        fake.expect(
             "SA-03",
             isinstance(listed.replies["say"].result, dict),
             f"a message of one block was answered, and one of an array of blocks got {listed.replies['say'].told}",
@@ -54,13 +54,13 @@ async def asks_the_model(pose: Pose) -> None:
         )
 
 
-def _judge_a_refusal(pose: Pose, reply: Reply) -> None:
+def _judge_a_refusal(fake: FakeServer, reply: Reply) -> None:
     if reply.error is None:
-        pose.skip("SA-10", "the user did not refuse" if reply.result is not None else "the client did not answer")
+        fake.skip("SA-10", "the user did not refuse" if reply.result is not None else "the client did not answer")
     elif reply.code != _REFUSED and not _REFUSAL.search(str(members(reply.error).get("message"))):
-        pose.skip("SA-10", f"the client answered with {reply.told}, which may be no refusal of the user")
+        fake.skip("SA-10", f"the client answered with {reply.told}, which may be no refusal of the user")
     else:
-        pose.expect(
+        fake.expect(
             "SA-10",
             reply.code == _REFUSED,
             f"the user refused, and the answer was {reply.told}",
@@ -70,18 +70,18 @@ def _judge_a_refusal(pose: Pose, reply: Reply) -> None:
 
 
 @scenario("SA-05", "SA-07")
-async def offers_tools_to_the_model(pose: Pose) -> None:
+async def offers_tools_to_the_model(fake: FakeServer) -> None:
     """The model is offered a tool, and told not to use it; a client that cannot do that says so."""
     offer = sampling("What is the time?", tools=[_TOOL], toolChoice={"mode": "none"})
-    asker = Asker(pose, "sample-with-tools", Round(questions={"say": offer}), undeclared=not pose.is_modern)
-    await pose.left()
+    asker = Asker(fake, "sample-with-tools", Round(questions={"say": offer}), undeclared=not fake.is_modern)
+    await fake.left()
     reply = asker.reply("say")
     can = asker.calls[0].connection.can
     if declares(can, *offer):
         content = asker.answered("say").result.get("content")
         used = [block for block in blocks_of(content) if block.get("type") == "tool_use"]
-        pose.skip("SA-05", "the client declares sampling.tools")
-        pose.expect(
+        fake.skip("SA-05", "the client declares sampling.tools")
+        fake.expect(
             "SA-07",
             not used,
             "with toolChoice none, the model used a tool",
@@ -90,11 +90,11 @@ async def offers_tools_to_the_model(pose: Pose) -> None:
         )
         return
     if not declares(can, SAMPLE):
-        pose.give_up("the client did not declare sampling")
-    pose.skip("SA-07", "the client does not declare sampling.tools")
+        fake.give_up("the client did not declare sampling")
+    fake.skip("SA-07", "the client does not declare sampling.tools")
     if reply.about is None:
-        pose.give_up("the client did not answer")
-    pose.expect(
+        fake.give_up("the client did not answer")
+    fake.expect(
         "SA-05",
         reply.error is not None,
         "the client does not declare sampling.tools, was offered tools, and answered with a result as if there were none",
@@ -104,16 +104,16 @@ async def offers_tools_to_the_model(pose: Pose) -> None:
 
 
 @scenario("SA-12", revisions=("2026-07-28",))
-async def uses_tools_for_ever(pose: Pose) -> None:
+async def uses_tools_for_ever(fake: FakeServer) -> None:
     """A model that uses a tool is given its result, and asked again, and again."""
     offer = sampling("What is the time?", tools=[_TOOL])
     rounds = [Round(questions={"say": offer}, state=f"round {number}") for number in range(_ENDLESS)]
-    asker = Asker(pose, "sample-for-ever", *rounds)
+    asker = Asker(fake, "sample-for-ever", *rounds)
     asker.stop = lambda: asker.retries != [] and not _uses_a_tool(asker.replies["say"].result)
-    await pose.left()
+    await fake.left()
     if not _uses_a_tool(asker.answered("say").result):
         raise Skip("the model of the client uses no tools, so that there was no loop")
-    pose.expect(
+    fake.expect(
         "SA-12",
         len(asker.retries) < _ENDLESS,
         f"the client went along with {len(asker.retries)} rounds of one call, in each of which its model used the same tool",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from twopipes._tools.check.conversation import ABLE, CannotOpen, Talk, Unanswered
+from twopipes._tools.check.conversation import ABLE, CannotOpen, LiveConversation, Unanswered
 from twopipes._tools.check.declared_questions import members
 from twopipes._tools.check.probe import Case, probe
 from twopipes._tools.check.server_reply import Answer
@@ -204,7 +204,7 @@ def _read_only(case: Case) -> list[Any]:
     ]
 
 
-async def _listed(talk: Talk, features: list[str]) -> dict[str, list[str]]:
+async def _listed(talk: LiveConversation, features: list[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name in features:
         items: list[Any] = []

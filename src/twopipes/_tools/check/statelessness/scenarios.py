@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twopipes._tools.check.fake_server import Pose, scenario
+from twopipes._tools.check.fake_server import FakeServer, scenario
 from twopipes._tools.check.verdict import Skip
 
 # Launches for one request each, before it is a habit and not a restart.
@@ -10,18 +10,18 @@ _HABIT = 3
 
 
 @scenario("ST-04")
-async def counts_how_often_it_is_launched(pose: Pose) -> None:
+async def counts_how_often_it_is_launched(fake: FakeServer) -> None:
     """Nothing special: how many requests of the client each process serves."""
-    await pose.left()
+    await fake.left()
     served = [
         sum(said.is_request and said.method != "server/discover" for said in connection.heard_lines)
-        for connection in pose.connections
+        for connection in fake.connections
     ]
     if sum(served) < _HABIT:
         raise Skip("the client asks too little to tell")
     if max(served) == 1:
         # Several clients, one after the other, would look the same; but each of them would do more than one thing.
-        pose.expect(
+        fake.expect(
             "ST-04",
             False,  # noqa: FBT003
             f"the client launched the server {len(served)} times, for one request each",
@@ -30,4 +30,4 @@ async def counts_how_often_it_is_launched(pose: Pose) -> None:
         return
     if len(served) > 1:
         raise Skip(f"the client launched the server {len(served)} times, and nobody can tell whether it had a reason")
-    pose.expect("ST-04", True, "")  # noqa: FBT003 - one process, many requests
+    fake.expect("ST-04", True, "")  # noqa: FBT003 - one process, many requests

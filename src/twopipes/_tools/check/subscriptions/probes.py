@@ -11,7 +11,7 @@ from typing import Any
 
 from twopipes._process.exit_status import SIGTERM
 from twopipes._protocol.revisions import META_SUBSCRIPTION_ID
-from twopipes._tools.check.conversation import Heard, Talk, Unanswered, same_id
+from twopipes._tools.check.conversation import Heard, LiveConversation, Unanswered, same_id
 from twopipes._tools.check.probe import Case, probe
 from twopipes._tools.check.questions import told
 from twopipes._tools.check.resources.probes import changed_since, steady_contents, touch, watchable
@@ -68,13 +68,13 @@ async def changes_are_told_to_those_who_listen(case: Case) -> None:
         "of two listens for the same changes, only one was told",
         mend="Send a copy of the notification for each listen that matches.",
     )
-    first_words = _of(talk, first)
+    respond_early = _of(talk, first)
     case.expect(
         "SU-02",
-        first_words and first_words[0].method == _ACKNOWLEDGED,
+        respond_early and respond_early[0].method == _ACKNOWLEDGED,
         "the first message of a subscription was not its acknowledgement",
         mend="Acknowledge a listen before anything is sent for it.",
-        about=first_words[0] if first_words else None,
+        about=respond_early[0] if respond_early else None,
     )
     await talk.quiet()
     wrong = next((heard for heard in _of(talk, other) if heard.method == _TOOLS_CHANGED), None)
@@ -376,7 +376,7 @@ def _judge_silence(case: Case, request_id: Any, since: int) -> None:
     case.expect("SU-11", answer is None, "a listen that the client has cancelled was answered", mend=_MEND_LEAVE, about=answer)
 
 
-async def _listening(talk: Talk, wanted: Mapping[str, Any]) -> Any:
+async def _listening(talk: LiveConversation, wanted: Mapping[str, Any]) -> Any:
     """The id of a listen that is acknowledged.
 
     Raises:
@@ -388,13 +388,13 @@ async def _listening(talk: Talk, wanted: Mapping[str, Any]) -> Any:
     return request_id
 
 
-def _leave(talk: Talk, *ids: Any) -> None:
+def _leave(talk: LiveConversation, *ids: Any) -> None:
     """Ends listens, so that the next probe hears nothing of them."""
     for each in ids:
         talk.notify(_CANCELLED, {"requestId": each})
 
 
-async def _opened(talk: Talk, request_id: Any) -> Heard | None:
+async def _opened(talk: LiveConversation, request_id: Any) -> Heard | None:
     """The acknowledgement of a listen, as soon as it or an answer has come."""
 
     def look() -> Any:
@@ -404,19 +404,19 @@ async def _opened(talk: Talk, request_id: Any) -> Heard | None:
     return _acknowledgement(talk, request_id)
 
 
-async def _told(talk: Talk, request_id: Any, since: int) -> Heard | None:
+async def _told(talk: LiveConversation, request_id: Any, since: int) -> Heard | None:
     return await talk.heard(lambda heard: heard.method == _TOOLS_CHANGED and same_id(_tag(heard), request_id), since=since)
 
 
-def _acknowledgements(talk: Talk) -> list[Heard]:
+def _acknowledgements(talk: LiveConversation) -> list[Heard]:
     return [heard for heard in talk.heard_lines if heard.method == _ACKNOWLEDGED]
 
 
-def _acknowledgement(talk: Talk, request_id: Any) -> Heard | None:
+def _acknowledgement(talk: LiveConversation, request_id: Any) -> Heard | None:
     return next((heard for heard in _acknowledgements(talk) if same_id(_tag(heard), request_id)), None)
 
 
-def _of(talk: Talk, request_id: Any) -> list[Heard]:
+def _of(talk: LiveConversation, request_id: Any) -> list[Heard]:
     """The notifications that carry the id of a listen."""
     return [heard for heard in talk.heard_lines if heard.method is not None and same_id(_tag(heard), request_id)]
 

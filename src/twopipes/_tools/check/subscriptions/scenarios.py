@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from twopipes._protocol.revisions import META_SUBSCRIPTION_ID
-from twopipes._tools.check.fake_server import Pose, Said, asked_for, scenario
+from twopipes._tools.check.fake_server import FakeServer, Said, asked_for, scenario
 from twopipes._tools.check.healthy_responses import SILENCE
 from twopipes._tools.check.server_reply import same_id
 from twopipes._tools.check.timeouts.scenarios import a_while
@@ -31,18 +31,18 @@ def _result(said: Said) -> dict[str, Any]:
 
 
 @scenario("SU-11")
-async def is_listened_to(pose: Pose) -> None:
+async def is_listened_to(fake: FakeServer) -> None:
     """Nothing special: how does a client stop to listen?"""
-    await pose.heard(_LISTEN)
-    await pose.left()
-    listens = pose.requests(_LISTEN)
-    stopped = [said for said in pose.notifications(_CANCELLED) if any(_means(said, each) for each in listens)]
+    await fake.heard(_LISTEN)
+    await fake.left()
+    listens = fake.requests(_LISTEN)
+    stopped = [said for said in fake.notifications(_CANCELLED) if any(_means(said, each) for each in listens)]
     wrong = [said for said in stopped if not any(same_id(said.params.get("requestId"), each.id) for each in listens)]
-    wrong += [said for said in pose.requests() if _is_another_way_to_stop(said)]
+    wrong += [said for said in fake.requests() if _is_another_way_to_stop(said)]
     if not stopped and not wrong:
-        pose.skip("SU-11", "the client ended none of its listens before it left")
+        fake.skip("SU-11", "the client ended none of its listens before it left")
         return
-    pose.expect(
+    fake.expect(
         "SU-11",
         not wrong,
         "the client ended a listen by something else than notifications/cancelled with the id of the request",
@@ -52,7 +52,7 @@ async def is_listened_to(pose: Pose) -> None:
 
 
 @scenario("SU-03")
-async def says_other_things_before_it_acknowledges(pose: Pose) -> None:
+async def says_other_things_before_it_acknowledges(fake: FakeServer) -> None:
     """The acknowledgement of a listen that is not the client's, and a change for that, come first."""
 
     def interleave(said: Said) -> None:
@@ -62,50 +62,50 @@ async def says_other_things_before_it_acknowledges(pose: Pose) -> None:
         )
         said.connection.send(_notification("notifications/tools/list_changed", other))
 
-    pose.on[_LISTEN] = interleave
-    await pose.heard(_LISTEN)
-    await pose.left()
-    pose.expect(
+    fake.on[_LISTEN] = interleave
+    await fake.heard(_LISTEN)
+    await fake.left()
+    fake.expect(
         "SU-03",
-        not _what_differs(pose),
-        f"when messages of another subscription came before the acknowledgement, {_what_differs(pose)}",
+        not _what_differs(fake),
+        f"when messages of another subscription came before the acknowledgement, {_what_differs(fake)}",
         mend="Wait for the message that carries the id of your listen; leave the others alone.",
     )
 
 
 @scenario("SU-07")
-async def acknowledges_nothing(pose: Pose) -> None:
+async def acknowledges_nothing(fake: FakeServer) -> None:
     """A listen is acknowledged, and nothing of what it asks for is promised."""
 
     def refuse_all(said: Said) -> Any:
         said.connection.send(_notification("notifications/subscriptions/acknowledged", said.id, notifications={}))
         return SILENCE
 
-    pose.on[_LISTEN] = refuse_all
-    await pose.heard(_LISTEN)
-    await pose.left()
-    pose.expect(
+    fake.on[_LISTEN] = refuse_all
+    await fake.heard(_LISTEN)
+    await fake.left()
+    fake.expect(
         "SU-07",
-        not _what_differs(pose),
-        f"when a server acknowledged nothing of what was asked for, {_what_differs(pose)}",
+        not _what_differs(fake),
+        f"when a server acknowledged nothing of what was asked for, {_what_differs(fake)}",
         mend="Look into the acknowledgement, and ask from time to time for what the server does not tell.",
     )
 
 
-async def _ends(pose: Pose, told: str, ending: Callable[[Said], Sequence[dict[str, Any]]]) -> None:
+async def _ends(fake: FakeServer, told: str, ending: Callable[[Said], Sequence[dict[str, Any]]]) -> None:
     def acknowledge_and_end(said: Said) -> Any:
-        pose.reply(said, pose.answer_by_default(said))
+        fake.reply(said, fake.answer_by_default(said))
         for message in ending(said):
             said.connection.send(message)
         return SILENCE
 
-    pose.on[_LISTEN] = acknowledge_and_end
-    await pose.heard(_LISTEN)
-    await pose.left()
-    pose.expect(
+    fake.on[_LISTEN] = acknowledge_and_end
+    await fake.heard(_LISTEN)
+    await fake.left()
+    fake.expect(
         "SU-15",
-        not _what_differs(pose),
-        f"when the server ended a subscription by {told}, {_what_differs(pose)}",
+        not _what_differs(fake),
+        f"when the server ended a subscription by {told}, {_what_differs(fake)}",
         mend="Take whichever comes first for the end, and drop the other.",
     )
 
@@ -115,31 +115,31 @@ def _cancel(said: Said) -> dict[str, Any]:
 
 
 @scenario("SU-15")
-async def ends_a_listen_by_a_result(pose: Pose) -> None:
+async def ends_a_listen_by_a_result(fake: FakeServer) -> None:
     """The listen is answered."""
-    await _ends(pose, "a result", lambda said: [_result(said)])
+    await _ends(fake, "a result", lambda said: [_result(said)])
 
 
 @scenario("SU-15")
-async def ends_a_listen_by_a_cancel(pose: Pose) -> None:
+async def ends_a_listen_by_a_cancel(fake: FakeServer) -> None:
     """The listen is cancelled, and never answered."""
-    await _ends(pose, "notifications/cancelled", lambda said: [_cancel(said)])
+    await _ends(fake, "notifications/cancelled", lambda said: [_cancel(said)])
 
 
 @scenario("SU-15")
-async def ends_a_listen_by_a_cancel_and_a_result(pose: Pose) -> None:
+async def ends_a_listen_by_a_cancel_and_a_result(fake: FakeServer) -> None:
     """Both, as the pages taken together want it."""
-    await _ends(pose, "notifications/cancelled and then a result", lambda said: [_cancel(said), _result(said)])
+    await _ends(fake, "notifications/cancelled and then a result", lambda said: [_cancel(said), _result(said)])
 
 
 @scenario("SU-15", judged=False)
-async def ends_a_listen_by_a_result_and_a_cancel(pose: Pose) -> None:
+async def ends_a_listen_by_a_result_and_a_cancel(fake: FakeServer) -> None:
     """Both, the wrong way round."""
-    await _ends(pose, "a result and then notifications/cancelled", lambda said: [_result(said), _cancel(said)])
+    await _ends(fake, "a result and then notifications/cancelled", lambda said: [_result(said), _cancel(said)])
 
 
 @scenario("SU-16")
-async def dies_while_somebody_listens(pose: Pose) -> None:
+async def dies_while_somebody_listens(fake: FakeServer) -> None:
     """The server ends at what is asked beside a listen. Whoever asks that again of a new server has to listen again as well."""
     lost: list[Said] = []
 
@@ -147,24 +147,24 @@ async def dies_while_somebody_listens(pose: Pose) -> None:
         if lost or not _open_listens(said):
             return None
         lost.append(said)
-        pose.end_server(1)
+        fake.end_server(1)
         return SILENCE
 
     for method in _BESIDE:
-        pose.on[method] = die
-    first = (await pose.heard(_LISTEN)).connection
-    await pose.until(lambda: lost or None, a_while(pose))
+        fake.on[method] = die
+    first = (await fake.heard(_LISTEN)).connection
+    await fake.until(lambda: lost or None, a_while(fake))
     if not lost and not first.is_over and _open_listens(first.heard_lines[-1]):
-        pose.end_server(1)  # nothing is asked beside it: the client can still show that it keeps the rule
-    await pose.left()
-    later = [said for said in pose.requests() if said.connection.number > first.number]
+        fake.end_server(1)  # nothing is asked beside it: the client can still show that it keeps the rule
+    await fake.left()
+    later = [said for said in fake.requests() if said.connection.number > first.number]
     if not later:
         raise Skip("the client did not start the server again after it had died, or the server did not have to die")
     again = [said for said in later if said.method == _LISTEN]
     # With what was lost, the listen may have been let go of, by an exception for one; not by whoever asks the same once more.
     if not again and not (lost and asked_for(lost[0]) in map(asked_for, later)):
         raise Skip("the client started the server again, and nothing shows that it still wanted to listen")
-    pose.expect(
+    fake.expect(
         "SU-16",
         again,
         "the client started a server again that had died while it listened, and went on without its listen",
@@ -180,10 +180,10 @@ def _open_listens(said: Said) -> list[Said]:
     return [each for each in before if each.method == _LISTEN and each.is_request and not any(_means(end, each) for end in ended)]
 
 
-def _what_differs(pose: Pose) -> str:
+def _what_differs(fake: FakeServer) -> str:
     """What the client did otherwise. One that listens until it is stopped may well be content, and leave, when a listen ends."""
-    missing = pose.what_differs.startswith("it did not ask")
-    return pose.what_differs if missing or pose.exit is None or pose.exit.code != 0 else ""
+    missing = fake.what_differs.startswith("it did not ask")
+    return fake.what_differs if missing or fake.exit is None or fake.exit.code != 0 else ""
 
 
 def _means(said: Said, listen: Said) -> bool:

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from twopipes._protocol.revisions import META_CAPABILITIES
-from twopipes._tools.check.fake_server import Pose, Said, scenario
+from twopipes._tools.check.fake_server import FakeServer, Said, scenario
 from twopipes._tools.check.healthy_responses import Bare, Fault, text
 from twopipes._tools.check.verdict import Skip
 
@@ -30,15 +30,15 @@ class _Tasks:
         needs_input: Whether they ask something before they end.
     """
 
-    def __init__(self, pose: Pose, *, needs_input: bool = False) -> None:
-        self.pose = pose
+    def __init__(self, fake: FakeServer, *, needs_input: bool = False) -> None:
+        self.fake = fake
         self.needs_input = needs_input
         self.made: dict[str, Said] = {}
-        pose.posture.capabilities["extensions"] = {_EXTENSION: {}}
-        pose.add_tool("long", self.call)
-        pose.on["tasks/get"] = self.get
-        pose.on["tasks/update"] = lambda said: self._known(said) or {"resultType": "complete"}
-        pose.on["tasks/cancel"] = lambda said: self._known(said) or {"resultType": "complete"}
+        fake.healthy.capabilities["extensions"] = {_EXTENSION: {}}
+        fake.add_tool("long", self.call)
+        fake.on["tasks/get"] = self.get
+        fake.on["tasks/update"] = lambda said: self._known(said) or {"resultType": "complete"}
+        fake.on["tasks/cancel"] = lambda said: self._known(said) or {"resultType": "complete"}
 
     def call(self, said: Said) -> Any:
         """The tool."""
@@ -65,7 +65,7 @@ class _Tasks:
 
     def about(self, method: str, task_id: str) -> list[Said]:
         """What the client has asked about a task."""
-        return [said for said in self.pose.requests(method) if said.params.get("taskId") == task_id]
+        return [said for said in self.fake.requests(method) if said.params.get("taskId") == task_id]
 
     def _known(self, said: Said) -> Fault | None:
         return None if said.params.get("taskId") in self.made else Fault(-32602, "there is no such task")
@@ -76,8 +76,8 @@ class _Tasks:
         Raises:
             Skip: It does not declare the extension, so that nothing became a task.
         """
-        await self.pose.heard("tools/call")
-        await self.pose.left()
+        await self.fake.heard("tools/call")
+        await self.fake.left()
         if not self.made:
             raise Skip(f"the client does not declare the extension {_EXTENSION}")
 
@@ -88,14 +88,14 @@ def _task(task_id: str, status: str) -> dict[str, Any]:
 
 
 @scenario("TX-01", "TX-04", "TX-13", "TX-14")
-async def makes_a_task_of_a_call(pose: Pose) -> None:
+async def makes_a_task_of_a_call(fake: FakeServer) -> None:
     """A call becomes a task that ends after a while."""
-    tasks = _Tasks(pose)
+    tasks = _Tasks(fake)
     await tasks.played()
-    about_tasks = [said for said in pose.requests() if (said.method or "").startswith("tasks/")]
+    about_tasks = [said for said in fake.requests() if (said.method or "").startswith("tasks/")]
     undeclared = next((said for said in about_tasks if not isinstance(_declared(said), dict)), None)
-    odd = next((said for said in pose.requests() if _declares(said) and not isinstance(_declared(said), dict)), None)
-    pose.expect(
+    odd = next((said for said in fake.requests() if _declares(said) and not isinstance(_declared(said), dict)), None)
+    fake.expect(
         "TX-01",
         undeclared is None and odd is None,
         "a request about tasks does not declare the extension as an object",
@@ -104,7 +104,7 @@ async def makes_a_task_of_a_call(pose: Pose) -> None:
     )
     for task_id, call in tasks.made.items():
         polls = tasks.about("tasks/get", task_id)
-        pose.expect(
+        fake.expect(
             "TX-04",
             polls or tasks.about("tasks/cancel", task_id),
             "the client declares the extension, and did nothing about a call that became a task",
@@ -112,15 +112,15 @@ async def makes_a_task_of_a_call(pose: Pose) -> None:
             about=call,
         )
         hasty = next((later for before, later in pairwise(polls) if later.at - before.at < _INTERVAL / 2000), None)
-        pose.expect(
+        fake.expect(
             "TX-14",
             hasty is None,
             f"the client polled again in less than half of the {_INTERVAL} ms that the task asks for",
             mend="Wait for pollIntervalMs between two questions.",
             about=hasty,
         )
-        cancels = [said for said in pose.notifications("notifications/cancelled") if said.params.get("requestId") == call.id]
-        pose.expect(
+        cancels = [said for said in fake.notifications("notifications/cancelled") if said.params.get("requestId") == call.id]
+        fake.expect(
             "TX-13",
             not cancels,
             "the client sent notifications/cancelled for a request that had become a task",
@@ -130,14 +130,14 @@ async def makes_a_task_of_a_call(pose: Pose) -> None:
 
 
 @scenario("TX-14")
-async def makes_a_task_that_asks(pose: Pose) -> None:
+async def makes_a_task_that_asks(fake: FakeServer) -> None:
     """A task has a question, which can still be seen for a moment after it was answered."""
-    tasks = _Tasks(pose, needs_input=True)
+    tasks = _Tasks(fake, needs_input=True)
     await tasks.played()
     for task_id in tasks.made:
         answered = [said for said in tasks.about("tasks/update", task_id) if "who" in (said.params.get("inputResponses") or {})]
         if answered:
-            pose.expect(
+            fake.expect(
                 "TX-14",
                 len(answered) == 1,
                 f"the client answered one question of a task {len(answered)} times",
@@ -147,17 +147,17 @@ async def makes_a_task_that_asks(pose: Pose) -> None:
 
 
 @scenario("TX-04", judged=False)
-async def makes_a_task_of_a_prompt(pose: Pose) -> None:
+async def makes_a_task_of_a_prompt(fake: FakeServer) -> None:
     """A prompt is answered with a task, which is not possible."""
     task_id = "posing-task-of-a-prompt-41c0aa97"
-    pose.posture.capabilities["extensions"] = {_EXTENSION: {}}
-    pose.on["prompts/get"] = lambda _said: Bare({"resultType": "task", **_task(task_id, "working")})
-    await pose.heard("prompts/get")
-    await pose.left()
-    if not any(_declares(said) for said in pose.requests()):
+    fake.healthy.capabilities["extensions"] = {_EXTENSION: {}}
+    fake.on["prompts/get"] = lambda _said: Bare({"resultType": "task", **_task(task_id, "working")})
+    await fake.heard("prompts/get")
+    await fake.left()
+    if not any(_declares(said) for said in fake.requests()):
         raise Skip(f"the client does not declare the extension {_EXTENSION}")
-    taken = next((said for said in pose.requests("tasks/get") if said.params.get("taskId") == task_id), None)
-    pose.expect(
+    taken = next((said for said in fake.requests("tasks/get") if said.params.get("taskId") == task_id), None)
+    fake.expect(
         "TX-04",
         taken is None,
         "the client took a task for the answer to prompts/get, which cannot become one",

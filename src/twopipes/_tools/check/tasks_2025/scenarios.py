@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from twopipes._tools.check.fake_server import Pose, Said, scenario
+from twopipes._tools.check.fake_server import FakeServer, Said, scenario
 from twopipes._tools.check.healthy_responses import Fault, text
 from twopipes._tools.check.tasks_2025.requester import RELATED, TaskRunner, wrong_with_capability
 from twopipes._tools.check.verdict import Skip
@@ -65,7 +65,7 @@ class Replied(Struct, frozen=True, eq=False):
         return (self.said.line,)
 
 
-async def _within_a_call(pose: Pose, work: Callable[[Said], Awaitable[None]]) -> None:
+async def _within_a_call(fake: FakeServer, work: Callable[[Said], Awaitable[None]]) -> None:
     """Does something with a client while it waits for the answer of a tool: that is when questions may come."""
     reasons: list[str] = []
     done: list[bool] = []
@@ -79,21 +79,21 @@ async def _within_a_call(pose: Pose, work: Callable[[Said], Awaitable[None]]) ->
                 reasons.append(str(skip))
         return text("Done.")
 
-    pose.add_tool("ask", run)
-    await pose.left()
+    fake.add_tool("ask", run)
+    await fake.left()
     if reasons or not done:
         raise Skip(reasons[0] if reasons else "the client did not call the tool that asks")
 
 
-async def _ask(pose: Pose, method: str, params: Mapping[str, Any]) -> Replied:
-    said = await pose.ask(method, params)
+async def _ask(fake: FakeServer, method: str, params: Mapping[str, Any]) -> Replied:
+    said = await fake.ask(method, params)
     if said is None:
         raise Skip(f"the client did not answer {method}")
     return Replied(said)
 
 
 @scenario("TK-02")
-async def wants_a_task_that_was_not_offered(pose: Pose) -> None:
+async def wants_a_task_that_was_not_offered(fake: FakeServer) -> None:
     """A question with a task member, to a client that does not declare tasks for it, is answered as any other."""
 
     async def ask(said: Said) -> None:
@@ -101,11 +101,11 @@ async def wants_a_task_that_was_not_offered(pose: Pose) -> None:
         if kind is None:
             raise Skip("the client can be asked nothing, or declares tasks for what it can be asked")
         method, params = _ASKED[kind]
-        plain = await _ask(pose, method, params)
+        plain = await _ask(fake, method, params)
         if not plain.is_result:
             raise Skip(f"the client refuses {method} in any case")
-        reply = await _ask(pose, method, {**params, "task": {"ttl": 60_000}})
-        pose.expect(
+        reply = await _ask(fake, method, {**params, "task": {"ttl": 60_000}})
+        fake.expect(
             "TK-02",
             reply.is_result and "task" not in reply.result,
             f"{method} with a task member got {reply.told}, and without it a result; tasks are not declared for it",
@@ -113,32 +113,32 @@ async def wants_a_task_that_was_not_offered(pose: Pose) -> None:
             about=reply,
         )
 
-    await _within_a_call(pose, ask)
+    await _within_a_call(fake, ask)
 
 
-def _runner(pose: Pose, said: Said) -> TaskRunner:
+def _runner(fake: FakeServer, said: Said) -> TaskRunner:
     kind = next((each for each in _ASKED if each in said.connection.can and _offers(said, each)), None)
     if kind is None:
         raise Skip("the client does not declare that it runs tasks")
 
     async def ask(method: str, params: Mapping[str, Any]) -> Replied:
-        return await _ask(pose, method, params)
+        return await _ask(fake, method, params)
 
     method, params = _ASKED[kind]
     tasks = said.connection.can["tasks"]
-    return TaskRunner(pose, ask, method=method, params=params, declared=tasks, patience=pose.patience.stimulus)
+    return TaskRunner(fake, ask, method=method, params=params, declared=tasks, patience=fake.patience.stimulus)
 
 
 @scenario("TK-05", "TK-06", "TK-07", "TK-08", "TK-09", "TK-10", "TK-11", "TK-15")
-async def lets_the_client_run_a_task(pose: Pose) -> None:
+async def lets_the_client_run_a_task(fake: FakeServer) -> None:
     """A question as a task, which is asked for while it runs and after its end; and one that is cancelled at once."""
 
     async def run(said: Said) -> None:
-        runner = _runner(pose, said)
+        runner = _runner(fake, said)
         await runner.judge_life()
         await runner.judge_cancel()
 
-    await _within_a_call(pose, run)
+    await _within_a_call(fake, run)
 
 
 class _Tasks:
@@ -148,15 +148,15 @@ class _Tasks:
         needs_input: Whether they need input at first.
     """
 
-    def __init__(self, pose: Pose, *, needs_input: bool = False) -> None:
-        self.pose = pose
+    def __init__(self, fake: FakeServer, *, needs_input: bool = False) -> None:
+        self.fake = fake
         self.needs_input = needs_input
         self.made: list[str] = []
-        pose.posture.capabilities["tasks"] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
-        pose.on["tasks/get"] = self.get
-        pose.on["tasks/result"] = self.result
-        pose.on["tasks/list"] = lambda _said: {"tasks": [self.task(each, "completed") for each in self.made]}
-        pose.on["tasks/cancel"] = lambda said: self.task(str(said.params.get("taskId")), "cancelled")
+        fake.healthy.capabilities["tasks"] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
+        fake.on["tasks/get"] = self.get
+        fake.on["tasks/result"] = self.result
+        fake.on["tasks/list"] = lambda _said: {"tasks": [self.task(each, "completed") for each in self.made]}
+        fake.on["tasks/cancel"] = lambda said: self.task(str(said.params.get("taskId")), "cancelled")
 
     def call(self, said: Said) -> Any:
         """A tool that can be a task."""
@@ -175,8 +175,8 @@ class _Tasks:
         task_id = said.params.get("taskId")
         if task_id not in self.made:
             return Fault(-32602, "there is no such task")
-        asked = [each for each in self.pose.requests("tasks/get") if each.params.get("taskId") == task_id]
-        fetched = any(each.params.get("taskId") == task_id for each in self.pose.requests("tasks/result"))
+        asked = [each for each in self.fake.requests("tasks/get") if each.params.get("taskId") == task_id]
+        fetched = any(each.params.get("taskId") == task_id for each in self.fake.requests("tasks/result"))
         if self.needs_input:
             return self.task(task_id, "completed" if fetched else "input_required")
         return self.task(task_id, "completed" if fetched or len(asked) > 2 else "working")  # noqa: PLR2004 - the third
@@ -190,26 +190,26 @@ class _Tasks:
 
 
 @scenario("TK-01", "TK-04", "TK-12")
-async def has_tools_that_can_be_tasks(pose: Pose) -> None:
+async def has_tools_that_can_be_tasks(fake: FakeServer) -> None:
     """Three tools: one that cannot be a task, one that can, and one that must; nothing is told of a task that was not asked."""
-    tasks = _Tasks(pose)
-    pose.add_tool("never", text("Done."), execution={"taskSupport": "forbidden"})
-    pose.add_tool("perhaps", tasks.call, execution={"taskSupport": "optional"})
+    tasks = _Tasks(fake)
+    fake.add_tool("never", text("Done."), execution={"taskSupport": "forbidden"})
+    fake.add_tool("perhaps", tasks.call, execution={"taskSupport": "optional"})
 
     def must(said: Said) -> Any:
         return tasks.call(said) if "task" in said.params else Fault(-32601, "this tool has to be a task")
 
-    pose.add_tool("always", must, execution={"taskSupport": "required"})
-    await pose.heard("tools/call")
-    await pose.left()
-    _judge_capability(pose)
-    calls = pose.requests("tools/call")
-    knows_tasks = "tasks" in pose.connection.can or any("task" in said.params for said in calls)
+    fake.add_tool("always", must, execution={"taskSupport": "required"})
+    await fake.heard("tools/call")
+    await fake.left()
+    _judge_capability(fake)
+    calls = fake.requests("tools/call")
+    knows_tasks = "tasks" in fake.connection.can or any("task" in said.params for said in calls)
     if not knows_tasks:
         raise Skip("the client knows nothing of tasks")
     wrong = [said for said in calls if "task" in said.params and said.params.get("name") in {"never", "greet", "work"}]
     wrong += [said for said in calls if "task" not in said.params and said.params.get("name") == "always"]
-    pose.expect(
+    fake.expect(
         "TK-04",
         not wrong,
         "the client called a tool as a task that cannot be one, or one plainly that has to be a task",
@@ -219,16 +219,16 @@ async def has_tools_that_can_be_tasks(pose: Pose) -> None:
     if not tasks.made:
         raise Skip("the client made no task of a call")
     for task_id in tasks.made:
-        polls = [said for said in pose.requests("tasks/get") if said.params.get("taskId") == task_id]
-        fetched = [said for said in pose.requests("tasks/result") if said.params.get("taskId") == task_id]
-        pose.expect(
+        polls = [said for said in fake.requests("tasks/get") if said.params.get("taskId") == task_id]
+        fetched = [said for said in fake.requests("tasks/result") if said.params.get("taskId") == task_id]
+        fake.expect(
             "TK-12",
             polls or fetched,
             "the client made a task and never asked for it: it waits for a notification that need not come",
             mend="Poll by tasks/get, or wait in tasks/result.",
         )
         hasty = next((later for before, later in pairwise(polls) if later.at - before.at < _INTERVAL / 2000), None)
-        pose.expect(
+        fake.expect(
             "TK-12",
             hasty is None,
             f"the client polled again in less than half of the {_INTERVAL} ms that the task asks for",
@@ -237,30 +237,30 @@ async def has_tools_that_can_be_tasks(pose: Pose) -> None:
         )
 
 
-def _judge_capability(pose: Pose) -> None:
-    if "tasks" not in pose.connection.can:
-        pose.skip("TK-01", "the client does not declare tasks")
+def _judge_capability(fake: FakeServer) -> None:
+    if "tasks" not in fake.connection.can:
+        fake.skip("TK-01", "the client does not declare tasks")
         return
-    wrong = wrong_with_capability(pose.connection.can["tasks"], "sampling.createMessage", "elicitation.create")
-    pose.expect(
+    wrong = wrong_with_capability(fake.connection.can["tasks"], "sampling.createMessage", "elicitation.create")
+    fake.expect(
         "TK-01",
         not wrong,
         f"the capability for tasks is not as it has to be: {wrong}",
         mend='Declare "tasks": {"list": {}, "cancel": {}, "requests": {"elicitation": {"create": {}}}}, or a part of it.',
-        about=next(iter(pose.requests("initialize")), None),
+        about=next(iter(fake.requests("initialize")), None),
     )
 
 
 @scenario("TK-04")
-async def says_nothing_of_tasks(pose: Pose) -> None:
+async def says_nothing_of_tasks(fake: FakeServer) -> None:
     """The server does not declare tasks, and has a tool that says it could be one."""
-    pose.add_tool("perhaps", text("Done."), execution={"taskSupport": "optional"})
-    await pose.heard("tools/call")
-    await pose.left()
-    wrong = next((said for said in pose.requests("tools/call") if "task" in said.params), None)
-    if wrong is None and "tasks" not in pose.connection.can:
+    fake.add_tool("perhaps", text("Done."), execution={"taskSupport": "optional"})
+    await fake.heard("tools/call")
+    await fake.left()
+    wrong = next((said for said in fake.requests("tools/call") if "task" in said.params), None)
+    if wrong is None and "tasks" not in fake.connection.can:
         raise Skip("the client knows nothing of tasks")
-    pose.expect(
+    fake.expect(
         "TK-04",
         wrong is None,
         "the client called a tool as a task, and the server does not declare tasks",
@@ -270,17 +270,17 @@ async def says_nothing_of_tasks(pose: Pose) -> None:
 
 
 @scenario("TK-13")
-async def has_a_task_that_needs_input(pose: Pose) -> None:
+async def has_a_task_that_needs_input(fake: FakeServer) -> None:
     """A task is in need of input until somebody asks for its result."""
-    tasks = _Tasks(pose, needs_input=True)
-    pose.add_tool("perhaps", tasks.call, execution={"taskSupport": "required"})
-    await pose.heard("tools/call")
-    await pose.left()
-    if not any(said.params.get("taskId") in tasks.made for said in pose.requests("tasks/get")):
+    tasks = _Tasks(fake, needs_input=True)
+    fake.add_tool("perhaps", tasks.call, execution={"taskSupport": "required"})
+    await fake.heard("tools/call")
+    await fake.left()
+    if not any(said.params.get("taskId") in tasks.made for said in fake.requests("tasks/get")):
         raise Skip("the client did not ask for the state of a task")
-    pose.expect(
+    fake.expect(
         "TK-13",
-        any(said.params.get("taskId") in tasks.made for said in pose.requests("tasks/result")),
+        any(said.params.get("taskId") in tasks.made for said in fake.requests("tasks/result")),
         "the client was told that a task needs input, and did not ask for its result, which is when the question would come",
         mend="When the status is input_required, send tasks/result and answer what comes.",
     )

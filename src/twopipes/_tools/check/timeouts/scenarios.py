@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from twopipes._tools.check.fake_server import Pose, Said, scenario
+from twopipes._tools.check.fake_server import FakeServer, Said, scenario
 from twopipes._tools.check.healthy_responses import SILENCE
 from twopipes._tools.check.verdict import Quote
 
@@ -15,24 +15,24 @@ __all__ = ["a_while", "gives_up", "said_to"]
 _A_WHILE, _LONG = 5.0, 15.0
 
 
-def a_while(pose: Pose) -> float:
+def a_while(fake: FakeServer) -> float:
     """How long to wait for what a client says while it waits for an answer itself."""
-    return min(pose.patience.stimulus / 3, _A_WHILE)
+    return min(fake.patience.stimulus / 3, _A_WHILE)
 
 
 @scenario("TO-01", "TO-02", name="never-answers-a-call", judged=False)
-async def never_answers_a_call(pose: Pose) -> None:
+async def never_answers_a_call(fake: FakeServer) -> None:
     """The first call of a tool is never answered; everything else is."""
-    pose.on["tools/call"] = _only_the_first(pose, lambda _said: SILENCE)
-    call = await pose.heard("tools/call")
-    if not await gives_up(pose, "TO-01", call):
-        pose.skip("TO-02", "the client did not give the call up while it was watched")
+    fake.on["tools/call"] = _only_the_first(fake, lambda _said: SILENCE)
+    call = await fake.heard("tools/call")
+    if not await gives_up(fake, "TO-01", call):
+        fake.skip("TO-02", "the client did not give the call up while it was watched")
         return
-    await pose.left()
-    cancelled = _cancel_of(pose, call)
-    if cancelled is None and pose.what_differs:
-        pose.give_up("the client ended the connection, which ends all that was asked over it")
-    pose.expect(
+    await fake.left()
+    cancelled = _cancel_of(fake, call)
+    if cancelled is None and fake.what_differs:
+        fake.give_up("the client ended the connection, which ends all that was asked over it")
+    fake.expect(
         "TO-02",
         cancelled is not None,
         "the client went on without the answer to a call, and did not cancel that",
@@ -42,16 +42,16 @@ async def never_answers_a_call(pose: Pose) -> None:
 
 
 @scenario("TO-03", name="reports-progress-for-ever", judged=False)
-async def reports_progress_for_ever(pose: Pose) -> None:
+async def reports_progress_for_ever(fake: FakeServer) -> None:
     """The first call that wants progress gets it, more and more, and never an answer."""
 
     async def go_on(said: Said) -> Any:
         step = 0
-        while not said.connection.is_over and _cancel_of(pose, said) is None:
+        while not said.connection.is_over and _cancel_of(fake, said) is None:
             step += 1
             told = {"progressToken": said.meta["progressToken"], "progress": step}
             said.connection.send({"jsonrpc": "2.0", "method": "notifications/progress", "params": told})
-            await asyncio.sleep(pose.patience.grace)
+            await asyncio.sleep(fake.patience.grace)
         return SILENCE
 
     begun: list[Said] = []
@@ -62,35 +62,35 @@ async def reports_progress_for_ever(pose: Pose) -> None:
         begun.append(said)
         return go_on(said)
 
-    pose.on["tools/call"] = work
-    await pose.heard("tools/call")
-    call = await pose.until(lambda: begun[0] if begun else None)
+    fake.on["tools/call"] = work
+    await fake.heard("tools/call")
+    call = await fake.until(lambda: begun[0] if begun else None)
     if call is None:
-        pose.give_up("the client does not ask for progress")
-    await gives_up(pose, "TO-03", call)
-    await pose.left()
+        fake.give_up("the client does not ask for progress")
+    await gives_up(fake, "TO-03", call)
+    await fake.left()
 
 
-def said_to(pose: Pose, *words: str | bytes) -> Quote:
+def said_to(fake: FakeServer, *words: str | bytes) -> Quote:
     """The lines with these words in them that the client was sent, to be quoted."""
     wanted = [word.encode() if isinstance(word, str) else word for word in words]
-    lines = [line for connection in pose.connections for line in connection.sent_lines]
+    lines = [line for connection in fake.connections for line in connection.sent_lines]
     return Quote(sent=tuple(line for line in lines if any(word in line for word in wanted)))
 
 
-async def gives_up(pose: Pose, rule: str, request: Said) -> bool:
+async def gives_up(fake: FakeServer, rule: str, request: Said) -> bool:
     """Waits until the client stops waiting for a request: cancels it, or ends the connection or itself. Judges a rule by that.
 
     A client that is still waiting then breaks the rule only if it is known how long it is set to wait at most. In any case it gets
     its answer then.
     """
-    limit = pose.patience.limit
-    within = min(pose.patience.stimulus / 2, _LONG) + (limit or 0.0)
-    came = await pose.until(lambda: _stopped(pose, request), within)
+    limit = fake.patience.limit
+    within = min(fake.patience.stimulus / 2, _LONG) + (limit or 0.0)
+    came = await fake.until(lambda: _stopped(fake, request), within)
     # A client that was ended by us at the end of our patience has not given up.
-    stopped = came is not None or pose.left_at is not None
+    stopped = came is not None or fake.left_at is not None
     if stopped or limit is not None:
-        pose.expect(
+        fake.expect(
             rule,
             stopped,
             f"the client is set to wait for {limit or 0:g} s at most, and still waited for {request.method} after {within:g} s",
@@ -98,26 +98,26 @@ async def gives_up(pose: Pose, rule: str, request: Said) -> bool:
             about=request,
         )
     if not stopped and limit is None:
-        pose.skip(rule, f"the client still waited after {within:g} s; say by --gives-up-after how long it is set to wait at most")
+        fake.skip(rule, f"the client still waited after {within:g} s; say by --gives-up-after how long it is set to wait at most")
     if not stopped:
-        pose.reply(request, pose.posture.answer(request.method or "", request.params, is_modern=request.is_modern))
+        fake.reply(request, fake.healthy.answer(request.method or "", request.params, is_modern=request.is_modern))
     return stopped
 
 
-def _stopped(pose: Pose, request: Said) -> bool | None:
-    if _cancel_of(pose, request) is not None:
+def _stopped(fake: FakeServer, request: Said) -> bool | None:
+    if _cancel_of(fake, request) is not None:
         return True
     ended = request.connection.input_ended_at
-    return True if ended is not None and ended < pose.patience.client else None
+    return True if ended is not None and ended < fake.patience.client else None
 
 
-def _cancel_of(pose: Pose, request: Said) -> Said | None:
-    cancels = pose.notifications("notifications/cancelled")
+def _cancel_of(fake: FakeServer, request: Said) -> Said | None:
+    cancels = fake.notifications("notifications/cancelled")
     return next((said for said in cancels if said.params.get("requestId") == request.id), None)
 
 
-def _only_the_first(pose: Pose, answer: Any) -> Any:
+def _only_the_first(fake: FakeServer, answer: Any) -> Any:
     def handle(said: Said) -> Any:
-        return answer(said) if pose.requests(said.method)[0] is said else None
+        return answer(said) if fake.requests(said.method)[0] is said else None
 
     return handle

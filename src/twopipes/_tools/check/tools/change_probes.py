@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from twopipes._tools.check.conversation import Talk
+from twopipes._tools.check.conversation import LiveConversation
 from twopipes._tools.check.probe import Case, probe
 from twopipes._tools.check.samples import walked
 
@@ -31,7 +31,7 @@ class _Kind(Struct, frozen=True, kw_only=True):
     def wish(self) -> str:
         return f"{self.member}ListChanged"
 
-    async def listed(self, talk: Talk) -> list[str]:
+    async def listed(self, talk: LiveConversation) -> list[str]:
         return sorted(await walked(talk, self.method, self.member, self.key))
 
 

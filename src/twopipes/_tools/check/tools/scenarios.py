@@ -4,51 +4,51 @@ from __future__ import annotations
 
 from typing import Any
 
-from twopipes._tools.check.fake_server import Pose, scenario
+from twopipes._tools.check.fake_server import FakeServer, scenario
 from twopipes._tools.check.healthy_responses import text
 from twopipes._tools.check.verdict import Quote
 
 
-def sent_with(pose: Pose, mark: bytes) -> Quote:
+def sent_with(fake: FakeServer, mark: bytes) -> Quote:
     """The first line of the server that has something in it, to be shown as what the client did not get along with."""
-    sent = [line for connection in pose.connections for line in connection.sent_lines if mark in line]
+    sent = [line for connection in fake.connections for line in connection.sent_lines if mark in line]
     return Quote(sent=tuple(sent[:1]))
 
 
 @scenario("TL-12")
-async def gives_an_array_as_structured_content(pose: Pose) -> None:
+async def gives_an_array_as_structured_content(fake: FakeServer) -> None:
     """A tool whose output is an array, and one whose output is null: the client goes on."""
     for tool, (schema, value) in zip(
-        pose.posture.tools, (({"type": "array", "items": {"type": "integer"}}, [1]), ({"type": "null"}, None)), strict=False
+        fake.healthy.tools, (({"type": "array", "items": {"type": "integer"}}, [1]), ({"type": "null"}, None)), strict=False
     ):
         tool["outputSchema"] = schema
         said = "null" if value is None else "[1]"
-        pose.posture.results[tool["name"]] = text(said, structuredContent=value)
-    await pose.heard("tools/call")
-    await pose.left()
-    pose.expect(
+        fake.healthy.results[tool["name"]] = text(said, structuredContent=value)
+    await fake.heard("tools/call")
+    await fake.left()
+    fake.expect(
         "TL-12",
-        not pose.what_differs,
-        f"when tools gave structuredContent that is an array or null, as their outputSchema says, {pose.what_differs}",
+        not fake.what_differs,
+        f"when tools gave structuredContent that is an array or null, as their outputSchema says, {fake.what_differs}",
         mend="Take any JSON value for structuredContent, and any schema for outputSchema.",
-        about=sent_with(pose, b"structuredContent"),
+        about=sent_with(fake, b"structuredContent"),
     )
 
 
 @scenario("TL-18")
-async def writes_nonsense_into_x_mcp_header(pose: Pose) -> None:
+async def writes_nonsense_into_x_mcp_header(fake: FakeServer) -> None:
     """The schema of one more tool has an x-mcp-header, which HTTP would refuse: the others are called as ever."""
     described: dict[str, Any] = {"note": {"type": "string", "x-mcp-header": "not a header: at all\n"}}
-    pose.add_tool("labelled", text("Done."))
-    pose.posture.tools[-1]["inputSchema"] = {"type": "object", "properties": described}
-    await pose.heard("tools/list")
-    await pose.left()
-    if pose.baseline is not None and not any(asked.startswith("tools/call") for asked in pose.baseline.asked):
-        pose.give_up("the client calls no tools, so that nobody can tell which it has kept")
-    pose.expect(
+    fake.add_tool("labelled", text("Done."))
+    fake.healthy.tools[-1]["inputSchema"] = {"type": "object", "properties": described}
+    await fake.heard("tools/list")
+    await fake.left()
+    if fake.baseline is not None and not any(asked.startswith("tools/call") for asked in fake.baseline.asked):
+        fake.give_up("the client calls no tools, so that nobody can tell which it has kept")
+    fake.expect(
         "TL-18",
-        not pose.what_differs,
-        f"when the schema of one tool had an x-mcp-header that is no header, {pose.what_differs}",
+        not fake.what_differs,
+        f"when the schema of one tool had an x-mcp-header that is no header, {fake.what_differs}",
         mend="Read x-mcp-header only where there are headers, over HTTP; elsewhere overlook it, or leave out that tool alone.",
-        about=sent_with(pose, b"x-mcp-header"),
+        about=sent_with(fake, b"x-mcp-header"),
     )
