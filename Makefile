@@ -44,7 +44,7 @@ $(STAMPS)/cli: pyproject.toml | $(BIN)/python
 	touch $@
 
 demo: $(STAMPS)/cli ## a server in both eras, killed at its work, and all that crosses its pipes; leaves pages in build/demo
-	@$(BIN)/python examples/demo.py build/demo
+	@$(BIN)/python tools/demo.py build/demo
 
 # What covers ranks 0 to 2. To trace everything else as well would cost a minute or two, and decide nothing.
 CORE_TESTS := tests/unit/protocol tests/unit/schema tests/unit/session $(wildcard tests/unit/test_*.py) tests/properties tests/test_conversations.py tests/test_transcripts.py

@@ -11,14 +11,10 @@ import time
 
 import msgspec
 
-from twopipes._channels.base import Channel
-from twopipes._channels.stdio import open_stdio
-from twopipes._protocol.types import CallToolResult, Implementation, ListToolsResult, ServerCapabilities, TextContent, Tool
-from twopipes._session.events import CallReceived
-from twopipes._session.identity import ServerProfile
-from twopipes._session.ledger import Call
-from twopipes._session.server import ServerSession
+from twopipes.channels import Channel, open_stdio
 from twopipes.errors import InvalidParams, NotFound
+from twopipes.sansio import Call, CallReceived, ServerProfile, ServerSession
+from twopipes.types import CallToolResult, Implementation, ListToolsResult, ServerCapabilities, TextContent, Tool
 
 ECHO = Tool(
     "echo",

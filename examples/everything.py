@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypedDict
 from msgspec import Meta, Struct
 
 from twopipes import Audio, Context, Image, Server, ToolError, ToolResult
-from twopipes._protocol.types import (
+from twopipes.types import (
     Annotations,
     EmbeddedResource,
     Icon,

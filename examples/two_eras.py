@@ -14,15 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from twopipes._channels.base import Channel
-from twopipes._channels.pipes import PipeChannel
-from twopipes._protocol.revisions import LEGACY, MODERN
-from twopipes._protocol.types import Implementation
-from twopipes._session.client import ClientSession
-from twopipes._session.events import Answered, ClientOpened, OpeningEnded, ProgressReceived
-from twopipes._session.identity import ClientProfile
+from twopipes.channels import Channel, PipeChannel
 from twopipes.errors import TwopipesError
+from twopipes.sansio import Answered, ClientOpened, ClientProfile, ClientSession, OpeningEnded, ProgressReceived
 from twopipes.settings import Timeouts
+from twopipes.types import LEGACY, MODERN, Implementation
 
 SERVER = (sys.executable, str(Path(__file__).with_name("echo_server.py")))
 COLOURED = sys.stdout.isatty() and "NO_COLOR" not in os.environ

@@ -21,9 +21,9 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from twopipes import ChannelBroken, ChannelClosed
 from twopipes._channels.base import Channel
 from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN, MODERN
+from twopipes.errors import ChannelBroken, ChannelClosed
 
 # Seconds. A net under tests that hang, not an assertion.
 NET = 30

@@ -18,7 +18,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="made of POSIX processes, and looks for them in /proc"),
 ]
 
-DEMO = Path(__file__).parents[1] / "examples" / "demo.py"
+DEMO = Path(__file__).parents[1] / "tools" / "demo.py"
 
 
 def demo(folder, stdout=subprocess.PIPE):

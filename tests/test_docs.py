@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import twopipes
+from twopipes import types
 from twopipes._protocol.revisions import ERROR_CODES
 
 ROOT = Path(__file__).parent.parent
@@ -59,7 +60,7 @@ def test_the_reference_has_every_public_name():
 
 
 @pytest.mark.parametrize(
-    "kind", [twopipes.Client, twopipes.CallResult, twopipes.Subscription, twopipes.InputRequired, twopipes.Elicitation]
+    "kind", [twopipes.Client, twopipes.CallResult, twopipes.Subscription, types.InputRequired, types.Elicitation]
 )
 def test_the_reference_of_the_client_has_every_member(kind):
     for_others = {"acknowledged", "attach", "detach", "ended", "fail", "hear", "lost", "notified", "reopened"}
@@ -118,22 +119,30 @@ def test_every_command_has_a_column_in_the_table_of_exit_codes():
     assert set(reference_pages.COMMANDS) <= words
 
 
-def test_every_name_at_the_front_door_has_its_entry_in_the_generated_reference():
-    shown = [name for names in api_pages.front_door().values() for name in names]
-    assert sorted(shown) == sorted(set(twopipes.__all__) - {"__version__"})
+def test_every_public_module_has_its_page_in_the_generated_reference():
+    package = ROOT / "src" / "twopipes"
+    public = {path.stem for path in package.iterdir() if not path.name.startswith("_") and path.name != "py.typed"}
+    assert set(api_pages.TITLES) == {"twopipes", *(f"twopipes.{name}" for name in public)}
 
 
-@pytest.mark.parametrize("module", ["twopipes.blocking", "twopipes.testing", "twopipes.trace"])
-def test_every_name_of_a_public_module_has_its_entry_in_the_generated_reference(module):
-    names = importlib.import_module(module).__all__
-    assert {f"{module}.{name}" for name in names} <= set(api_pages.identifiers())
-
-
-def test_every_module_of_the_index_has_its_place_in_the_generated_reference():
+def test_every_public_name_is_in_the_index():
     index = (ROOT / "docs" / "reference" / "names.md").read_text(encoding="utf-8")
-    documented = set(re.findall(r"^\| `(twopipes\.[\w.]+)` \|", index, re.MULTILINE))
-    placed = {module for modules in api_pages.MODULES.values() for module in modules}
-    assert documented <= placed
+    words = set(re.findall(r"\w+", index))
+    assert {identifier.rpartition(".")[2] for identifier in api_pages.identifiers()} <= words
+    assert "twopipes._" not in index
+
+
+FOR_USERS = [
+    *PAGES,
+    *ROOT.glob("examples/**/*.py"),
+    *ROOT.glob("src/twopipes/_tools/scaffold/**/*.txt"),
+]
+
+
+@pytest.mark.parametrize("page", [page for page in FOR_USERS if "decisions" not in page.parts], ids=name)
+def test_nothing_for_users_imports_a_private_module(page):
+    private = re.compile(r"^\s*(from|import) twopipes(\.\w+)*\._|^\s*from twopipes import _[a-z]")
+    assert [line for line in page.read_text(encoding="utf-8").splitlines() if private.search(line)] == []
 
 
 @pytest.mark.parametrize("identifier", sorted(set(api_pages.identifiers())))
@@ -143,7 +152,7 @@ def test_what_has_an_entry_is_there(identifier):
 
 
 def test_what_the_generated_reference_leaves_out_is_there_to_be_left_out():
-    for kind, names in api_pages.FOR_OTHER_ROOMS.items():
+    for kind, names in api_pages.INTERNAL.items():
         for each in names:
             assert hasattr(getattr(twopipes, kind), each), f"{kind}.{each}"
 

@@ -1,6 +1,7 @@
 """The public names: a promise, so a change of it is a change of this file."""
 
 import ast
+import importlib
 import json
 import subprocess
 import sys
@@ -11,141 +12,95 @@ import pytest
 import twopipes
 
 PUBLIC = [
-    "Annotations",
     "Audio",
-    "AudioContent",
     "CallResult",
-    "CallToolResult",
     "CancelToken",
-    "CapabilityMissing",
     "Change",
-    "ChannelBroken",
-    "ChannelClosed",
     "Client",
-    "ClientCapabilities",
-    "ClientClosed",
-    "ClientView",
-    "Completion",
-    "ConnectionLost",
     "Context",
-    "CreateMessageResult",
-    "ElicitResult",
-    "Elicitation",
-    "Elicited",
-    "EmbeddedResource",
-    "Err",
-    "ExitStatus",
-    "FormRejected",
-    "GetPromptResult",
-    "Icon",
     "Image",
-    "ImageContent",
-    "Implementation",
-    "InputRequired",
-    "InternalError",
-    "InvalidOutput",
-    "InvalidParams",
-    "InvalidRequest",
-    "Limits",
-    "ListenFailed",
-    "LocalProtocolError",
-    "LogParams",
-    "McpError",
-    "MethodNotFound",
-    "ModelHint",
-    "ModelPreferences",
-    "NotFound",
-    "Ok",
-    "OpeningFailed",
-    "ProgressParams",
-    "Prompt",
-    "PromptArgument",
-    "PromptMessage",
-    "QuestionFailed",
     "InputPolicy",
-    "ReadResourceResult",
-    "RemoteProtocolError",
+    "Limits",
+    "McpError",
     "RequestCancelled",
     "RequestTimedOut",
-    "Resource",
-    "ResourceContents",
-    "ResourceLink",
-    "ResourceTemplate",
     "RestartPolicy",
-    "Result",
-    "Root",
-    "Sampling",
-    "SamplingMessage",
     "Server",
-    "ServerCapabilities",
     "ServerCommand",
     "ServerExited",
     "ServerSettings",
     "ShutdownPlan",
-    "ShutdownReport",
-    "SignatureRejected",
-    "StartFailed",
-    "StderrLine",
-    "StrayOutput",
     "Subscription",
-    "SubscriptionFilter",
-    "TextContent",
     "Timeouts",
-    "Tool",
-    "ToolAnnotations",
-    "ToolChoice",
     "ToolError",
     "ToolResult",
-    "ToolResultContent",
-    "ToolUseContent",
     "TwopipesError",
-    "UnknownContent",
-    "UnsupportedRevision",
-    "UrlsRequired",
-    "UserRefused",
-    "Validation",
-    "EraCache",
     "__version__",
-    "attempt",
     "connect",
 ]
+# Public modules that load their names when they are first used.
+LAZY = [
+    "twopipes",
+    "twopipes.channels",
+    "twopipes.process",
+    "twopipes.sansio",
+    "twopipes.testing",
+    "twopipes.trace",
+    "twopipes.types",
+]
+# Types that two methods share.
+ALIASES = {"ListChangedParams"}
+MODULES = [*LAZY, "twopipes.blocking", "twopipes.errors", "twopipes.outcome", "twopipes.settings"]
+NAMES = [(module, name) for module in MODULES for name in importlib.import_module(module).__all__]
 
 
 def test_the_public_names_are_these():
     assert twopipes.__all__ == PUBLIC
 
 
-@pytest.mark.parametrize("name", [name for name in PUBLIC if name != "__version__"])
-def test_a_public_name_leads_to_what_it_names(name):
-    found = getattr(twopipes, name)
-    assert found.__name__ == name
-    assert found.__module__ == twopipes._HOMES[name]
-    assert getattr(twopipes, name) is found
+def test_the_public_modules_are_these():
+    package = Path(twopipes.__file__).parent
+    found = {path.stem for path in package.iterdir() if not path.name.startswith(("_", "."))}
+    assert sorted(found - {"py"}) == sorted(module.partition(".")[2] for module in MODULES if "." in module)
 
 
-def test_dir_shows_them_even_before_they_are_used():
-    assert set(PUBLIC) <= set(dir(twopipes))
-    assert "__version__" in dir(twopipes)
-    assert dir(twopipes) == sorted(dir(twopipes))
+@pytest.mark.parametrize(("module", "name"), NAMES, ids=[f"{module}.{name}" for module, name in NAMES])
+def test_a_public_name_leads_to_what_it_names(module, name):
+    found = getattr(importlib.import_module(module), name)
+    assert found is getattr(importlib.import_module(module), name)
+    if isinstance(found, type) and name not in ALIASES:
+        assert found.__name__ == name
 
 
-def test_a_star_import_brings_exactly_them():
+@pytest.mark.parametrize("module", LAZY)
+def test_dir_shows_the_names_even_before_they_are_used(module):
+    found = dir(importlib.import_module(module))
+    assert set(importlib.import_module(module).__all__) <= set(found)
+    assert found == sorted(found)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_star_import_brings_exactly_them(module):
     namespace: dict = {}
-    exec("from twopipes import *", namespace)
-    assert sorted(namespace.keys() - {"__builtins__"}) == PUBLIC
+    exec(f"from {module} import *", namespace)
+    assert sorted(namespace.keys() - {"__builtins__"}) == sorted(importlib.import_module(module).__all__)
 
 
-def test_an_unknown_name_is_an_attribute_error():
-    with pytest.raises(AttributeError, match=r"module 'twopipes' has no attribute 'Sever'"):
-        _ = twopipes.Sever
+@pytest.mark.parametrize("module", LAZY)
+def test_an_unknown_name_is_an_attribute_error(module):
+    with pytest.raises(AttributeError, match=rf"module '{module}' has no attribute 'Sever'"):
+        _ = importlib.import_module(module).Sever
 
 
-def test_the_table_of_homes_and_the_imports_for_type_checkers_say_the_same():
-    tree = ast.parse(Path(twopipes.__file__).read_text(encoding="utf-8"))
+@pytest.mark.parametrize("module", LAZY)
+def test_type_checkers_and_the_loader_see_the_same_names(module):
+    tree = ast.parse(Path(importlib.import_module(module).__file__).read_text(encoding="utf-8"))
     (block,) = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
     seen_by_type_checkers = {alias.name: node.module for node in block.body for alias in node.names}
-    assert seen_by_type_checkers == twopipes._HOMES
-    assert sorted(twopipes._HOMES) == twopipes.__all__
+    (homes,) = (node.args[1] for node in ast.walk(block) if isinstance(node, ast.Call))
+    loaded = {name: home for home, names in ast.literal_eval(homes).items() for name in names.split()}
+    assert seen_by_type_checkers == loaded
+    assert sorted(loaded) == sorted(importlib.import_module(module).__all__)
 
 
 def loaded_by(statement: str) -> set[str]:
@@ -155,9 +110,10 @@ def loaded_by(statement: str) -> set[str]:
     return set(json.loads(done.stdout))
 
 
-def test_importing_the_package_loads_next_to_nothing():
-    extra = loaded_by("import twopipes") - loaded_by("")
-    assert extra == {"twopipes"}
+@pytest.mark.parametrize("module", LAZY)
+def test_importing_a_public_module_loads_next_to_nothing(module):
+    extra = loaded_by(f"import {module}") - loaded_by("")
+    assert extra == {"twopipes", "twopipes._lazy", module}
 
 
 def test_an_error_costs_no_parser():

@@ -27,7 +27,7 @@ PACKAGE = ROOT / "src" / "twopipes"
 # What whoever gets the sdist should find.
 WANTED = (
     *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE", "Makefile", "mkdocs.yml", "pyproject.toml"),
-    *("src/twopipes/__init__.py", "src/twopipes/py.typed", "tests/conftest.py", "examples/demo.py"),
+    *("src/twopipes/__init__.py", "src/twopipes/py.typed", "tests/conftest.py", "tools/demo.py"),
     *("docs/tutorial/first-server.md", "tools/release_check.py", "benchmarks/bench.py", "fuzz/fuzz_decoder.py"),
 )
 # What nobody should: what was made on the way.

@@ -16,8 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from twopipes import ChannelBroken, ChannelClosed, TwopipesError
+from twopipes import TwopipesError
 from twopipes._channels.base import Channel
+from twopipes.errors import ChannelBroken, ChannelClosed
 
 MUTANTS: list["Mutant"] = []
 FOLDER = Path(__file__).parent / "mutants"

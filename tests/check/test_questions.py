@@ -7,7 +7,6 @@ import pytest
 from check.able import able, changing_roots, uses_a_tool
 from check.checking import HASTY, of_client, of_server, run
 from check.healthy import new_server, served
-from twopipes import UserRefused
 from twopipes._client.form_check import form_errors
 from twopipes._protocol.revisions import ALL
 from twopipes._rules.table import RULES
@@ -26,6 +25,7 @@ from twopipes._tools.check.questions import (
 from twopipes._tools.check.server_run import check_server
 from twopipes._tools.check.server_source import ChannelSubject
 from twopipes._tools.check.verdict import worst
+from twopipes.errors import UserRefused
 
 SECTIONS = ("RT", "SA", "EL", "MR")
 MINE = {rule.id for rule in RULES.values() if rule.section in SECTIONS}

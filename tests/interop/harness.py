@@ -17,7 +17,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import pytest
 
-from twopipes import Client, EraCache, Timeouts, connect, trace
+from twopipes import Client, Timeouts, connect, trace
+from twopipes.types import EraCache
 
 T = TypeVar("T")
 

@@ -21,7 +21,7 @@ from interop.migration import conversations, pages
 from interop.migration.conversations import Script, answering, converse
 from interop.migration.tolerances import FASTMCP, OFFICIAL, Exchange, Tolerance, compared
 from twopipes import CallResult
-from twopipes._cli.replay_run import Patience, carry_out
+from twopipes._cli.replay_run import ReplayTimeouts, carry_out
 from twopipes._tools.replay.script import Replay
 from twopipes._trace.conversation import Call, read_conversation
 from twopipes._trace.matching import Ignoring, differences
@@ -80,7 +80,7 @@ def replayed(recording: Path, server: Migrated) -> Replay:
     trace = read(recording)
     conversation = read_conversation(trace, trace.header)
     replay = Replay(conversation, conversation.connections[0])
-    asyncio.run(asyncio.wait_for(carry_out(replay, server.after(), Patience(NET / 2)), NET))
+    asyncio.run(asyncio.wait_for(carry_out(replay, server.after(), ReplayTimeouts(NET / 2)), NET))
     assert not replay.not_sent
     assert not replay.additional
     assert not replay.noise

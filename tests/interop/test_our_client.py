@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from interop.harness import SCRIPTS, TEXT, connected, node_script, python_of
-from twopipes import Change, McpError, NotFound, OpeningFailed
+from twopipes import Change, McpError
 from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN, LEGACY
+from twopipes.errors import NotFound, OpeningFailed
 
 pytestmark = [
     pytest.mark.interop,

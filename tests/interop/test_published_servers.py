@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from interop.harness import PATIENT, TEXT, connected, missing, node, peer, python_of
-from twopipes import Change, InvalidParams, Timeouts, UrlsRequired
+from twopipes import Change, Timeouts
 from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN
 from twopipes._protocol.types import ImageContent, ResourceLink
+from twopipes.errors import InvalidParams, UrlsRequired
 
 pytestmark = [
     pytest.mark.interop,

@@ -11,9 +11,10 @@ import pytest
 
 from processes.children import EXITS_AT_ONCE, end, is_running, no_thread_left, program
 from processes.launching import NET
-from twopipes import ServerExited, StartFailed, Timeouts
+from twopipes import ServerExited, Timeouts
 from twopipes._blocking import callbacks
 from twopipes.blocking import connect
+from twopipes.errors import StartFailed
 
 SERVER = """
     import asyncio, os, sys
@@ -63,7 +64,8 @@ STAYS = """
 HOST = """
     import os, signal, sys, threading
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell gives a job in the background none
-    from twopipes import ClientClosed, Timeouts, TwopipesError
+    from twopipes import Timeouts, TwopipesError
+    from twopipes.errors import ClientClosed
     from twopipes.blocking import connect
 
     def started(**options):

@@ -9,7 +9,7 @@ import pytest
 from processes import misbehaving as they
 from processes.client_stage import FIRM, IMPATIENT, SOON, staged, steps_of
 from processes.launching import NET
-from twopipes._client.era_cache import Verdict
+from twopipes._client.era_cache import EraRecord
 from twopipes._process.command import ServerCommand
 from twopipes._session.client import ClientSession
 from twopipes.errors import OpeningFailed, RemoteProtocolError, RequestTimedOut, ServerExited, StartFailed
@@ -117,7 +117,7 @@ async def test_one_that_fails_before_it_reads_anything_is_launched_once_and_its_
     """DE-06: it did not die of the probe. Nor of the handshake, whatever was known of it before."""
     command = stage.command(they.FAILS_AT_START)
     if known is not None:
-        stage.memory.remember(command.identity(), Verdict(known, "", "answered"))
+        stage.memory.remember(command.identity(), EraRecord(known, "", "answered"))
     lines = []
     with pytest.raises(ServerExited, match="no database"):
         await stage.connect(command, on_stderr=lambda line: lines.append(line.text))

@@ -10,8 +10,9 @@ import textwrap
 import pytest
 
 from fake_server import scene
-from twopipes import EraCache, RestartPolicy, ServerExited, ShutdownPlan, Timeouts, connect
+from twopipes import RestartPolicy, ServerExited, ShutdownPlan, Timeouts, connect
 from twopipes._process.shutdown import CloseStdin, Signal, Wait
+from twopipes.types import EraCache
 
 CHILD = """
 import json, os, signal, sys, time

@@ -20,7 +20,7 @@ from twopipes._process.command import ServerCommand
 from twopipes._tools.doctor.codes import CODES
 from twopipes._tools.doctor.diagnose import judge
 from twopipes._tools.doctor.display import steps_of_attempt, table_of_codes
-from twopipes._tools.doctor.examination import Examination, Patience
+from twopipes._tools.doctor.examination import DoctorTimeouts, Examination
 
 BROKEN = Path(__file__).parent / "broken_servers"
 GUIDE = Path(__file__).parents[2] / "docs" / "howto" / "a-server-that-will-not-connect.md"
@@ -28,13 +28,13 @@ GUIDE = Path(__file__).parents[2] / "docs" / "howto" / "a-server-that-will-not-c
 AT_ONCE = 6
 
 # Long enough for a machine that is busy with other things, and never waited out by a server that does what is expected of it.
-PATIENT = Patience(answer=30, grace=10, total=60, slow=30, quick=True)
+PATIENT = DoctorTimeouts(answer=30, grace=10, total=60, slow=30, quick=True)
 # For servers that are certain to make the doctor wait in vain, in one respect and not in the others.
-FOR_AN_ANSWER = Patience(answer=2, grace=10, total=60, slow=30, quick=True)
-FOR_ANYTHING = Patience(answer=0.7, grace=10, total=60, slow=30, quick=True)
-FOR_THE_LEFT_BEHIND = Patience(answer=30, grace=2, total=60, slow=30, quick=True)
-FOR_AN_END = Patience(answer=30, grace=0.3, total=60, slow=30, quick=True)
-ALL_REVISIONS = Patience(answer=30, grace=10, total=60, slow=30)
+FOR_AN_ANSWER = DoctorTimeouts(answer=2, grace=10, total=60, slow=30, quick=True)
+FOR_ANYTHING = DoctorTimeouts(answer=0.7, grace=10, total=60, slow=30, quick=True)
+FOR_THE_LEFT_BEHIND = DoctorTimeouts(answer=30, grace=2, total=60, slow=30, quick=True)
+FOR_AN_END = DoctorTimeouts(answer=30, grace=0.3, total=60, slow=30, quick=True)
+ALL_REVISIONS = DoctorTimeouts(answer=30, grace=10, total=60, slow=30)
 
 DYING = {
     "missing_module": (PATIENT, {"module-not-found"}),
@@ -62,7 +62,7 @@ WAITING = {
     "stubborn": (FOR_AN_END, {"ignores-eof", "ignores-sigterm"}),
     "leaves_a_child": (FOR_THE_LEFT_BEHIND, {"leaves-processes-behind"}),
     "leaves_a_daemon": (FOR_THE_LEFT_BEHIND, {"leaves-processes-behind"}),
-    "slow_start": (Patience(answer=30, grace=10, total=60, slow=0.5, quick=True), {"slow-start"}),
+    "slow_start": (DoctorTimeouts(answer=30, grace=10, total=60, slow=0.5, quick=True), {"slow-start"}),
 }
 TALKING = {
     "polite": (PATIENT, set()),
@@ -269,7 +269,7 @@ def test_a_program_that_is_no_server_is_told(program, code):
 
 
 def test_a_flood_on_stdout_does_not_drown_the_doctor():
-    seen, found = look_at(command("yes"), Patience(answer=0.5, grace=0.3, total=60, quick=True))
+    seen, found = look_at(command("yes"), DoctorTimeouts(answer=0.5, grace=0.3, total=60, quick=True))
     assert {"noise-on-stdout", "never-answers"} <= {each.code for each in found}
     assert all(len(attempt.strays) <= 200 for attempt in seen.attempts)
 

@@ -14,8 +14,10 @@ import pytest
 from processes.children import EXITS_AT_ONCE, no_thread_left, program
 from processes.client_stage import AT_ONCE, IMPATIENT, PATIENT
 from processes.launching import EXAMPLES, NET, lines, modern, python
-from twopipes import EraCache, LocalProtocolError, Server, ServerCommand, ServerExited, StartFailed, blocking, connect
+from twopipes import Server, ServerCommand, ServerExited, blocking, connect
+from twopipes.errors import LocalProtocolError, StartFailed
 from twopipes.trace import Event, Line, Recorder, header_for, read
+from twopipes.types import EraCache
 
 SERVER = """
     import os

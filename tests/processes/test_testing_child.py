@@ -6,8 +6,9 @@ import sys
 import pytest
 
 from fake_server import scene
-from twopipes import LocalProtocolError, RequestTimedOut, RestartPolicy, ServerCommand, ServerExited, StartFailed, Timeouts
+from twopipes import RequestTimedOut, RestartPolicy, ServerCommand, ServerExited, Timeouts
 from twopipes._protocol.revisions import ALL
+from twopipes.errors import LocalProtocolError, StartFailed
 from twopipes.testing import ExpectationFailed, child, delay, drop, duplicate, garble, kill, pair, truncate
 from unit.testing.sums import sums
 

@@ -213,7 +213,7 @@ def test_until_a_fixture_is_used_nothing_is_loaded(pytest_run):
 
         def test_it():
             ours = {name for name in sys.modules if name.partition(".")[0] == "twopipes"}
-            assert ours == {"twopipes", "twopipes.testing", "twopipes.testing.plugin"}
+            assert ours == {"twopipes", "twopipes._lazy", "twopipes.testing", "twopipes.testing.plugin"}
             assert "msgspec" not in sys.modules
     """)
     assert done.returncode == 0, done.stdout

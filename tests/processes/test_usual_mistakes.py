@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from processes.launching import INITIALIZE, INITIALIZED, call, lines, text_of
-from twopipes import Server, ServerExited, StartFailed, Timeouts, connect
+from twopipes import Server, ServerExited, Timeouts, connect
+from twopipes.errors import StartFailed
 
 # Does in its tools what programs do that own their terminal.
 HABITS = """

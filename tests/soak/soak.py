@@ -31,9 +31,6 @@ from measuring import MIB, Process, Snapshot, marked, our_children, resident
 
 from twopipes import (
     Client,
-    ClientClosed,
-    Elicitation,
-    EraCache,
     RequestTimedOut,
     RestartPolicy,
     ServerCommand,
@@ -43,6 +40,8 @@ from twopipes import (
     TwopipesError,
     connect,
 )
+from twopipes.errors import ClientClosed
+from twopipes.types import Elicitation, EraCache
 
 SERVER = Path(__file__).with_name("soak_server.py")
 # Seconds. Nothing comes near it unless it hangs, on however busy a machine.

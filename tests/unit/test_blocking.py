@@ -14,21 +14,7 @@ from pathlib import Path
 import pytest
 
 import twopipes
-from twopipes import (
-    CallResult,
-    Change,
-    ClientClosed,
-    Context,
-    LocalProtocolError,
-    McpError,
-    OpeningFailed,
-    QuestionFailed,
-    RequestTimedOut,
-    Server,
-    Timeouts,
-    UserRefused,
-    blocking,
-)
+from twopipes import CallResult, Change, Context, McpError, RequestTimedOut, Server, Timeouts, blocking
 from twopipes._blocking import callbacks
 from twopipes._blocking.callbacks import Progress
 from twopipes._blocking.loop import _house
@@ -36,6 +22,7 @@ from twopipes._channels.memory import memory_pair
 from twopipes._client.caller import InputRequired as AsyncInputRequired
 from twopipes._protocol.types import ElicitResult
 from twopipes.blocking import Client, InputRequired, Subscription, connect
+from twopipes.errors import ClientClosed, LocalProtocolError, OpeningFailed, QuestionFailed, UserRefused
 
 # Seconds. A net under everything that waits; nothing here comes near it unless it hangs.
 NET = 30
@@ -227,7 +214,8 @@ def test_importing_it_starts_nothing_and_brings_no_server():
 def test_a_users_script_is_typed(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
-        "from twopipes import Change, Elicitation\n"
+        "from twopipes import Change\n"
+        "from twopipes.types import Elicitation\n"
         "from twopipes.blocking import connect\n"
         "def ask(question: Elicitation) -> dict[str, str]:\n"
         "    return {'name': input(question.message)}\n"
@@ -243,7 +231,7 @@ def test_a_users_script_is_typed(tmp_path):
     command = [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--follow-imports=silent", str(script)]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=4 * NET, cwd=ROOT)
     (complaint,) = [line for line in done.stdout.splitlines() if ": error:" in line]
-    assert "script.py:11" in complaint
+    assert "script.py:12" in complaint
 
 
 # Calls

@@ -141,4 +141,4 @@ def _entry_of(name: str, thing: griffe.Object, shown: dict[str, str]) -> str | N
 
 
 def _is_listed(kind: str, name: str) -> bool:
-    return not name.startswith("_") and name not in api_pages.FOR_OTHER_ROOMS.get(kind, ())
+    return not name.startswith("_") and name not in api_pages.INTERNAL.get(kind, ())

@@ -30,6 +30,8 @@ if sys.platform == "linux":
     SETTLE: Final = 0.2
     # Seconds between two looks: the system does not report the end of a grandchild.
     PAUSE: Final = 0.01
+    # How often processes are looked for again because one has forked and exited meanwhile.
+    MAX_SCANS: Final = 100
     PR_SET_CHILD_SUBREAPER: Final = 36
     PR_GET_CHILD_SUBREAPER: Final = 37
 
@@ -85,17 +87,25 @@ if sys.platform == "linux":
 
         def _living(self) -> set[_Process]:
             """Everything that runs: what descends from us now, and what did when we looked before and lost its parent since."""
+            for _ in range(MAX_SCANS):
+                listed = _children_of("self")
+                self._known = self._scan(listed)
+                # A process may fork and exit after it was listed. Its child is then ours, and in the next list.
+                if self._known or _children_of("self") == listed:
+                    break
+            return set(self._known)
+
+        def _scan(self, children: set[int]) -> set[_Process]:
             session = os.getsid(0)
             found = {process for process in self._known if _is_running(process, session)}
-            unseen = _children_of("self") - self._before - _resource_tracker()
+            unseen = children - self._before - _resource_tracker()
             while unseen:
                 pid = unseen.pop()
                 process = _look_at(pid, session)
                 if process is not None:
                     found.add(process)
                     unseen |= _children_of(pid)
-            self._known = found
-            return set(found)
+            return found
 
         def _tell_watchdog(self, processes: Iterable[_Process]) -> None:
             if self._watchdog is None and processes:

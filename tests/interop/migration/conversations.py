@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from twopipes import CapabilityMissing, Client, McpError
+from twopipes import Client, McpError
+from twopipes.errors import CapabilityMissing
 
 # Answers of the user that are no forms.
 DECLINED = object()

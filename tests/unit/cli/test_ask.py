@@ -11,22 +11,7 @@ import sys
 
 import pytest
 
-from twopipes import (
-    CallResult,
-    CapabilityMissing,
-    ChannelBroken,
-    ClientClosed,
-    ConnectionLost,
-    McpError,
-    OpeningFailed,
-    RemoteProtocolError,
-    RequestTimedOut,
-    ServerExited,
-    StartFailed,
-    StrayOutput,
-    TwopipesError,
-    Validation,
-)
+from twopipes import CallResult, McpError, RequestTimedOut, ServerExited, TwopipesError
 from twopipes._advice import Remedy
 from twopipes._cli import main
 from twopipes._cli.display import Saver, Shower, arguments_in_short, bytes_of, first_line
@@ -53,6 +38,16 @@ from twopipes._protocol.types import (
 )
 from twopipes._tools.terminal import Terminal
 from twopipes._tools.usage import UsageError
+from twopipes.errors import (
+    CapabilityMissing,
+    ChannelBroken,
+    ClientClosed,
+    ConnectionLost,
+    OpeningFailed,
+    RemoteProtocolError,
+    StartFailed,
+)
+from twopipes.types import StrayOutput, Validation
 
 COMMANDS = ("list", "call", "read", "prompt")
 

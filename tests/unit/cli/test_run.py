@@ -293,7 +293,8 @@ def test_what_goes_wrong_while_a_file_serves_by_itself_is_told_as_it_is(error, c
     """Not as a file that cannot be imported."""
     text = f"""
         from contextlib import asynccontextmanager
-        from twopipes import ChannelClosed, Server
+        from twopipes import Server
+        from twopipes.errors import ChannelClosed
         @asynccontextmanager
         async def lifespan(server):
             raise {error}

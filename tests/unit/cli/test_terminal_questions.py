@@ -6,12 +6,13 @@ from contextlib import nullcontext
 
 import pytest
 
-from twopipes import Elicitation, Sampling, UserRefused
 from twopipes._cli.arguments import Misfit, read_pair
 from twopipes._cli.fields import Field
 from twopipes._cli.keyboard import Keyboard
 from twopipes._cli.terminal_questions import Answers, Questioner
 from twopipes._protocol.types import CreateMessageParams, ElicitParams, ElicitResult, Implementation, SamplingMessage, TextContent
+from twopipes.errors import UserRefused
+from twopipes.types import Elicitation, Sampling
 
 SERVER = Implementation("agent", "1.0", title="The agent")
 FORM = {

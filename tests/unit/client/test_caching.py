@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from fake_server import FORM, SILENCE, TAG, FakeServer, Fault, asks, legacy, scene
-from twopipes import InvalidParams, RestartPolicy, connect
+from twopipes import RestartPolicy, connect
+from twopipes.errors import InvalidParams
 
 TOOLS = {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
 MINUTE = {"ttlMs": 60_000}

@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from fake_server import PREFIX, SILENCE, FakeServer, acknowledge, legacy, scene, text
-from twopipes import LocalProtocolError, RequestTimedOut, Timeouts, connect
+from twopipes import RequestTimedOut, Timeouts, connect
 from twopipes._protocol.revisions import ALL, LATEST_LEGACY, LATEST_MODERN
+from twopipes.errors import LocalProtocolError
 
 ERAS = [LATEST_LEGACY, LATEST_MODERN]
 SHORT = Timeouts(request=0.05)

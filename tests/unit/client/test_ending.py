@@ -8,8 +8,9 @@ import asyncio
 import pytest
 
 from fake_server import FORM, SILENCE, FakeServer, asks, legacy, scene, text
-from twopipes import ClientClosed, ConnectionLost, RestartPolicy, ServerExited, connect
+from twopipes import RestartPolicy, ServerExited, connect
 from twopipes._protocol.types import SubscriptionFilter
+from twopipes.errors import ClientClosed, ConnectionLost
 
 AT_ONCE = RestartPolicy(first_delay=0.0)
 TOOLS = {"tools": [{"name": "look", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}]}

@@ -5,9 +5,10 @@ import json
 import pytest
 
 from fake_server import FakeServer, Fault, scene, text
-from twopipes import InvalidParams, Limits, LocalProtocolError, RemoteProtocolError, ToolError, connect
+from twopipes import Limits, ToolError, connect
 from twopipes._protocol.revisions import ALL, LATEST_LEGACY, LATEST_MODERN
 from twopipes._protocol.types import TextContent, ToolAnnotations, UnknownContent
+from twopipes.errors import InvalidParams, LocalProtocolError, RemoteProtocolError
 
 ERAS = [LATEST_LEGACY, LATEST_MODERN]
 OBJECT = {"type": "object"}

@@ -9,8 +9,9 @@ import json
 import pytest
 
 from fake_server import scene
-from twopipes import ConnectionLost, Server, connect
+from twopipes import Server, connect
 from twopipes._server.context import Context
+from twopipes.errors import ConnectionLost
 from twopipes.settings import Timeouts
 
 MIB = 1024 * 1024

@@ -8,10 +8,11 @@ import jsonschema
 import pytest
 
 from fake_server import PREFIX, SILENCE, Bare, FakeServer, Fault, acknowledge, legacy, scene, text
-from twopipes import ClientClosed, ConnectionLost, McpError, NotFound, RemoteProtocolError, RequestTimedOut, Timeouts, connect
+from twopipes import McpError, RequestTimedOut, Timeouts, connect
 from twopipes._channels.sockets import listen_tcp, listen_unix
 from twopipes._protocol.meta_keys import meta_key_fault
 from twopipes._protocol.revisions import ALL, LATEST_LEGACY, LATEST_MODERN, LEGACY
+from twopipes.errors import ClientClosed, ConnectionLost, NotFound, RemoteProtocolError
 from unit.protocol import official
 
 ERAS = [LATEST_LEGACY, LATEST_MODERN]

@@ -6,9 +6,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from fake_server import PREFIX, SILENCE, Bare, FakeServer, Fault, legacy, scene, text
-from twopipes import MethodNotFound, OpeningFailed, Server, Timeouts, connect
+from twopipes import Server, Timeouts, connect
 from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN, LEGACY
 from twopipes._protocol.types import Implementation
+from twopipes.errors import MethodNotFound, OpeningFailed
 
 BOTH = (LATEST_MODERN, *LEGACY)
 IMPATIENT = Timeouts(probe=0.05)

@@ -6,8 +6,10 @@ import pytest
 from msgspec import Raw
 
 from fake_server import SILENCE, FakeServer, asks, scene, text
-from twopipes import InputRequired, McpError, RemoteProtocolError, Timeouts, connect
+from twopipes import McpError, Timeouts, connect
 from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN
+from twopipes.errors import RemoteProtocolError
+from twopipes.types import InputRequired
 
 ERAS = [LATEST_LEGACY, LATEST_MODERN]
 

@@ -7,10 +7,11 @@ from contextlib import suppress
 import pytest
 
 from fake_server import SILENCE, FakeServer, scene, text
-from twopipes import InvalidOutput, RemoteProtocolError, connect
+from twopipes import connect
 from twopipes._client import output_check as output
 from twopipes._protocol.revisions import LATEST_MODERN
 from twopipes._schema.validation import available
+from twopipes.errors import InvalidOutput, RemoteProtocolError
 
 PROMISE = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 

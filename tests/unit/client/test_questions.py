@@ -6,19 +6,11 @@ import json
 import pytest
 
 from fake_server import FORM, SAMPLE, SILENCE, URL, FakeServer, Fault, asks, legacy, scene, text
-from twopipes import (
-    InputRequired,
-    Limits,
-    McpError,
-    QuestionFailed,
-    RemoteProtocolError,
-    RequestTimedOut,
-    Timeouts,
-    UserRefused,
-    connect,
-)
+from twopipes import Limits, McpError, RequestTimedOut, Timeouts, connect
 from twopipes._protocol.revisions import LEGACY
 from twopipes._protocol.types import CreateMessageResult, ElicitResult, Root, TextContent, ToolUseContent
+from twopipes.errors import QuestionFailed, RemoteProtocolError, UserRefused
+from twopipes.types import InputRequired
 
 MODERN_URL = {key: value for key, value in URL.items() if key != "elicitationId"}
 TOOLS = {**SAMPLE, "tools": [{"name": "t", "inputSchema": {"type": "object"}}]}

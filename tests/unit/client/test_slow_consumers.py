@@ -6,8 +6,9 @@ import threading
 import pytest
 
 from fake_server import FORM, SILENCE, TAG, FakeServer, asks, legacy, scene, text
-from twopipes import Change, RemoteProtocolError, blocking, connect
+from twopipes import Change, blocking, connect
 from twopipes._blocking import callbacks as blocking_callbacks
+from twopipes.errors import RemoteProtocolError
 from twopipes.settings import Limits
 
 NET = 30

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from fake_server import SILENCE, TAG, FakeServer, Fault, acknowledge, legacy, scene
-from twopipes import Change, ConnectionLost, InvalidParams, LocalProtocolError, MethodNotFound, RestartPolicy, connect
+from twopipes import Change, RestartPolicy, connect
+from twopipes.errors import ConnectionLost, InvalidParams, LocalProtocolError, MethodNotFound
 
 AT_ONCE = RestartPolicy(first_delay=0.0)
 LIST = "notifications/{}/list_changed"

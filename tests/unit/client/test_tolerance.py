@@ -6,9 +6,10 @@ import base64
 import pytest
 
 from fake_server import PREFIX, SAMPLE, Bare, FakeServer, asks, legacy, scene, text
-from twopipes import RemoteProtocolError, connect
+from twopipes import connect
 from twopipes._protocol.revisions import ALL, LATEST_MODERN, LEGACY
 from twopipes._protocol.types import CreateMessageResult, Icon, ImageContent, Implementation
+from twopipes.errors import RemoteProtocolError
 
 PICTURE = base64.b64encode(bytes(range(256))).decode()
 

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from fake_server import CAPABILITIES, FakeServer, legacy, scene
-from twopipes import CapabilityMissing, ClientClosed, LocalProtocolError, RestartPolicy, connect
+from twopipes import RestartPolicy, connect
+from twopipes.errors import CapabilityMissing, ClientClosed, LocalProtocolError
 
 REVISIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]
 EMPTY = {

@@ -8,19 +8,11 @@ from pathlib import Path
 import pytest
 
 from fake_server import FakeServer, legacy, scene
-from twopipes import (
-    ClientClosed,
-    LocalProtocolError,
-    Server,
-    StartFailed,
-    Timeouts,
-    TwopipesError,
-    blocking,
-    connect,
-)
+from twopipes import Server, Timeouts, TwopipesError, blocking, connect
 from twopipes._process.command import ServerCommand
 from twopipes._process.shutdown import ShutdownPlan
 from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN
+from twopipes.errors import ClientClosed, LocalProtocolError, StartFailed
 
 ERAS = [LATEST_LEGACY, LATEST_MODERN]
 

@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import sessions
-from twopipes import ChannelBroken, ChannelClosed, Server
+from twopipes import Server
 from twopipes._channels.memory import MemoryChannel, memory_pair
 from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN, LEGACY, MODERN
+from twopipes.errors import ChannelBroken, ChannelClosed
 
 __all__ = ["ALL", "ERAS", "LATEST_LEGACY", "LATEST_MODERN", "LEGACY", "MODERN", "Client", "connected", "play", "turn_until"]
 

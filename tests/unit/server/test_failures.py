@@ -8,9 +8,10 @@ import re
 import pytest
 
 import twopipes._server.tools as ours
-from twopipes import InvalidParams, McpError, Server, ToolError, connect
+from twopipes import McpError, Server, ToolError, connect
 from twopipes._protocol.rejections import Problem, ReturnRejected
 from twopipes._server.failure_log import told
+from twopipes.errors import InvalidParams
 
 
 def caught(function, *arguments):

@@ -9,11 +9,12 @@ from functools import partial, wraps
 
 import pytest
 
-from twopipes import Context, LocalProtocolError, Server, ToolError
+from twopipes import Context, Server, ToolError
 from twopipes._schema.functions import never_waits
 from twopipes._server.registry import Postponed
 from twopipes._server.simple_signatures import is_obvious
 from twopipes._server.tools import make_tool
+from twopipes.errors import LocalProtocolError
 from unit.server.inmemory import ERAS, play
 
 

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 import sessions
-from twopipes import Context, InvalidParams, Server, ServerSettings
+from twopipes import Context, Server, ServerSettings
 from twopipes._channels.memory import MemoryChannel, memory_pair
 from twopipes._server import connection as connection_module
 from twopipes._server import context as context_module
+from twopipes.errors import InvalidParams
 from unit.server.inmemory import ALL, ERAS, LATEST_MODERN, NET, Client, connected, play, turn_until
 
 PROGRESS = "notifications/progress"

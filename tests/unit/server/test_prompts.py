@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import pytest
 
-from twopipes import Context, Image, LocalProtocolError, Server
+from twopipes import Context, Image, Server
 from twopipes._protocol.types import (
     CompleteResult,
     Completion,
@@ -17,6 +17,7 @@ from twopipes._protocol.types import (
     ResourceContents,
     TextContent,
 )
+from twopipes.errors import LocalProtocolError
 from unit.server.inmemory import ALL, ERAS, LATEST_LEGACY, MODERN, Client, connected, play
 
 

@@ -10,10 +10,11 @@ import pytest
 from msgspec import Meta, Struct
 
 import sessions
-from twopipes import CapabilityMissing, Context, InputPolicy, LocalProtocolError, McpError, RequestTimedOut, Server, ToolError
+from twopipes import Context, InputPolicy, McpError, RequestTimedOut, Server, ToolError
 from twopipes._channels.memory import memory_pair
 from twopipes._protocol.types import ModelPreferences, SamplingMessage, TextContent, Tool, ToolChoice
 from twopipes._server.connection import ServerConnection
+from twopipes.errors import CapabilityMissing, LocalProtocolError
 from unit.server.inmemory import ANSWERS, ERAS, LATEST_LEGACY, LATEST_MODERN, LEGACY, Client, connected, play, willing
 
 KEY = b"a key for tests, and only there."

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 import sessions
-from twopipes import Context, InvalidParams, LocalProtocolError, McpError, Server
+from twopipes import Context, McpError, Server
 from twopipes._protocol.types import Annotations, Icon, ReadResourceResult, ResourceContents
+from twopipes.errors import InvalidParams, LocalProtocolError
 from unit.server.inmemory import ALL, ERAS, LEGACY, MODERN, Client, play
 
 NOT_FOUND = {**dict.fromkeys(LEGACY, -32002), **dict.fromkeys(MODERN, -32602)}

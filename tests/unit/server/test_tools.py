@@ -14,18 +14,7 @@ import msgspec
 import pytest
 
 import sessions
-from twopipes import (
-    Audio,
-    Context,
-    Image,
-    LocalProtocolError,
-    McpError,
-    Server,
-    ServerSettings,
-    ToolError,
-    ToolResult,
-    TwopipesError,
-)
+from twopipes import Audio, Context, Image, McpError, Server, ServerSettings, ToolError, ToolResult, TwopipesError
 from twopipes._protocol.types import (
     Annotations,
     CallToolResult,
@@ -36,6 +25,7 @@ from twopipes._protocol.types import (
     TextContent,
     ToolAnnotations,
 )
+from twopipes.errors import LocalProtocolError
 from unit.server.inmemory import ALL, ERAS, LATEST_LEGACY, LATEST_MODERN, LEGACY, MODERN, Client, connected, play
 
 SECRET = "hunter2 in the clear"

@@ -11,7 +11,8 @@ import msgspec
 import pydantic
 import pytest
 
-from twopipes import Context, FormRejected, LocalProtocolError, Server, SignatureRejected, ToolError, TwopipesError
+from twopipes import Context, Server, ToolError, TwopipesError
+from twopipes.errors import FormRejected, LocalProtocolError, SignatureRejected
 from unit.server.inmemory import ERAS, Client, play
 
 

@@ -19,7 +19,7 @@ from sessions import (
     server_session,
     tell,
 )
-from twopipes import Limits, LocalProtocolError, McpError
+from twopipes import Limits, McpError
 from twopipes._protocol import types
 from twopipes._session.eras import Phase
 from twopipes._session.events import CallCancelled, CallReceived, OwnCallReceived, ServerOpened
@@ -27,6 +27,7 @@ from twopipes._session.identity import ServerProfile
 from twopipes._session.server import ServerSession
 from twopipes._session.state_token import StateSealer
 from twopipes._session.subscriptions import Change
+from twopipes.errors import LocalProtocolError
 
 OPENED = note("notifications/initialized")
 OWN = [

@@ -8,7 +8,8 @@ import time
 import pytest
 
 from fake_server import SILENCE, FakeServer
-from twopipes import LocalProtocolError, RequestTimedOut, Timeouts
+from twopipes import RequestTimedOut, Timeouts
+from twopipes.errors import LocalProtocolError
 from twopipes.testing import ManualClock, child, delay, pair
 from unit.testing.sums import sums
 

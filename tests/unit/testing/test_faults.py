@@ -5,18 +5,9 @@ import asyncio
 import pytest
 
 from fake_server import FakeServer, scene, text
-from twopipes import (
-    ChannelBroken,
-    ChannelClosed,
-    ConnectionLost,
-    LocalProtocolError,
-    McpError,
-    RemoteProtocolError,
-    RequestTimedOut,
-    RestartPolicy,
-    Timeouts,
-)
+from twopipes import McpError, RequestTimedOut, RestartPolicy, Timeouts
 from twopipes._channels.memory import memory_pair
+from twopipes.errors import ChannelBroken, ChannelClosed, ConnectionLost, LocalProtocolError, RemoteProtocolError
 from twopipes.testing import ExpectationFailed, delay, drop, duplicate, garble, kill, pair, truncate
 from twopipes.testing.faults import FaultPlan, WireReader
 from twopipes.testing.faulty_channel import FaultyChannel

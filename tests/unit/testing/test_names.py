@@ -1,38 +1,14 @@
 """The public names of twopipes.testing, and what it costs those who do not use them."""
 
-import ast
 import json
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
-import pytest
-
 from twopipes import testing
 
 ROOT = Path(__file__).parents[3]
-
-
-@pytest.mark.parametrize("name", testing.__all__)
-def test_a_public_name_leads_to_what_it_names(name):
-    found = getattr(testing, name)
-    assert found.__name__ == name
-    assert found.__module__ == testing._HOMES[name]
-
-
-def test_dir_shows_them_and_nothing_else_is_found():
-    assert set(testing.__all__) <= set(dir(testing))
-    with pytest.raises(AttributeError, match="no attribute 'par'"):
-        _ = testing.par
-
-
-def test_the_table_of_homes_and_the_imports_for_type_checkers_say_the_same():
-    tree = ast.parse(Path(testing.__file__).read_text(encoding="utf-8"))
-    (block,) = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
-    seen_by_type_checkers = {alias.name: node.module for node in block.body for alias in node.names}
-    assert seen_by_type_checkers == testing._HOMES
-    assert sorted(testing._HOMES) == sorted(testing.__all__)
 
 
 def test_the_reference_has_every_name_and_every_member():
@@ -51,7 +27,7 @@ def loaded_by(statement):
 
 def test_the_plugin_brings_nothing_along_but_itself():
     extra = loaded_by("import pytest, twopipes.testing.plugin") - loaded_by("import pytest")
-    assert extra == {"twopipes", "twopipes.testing", "twopipes.testing.plugin"}
+    assert extra == {"twopipes", "twopipes._lazy", "twopipes.testing", "twopipes.testing.plugin"}
 
 
 def test_nothing_but_the_plugin_needs_pytest():

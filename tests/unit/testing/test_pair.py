@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from fake_server import FakeServer, scene, text
-from twopipes import Client, LocalProtocolError, OpeningFailed, RestartPolicy, Server, Timeouts, blocking
+from twopipes import Client, RestartPolicy, Server, Timeouts, blocking
 from twopipes._protocol.revisions import ALL
+from twopipes.errors import LocalProtocolError, OpeningFailed
 from twopipes.testing import ExpectationFailed, LiveConversation, child, pair
 from unit.server.inmemory import turn_until
 from unit.testing.sums import sums

@@ -576,5 +576,13 @@ import twopipes._trace.recorder
 print(*sorted(set(sys.modules) - before))
 """
     done = subprocess.run([sys.executable, "-c", program], check=True, timeout=NET, capture_output=True, text=True)
-    assert set(done.stdout.split()) <= {"atexit", "twopipes", "twopipes._trace", "twopipes._trace.recorder", "__future__", "_queue"}
+    assert set(done.stdout.split()) <= {
+        "atexit",
+        "twopipes",
+        "twopipes._lazy",
+        "twopipes._trace",
+        "twopipes._trace.recorder",
+        "__future__",
+        "_queue",
+    }
     assert record_module.TYPE_CHECKING is False

@@ -4,7 +4,8 @@ import asyncio
 import sys
 from contextlib import suppress
 
-from twopipes import ClientClosed, McpError, connect
+from twopipes import McpError, connect
+from twopipes.errors import ClientClosed
 
 
 async def main():

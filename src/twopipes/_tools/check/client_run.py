@@ -56,7 +56,7 @@ class Driver(ABC):
 
     @abstractmethod
     async def drive(self, fake: FakeServer) -> None:
-        """Runs the client once, from its start to its end, and tells the fake of it by :meth:`FakeServer.end`. It comes to an end."""
+        """Runs the client once, from its start to its end, and reports that to :meth:`FakeServer.end`. It always returns."""
 
 
 async def serve_relayed(fake: FakeServer, relayed: RelayedChannel) -> None:

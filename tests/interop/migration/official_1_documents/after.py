@@ -2,7 +2,8 @@
 
 from typing import Annotated
 
-from twopipes import Context, Server, TextContent, ToolError
+from twopipes import Context, Server, ToolError
+from twopipes.types import TextContent
 
 DOCUMENTS = {"readme": "Read me first.\nThen read on.", "licence": "Do as you like."}
 

@@ -8,7 +8,8 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
-from twopipes import Context, Image, NotFound, Server, ToolError
+from twopipes import Context, Image, Server, ToolError
+from twopipes.errors import NotFound
 
 COVER = b"\x89PNG\r\n\x1a\n a cover"
 

@@ -19,16 +19,14 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Literal
 
-from twopipes import Client, Elicitation, ServerExited, TwopipesError, __version__, connect
-from twopipes._protocol.revisions import LEGACY, MODERN
+from twopipes import Client, ServerExited, TwopipesError, __version__, connect
 from twopipes._tools.terminal import Terminal, visible
 from twopipes._tools.view.html import write_page
 from twopipes._tools.view.render import Rendered, Renderer
-from twopipes._trace.conversation import Conversation
-from twopipes._trace.findings import Judge
-from twopipes.trace import Event, Recorder, header_for, read
+from twopipes.trace import Conversation, Event, Judge, Recorder, header_for, read
+from twopipes.types import LEGACY, MODERN, Elicitation
 
-COMMAND = (sys.executable, os.path.relpath(Path(__file__).with_name("weather.py")))
+COMMAND = (sys.executable, os.path.relpath(Path(__file__).parents[1] / "examples" / "weather.py"))
 # What the server seals its questions with, so that a fresh process understands the answer to a question of the one before it.
 # Without it twopipes keeps a key in the user's state folder, and a demonstration leaves nothing behind.
 ENVIRONMENT = {"TWOPIPES_STATE_KEY": secrets.token_hex(32)}
@@ -51,7 +49,7 @@ class Stage:
     @property
     def client(self) -> Client:
         """The client, once it is there."""
-        assert self._client is not None  # noqa: S101 - for the type checker
+        assert self._client is not None
         return self._client
 
     def tell(self, text: str) -> None:

@@ -1,0 +1,35 @@
+"""Public names that are loaded when they are first used, so that importing a public module costs next to nothing."""
+
+import sys
+
+TYPE_CHECKING = False  # what type checkers read as true; importing typing would cost more than all the rest here
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+__all__ = ["lazy_names"]
+
+
+def lazy_names(module: "str", homes: "Mapping[str, str]") -> "tuple[Callable[[str], Any], Callable[[], list[str]]]":
+    """Make ``__getattr__`` and ``__dir__`` of a public module.
+
+    Args:
+        module: The module's ``__name__``.
+        homes: The names of each private module that it hands out, separated by spaces.
+    """
+    home_of = {name: home for home, names in homes.items() for name in names.split()}
+
+    def load(name: "str") -> "Any":
+        home = home_of.get(name)
+        if home is None:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        from importlib import import_module  # noqa: PLC0415 - `import twopipes` alone does not need it
+
+        value = getattr(import_module(home), name)
+        setattr(sys.modules[module], name, value)  # from now on the name is found without this function
+        return value
+
+    def names() -> "list[str]":
+        return sorted({*vars(sys.modules[module]), *home_of})
+
+    return load, names

@@ -1,0 +1,44 @@
+"""Byte streams: the interface of a channel, and the channels that twopipes has."""
+
+TYPE_CHECKING = False  # see twopipes._lazy
+if TYPE_CHECKING:
+    from twopipes._channels.base import Channel
+    from twopipes._channels.listener import Listener
+    from twopipes._channels.memory import MemoryChannel, memory_pair
+    from twopipes._channels.pipes import PipeChannel, pipe_pair
+    from twopipes._channels.socket_channel import SocketChannel
+    from twopipes._channels.sockets import connect_tcp, connect_unix, listen_tcp, listen_unix
+    from twopipes._channels.stdio import open_stdio
+    from twopipes._channels.stdout_guard import Guard
+else:
+    from twopipes._lazy import lazy_names
+
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "twopipes._channels.base": "Channel",
+            "twopipes._channels.listener": "Listener",
+            "twopipes._channels.memory": "MemoryChannel memory_pair",
+            "twopipes._channels.pipes": "PipeChannel pipe_pair",
+            "twopipes._channels.socket_channel": "SocketChannel",
+            "twopipes._channels.sockets": "connect_tcp connect_unix listen_tcp listen_unix",
+            "twopipes._channels.stdio": "open_stdio",
+            "twopipes._channels.stdout_guard": "Guard",
+        },
+    )
+
+__all__ = [
+    "Channel",
+    "Guard",
+    "Listener",
+    "MemoryChannel",
+    "PipeChannel",
+    "SocketChannel",
+    "connect_tcp",
+    "connect_unix",
+    "listen_tcp",
+    "listen_unix",
+    "memory_pair",
+    "open_stdio",
+    "pipe_pair",
+]
