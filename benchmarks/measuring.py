@@ -205,7 +205,7 @@ def checked(served: Served, call: Call, count: int, *, in_flight: int) -> Exchan
 
 def percentile(values: Sequence[float], percent: int) -> float:
     """The value below which so many percent of them are."""
-    return median(values) if percent == 50 else quantiles(values, n=100, method="inclusive")[percent - 1]  # noqa: PLR2004
+    return median(values) if percent == 50 else quantiles(values, n=100, method="inclusive")[percent - 1]
 
 
 ECHO = Call("echo", {"text": "hello"}, "hello")

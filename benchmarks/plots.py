@@ -72,7 +72,7 @@ def _ranking(axes: Any, figures: Figures, plot: tuple[str, str, float, str], *, 
     else:
         axes.barh(names, values, xerr=spreads, color=colours, error_kw={"linewidth": 0.8})
     for name, value, above in zip(names, values, spreads[1], strict=True):
-        label = f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"  # noqa: PLR2004
+        label = f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
         axes.annotate(label, (value + above, name), xytext=(5, 0), textcoords="offset points", va="center")
     axes.margins(x=0.12)
     axes.set_xlabel(f"{unit}, {figures[metric]['better']} is better{', logarithmic' if points else ''}")

@@ -73,7 +73,7 @@ def in_unit(value: float, unit: str) -> str:
 
 def short(value: float) -> str:
     """Three digits that count."""
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"  # noqa: PLR2004
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -31,7 +31,7 @@ class Between(Contender):
 
     words: tuple[str, ...] = ()
 
-    def start(self, noise: Path, *, one_tool: bool = False) -> Served:  # noqa: ARG002 - a server without tools
+    def start(self, noise: Path, *, one_tool: bool = False) -> Served:
         """Starts it."""
         file = noise / f"{self.name}.jsonl"
         file.unlink(missing_ok=True)

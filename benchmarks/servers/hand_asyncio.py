@@ -62,7 +62,7 @@ async def call(message: Message) -> dict:
             result = await asyncio.to_thread(BLOCKING_TOOLS[name], **arguments)
         else:
             return refusal(message, -32602, f"no such tool: {name}")
-    except Exception as error:  # noqa: BLE001 - an answer is owed, whatever the tool did
+    except Exception as error:
         result = {**text_result(str(error)), "isError": True}
     return answer(message, result)
 

@@ -67,7 +67,7 @@ USER_REFUSED = -1  # legacy revisions, sampling
 class TwopipesError(Exception):
     """The root: ``except TwopipesError`` catches whatever twopipes raises on purpose."""
 
-    def describe(self, options: Mapping[str, str] = IN_PYTHON) -> str:  # noqa: ARG002 - for those that name options
+    def describe(self, options: Mapping[str, str] = IN_PYTHON) -> str:
         """Return the message, with each option named as its reader types it.
 
         Args:

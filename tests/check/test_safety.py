@@ -272,7 +272,7 @@ def test_a_cancelled_check_closes_its_conversations():
     async def scene():
         subject = ChannelSubject(served(new_server()), waits=IMPATIENT)
         checking = asyncio.create_task(check_server(subject))
-        while not subject.talks:  # noqa: ASYNC110 - nobody announces it
+        while not subject.talks:
             await asyncio.sleep(0)
         checking.cancel()
         await asyncio.gather(checking, return_exceptions=True)

@@ -114,7 +114,7 @@ class Stage:
 
     async def until(self, condition) -> None:
         """Looks until something is so; the end of the test is the end of that too."""
-        while not condition():  # noqa: ASYNC110 - what happens in another process sets no event here
+        while not condition():
             await asyncio.sleep(0.005)
 
     # The gate

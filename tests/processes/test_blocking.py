@@ -132,7 +132,7 @@ def test_many_clients_in_many_threads(server):
         try:
             with connect(sys.executable, server) as client:
                 assert client.call_tool("add", {"a": number, "b": 1}).text == str(number + 1)
-        except Exception as error:  # noqa: BLE001 - shown below
+        except Exception as error:
             wrong.append(error)
 
     with no_thread_left():

@@ -298,7 +298,7 @@ def test_the_number_of_an_orphaned_group_is_watched_until_it_is_free(monkeypatch
             await child.wait()
             end(grandchild)
             # Found out by a timer, without anybody asking.
-            while not child._group._is_gone:  # noqa: ASYNC110 - nobody sets an event
+            while not child._group._is_gone:
                 await asyncio.sleep(0.001)
 
     run(body())

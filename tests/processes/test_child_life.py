@@ -58,7 +58,7 @@ def test_a_child_leads_a_session_of_its_own():
 def test_a_child_inherits_three_descriptors_and_no_more():
     async def body():
         spare = os.dup(0)
-        os.set_inheritable(spare, True)  # noqa: FBT003 - the signature of the standard library
+        os.set_inheritable(spare, True)
         try:
             async with started("import os; print(sorted(map(int, os.listdir('/proc/self/fd')))[:-1])") as child:
                 assert await line_of(child) == "[0, 1, 2]"
@@ -309,7 +309,7 @@ def test_a_child_is_started_in_a_loop_of_another_thread():
 
         try:
             asyncio.run(body())
-        except BaseException as error:  # noqa: BLE001 - shown below
+        except BaseException as error:
             failures.append(error)
 
     thread = threading.Thread(target=elsewhere)

@@ -82,7 +82,7 @@ def test_a_disk_that_is_too_slow_loses_and_says_so_and_the_wire_does_not_wait(ta
             assert len(host.stdout.read(MIB)) == MIB
 
         def catch_up():
-            with open(reader, "rb") as fifo:  # noqa: PTH123 - a descriptor
+            with open(reader, "rb") as fifo:
                 copy.write_bytes(fifo.read())
 
         catching_up = threading.Thread(target=catch_up)
@@ -180,7 +180,7 @@ def test_other_descriptors_reach_the_server_and_end_with_it(tapped, environment,
         cwd=tmp_path,
     ) as host:
         os.close(write_end)
-        with open(read_end, "rb") as file:  # noqa: PTH123 - a descriptor
+        with open(read_end, "rb") as file:
             assert file.read() == b"extra"  # and the end of it, though the tap and the server live
         assert host.poll() is None
         host.stdin.close()

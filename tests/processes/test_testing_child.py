@@ -23,7 +23,7 @@ SUMS = """
     print("ready", file=sys.stderr)
     sums().run()
 """
-TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ def project(tmp_path):
 
 
 def test_the_files_of_the_page_are_found(project):
-    assert set(os.listdir(project.folder)) == {  # noqa: PTH208 - names are all that is wanted
+    assert set(os.listdir(project.folder)) == {
         "notes.py",
         "test_notes.py",
         "test_faults.py",

@@ -356,7 +356,7 @@ def test_clients_come_and_go_in_many_threads_at_once(bench):
             for number in range(10):
                 with connect(bench.server) as client:
                     assert client.call_tool("add", {"a": number, "b": 1}).text == str(number + 1)
-        except Exception as error:  # noqa: BLE001 - shown below
+        except Exception as error:
             wrong.append(error)
 
     threads = [threading.Thread(target=work) for _ in range(8)]

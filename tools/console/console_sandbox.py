@@ -293,7 +293,7 @@ def on_the_screen(text: str) -> str:
             if steering[2] == "A":
                 row = max(0, row - (number or 1))
             elif steering[2] == "K":
-                lines[row] = [] if number == 2 else lines[row][:column]  # noqa: PLR2004 - the terminal's own number
+                lines[row] = [] if number == 2 else lines[row][:column]
         else:
             line = lines[row]
             line.extend(" " * (column - len(line)))

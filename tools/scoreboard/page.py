@@ -160,7 +160,7 @@ def _is_ours(failure: Mapping[str, Any]) -> bool:
 
 
 def _span(revisions: Sequence[str]) -> str:
-    if len(revisions) > 2:  # noqa: PLR2004 - a list of two is as short as its span
+    if len(revisions) > 2:
         return f"{revisions[0]} to {revisions[-1]}"
     return ", ".join(revisions) or "nothing"
 

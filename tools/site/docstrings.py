@@ -105,7 +105,7 @@ def _describe_by_comment(thing: griffe.Object) -> None:
         return
     lines, number = thing.lines_collection[thing.filepath], thing.lineno
     comment: list[str] = []
-    while number is not None and number >= 2 and (found := _COMMENT.match(lines[number - 2])):  # noqa: PLR2004 - counted from 1
+    while number is not None and number >= 2 and (found := _COMMENT.match(lines[number - 2])):
         comment.insert(0, found[1])
         number -= 1
     if comment:

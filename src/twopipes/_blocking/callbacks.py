@@ -200,7 +200,7 @@ async def _run_in_a_thread(slots: asyncio.Semaphore, function: Callable[..., Any
         settle: Callable[[Any], None] = answer.set_result
         try:
             outcome = context.run(function, *arguments)
-        except BaseException as error:  # noqa: BLE001 - it belongs to whoever asked, whatever it is
+        except BaseException as error:
             settle, outcome = answer.set_exception, _bearable(error)
         with suppress(RuntimeError):  # the loop is closed; nobody waits any more
             loop.call_soon_threadsafe(_settle, answer, settle, outcome)

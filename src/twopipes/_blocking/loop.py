@@ -263,7 +263,7 @@ class LoopThread:
             if isinstance(outcome, Awaitable):
                 with suppress(ClientClosed):
                     self.run(lambda: _awaited(outcome))
-        except Exception as error:  # noqa: BLE001 - it is the user's
+        except Exception as error:
             self.loop.call_exception_handler({"message": f"a callback of twopipes failed: {function!r}", "exception": error})
 
     def post(self, function: Callable[..., object], *arguments: Any) -> None:

@@ -80,7 +80,7 @@ class DescriptorSource(Source):
                     return  # and the reader waits on
             except (KeyboardInterrupt, SystemExit):
                 raise  # these end the program, as everywhere
-            except BaseException as error:  # noqa: BLE001 - it is the reader's, who would have met it itself
+            except BaseException as error:
                 if not self._waiter.done():
                     self._waiter.set_exception(error)
                 return

@@ -61,7 +61,7 @@ class Listener:
         self._resume: asyncio.TimerHandle | None = None
         self._accepting: asyncio.Task[None] | None = None
         self._closed = asyncio.Event()
-        sock.setblocking(False)  # noqa: FBT003 - the signature of the standard library
+        sock.setblocking(False)
         self._accept_from_now_on()
 
     async def close(self, *, cancel_connections: bool = True) -> None:
@@ -164,7 +164,7 @@ class Listener:
     async def _run(self, channel: Channel) -> None:
         try:
             await self._on_connect(channel)
-        except Exception as error:  # noqa: BLE001 - SD-08: whatever it is, it ends this connection and no other.
+        except Exception as error:
             self._report(error)
 
     def _report(self, error: Exception) -> None:

@@ -42,7 +42,7 @@ class SocketChannel(TwoHalves):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         shut = partial(sock.shutdown, socket.SHUT_WR)
         if by_threads or sys.platform == "win32":
-            sock.setblocking(True)  # noqa: FBT003 - the signature of the standard library
+            sock.setblocking(True)
             # Each thread closes its own duplicate when it ends, so neither can use a number that means something else by then.
             other = sock.dup()
             wake = partial(_shut_both, sock)
@@ -58,7 +58,7 @@ class SocketChannel(TwoHalves):
                 low_water=low_water,
             )
         else:
-            sock.setblocking(False)  # noqa: FBT003
+            sock.setblocking(False)
             # Reading and writing by number: less work per call than the methods of the socket. The source closes it.
             source = DescriptorSource(description, sock.fileno(), release=sock.close)
             sink = DescriptorSink(

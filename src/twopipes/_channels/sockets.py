@@ -43,7 +43,7 @@ async def connect_unix(path: str | os.PathLike[str], *, high_water: int = HIGH_W
     description = f"unix:{place}"
     sock = _make_unix_socket(place)
     try:
-        sock.setblocking(False)  # noqa: FBT003 - the signature of the standard library
+        sock.setblocking(False)
         await _connect_to_path(sock, place)
     except OSError as error:
         sock.close()
@@ -83,7 +83,7 @@ async def connect_tcp(host: str, port: int, *, high_water: int = HIGH_WATER, low
         try:
             sock = socket.socket(family, socket.SOCK_STREAM)
             try:
-                sock.setblocking(False)  # noqa: FBT003 - the signature of the standard library
+                sock.setblocking(False)
                 await asyncio.get_running_loop().sock_connect(sock, address)
                 return SocketChannel(sock, f"tcp {_name_address(address)}", high_water=high_water, low_water=low_water)
             except BaseException:

@@ -302,7 +302,7 @@ if sys.platform != "win32":
         """Return a non-blocking descriptor of a description of our own, or None where that cannot be had."""
         path = f"/proc/self/fd/{fd}"
         try:
-            if os.readlink(path).endswith("ptmx"):  # noqa: PTH115 - to open this would make a new terminal
+            if os.readlink(path).endswith("ptmx"):
                 return None
             opened = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
         except OSError:

@@ -170,7 +170,7 @@ if sys.platform != "win32":
         """Return a non-blocking descriptor of the same pipe, and what closes it."""
         path = f"/proc/self/fd/{fd}"
         try:
-            if os.readlink(path).startswith("pipe:"):  # noqa: PTH115 - what it names is no path
+            if os.readlink(path).startswith("pipe:"):
                 private = os.open(path, access | os.O_NONBLOCK)
                 return private, partial(os.close, private)
         except OSError:

@@ -40,7 +40,7 @@ MAX_SITES = 256
 # Seconds that the end waits for a reader of stderr. One that is there needs milliseconds.
 PATIENCE = 0.2
 # Where the standard library lives: what it prints, it prints for somebody else.
-LIBRARY = os.path.dirname(os.__file__) + os.sep  # noqa: PTH120 - pathlib costs a millisecond at every start
+LIBRARY = os.path.dirname(os.__file__) + os.sep
 
 
 class Guard:
@@ -157,7 +157,7 @@ class _StrayPrints(LogStream):
 def place_in_words(file: str, line: int) -> str:
     """A place in a program, as everybody who warns of one writes it: seen from the folder that the program runs in."""
     with suppress(OSError):  # that folder may be gone
-        file = file.removeprefix(os.getcwd() + os.sep)  # noqa: PTH109 - see LIBRARY
+        file = file.removeprefix(os.getcwd() + os.sep)
     return f"{file}:{line}"
 
 
@@ -199,7 +199,7 @@ def _take(fd: int, undo: ExitStack) -> int:
 def _point_at_null(fd: int, access: int) -> None:
     null = os.open(os.devnull, access)
     if null == fd:
-        os.set_inheritable(fd, True)  # noqa: FBT003 - the only argument
+        os.set_inheritable(fd, True)
     else:
         os.dup2(null, fd)
         os.close(null)

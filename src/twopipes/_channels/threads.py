@@ -90,7 +90,7 @@ class ThreadSource(Source):
                     daemon=True,
                 )
                 self._thread.start()
-            self._questions.put(True)  # noqa: FBT003 - a queue of yes and no
+            self._questions.put(True)
         return False
 
     def _answer_questions(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -124,7 +124,7 @@ class ThreadSource(Source):
         if self._thread is None:
             self._release()
             return
-        self._questions.put(False)  # noqa: FBT003 - a queue of yes and no
+        self._questions.put(False)
         if self._asked and self._interrupt is not None:
             self._interrupt()
         if not self._asked or self._interrupt is not None:

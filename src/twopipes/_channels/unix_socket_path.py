@@ -150,7 +150,7 @@ def _pause() -> None:
 
 def _is_live(place: Path, family: int) -> bool:
     with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setblocking(False)  # noqa: FBT003 - the signature of the standard library
+        probe.setblocking(False)
         try:
             probe.connect(str(place))
         except OSError as error:

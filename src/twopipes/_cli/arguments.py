@@ -128,7 +128,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     names = {name.casefold(): name for name in known}
     close = difflib.get_close_matches(word.casefold(), names, n=3, cutoff=0.6)
     # What somebody remembers half of, too: `book` is book_trip.
-    close += [name for name in names if len(word) > 2 and word.casefold() in name and name not in close]  # noqa: PLR2004 - any word has a letter of it
+    close += [name for name in names if len(word) > 2 and word.casefold() in name and name not in close]
     return f"; did you mean {' or '.join(names[name] for name in close[:3])}?" if close else ""
 
 
@@ -343,7 +343,7 @@ def _finite(text: str) -> float:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= 60 else text[:60] + "..."  # noqa: PLR2004 - as much as fits on the line of an error
+    return text if len(text) <= 60 else text[:60] + "..."
 
 
 def _kind_in_words(kind: str, schema: Mapping[str, Any], root: Mapping[str, Any] | None, depth: int) -> str:

@@ -63,7 +63,7 @@ def mock(arguments: Sequence[str]) -> int:
     if len(words) != 1:
         return _mistaken(f"which recording? {_USAGE}" if not words else f"one recording, not {len(words)}. {_USAGE}")
     try:
-        file = open(words[0], "rb")  # noqa: PTH123, SIM115 - pathlib is not worth its time here; open as long as we live
+        file = open(words[0], "rb")  # noqa: SIM115 - pathlib is not worth its time here; open as long as we live
     except OSError as error:
         return _mistaken(f"{words[0]} cannot be read: {error.strerror}")
     with file:

@@ -173,16 +173,16 @@ def _names(module: ModuleType, kind: type) -> str:
 
 
 def _load(where: str) -> ModuleType:
-    is_file = os.path.isfile(where)  # noqa: PTH113 - pathlib costs every start, here and below
+    is_file = os.path.isfile(where)
     if not where.endswith(".py") and not is_file:
-        if os.path.basename(where) != where:  # noqa: PTH119
+        if os.path.basename(where) != where:
             raise UsageError(f"there is no file {where}")
-        sys.path.insert(0, os.getcwd())  # noqa: PTH109
+        sys.path.insert(0, os.getcwd())
         return _import(lambda: importlib.import_module(where), where)
     if not is_file:
         raise UsageError(f"there is no file {where}")
     # As `python server.py` would: the folder of the file comes first, and the file is no package's.
-    sys.path.insert(0, os.path.dirname(os.path.realpath(where)))  # noqa: PTH120
+    sys.path.insert(0, os.path.dirname(os.path.realpath(where)))
     # A file called like a module that is in use already must not take its place.
     name = _stem(where) if _stem(where) not in sys.modules else f"__{_stem(where)}__"
     loader = SourceFileLoader(name, where)
@@ -200,7 +200,7 @@ def _load(where: str) -> ModuleType:
 
 
 def _stem(where: str) -> str:
-    return os.path.splitext(os.path.basename(where))[0]  # noqa: PTH119, PTH122
+    return os.path.splitext(os.path.basename(where))[0]
 
 
 def _import(load: Callable[[], ModuleType], where: str) -> ModuleType:

@@ -170,4 +170,4 @@ def _count(params: ProgressParams) -> str:
     if not params.total:
         return f"{params.progress:g}"
     share = f"{100 * params.progress / params.total:.0f}%"
-    return share if params.total == 100 else f"{params.progress:g}/{params.total:g} {share}"  # noqa: PLR2004 - per cent
+    return share if params.total == 100 else f"{params.progress:g}/{params.total:g} {share}"

@@ -129,7 +129,7 @@ if sys.platform != "win32":
     def _recorder(options: Options) -> TapRecorder | None:
         """Who writes it down; nobody where there is no place for it. The wire comes first."""
         try:
-            path = os.path.abspath(options.output or default_path(_name_of(options.command)))  # noqa: PTH100 - pathlib costs every start
+            path = os.path.abspath(options.output or default_path(_name_of(options.command)))
             redact = names_to_redact(options.redact)
             recorder = TapRecorder(
                 path,
@@ -147,7 +147,7 @@ if sys.platform != "win32":
 
 
 def _name_of(command: list[str]) -> str:
-    return os.path.basename(command[0])  # noqa: PTH119 - see above
+    return os.path.basename(command[0])
 
 
 class _Blind:
@@ -167,13 +167,13 @@ def _why(command: list[str], error: Exception) -> tuple[int, str]:
     name = command[0]
     if not isinstance(error, OSError):
         return CANNOT_EXECUTE, f"{name!r} cannot be started: {error}"
-    found = look_up(name, os.environ, os.getcwd())  # noqa: PTH109 - see above
+    found = look_up(name, os.environ, os.getcwd())
     if found.found is not None:
         detail = "the interpreter in its first line is missing" if isinstance(error, FileNotFoundError) else error.strerror
         return CANNOT_EXECUTE, f"{found.found} cannot be executed: {detail}"
     if found.unfit is not None:
-        kind = "it is a folder" if os.path.isdir(found.unfit) else "the permission is missing"  # noqa: PTH112 - see above
+        kind = "it is a folder" if os.path.isdir(found.unfit) else "the permission is missing"
         return CANNOT_EXECUTE, f"{found.unfit} cannot be executed: {kind}"
     if found.folders:
         return NOT_FOUND, f"there is no command {name!r}; searched: {os.pathsep.join(found.folders)}. Give its path, or mend PATH"
-    return NOT_FOUND, f"there is no file {name!r}, seen from {os.getcwd()}"  # noqa: PTH109 - see above
+    return NOT_FOUND, f"there is no file {name!r}, seen from {os.getcwd()}"

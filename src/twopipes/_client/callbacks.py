@@ -69,7 +69,7 @@ class Callbacks:
             if isinstance(outcome, Future | asyncio.Future):
                 outcome.add_done_callback(partial(self._done, name, size))
                 is_pending = True
-        except Exception as error:  # noqa: BLE001 - it is the user's
+        except Exception as error:
             self._loop.call_exception_handler({"message": f"a callback of twopipes failed: {function!r}", "exception": error})
         finally:
             if not is_pending:

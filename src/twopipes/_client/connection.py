@@ -268,7 +268,7 @@ class ClientConnection:
 
     def send_again(self, pending: Pending, asking: InputRequiredResult, answers: Mapping[str, Any]) -> Pending:
         """Sends a request again with the answers it asked for; see :meth:`ClientSession.retry`."""
-        assert pending.asked is not None  # noqa: S101 - it was sent
+        assert pending.asked is not None
         again = Pending(self._loop.create_future(), pending.on_progress)
         try:
             again.asked = self.session.retry(pending.asked, asking, answers, now=self._loop.time(), context=again)
@@ -388,7 +388,7 @@ class ClientConnection:
             self.session.respond(call, result)
         except asyncio.CancelledError:
             raise
-        except Exception as error:  # noqa: BLE001 - the server gets an error, the conversation goes on
+        except Exception as error:
             self.session.fail(call, error)
             if isinstance(error, QuestionFailed) and cause is not None and isinstance(cause.context, Pending):
                 cause.context.broken = error

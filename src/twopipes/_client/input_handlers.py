@@ -228,7 +228,7 @@ class InputHandlers:
     async def _elicit(self, params: ElicitParams) -> ElicitResult:
         question = Elicitation(params, self.server)
         callback = self._on_elicit_url if question.mode == "url" else self._on_elicit
-        assert callback is not None  # noqa: S101 - otherwise it was not declared, and is not asked
+        assert callback is not None
         answer = callback(question)
         if inspect.isawaitable(answer):
             answer = await answer
@@ -248,7 +248,7 @@ class InputHandlers:
 
     async def _sample(self, params: CreateMessageParams) -> CreateMessageResult:
         callback = self._on_sample
-        assert callback is not None  # noqa: S101 - as above
+        assert callback is not None
         answer = callback(Sampling(params, self.server))
         if inspect.isawaitable(answer):
             answer = await answer

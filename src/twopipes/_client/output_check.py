@@ -84,7 +84,7 @@ class OutputCheck:
                 validator = compile_schema(schema)
             except SchemaRefused as refused:
                 validator = refused
-            assert validator is not None  # noqa: S101 - the library is there
+            assert validator is not None
             self._compiled[name] = validator
         if isinstance(validator, SchemaRefused):
             # JS-02, JS-05: what cannot be judged is not taken for good. The other tools are not concerned.

@@ -153,7 +153,7 @@ class Supervisor:
         try:
             try:
                 await self._keep()
-            except Exception as error:  # noqa: BLE001 - nobody may wait for ever because of a mistake, whosever it is
+            except Exception as error:
                 self._fail(error)
             finally:
                 if self.reached is not None:

@@ -92,7 +92,7 @@ class UnixTarget(Target):
         self.path = path
         self.description = self.identity = f"unix:{path}"
 
-    async def open(self, on_stderr: OnStderr | None) -> Link:  # noqa: ARG002 - there is none
+    async def open(self, on_stderr: OnStderr | None) -> Link:
         """Connects to it."""
         from twopipes._channels.sockets import connect_unix  # noqa: PLC0415 - a client of a command needs no sockets
 
@@ -106,7 +106,7 @@ class TcpTarget(Target):
         self.host, self.port = host, port
         self.description = self.identity = f"tcp://{host}:{port}"
 
-    async def open(self, on_stderr: OnStderr | None) -> Link:  # noqa: ARG002 - there is none
+    async def open(self, on_stderr: OnStderr | None) -> Link:
         """Connects to it."""
         from twopipes._channels.sockets import connect_tcp  # noqa: PLC0415 - as above
 
@@ -128,7 +128,7 @@ class MemoryTarget(Target):
         self.server = server
         self.description = f"{server!r} in this process"
 
-    async def open(self, on_stderr: OnStderr | None) -> Link:  # noqa: ARG002 - it is ours
+    async def open(self, on_stderr: OnStderr | None) -> Link:
         """Serves a fresh connection."""
         from twopipes._channels.memory import memory_pair  # noqa: PLC0415 - as above
 
@@ -150,7 +150,7 @@ class ChannelTarget(Target):
         self.channel = channel
         self.description = channel.description
 
-    async def open(self, on_stderr: OnStderr | None) -> Link:  # noqa: ARG002 - it has none
+    async def open(self, on_stderr: OnStderr | None) -> Link:
         """Takes it."""
         return Link(self.channel)
 

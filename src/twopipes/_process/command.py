@@ -80,7 +80,7 @@ class ServerCommand(_Words, frozen=True, kw_only=True):
             StartFailed: There is none, it cannot be executed, or the child's folder does not exist.
         """
         folder = self.folder()
-        if not os.path.isdir(folder):  # noqa: PTH112 - the same question, without an object
+        if not os.path.isdir(folder):
             raise self.failure("no such folder")
         environment = self.child_environment()
         found = look_up(self.argv[0], environment, folder)
@@ -88,7 +88,7 @@ class ServerCommand(_Words, frozen=True, kw_only=True):
             self._check_batch_file(found.found)
             return found.found
         if found.unfit is not None:
-            kind = "it is a folder" if os.path.isdir(found.unfit) else "the permission is missing"  # noqa: PTH112
+            kind = "it is a folder" if os.path.isdir(found.unfit) else "the permission is missing"
             raise self.failure("not executable", detail=f"{found.unfit}: {kind}", path=found.folders)
         raise self.failure(
             "not found", path=found.folders, detail="" if "PATH" in environment else "the child has no PATH of its own"
@@ -96,7 +96,7 @@ class ServerCommand(_Words, frozen=True, kw_only=True):
 
     def folder(self) -> str:
         """Return the child's working folder, absolute."""
-        return os.path.abspath(os.fspath(self.cwd) if self.cwd is not None else os.curdir)  # noqa: PTH100 - keeps symbolic links
+        return os.path.abspath(os.fspath(self.cwd) if self.cwd is not None else os.curdir)
 
     def failure(self, reason: Any, *, detail: str = "", path: Sequence[str] | None = None) -> StartFailed:
         """Return the error that says why this command could not be started."""

@@ -209,10 +209,10 @@ done
     def inheritable_descriptors() -> Iterator[int]:
         """The open descriptors of this process, beyond the standard streams, that a program it executes would get."""
         with suppress(OSError):  # no such folder, in some sandboxes
-            for name in os.listdir("/dev/fd"):  # noqa: PTH208 - names are all we want
+            for name in os.listdir("/dev/fd"):
                 descriptor = int(name)
                 with suppress(OSError):  # the one that listed them is closed
-                    if descriptor > 2 and os.get_inheritable(descriptor):  # noqa: PLR2004 - the standard streams
+                    if descriptor > 2 and os.get_inheritable(descriptor):
                         yield descriptor
 
     def _spawn(control_r: int, looks: int, entries: list[str]) -> int:
@@ -240,7 +240,7 @@ done
 
     def _above_the_standard_streams(descriptor: int) -> int:
         """Move a descriptor out of the range 0 to 2, which it can get in a program whose standard streams are closed."""
-        if descriptor > 2:  # noqa: PLR2004
+        if descriptor > 2:
             return descriptor
         import fcntl  # noqa: PLC0415 - rarely needed
 

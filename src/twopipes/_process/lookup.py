@@ -43,17 +43,17 @@ def look_up(name: str, environment: Mapping[str, str], folder: str, *, windows: 
     names = _spellings(name, environment) if windows else [name]
     if "/" in name or (windows and ("\\" in name or ":" in name)):
         folders: list[str] = []
-        candidates = [os.path.join(folder, each) for each in names]  # noqa: PTH118 - Path would take away the dots of ./x
+        candidates = [os.path.join(folder, each) for each in names]
     else:
         # An empty entry means the current folder, except on Windows, where it means nothing.
         entries = [each for each in search_path(environment) if each or not windows]
-        folders = [os.path.normpath(os.path.join(folder, each)) for each in entries]  # noqa: PTH118
-        candidates = [os.path.join(each, spelling) for each in folders for spelling in names]  # noqa: PTH118
+        folders = [os.path.normpath(os.path.join(folder, each)) for each in entries]
+        candidates = [os.path.join(each, spelling) for each in folders for spelling in names]
     unfit = None
     for candidate in candidates:
-        if os.path.isfile(candidate) and os.access(candidate, os.X_OK):  # noqa: PTH113
+        if os.path.isfile(candidate) and os.access(candidate, os.X_OK):
             return Lookup(os.path.normpath(candidate), unfit, tuple(folders))
-        if unfit is None and os.path.exists(candidate):  # noqa: PTH110
+        if unfit is None and os.path.exists(candidate):
             unfit = os.path.normpath(candidate)
     return Lookup(None, unfit, tuple(folders))
 

@@ -48,7 +48,7 @@ async def watch_parent(pid: int | None = None, *, poll: float = POLL) -> int:
     if sys.platform == "win32":
         await _watch_a_handle(pid, poll)
     elif sys.platform != "linux" or not await _watch_a_pidfd(pid):
-        while os.getppid() == pid:  # noqa: ASYNC110 - nobody sets an event
+        while os.getppid() == pid:
             await asyncio.sleep(poll)
     return pid
 
@@ -88,7 +88,7 @@ if sys.platform == "win32":
         # Windows tells the number of whoever launched us, even when it has ended and the number belongs to somebody else.
         # A handle that was opened in time keeps the number from being given away.
         with _open_process(pid) as has_ended:
-            while not has_ended():  # noqa: ASYNC110 - nobody sets an event
+            while not has_ended():
                 await asyncio.sleep(poll)
 
     @contextmanager
@@ -96,7 +96,7 @@ if sys.platform == "win32":
         import _winapi  # noqa: PLC0415
 
         try:
-            handle = _winapi.OpenProcess(_winapi.SYNCHRONIZE, False, pid)  # noqa: FBT003
+            handle = _winapi.OpenProcess(_winapi.SYNCHRONIZE, False, pid)
         except PermissionError:
             # It is there, and it is not ours to watch.
             yield lambda: False

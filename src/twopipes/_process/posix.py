@@ -53,7 +53,7 @@ if sys.platform != "win32":
         """
         expected = _watchdog.expect(stdin) if die_with_us else ""
         try:
-            process = subprocess.Popen(  # noqa: S603 - starting the user's command is what we are here for
+            process = subprocess.Popen(
                 argv, env=env, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True, close_fds=True
             )
         except BaseException:
@@ -212,13 +212,13 @@ if sys.platform != "win32":
             """Whether anything but zombies is left, which stay for ever in a container whose process 1 waits for nobody."""
             self._members = {pid for pid in self._members if _is_living_member(pid, self.pid)}
             if not self._members:
-                found = map(int, filter(str.isdigit, os.listdir("/proc")))  # noqa: PTH208 - names are all we want
+                found = map(int, filter(str.isdigit, os.listdir("/proc")))
                 self._members = {pid for pid in found if _is_living_member(pid, self.pid)}
             return bool(self._members)
 
     def _is_living_member(pid: int, group: int) -> bool:
         try:
-            with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123 - read a thousand times
+            with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
                 # The name of the program, in parentheses, may hold anything, parentheses included.
                 state, _parent, its_group = file.read(4096).rpartition(b")")[2].split(maxsplit=3)[:3]
         except (OSError, ValueError):

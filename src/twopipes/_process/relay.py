@@ -318,7 +318,7 @@ if sys.platform != "win32":
             if descriptor in {0, 1}:
                 # Another file must not get its number: somebody might think that it is still the wire.
                 os.dup2(self._nothing, descriptor, inheritable=False)
-            elif descriptor > 2:  # noqa: PLR2004 - on stderr we may have something to say ourselves
+            elif descriptor > 2:
                 os.close(descriptor)
 
     def say(text: str) -> None:
@@ -360,7 +360,7 @@ if sys.platform != "win32":
 
     def _open_all_three() -> int:
         """See to it that no pipe of ours gets one of the first three numbers; return a descriptor of nothing."""
-        while (nothing := os.open(os.devnull, os.O_RDWR)) <= 2:  # noqa: PLR2004
+        while (nothing := os.open(os.devnull, os.O_RDWR)) <= 2:
             pass
         return nothing
 

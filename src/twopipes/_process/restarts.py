@@ -59,7 +59,7 @@ class Restarts:
         self._next_delay = min(max(delay * policy.factor, _LEAST_SECOND_DELAY), policy.max_delay)
         return delay * (1.0 - policy.jitter * self._random())
 
-    def healthy(self, now: float) -> None:  # noqa: ARG002 - whatever happens to a child is told with its time
+    def healthy(self, now: float) -> None:
         """The child is well: what happened before is not held against it any more."""
         self._crashes.clear()
         self._next_delay = min(self.policy.first_delay, self.policy.max_delay)

@@ -30,17 +30,17 @@ def state_path() -> str:
         RuntimeError: Nobody knows where this user is at home.
     """
     if sys.platform == "win32":
-        folder = os.environ.get("LOCALAPPDATA") or os.path.join(_home(), "AppData", "Local")  # noqa: PTH118 - see above
+        folder = os.environ.get("LOCALAPPDATA") or os.path.join(_home(), "AppData", "Local")
     else:
         folder = os.environ.get("XDG_STATE_HOME", "")
         # A relative one is to be ignored, says the standard that the variable comes from.
-        if not os.path.isabs(folder):  # noqa: PTH117 - see above
-            folder = os.path.join(_home(), ".local", "state")  # noqa: PTH118 - see above
-    return os.path.join(folder, "twopipes")  # noqa: PTH118 - see above
+        if not os.path.isabs(folder):
+            folder = os.path.join(_home(), ".local", "state")
+    return os.path.join(folder, "twopipes")
 
 
 def _home() -> str:
-    home = os.path.expanduser("~")  # noqa: PTH111 - see above
+    home = os.path.expanduser("~")
     if home == "~":
         raise RuntimeError("nobody knows where this user is at home")
     return home

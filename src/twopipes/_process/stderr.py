@@ -158,7 +158,7 @@ class Listeners:
         for function in self._functions:
             try:
                 function(line)
-            except Exception as error:  # noqa: BLE001 - somebody else's code
+            except Exception as error:
                 self._complain(error)
 
     def _complain(self, error: Exception) -> None:

@@ -129,7 +129,7 @@ if sys.platform == "win32":
         stdin: int,
         stdout: int,
         stderr: int,
-        die_with_us: bool,  # noqa: ARG001 - the job sees to it always
+        die_with_us: bool,
     ) -> ProcessGroup:
         """Start a process in a job of its own; see :func:`twopipes._process.posix.spawn`.
 
@@ -138,7 +138,7 @@ if sys.platform == "win32":
         """
         job = _new_job()
         try:
-            process = subprocess.Popen(  # noqa: S603 - starting the user's command is what we are here for
+            process = subprocess.Popen(
                 argv,
                 env=env,
                 cwd=cwd,

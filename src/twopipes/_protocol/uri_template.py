@@ -199,7 +199,7 @@ class UriTemplate:
 
     def _expression(self, index: int) -> _Expression:
         part = self._parts[index]
-        assert not isinstance(part, str)  # noqa: S101 -- for the type checker
+        assert not isinstance(part, str)
         return part
 
     def _what_follows(self, index: int) -> tuple[str, bool]:

@@ -167,7 +167,7 @@ class ShapeBuilder:
         if origin is tuple:
             if not arguments and annotation in {tuple, typing.Tuple}:  # noqa: UP006 -- as the author may have written it
                 return Array(tuple, ANYTHING)
-            if len(arguments) == 2 and arguments[1] is ...:  # noqa: PLR2004 -- tuple[int, ...]
+            if len(arguments) == 2 and arguments[1] is ...:
                 return Array(tuple, self.build(arguments[0]))
             return Row([self.build(each) for each in arguments])
         return None

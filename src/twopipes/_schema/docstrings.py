@@ -112,7 +112,7 @@ def _numpy_section(lines: list[str], position: int, found: dict[str, list[str]])
 
 def _is_underline(lines: list[str], position: int) -> bool:
     line = lines[position].strip() if position < len(lines) else ""
-    return len(line) >= 3 and not line.strip("-")  # noqa: PLR2004 -- the shortest row of dashes
+    return len(line) >= 3 and not line.strip("-")
 
 
 def _sphinx_field(lines: list[str], position: int, found: dict[str, list[str]]) -> int:

@@ -85,7 +85,7 @@ class Shape(ABC):
         """The shapes inside."""
         return ()
 
-    def constrained(self, wanted: Constraints, *, is_native: bool) -> Shape:  # noqa: ARG002
+    def constrained(self, wanted: Constraints, *, is_native: bool) -> Shape:
         """The same type with constraints."""
         raise Unsupported(f"the constraint {', '.join(wanted)} does not fit here")
 
@@ -145,7 +145,7 @@ class Leaf(Shape):
         self.is_native = is_native
         self.options = options
 
-    def schema(self, book: Book) -> Schema:  # noqa: ARG002
+    def schema(self, book: Book) -> Schema:
         return dict(self._schema)
 
     def reading(self) -> Any:

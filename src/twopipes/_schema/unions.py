@@ -114,7 +114,7 @@ class Choice(Shape):
     def parts(self) -> Sequence[Shape]:
         return self.members
 
-    def constrained(self, wanted: Constraints, *, is_native: bool) -> Shape:  # noqa: ARG002 -- msgspec knows none on unions
+    def constrained(self, wanted: Constraints, *, is_native: bool) -> Shape:
         members: list[Shape] = []
         taken: set[str] = set()
         for member in self.members:

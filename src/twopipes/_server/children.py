@@ -119,15 +119,15 @@ if sys.platform == "linux":
         found: set[int] = set()
         folder = f"/proc/{process}/task"
         with suppress(OSError):  # no /proc here, a kernel without the list, or it has ended
-            for thread in os.listdir(folder):  # noqa: PTH208 - numbers, not paths
-                with suppress(OSError), open(f"{folder}/{thread}/children", "rb") as file:  # noqa: PTH123 - likewise
+            for thread in os.listdir(folder):
+                with suppress(OSError), open(f"{folder}/{thread}/children", "rb") as file:
                     found.update(map(int, file.read().split()))
         return found
 
     def _look_at(pid: int, session: int) -> _Process | None:
         """The process, if it runs and is in this session."""
         try:
-            with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123 - likewise
+            with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
                 # The name of the program, in parentheses, may hold anything, parentheses included.
                 fields = file.read(4096).rpartition(b")")[2].split()
         except OSError:

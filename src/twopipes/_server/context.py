@@ -271,7 +271,7 @@ class Context:
             tell, arguments = self._held.popleft()
             try:
                 tell(self, *arguments)
-            except Exception as error:  # noqa: BLE001 - the thread that said it is elsewhere by now
+            except Exception as error:
                 self._connection.report(self.call, error)
 
     def close(self) -> None:
@@ -434,7 +434,7 @@ class Context:
             return
         try:
             answers = self._connection.ask(self.call, questions)
-        except Exception as error:  # noqa: BLE001 - it belongs to whoever asked
+        except Exception as error:
             for key in questions:
                 self._settle(key, error)
             return

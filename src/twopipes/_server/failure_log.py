@@ -11,8 +11,8 @@ from twopipes._protocol.rejections import ReturnRejected
 
 __all__ = ["summary", "told"]
 
-_LIBRARY: Final = os.path.dirname(os.__file__) + os.sep  # noqa: PTH120 - compared with what frames say, as a text
-_OURS: Final = os.path.dirname(os.path.dirname(__file__)) + os.sep  # noqa: PTH120 - likewise
+_LIBRARY: Final = os.path.dirname(os.__file__) + os.sep
+_OURS: Final = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
 def told(error: BaseException) -> str:

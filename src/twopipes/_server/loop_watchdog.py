@@ -15,8 +15,8 @@ from twopipes._channels.stdout_guard import place_in_words
 __all__ = ["Watchdog"]
 
 # Where the standard library and this package live: when they block, somebody else made them.
-_LIBRARY: Final = os.path.dirname(os.__file__) + os.sep  # noqa: PTH120 - pathlib costs a millisecond at every start
-_OURS: Final = os.path.dirname(os.path.dirname(__file__)) + os.sep  # noqa: PTH120 - likewise
+_LIBRARY: Final = os.path.dirname(os.__file__) + os.sep
+_OURS: Final = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
 class Watchdog:

@@ -42,7 +42,7 @@ class _Media(Struct, frozen=True):
         if (data is UNSET) is (self.path is None):
             raise LocalProtocolError(f"{kind} needs data= or path=, and not both")
         if self.path is not None:
-            with open(self.path, "rb") as file:  # noqa: PTH123 - pathlib is not loaded for this
+            with open(self.path, "rb") as file:
                 structs.force_setattr(self, "data", file.read())
         elif not isinstance(data, bytes | bytearray | memoryview):
             raise LocalProtocolError(f"the data of {kind} is bytes, not {type(data).__name__}; a file is {kind}(path=...)")
@@ -52,7 +52,7 @@ class _Media(Struct, frozen=True):
     def _guessed_type(self) -> str:
         if self.path is None:
             return next(iter(self.endings.values()))
-        ending = os.path.splitext(self.path)[1].lower()  # noqa: PTH122 - as above
+        ending = os.path.splitext(self.path)[1].lower()
         if ending not in self.endings:
             raise LocalProtocolError(f"the type of {os.fspath(self.path)!r} is unknown; give mime_type=...")
         return self.endings[ending]

@@ -59,7 +59,7 @@ def open_beneath(root: str, parts: Sequence[str], *, spellings: Sequence[str] = 
     """
     handle = _open(root, list(parts), (root, *spellings))
     try:
-        yield Opened(handle, os.stat(handle))  # noqa: PTH116 - of a descriptor
+        yield Opened(handle, os.stat(handle))
     finally:
         if isinstance(handle, int):
             os.close(handle)
@@ -138,8 +138,8 @@ else:  # pragma: no cover - there is no such system in the tests
     def _open(root: str, parts: list[str], spellings: Sequence[str]) -> int | str:
         if any(":" in part for part in parts):
             raise FileNotFoundError(errno.ENOENT, "a stream or a drive is not a file of the folder")
-        path = os.path.join(root, *parts)  # noqa: PTH118 - letter by letter
-        if os.path.isdir(path):  # noqa: PTH112 - see above
+        path = os.path.join(root, *parts)
+        if os.path.isdir(path):
             # A folder has no descriptor here. Only names are read from it.
             _check(os.path.realpath(path, strict=True), spellings)
             return path

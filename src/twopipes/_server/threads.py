@@ -180,7 +180,7 @@ class Workers:
             outcome: Callable[[asyncio.Future[Any], Any], None] = _give
             try:
                 value = context.run(function)
-            except BaseException as error:  # noqa: BLE001 - it belongs to the caller, whatever it is
+            except BaseException as error:
                 outcome, value = _throw, error
             if process.is_forked:
                 leave(value if outcome is _throw else None)

@@ -48,8 +48,8 @@ def _read(module: ModuleType) -> None:
         if type(module) is not _Later or module.__name__ in _being_read:
             return
         spec = module.__spec__
-        assert spec is not None  # noqa: S101 - it was made from one
-        assert spec.loader is not None  # noqa: S101
+        assert spec is not None
+        assert spec.loader is not None
         _being_read.add(module.__name__)
         try:
             spec.loader.exec_module(module)

@@ -316,7 +316,7 @@ class ClientSession(ClientOpening):
             self.outgoing.settle(asked.id)
             self._forget(asked, None)
 
-    def _on_request(self, request: Request, now: float, batch: BatchReply | None) -> None:  # noqa: ARG002 - as in the base
+    def _on_request(self, request: Request, now: float, batch: BatchReply | None) -> None:
         if self.phase not in {ClientPhase.LEGACY, ClientPhase.INITIALIZING}:
             # FR-10: on the stateless wire a client sends no responses, and a server that asks is out of order.
             self._events.append(RequestIgnored(request.method, request.id))

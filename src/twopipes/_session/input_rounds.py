@@ -292,7 +292,7 @@ class RoundQuestions(InputRounds):
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def _exists(self, dialect: Dialect, method: str) -> bool:  # noqa: ARG002 - every kind of question exists there
+    def _exists(self, dialect: Dialect, method: str) -> bool:
         return True
 
     def _put(self, call: Call, questions: Mapping[str, InputRequest], known: dict[str, Any], now: float) -> None:

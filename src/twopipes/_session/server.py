@@ -366,7 +366,7 @@ class ServerSession(ServerGate):
         self._withdraw_questions(call, "the call that asked was cancelled")
         self._events.append(CallCancelled(call, params.reason))
 
-    def _on_answer(self, asked: Asked, answer: Response | ErrorResponse, now: float) -> None:  # noqa: ARG002 - as in the base
+    def _on_answer(self, asked: Asked, answer: Response | ErrorResponse, now: float) -> None:
         spoken = self._session_dialect or dialect(LATEST_LEGACY)
         outcome: Any
         if isinstance(answer, ErrorResponse):
@@ -380,7 +380,7 @@ class ServerSession(ServerGate):
                 outcome = error
         self._settled(asked, outcome)
 
-    def _on_failure(self, asked: Asked, error: TwopipesError, now: float) -> None:  # noqa: ARG002 - as in the base
+    def _on_failure(self, asked: Asked, error: TwopipesError, now: float) -> None:
         self._settled(asked, error)
 
     def _settled(self, asked: Asked, outcome: Any) -> None:
@@ -393,7 +393,7 @@ class ServerSession(ServerGate):
         if complete is not None:
             self._events.append(InputsAnswered(*complete))
 
-    def _may_answer(self, rejected: LineRejected) -> bool:  # noqa: ARG002 - a server answers whatever can be answered
+    def _may_answer(self, rejected: LineRejected) -> bool:
         return True
 
     def _lose_everything(self, now: float) -> None:

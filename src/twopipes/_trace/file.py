@@ -117,16 +117,16 @@ def _open(path: str, *, windows: bool = sys.platform == "win32") -> tuple[str, i
                 return path, open_private(path, _FLAGS)
         numbered, fd = _number(path)
         try:
-            os.replace(path, numbered)  # noqa: PTH105 - as below
+            os.replace(path, numbered)
         except FileNotFoundError:
             # Somebody else has moved it in the meantime.
             os.close(fd)
-            os.unlink(numbered)  # noqa: PTH108 - as below
+            os.unlink(numbered)
         except OSError:
             if windows:
                 return numbered, fd  # whoever has it open keeps the name
             os.close(fd)
-            os.unlink(numbered)  # noqa: PTH108 - as below
+            os.unlink(numbered)
             raise
         else:
             os.close(fd)
@@ -141,7 +141,7 @@ def _is_regular(path: str) -> bool:
 
 def _number(path: str) -> tuple[str, int]:
     """A free name beside it, reserved."""
-    stem, ending = os.path.splitext(path)  # noqa: PTH122 - the path is that of the caller, letter by letter
+    stem, ending = os.path.splitext(path)
     for number in range(1, _NUMBERS):
         numbered = f"{stem}-{number}{ending}"
         with suppress(FileExistsError):

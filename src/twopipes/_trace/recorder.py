@@ -237,7 +237,7 @@ class Recorder:
     def _work(self) -> None:
         try:
             self._write()
-        except BaseException as error:  # noqa: BLE001 - whoever is recorded goes on, whatever happened here
+        except BaseException as error:
             self._count(1, 0, f"the recorder failed: {error!r}")
         finally:
             file, self._file = self._file, None
@@ -355,7 +355,7 @@ def header_for(
     now = time.time() if now is None else now
     if cwd is None:
         try:
-            cwd = os.getcwd()  # noqa: PTH109 - pathlib costs every start
+            cwd = os.getcwd()
         except OSError:
             cwd = ""  # it was removed
     names = sorted(os.environ if environment is None else environment)
@@ -395,11 +395,11 @@ def default_path(name: str, *, now: float | None = None) -> str:
     """
     from twopipes._process.state_folder import state_path  # noqa: PLC0415 - only where it is wanted
 
-    folder = os.path.join(state_path(), "traces")  # noqa: PTH118 - see above
-    os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103 - see above
+    folder = os.path.join(state_path(), "traces")
+    os.makedirs(folder, mode=0o700, exist_ok=True)
     plain = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "_" for letter in name).lstrip(".")
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
-    return os.path.join(folder, f"{stamp}-{plain[:60] or 'server'}-{os.getpid()}.jsonl")  # noqa: PTH118 - see above
+    return os.path.join(folder, f"{stamp}-{plain[:60] or 'server'}-{os.getpid()}.jsonl")
 
 
 def check_redact(trace: object, redact: object) -> None:

@@ -97,6 +97,6 @@ class Cutter:
 def _whole_letters(view: memoryview, size: int) -> int:
     """So many bytes at most, and no letter torn: a piece that is not UTF-8 by itself would be written in base64."""
     for end in range(size, max(size - 4, -1), -1):
-        if view[end] & 0b1100_0000 != 0b1000_0000:  # noqa: PLR2004 - the byte does not go on with a letter
+        if view[end] & 0b1100_0000 != 0b1000_0000:
             return end
     return size

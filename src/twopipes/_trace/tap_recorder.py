@@ -14,7 +14,7 @@ from _queue import Empty
 
 from twopipes._trace.recorder import OVERHEAD, Recorder
 
-assert sys.platform != "win32"  # noqa: S101 - said to type checkers: there is no fork
+assert sys.platform != "win32"
 from twopipes._process.helper_process import Sibling  # noqa: E402 - see above
 
 TYPE_CHECKING = False  # see twopipes/__init__.py

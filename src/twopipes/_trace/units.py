@@ -9,13 +9,13 @@ __all__ = ["columns", "cut", "duration", "size_of"]
 
 def duration(seconds: float) -> str:
     """A time that a person can compare: 340 µs, 12 ms, 1.25 s, 3 min 20 s."""
-    if seconds < 0.001:  # noqa: PLR2004 - the units
+    if seconds < 0.001:
         return f"{max(seconds, 0) * 1e6:.0f} µs"
-    if seconds < 0.1:  # noqa: PLR2004 - likewise
+    if seconds < 0.1:
         return f"{seconds * 1000:.3g} ms"
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
-    if seconds < 60:  # noqa: PLR2004 - likewise
+    if seconds < 60:
         return f"{seconds:.3g} s"
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
@@ -24,12 +24,12 @@ def duration(seconds: float) -> str:
 
 def size_of(count: int) -> str:
     """A number of bytes: 512 bytes, 12.3 KiB, 64.0 MiB."""
-    if count < 1024:  # noqa: PLR2004 - the unit
+    if count < 1024:
         return f"{count} bytes"
     size = float(count)
     for unit in ("KiB", "MiB", "GiB"):
         size /= 1024
-        if size < 1024 or unit == "GiB":  # noqa: PLR2004 - likewise
+        if size < 1024 or unit == "GiB":
             return f"{size:.1f} {unit}"
     raise AssertionError  # pragma: no cover - the last unit takes everything
 

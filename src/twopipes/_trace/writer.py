@@ -143,7 +143,7 @@ class Writer:
 
     def _add_cut(self, stream: Stream, cut: Cut) -> None:
         connection, kind = stream
-        assert kind is not None  # noqa: S101 - what is no line is not cut
+        assert kind is not None
         if cut.why == "lost":
             # The end of a line that lacks its middle.
             if cut.left_out:

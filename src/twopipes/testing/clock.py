@@ -134,7 +134,7 @@ class ManualClock:
         self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         loop, self._loop = self._loop, None
-        assert loop is not None  # noqa: S101 - it was entered
+        assert loop is not None
         for name in _PATCHED:
             vars(loop).pop(name)
         del _clocks[loop]

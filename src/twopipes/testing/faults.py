@@ -159,7 +159,7 @@ class FaultPlan:
         lines = list(lines)
         try:
             return [altered for line in lines for altered in fault.altered(line)]
-        except Exception as error:  # noqa: BLE001 - it is the test's own
+        except Exception as error:
             self.failure = self.failure or error
             return lines
 
@@ -168,7 +168,7 @@ class FaultPlan:
             return bool(when(value))
         except (LookupError, TypeError, AttributeError):
             return False  # the line has not what it is looked at for
-        except Exception as error:  # noqa: BLE001 - likewise
+        except Exception as error:
             self.failure = self.failure or error
             return False
 

@@ -182,7 +182,7 @@ class _InMemory(_Tested):
         self._server = server
         self.description = f"{server!r} in this process"
 
-    async def open(self, on_stderr: OnStderr | None) -> Link:  # noqa: ARG002 - it is ours
+    async def open(self, on_stderr: OnStderr | None) -> Link:
         """Serves a fresh connection."""
         number = self._next()
         here, there = memory_pair()

@@ -117,7 +117,7 @@ def test_many_threads_do_not_get_in_each_others_way(path):
                 memory.forget(name)
                 assert memory.recall(name) is None
             memory.remember(name, MODERN)
-        except BaseException as error:  # noqa: BLE001 - told by the test
+        except BaseException as error:
             failures.append(error)
 
     threads = [threading.Thread(target=work, args=(str(number),)) for number in range(8)]

@@ -115,7 +115,7 @@ def test_the_pipe_is_drained_to_its_end(by_thread):
             writing = threading.Thread(target=write_plenty, args=(write_end,))
             writing.start()
             await first.wait()
-            while reader.is_open:  # noqa: ASYNC110 - nobody sets an event
+            while reader.is_open:
                 await asyncio.sleep(0)
             assert tail.received == 10_000_000
             writing.join()
@@ -137,7 +137,7 @@ def test_closing_does_not_wait_for_the_end(by_thread):
             tail = StderrTail()
             reader = StderrReader(read_end, tail, loop=asyncio.get_running_loop(), by_thread=by_thread)
             os.write(write_end, b"last words")
-            while not tail.received:  # noqa: ASYNC110 - as above
+            while not tail.received:
                 await asyncio.sleep(0)
             reader.close()
             reader.close()

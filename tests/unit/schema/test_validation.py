@@ -108,7 +108,7 @@ def test_a_schema_that_holds_no_json_is_refused():
 def listener():
     """A port of this machine that counts who comes."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        server.setblocking(False)  # noqa: FBT003
+        server.setblocking(False)
         yield server
 
 

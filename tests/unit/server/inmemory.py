@@ -211,7 +211,7 @@ class Client:
 
 async def turn_until(happened: Callable[[], Any]) -> None:
     """Lets the event loop turn until something is true that nobody announces."""
-    while not happened():  # noqa: ASYNC110 - there is no event to wait for
+    while not happened():
         await asyncio.sleep(0)
 
 

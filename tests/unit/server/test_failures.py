@@ -17,7 +17,7 @@ from twopipes.errors import InvalidParams
 def caught(function, *arguments):
     try:
         function(*arguments)
-    except BaseException as error:  # noqa: BLE001 - whatever it is
+    except BaseException as error:
         return error
     raise AssertionError("nothing was raised")
 

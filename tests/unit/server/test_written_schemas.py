@@ -178,7 +178,7 @@ def test_what_can_be_found_out_at_registration_is_refused_there_also_without_the
 def test_a_reference_into_the_network_is_refused_and_nobody_is_called():
     """JS-04, JS-05."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.setblocking(False)  # noqa: FBT003
+        listener.setblocking(False)
         with pytest.raises(LocalProtocolError, match="not fetched"):
             echoing({"properties": {"a": {"$ref": f"http://127.0.0.1:{listener.getsockname()[1]}/a.json"}}})
         with pytest.raises(BlockingIOError):

@@ -137,7 +137,7 @@ async def test_an_error_of_the_block_is_the_blocks():
 @scene
 async def test_something_that_never_rests_does_not_hold_the_clock():
     async def spin():
-        while True:  # noqa: ASYNC110 - that is what it is for
+        while True:
             await asyncio.sleep(0)
 
     async with ManualClock() as clock:

@@ -9,7 +9,7 @@ server = Server("hello")
 
 
 @server.tool
-def greet(name: str) -> str:  # noqa: ARG001 - its schema is that of the recorded one
+def greet(name: str) -> str:
     print("cannot reach the database", file=sys.stderr, flush=True)
     os._exit(3)
 

@@ -251,7 +251,7 @@ async def run_scenario(
                 reason = str(skip)
             except LocalProtocolError:
                 raise
-            except Exception as error:  # noqa: BLE001 - one scenario that breaks must not cost what all others find
+            except Exception as error:
                 reason = defect(error)
     fake.skip_the_rest(reason)
     return fake

@@ -408,7 +408,7 @@ class FakeServer(Sheet):
                 await work
             except Skip:
                 pass
-            except Exception as error:  # noqa: BLE001 - raised again where somebody sees it
+            except Exception as error:
                 self._failure = self._failure or error
 
         task = self._loop.create_task(run())

@@ -259,7 +259,7 @@ class _Run:
             reason = f"the server could not be reached any more: {error}"
         except TwopipesError:
             raise
-        except Exception as error:  # noqa: BLE001 - one probe that breaks must not cost what all others find
+        except Exception as error:
             reason = defect(error)
         finally:
             silent_for = case.silence

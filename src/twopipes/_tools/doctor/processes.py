@@ -26,7 +26,7 @@ def marked(mark: str) -> tuple[Process, ...]:
 
 def _look_for(wanted: bytes) -> tuple[Process, ...]:
     found = []
-    for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):  # noqa: PTH208 - names are all we want
+    for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
         if pid == os.getpid():
             continue
         # Gone by now, or of another user.

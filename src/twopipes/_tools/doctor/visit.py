@@ -219,7 +219,7 @@ class Visit:
         """
         end = self._loop.time() + seconds
         await self.child.wait_until_gone(seconds)
-        while self.processes() and self._loop.time() < end:  # noqa: ASYNC110 - the end of a stranger sets no event
+        while self.processes() and self._loop.time() < end:
             await asyncio.sleep(_BETWEEN_LOOKS)
 
 

@@ -133,7 +133,7 @@ def _in_full(word: str, folder: str) -> str | None:
         return None
     # ./x and .. can be nothing but paths. Other words are only where a file of this name lies here: `server` is also a word.
     if word in {".", ".."} or word.startswith(("./", "../", f".{os.sep}", f"..{os.sep}")):
-        return os.path.normpath(os.path.join(folder, word))  # noqa: PTH118 - Path keeps the dots
+        return os.path.normpath(os.path.join(folder, word))
     if Path(folder, word).is_file():
         return str(Path(folder, word))
     file, name = split_target(word)

@@ -1,6 +1,5 @@
 """What belongs to a call: cancellation, progress, logging, the rounds of questions, subscriptions (CA, PR, LG, MR, SU)."""
 
-# ruff: noqa: ARG001 - a judge is given the message and what was before it; many need but one of them
 from __future__ import annotations
 
 from collections.abc import Iterator

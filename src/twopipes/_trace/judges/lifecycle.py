@@ -1,6 +1,5 @@
 """Ids, the handshake, the stateless wire, capabilities: what a connection lets each side say (JR, LC, VN, CP, ER and others)."""
 
-# ruff: noqa: ARG001 - a judge is given the message and what was before it; many need but one of them
 from __future__ import annotations
 
 from collections.abc import Iterator

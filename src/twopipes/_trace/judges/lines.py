@@ -1,6 +1,5 @@
 """Framing and JSON-RPC: what one line must be, and what may stand in it (sections FR and JR of the rules)."""
 
-# ruff: noqa: ARG001 - a judge is given the message and what was before it; many need but one of them
 from __future__ import annotations
 
 import codecs

@@ -80,7 +80,7 @@ async def cancellations_that_make_no_sense_are_ignored(case: Case) -> None:
         said = await talk.quiet(since=since)
         await talk.request(case.harmless)
     except Unanswered as error:
-        case.expect("CA-05", False, f"after cancellations that make no sense: {error}", mend=mend)  # noqa: FBT003
+        case.expect("CA-05", False, f"after cancellations that make no sense: {error}", mend=mend)
         return
     back = next((heard for heard in said if _is_answer(heard)), None)
     case.expect("CA-05", back is None, "a cancellation that makes no sense was answered", mend=mend, about=back)
@@ -114,7 +114,7 @@ async def cancellations_and_answers_cross(case: Case) -> None:
         await talk.request(case.harmless, within=patience)
         await talk.quiet()
     except Unanswered as error:
-        case.expect("CA-07", False, f"after {_CROWD} calls that were cancelled: {error}", mend=mend)  # noqa: FBT003
+        case.expect("CA-07", False, f"after {_CROWD} calls that were cancelled: {error}", mend=mend)
     twice = next((each for each in ids if len(talk.answers_to(each)) > 1), None)
     last = None if twice is None else talk.answers_to(twice)[-1]
     why = f"the request {twice!r}, which was cancelled, got more than one answer"

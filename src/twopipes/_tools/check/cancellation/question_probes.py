@@ -107,4 +107,4 @@ async def _answer_late(case: Case, question: Heard) -> None:
     try:
         await talk.request(case.harmless)
     except Unanswered:
-        case.expect("CA-06", False, "after an answer to a question that was given up, the server answers no more", mend=mend)  # noqa: FBT003
+        case.expect("CA-06", False, "after an answer to a question that was given up, the server answers no more", mend=mend)

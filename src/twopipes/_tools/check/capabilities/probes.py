@@ -30,7 +30,7 @@ async def what_works_is_declared(case: Case) -> None:
         answer = await talk.request(method)
         if case.features.has(feature):
             if answer.is_result:
-                case.expect("CP-01", True, "")  # noqa: FBT003 - declared, and there
+                case.expect("CP-01", True, "")
             continue
         listed = answer.result.get(feature)
         case.expect(
@@ -197,7 +197,7 @@ async def unknown_capabilities_change_nothing(case: Case) -> None:
         await talk.open(case.revision, strange)
         answer = await talk.request(case.harmless)
     except (CannotOpen, Unanswered) as error:
-        case.expect("CP-09", False, f"after an initialize with unknown capabilities: {error}", mend=mend)  # noqa: FBT003
+        case.expect("CP-09", False, f"after an initialize with unknown capabilities: {error}", mend=mend)
         return
     case.expect(
         "CP-09", answer.is_result, f"after an initialize with unknown capabilities, {case.harmless} got {answer.told}", mend=mend

@@ -242,7 +242,7 @@ async def notifications_need_no_metadata(case: Case) -> None:
     params = case.fixture("slow", {"steps": _STEPS, "seconds": _STEP})
     if not await _stops(talk, params, {}) and await _stops(talk, params, {META_VERSION: case.revision, META_CAPABILITIES: {}}):
         why = "notifications/cancelled stops a call if it has _meta, and does not if it has none"
-        case.expect("VN-15", False, why, mend=mend)  # noqa: FBT003
+        case.expect("VN-15", False, why, mend=mend)
 
 
 def _is_stray_error(part: dict[str, Any]) -> bool:

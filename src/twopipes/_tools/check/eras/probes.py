@@ -30,7 +30,7 @@ async def a_handshake_that_there_is_not_is_refused(case: Case) -> None:
     try:
         answer = await talk.request("initialize", params, bare=True)
     except Unanswered as silence:
-        case.expect("DE-09", False, f"initialize got neither a session nor an error: {silence}", mend=mend)  # noqa: FBT003
+        case.expect("DE-09", False, f"initialize got neither a session nor an error: {silence}", mend=mend)
         return
     if answer.is_result:
         case.give_up("the server has a handshake")
@@ -38,7 +38,7 @@ async def a_handshake_that_there_is_not_is_refused(case: Case) -> None:
     try:
         later = await talk.request("server/discover")
     except Unanswered as silence:
-        case.expect("DE-09", False, f"after initialize was refused, server/discover got nothing: {silence}", mend=mend)  # noqa: FBT003
+        case.expect("DE-09", False, f"after initialize was refused, server/discover got nothing: {silence}", mend=mend)
     else:
         told = f"after initialize was refused, server/discover got {later.told}"
         case.expect("DE-09", later.is_result, told, mend=mend, about=later)
@@ -67,7 +67,7 @@ async def _judge_turns(case: Case, method: str) -> bool:
         try:
             modern = await talk.request(method, meta={META_VERSION: MODERN[-1], META_CAPABILITIES: {}})
         except Unanswered as silence:
-            case.expect("DE-12", False, f"in a session, {method} with the _meta of {MODERN[-1]}: {silence}", mend=mend)  # noqa: FBT003
+            case.expect("DE-12", False, f"in a session, {method} with the _meta of {MODERN[-1]}: {silence}", mend=mend)
             return False
         is_of_both &= isinstance(modern.result.get("resultType"), str)
     return is_of_both

@@ -44,13 +44,13 @@ async def a_method_that_nobody_knows_is_refused(case: Case) -> None:
         case.expect(
             "JR-17", stray is None, "an error came without the id of its request, which could be read", mend=mend, about=stray
         )
-        case.expect("JR-16", False, "a request for a method that does not exist got no answer", mend=mend)  # noqa: FBT003
-        case.expect("ER-03", False, "a request for a method that does not exist got no answer", mend=mend)  # noqa: FBT003
+        case.expect("JR-16", False, "a request for a method that does not exist got no answer", mend=mend)
+        case.expect("ER-03", False, "a request for a method that does not exist got no answer", mend=mend)
         return
     told = f"a method that does not exist got {answer.told}, not the error -32601"
     case.expect("JR-16", answer.error, told, mend=mend, about=answer)
     case.expect("ER-03", answer.code == METHOD_NOT_FOUND, told, mend=mend, about=answer)
-    case.expect("JR-17", True, "")  # noqa: FBT003 - it was found by its id
+    case.expect("JR-17", True, "")
     if "error" in answer.message:
         code, message = answer.error.get("code"), answer.error.get("message")
         case.expect(
@@ -290,7 +290,7 @@ async def _judge_other_uses(case: Case) -> None:
         answer = await case.talk.request(method, params)
         if answer.code == URLS_REQUIRED:
             mend = "Use -32042 alone where the user has to visit an address before the request can be served."
-            case.expect("ER-11", False, f"{what} got {answer.told}", mend=mend, about=answer)  # noqa: FBT003
+            case.expect("ER-11", False, f"{what} got {answer.told}", mend=mend, about=answer)
 
 
 def _is_address(entry: Any) -> bool:

@@ -142,7 +142,7 @@ async def a_very_long_line_is_answered_or_refused(case: Case) -> None:
     came = await talk.until(lambda: talk.answers_to(small) or None, case.waits.long)
     if not came:
         how = "the server was gone" if talk.is_over else f"nothing was answered within {case.waits.long:g} s"
-        case.expect("FR-13", False, f"after a line of {size}, {how}", mend=mend)  # noqa: FBT003 - it was waited for
+        case.expect("FR-13", False, f"after a line of {size}, {how}", mend=mend)
         return
     told = await talk.until(lambda: talk.answers_to(long["id"]) or _complaints(case, before) or None, case.waits.long)
     case.expect("FR-13", told, f"a request of {size} was lost without a word, and the next one was answered", mend=mend)

@@ -181,7 +181,7 @@ async def what_is_no_request_is_refused(case: Case) -> None:
             about=taken,
         )
     if _nameless_faults(talk, since):
-        case.expect("ER-02", True, "")  # noqa: FBT003 - told, though not by its id
+        case.expect("ER-02", True, "")
     else:
         _judge_invalid_request(case, odd_method["id"], "whose method is a number", must_answer=True)
     _judge_invalid_request(case, no_method["id"], "without a method", must_answer=False)

@@ -106,9 +106,9 @@ async def _judge_offer(case: Case, version: str, answer: Answer, supported: list
         mend = "Answer with the newest version that you support; whether that will do is for the client to decide."
         if not isinstance(offered, str) or offered == version or offered in MODERN:
             told += ", which has no handshake" if offered in MODERN else ""
-            case.expect("LC-09", False, told, mend=mend, about=answer)  # noqa: FBT003
+            case.expect("LC-09", False, told, mend=mend, about=answer)
         elif offered == case.revision:
-            case.expect("LC-09", True, "")  # noqa: FBT003 - it was agreed to, or there would be no conversation
+            case.expect("LC-09", True, "")
         else:
             again = await _answer_to(case, offered)
             told = f"asked for {version}, the server offered {offered!r}; asked for that, it answered {_version_told(again)}"
@@ -186,9 +186,9 @@ async def a_handshake_that_fails_ends_nothing(case: Case) -> None:
     try:
         await talk.request("initialize", _opening(case.revision))
     except Unanswered as silence:
-        case.expect("LC-13", False, f"after three handshakes that make no sense, a good one got nothing: {silence}", mend=mend)  # noqa: FBT003
+        case.expect("LC-13", False, f"after three handshakes that make no sense, a good one got nothing: {silence}", mend=mend)
     else:
-        case.expect("LC-13", True, "")  # noqa: FBT003 - whatever the answer: it lives
+        case.expect("LC-13", True, "")
 
 
 @probe("LC-14", own=True)
@@ -199,7 +199,7 @@ async def nothing_is_done_before_the_handshake(case: Case) -> None:
     try:
         await talk.request("initialize", _opening(case.revision))
     except Unanswered as silence:
-        case.expect("LC-14", False, f"after a request that came too early, initialize got nothing: {silence}")  # noqa: FBT003
+        case.expect("LC-14", False, f"after a request that came too early, initialize got nothing: {silence}")
     else:
         case.expect("LC-14", not talk.is_over, "a request that came too early ended the server")
 
@@ -212,7 +212,7 @@ async def judge_an_early_request(case: Case, talk: LiveConversation, rule: str) 
     try:
         answer = await talk.request(method, params, bare=True)
     except Unanswered as silence:
-        case.expect(rule, False, f"{method}, without a handshake before it, got no error: {silence}", mend=mend)  # noqa: FBT003
+        case.expect(rule, False, f"{method}, without a handshake before it, got no error: {silence}", mend=mend)
     else:
         case.expect(
             rule, answer.error, f"{method}, without a handshake before it, was carried out: {answer.told}", mend=mend, about=answer

@@ -81,6 +81,6 @@ async def _expect_served(case: Case, rule: str, meta: dict[str, Any], what: str)
     try:
         answer = await case.talk.request(case.harmless, meta=meta)
     except Unanswered as error:
-        case.expect(rule, False, f"a request with {what} in its _meta got nothing: {error}", mend=mend)  # noqa: FBT003
+        case.expect(rule, False, f"a request with {what} in its _meta got nothing: {error}", mend=mend)
         return
     case.expect(rule, answer.is_result, f"a request with {what} in its _meta got {answer.told}", mend=mend, about=answer)

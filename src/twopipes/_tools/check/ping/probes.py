@@ -18,7 +18,7 @@ async def a_ping_gets_an_empty_result(case: Case) -> None:
     try:
         answer = await case.talk.request("ping")
     except Unanswered as error:
-        case.expect("PI-01", False, f"a ping was not answered: {error}", mend=mend)  # noqa: FBT003
+        case.expect("PI-01", False, f"a ping was not answered: {error}", mend=mend)
         return
     kept = answer.is_result and not set(answer.result) - {"_meta"}
     case.expect("PI-01", kept, f"a ping got {answer.told}, not an empty result", mend=mend, about=answer)

@@ -46,7 +46,7 @@ async def asks_for_roots(fake: FakeServer) -> None:
         fake.give_up("the client did not answer roots/list in time")
     reply = first.reply("where")
     if not declares(first.calls[0].connection.can, ROOTS):
-        if reply.code == -32601:  # noqa: PLR2004 - the code of what is not there
+        if reply.code == -32601:
             fake.expect("RT-02", condition=True, why="")
         fake.give_up("the client did not declare roots")
     if reply.about is None:

@@ -94,7 +94,7 @@ async def rounds_follow_each_other(case: Case) -> None:
     for dialogue in asking:
         whole = await converse(talk, dialogue.call, replies={ELICIT: _willing})
         rounds = sum(map(is_asking, whole.answers))
-        if rounds < 2:  # noqa: PLR2004 - several
+        if rounds < 2:
             continue
         if whole.is_endless:
             # It may ask until it has what it needs, and nobody knows whether it likes what the forms were filled in with.

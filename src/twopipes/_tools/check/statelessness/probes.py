@@ -182,7 +182,7 @@ async def lists_are_the_same_everywhere(case: Case) -> None:
     for _ in range(_ROUNDS):
         pairs.append((await _listed(one, features), await _listed(other, features)))
         if pairs[-1][0] == pairs[-1][1]:
-            case.expect("ST-05", True, "")  # noqa: FBT003 - the same on both
+            case.expect("ST-05", True, "")
             return
     if any(pair != pairs[0] for pair in pairs):
         case.give_up("the lists change all the time")
@@ -190,7 +190,7 @@ async def lists_are_the_same_everywhere(case: Case) -> None:
     differ = sorted({item for name in features for item in set(first[name]) ^ set(second[name])})
     case.expect(
         "ST-05",
-        False,  # noqa: FBT003
+        False,
         f"two connections are given different lists; they differ in {', '.join(differ[:5])}",
         mend="Let the lists depend on the server and on who may see what, and not on the connection.",
     )

@@ -23,11 +23,11 @@ async def counts_how_often_it_is_launched(fake: FakeServer) -> None:
         # Several clients, one after the other, would look the same; but each of them would do more than one thing.
         fake.expect(
             "ST-04",
-            False,  # noqa: FBT003
+            False,
             f"the client launched the server {len(served)} times, for one request each",
             mend="Keep the process; it can serve any number of conversations.",
         )
         return
     if len(served) > 1:
         raise Skip(f"the client launched the server {len(served)} times, and nobody can tell whether it had a reason")
-    fake.expect("ST-04", True, "")  # noqa: FBT003 - one process, many requests
+    fake.expect("ST-04", True, "")

@@ -57,9 +57,9 @@ class _Tasks:
         updates = self.about("tasks/update", task_id)
         # What an update does may show later: the question is still there at the first poll after it.
         polls = [each for each in self.about("tasks/get", task_id) if updates and each.number > updates[0].number]
-        if self.needs_input and len(polls) < 2:  # noqa: PLR2004 - this one, and one before
+        if self.needs_input and len(polls) < 2:
             return {**_task(task_id, "input_required"), "inputRequests": {"who": _QUESTION}}
-        if not self.needs_input and len(self.about("tasks/get", task_id)) < 3:  # noqa: PLR2004 - the third completes it
+        if not self.needs_input and len(self.about("tasks/get", task_id)) < 3:
             return _task(task_id, "working")
         return {**_task(task_id, "completed"), "result": {"resultType": "complete", **text("Done.")}}
 

@@ -179,7 +179,7 @@ class _Tasks:
         fetched = any(each.params.get("taskId") == task_id for each in self.fake.requests("tasks/result"))
         if self.needs_input:
             return self.task(task_id, "completed" if fetched else "input_required")
-        return self.task(task_id, "completed" if fetched or len(asked) > 2 else "working")  # noqa: PLR2004 - the third
+        return self.task(task_id, "completed" if fetched or len(asked) > 2 else "working")
 
     def result(self, said: Said) -> Any:
         """What the tool would have said."""

@@ -72,7 +72,7 @@ async def the_order_stays(case: Case) -> None:
     walks.append(await walked(await case.fresh_talk(), "tools/list", "tools", "name"))
     if any(sorted(walk) != sorted(walks[0]) for walk in walks):
         case.give_up("the tools themselves changed from one list to the next")
-    if len(walks[0]) < 2:  # noqa: PLR2004 - one tool is always in order
+    if len(walks[0]) < 2:
         case.give_up("there is no order among fewer than two tools")
     other = next((walk for walk in walks if walk != walks[0]), None)
     case.expect(
