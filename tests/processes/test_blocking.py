@@ -361,6 +361,6 @@ def test_a_fork_cannot_use_the_client_and_does_not_disturb_it(host):
     assert child.out.next() == b"4\n"
     assert child.out.next() == b"6\n"
     assert child.wait() == 0
-    assert child.err.rest() == []
+    assert [line for line in child.err.rest() if b"fork()" not in line] == []  # Python 3.12 and later warn of such a fork
     assert is_gone(pid)
     assert is_gone(own)
