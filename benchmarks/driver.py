@@ -197,6 +197,18 @@ class Served:
                 self._write_all(INITIALIZED)
         return seconds
 
+    def list_tools(self, *, limit: float = 120.0) -> float:
+        """Lists the tools, and returns the seconds since the launch."""
+        self._next_id += 1
+        line = request_line(self._next_id - 1, "tools/list", {}, self.era)
+        with self.within(limit):
+            self._write_all(line)
+            answer = self._read_line()
+            seconds = time.perf_counter() - self.started
+        if not self.echoes and not parsed(answer).get("result", {}).get("tools"):
+            raise Failed(f"tools/list was answered by {answer[:200]!r}")
+        return seconds
+
     # Exchanges
 
     def prepare(self, call: Call, count: int) -> list[bytes]:

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import settings
 
 # The same examples at every run: what passed once passes again, and nobody's change is refused for a defect that was there
-# before it. TWOPIPES_EXPLORE=1 looks for new ones, many of them.
+# before it. TWOPIPES_HYPOTHESIS=explore looks for new ones.
 settings.register_profile("same", deadline=None, print_blob=True, derandomize=True, database=None, max_examples=50)
 settings.register_profile("explore", deadline=None, print_blob=True, max_examples=1000)
-settings.load_profile("explore" if os.environ.get("TWOPIPES_EXPLORE") else "same")
+settings.register_profile("quick", parent=settings.get_profile("same"), max_examples=10)
+settings.load_profile(os.environ.get("TWOPIPES_HYPOTHESIS", "same"))
 
 # A shell starts a background job with SIGINT ignored, and children inherit that. Tests that press Ctrl-C need it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

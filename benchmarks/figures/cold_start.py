@@ -1,4 +1,4 @@
-"""From the launch of ``python server.py`` with one tool to its first answer and its first result; and what an import costs."""
+"""From the launch of ``python server.py`` with one tool to its tools listed and its first result; and what an import costs."""
 
 import os
 import subprocess
@@ -9,6 +9,10 @@ from contenders import SERVERS
 from driver import clean_environment
 from measuring import ECHO, Bench, Failed, Metric, checked
 
+# What a host waits for: the handshake, or the discovery, and the list of tools.
+TOOLS_LISTED = Metric("cold start/tools listed", "s", "lower")
+TOOLS_LISTED_CPU = Metric("cold start/tools listed, CPU", "s", "lower")
+# A detail of it.
 FIRST_ANSWER = Metric("cold start/first answer", "s", "lower")
 FIRST_ANSWER_CPU = Metric("cold start/first answer, CPU", "s", "lower")
 # A server that puts off its imports until somebody calls a tool would look good above, and not here.
@@ -24,9 +28,12 @@ def run(bench: Bench) -> None:
     for turn, contender in bench.turns("cold start", SERVERS, bench.scale.cold_starts + 1, both_eras=True):
         with bench.attempt("cold start", contender, turn), contender.start(bench.noise, one_tool=True) as served:
             seconds, cpu = served.open(), served.cpu
+            listed, listed_cpu = served.list_tools(), served.cpu
             checked(served, ECHO, 1, in_flight=0)
             second_seconds, second_cpu = time.perf_counter() - served.started, served.cpu
             if turn:
+                put(TOOLS_LISTED, contender.name, turn, listed)
+                put(TOOLS_LISTED_CPU, contender.name, turn, listed_cpu)
                 put(FIRST_ANSWER, contender.name, turn, seconds)
                 put(FIRST_ANSWER_CPU, contender.name, turn, cpu)
                 put(FIRST_RESULT, contender.name, turn, second_seconds)
