@@ -6,11 +6,15 @@ STAMPS := $(VENV)/stamps
 FUZZ_SECONDS ?= 300
 SOAK_SECONDS ?= 300
 ATTACK_SECONDS ?= 30
+# The least coverage in percent: of the packages without I/O, and of all.
+COVERAGE_CORE := 97
+COVERAGE := 80
+CORE := 'src/twopipes/*.py,src/twopipes/_protocol/*,src/twopipes/_schema/*,src/twopipes/_session/*'
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Compiled once: the tests start hundreds of children, and each would compile everything anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo dist release-check test mutants walkthrough lint types fuzz soak attack kill interop bench bench-quick bench-check bench-profile bench-publish rules scoreboard docs console format clean
+.PHONY: help demo dist release-check test quick mutants walkthrough lint types fuzz soak attack kill interop bench bench-quick bench-check bench-profile bench-publish rules scoreboard docs console format clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -46,18 +50,26 @@ $(STAMPS)/cli: pyproject.toml | $(BIN)/python
 demo: $(STAMPS)/cli ## a server in both eras, killed at its work, and all that crosses its pipes; leaves pages in build/demo
 	@$(BIN)/python tools/demo.py build/demo
 
-# What covers ranks 0 to 2. To trace everything else as well would cost a minute or two, and decide nothing.
-CORE_TESTS := tests/unit/protocol tests/unit/schema tests/unit/session $(wildcard tests/unit/test_*.py) tests/properties tests/test_conversations.py tests/test_transcripts.py
-
-# Those that `make mutants` alone runs: to load hundreds of mutants into every process, and to run none, takes seconds.
+# Tests that run in one process. Coverage is measured on these.
+UNIT_TESTS := tests/unit tests/properties tests/test_conversations.py tests/test_transcripts.py
+# Only `make mutants` runs these: loading hundreds of mutants to run none of them takes seconds in every process.
 MUTANT_TESTS := $(filter-out tests/check/test_ours.py,$(wildcard tests/check/test_*.py))
 
-test: $(STAMPS)/dev ## all tests, with branch coverage of ranks 0 to 2
-	$(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report= $(CORE_TESTS)
-	@# Twice as many as there are processors: these start programs and wait for them.
-	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal $(CORE_TESTS:%=--ignore=%) $(MUTANT_TESTS:%=--ignore=%)
-	$(BIN)/python -m coverage report --skip-covered --precision=1 --fail-under=97 \
-	  --include='src/twopipes/*.py,src/twopipes/_protocol/*,src/twopipes/_schema/*,src/twopipes/_session/*'
+test: $(STAMPS)/dev ## all tests, with branch coverage of every package
+	$(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report= $(UNIT_TESTS)
+	@# Twice as many processes as processors: these tests start programs and wait for them.
+	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal $(UNIT_TESTS:%=--ignore=%) $(MUTANT_TESTS:%=--ignore=%)
+	$(BIN)/python -m coverage report --skip-covered --precision=1 --fail-under=$(COVERAGE_CORE) --include=$(CORE)
+	$(BIN)/python -m coverage report --skip-covered --precision=1 --fail-under=$(COVERAGE) | tail -1
+
+# Two halves beside each other, each of which collects its own tests only.
+QUICK_FIRST := tests/unit/protocol tests/unit/schema tests/unit/session tests/properties tests/test_conversations.py tests/test_transcripts.py
+QUICK := TWOPIPES_HYPOTHESIS=quick $(BIN)/python -m pytest -q -p no:cacheprovider -p no:xdist -p no:pytest_cov -m "not slow and not interop and not mutants and not walkthrough"
+
+quick: $(STAMPS)/dev ## unit tests, properties and conversations, in under 30 seconds
+	@$(QUICK) $(QUICK_FIRST) > $(STAMPS)/quick.log 2>&1 & first=$$!; \
+	$(QUICK) tests/unit --ignore=tests/unit/protocol --ignore=tests/unit/schema --ignore=tests/unit/session; second=$$?; \
+	wait $$first; first=$$?; cat $(STAMPS)/quick.log; exit $$((first + second))
 
 mutants: $(STAMPS)/dev ## whether the check catches a mutant of every rule, and leaves the healthy in peace
 	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal -m mutants tests/check
