@@ -14,7 +14,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from twopipes.errors import INVALID_REQUEST, PARSE_ERROR, LocalProtocolError, RequestId
+from twopipes._codes import INVALID_REQUEST, PARSE_ERROR
+from twopipes.errors import LocalProtocolError, RequestId
 from twopipes.settings import Limits
 
 __all__ = ["LineDecoder", "LineRejected", "encode_line"]

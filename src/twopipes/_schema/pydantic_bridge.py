@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from twopipes._protocol.rejections import Problem, Refused, joined
+from twopipes._error_text import join_paths
+from twopipes._protocol.rejections import Problem, Refused
 
 _adapters: dict[Any, Any] = {}
 
@@ -93,7 +94,7 @@ def _problems(error: Any) -> list[Problem]:
     for each in error.errors(include_url=False, include_context=False):
         path = ""
         for step in each["loc"]:
-            path += f"[{step}]" if isinstance(step, int) else joined(path, str(step))[len(path) :]
+            path += f"[{step}]" if isinstance(step, int) else join_paths(path, str(step))[len(path) :]
         found.append(Problem(path, each["msg"]))
     return found
 

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twopipes._protocol.rejections import ArgumentsRejected, Problem, joined
+from twopipes._error_text import join_paths
+from twopipes._protocol.rejections import ArgumentsRejected, Problem
 from twopipes._schema.custom_types import read_custom, write_custom
 from twopipes._schema.signature import describe
 from twopipes.errors import TwopipesError
@@ -294,7 +295,7 @@ def test_one_problem_is_a_line_and_several_are_a_list():
     ("outer", "inner", "whole"), [("a", "b", "a.b"), ("a", "[0]", "a[0]"), ("", "b", "b"), ("a", "", "a"), ("", "", "")]
 )
 def test_paths_are_joined(outer, inner, whole):
-    assert joined(outer, inner) == whole
+    assert join_paths(outer, inner) == whole
 
 
 def test_what_nobody_can_read_or_write_is_a_type_error():

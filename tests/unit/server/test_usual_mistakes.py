@@ -713,7 +713,7 @@ def travelling() -> Server:
 
 
 WRONG_TRIP = {"action": "accept", "content": {"days": "hunter2", "mood": "hunter2", "goals": "hunter2"}}
-WRONG_FIELDS = "The response to the form does not match it; wrong or missing fields: days, goal, mood, goals"
+WRONG_FIELDS = "The response does not match the form; wrong or missing fields: days, goal, mood, goals"
 
 
 @pytest.mark.parametrize("revision", ERAS)
