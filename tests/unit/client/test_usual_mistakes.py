@@ -175,7 +175,7 @@ async def test_arguments_of_other_names(revision, calculator):
             said = str(error)
     assert "Invalid arguments for add:" in said
     assert "a: This argument is missing" in said
-    assert "A: There is no such argument; there are a, b" in said
+    assert "A: Unknown argument; expected one of a, b" in said
     assert 'b: Expected `integer`, got `string` ("two")' in said
 
 

@@ -17,7 +17,7 @@ def deep(levels):
     ("schema", "words"),
     [
         ({"type": "object", "$schema": "urn:x"}, "urn:x"),
-        ({"type": "object", "properties": {"a": {"$ref": "https://example.com/a.json"}}}, r"put it into \$defs"),
+        ({"type": "object", "properties": {"a": {"$ref": "https://example.com/a.json"}}}, r"copy it to \$defs"),
         (deep(10_000), "nested deeper"),
         ({"type": "object", "enum": list(range(20_000))}, "more than 10,000 parts"),
     ],
