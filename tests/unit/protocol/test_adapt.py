@@ -313,7 +313,7 @@ def test_a_url_needs_an_id_in_one_revision():
     assert D2607.fit(bare) is bare
     with pytest.raises(LocalProtocolError, match="2025-06-18 does not support url mode"):
         D2506.fit(named)
-    with pytest.raises(LocalProtocolError, match="url mode needs a url"):
+    with pytest.raises(LocalProtocolError, match="url mode requires a url"):
         D2607.fit(t.ElicitParams("m", "url"))
     with pytest.raises(LocalProtocolError, match="2025-03-26 has no ElicitRequest"):
         D2503.fit(t.ElicitRequest(bare))
