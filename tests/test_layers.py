@@ -30,11 +30,11 @@ RANKS = {
     "outcome": 0,
     "errors": 0,
     "_version": 0,
-    "_error_tail": 0,
-    "_advice": 0,
+    "_error_text": 0,
+    "_codes": 0,
 }
 # The ground floor is one room in a few files, which know each other in this order.
-GROUND_FLOOR = ["_version", "_error_tail", "_advice", "errors", "outcome", "settings", "_wire", "_jsonrpc"]
+GROUND_FLOOR = ["_version", "_codes", "_error_text", "errors", "outcome", "settings", "_wire", "_jsonrpc"]
 # The edges between neighbours, each in one direction: a child is made of pipes, and schemas and rules are about the protocol.
 NEIGHBOURS = {("_process", "_channels"), ("_schema", "_protocol"), ("_rules", "_protocol")}
 # The public modules that only hand out names of private ones.

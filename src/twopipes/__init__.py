@@ -1,6 +1,6 @@
 """The Model Context Protocol over stdio, for Python.
 
-Public names are loaded when they are first used: ``import twopipes`` alone costs next to nothing. Protocol types are in
+Public names are loaded on first use, so ``import twopipes`` is cheap. Protocol types are in
 :mod:`twopipes.types`, errors in :mod:`twopipes.errors`, settings in :mod:`twopipes.settings`.
 """
 

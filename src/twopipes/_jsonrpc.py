@@ -1,7 +1,7 @@
-"""JSON-RPC 2.0 as MCP uses it: four kinds of message, read in one pass (section JR of the rules).
+"""JSON-RPC 2.0 as MCP uses it: four kinds of messages (section JR of the rules).
 
-``params`` and ``result`` stay raw until somebody knows the method, so a message is parsed once and only as deep as it is used.
-Ids keep their value and their JSON type (JR-06).
+``params`` and ``result`` stay raw JSON until the method is known, so each part of a message is parsed once. Ids keep their value
+and their JSON type (JR-06).
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ __all__ = [
     "salvage_id",
 ]
 
-# The tag writes "jsonrpc":"2.0" first in every message (JR-01) without a field that anybody could get wrong.
+# The tag writes "jsonrpc":"2.0" first in every message (JR-01), without a field that callers could set.
 
 
 class Request(Struct, frozen=True, tag_field="jsonrpc", tag="2.0"):
-    """A question that wants an answer. ``params`` is a ``msgspec.Raw`` when received, and anything JSON can hold to be sent."""
+    """A request. ``params`` is a ``msgspec.Raw`` in a received request, and any JSON value in one to send."""
 
     id: RequestId
     method: str
@@ -41,21 +41,21 @@ class Request(Struct, frozen=True, tag_field="jsonrpc", tag="2.0"):
 
 
 class Notification(Struct, frozen=True, tag_field="jsonrpc", tag="2.0"):
-    """A message that is never answered (JR-09, JR-10)."""
+    """A message without a response (JR-09, JR-10)."""
 
     method: str
     params: Any = UNSET
 
 
 class Response(Struct, frozen=True, tag_field="jsonrpc", tag="2.0"):
-    """The answer to a request: an object (JR-07), raw when received."""
+    """The successful response to a request. ``result`` is an object (JR-07), raw when received."""
 
     id: RequestId
     result: Any
 
 
 class ErrorObject(Struct, frozen=True):
-    """What went wrong, as it travels (JR-08). ``data`` is absent when ``UNSET``."""
+    """The error of an error response (JR-08). ``data`` is absent if it is ``UNSET``."""
 
     code: int
     message: str
@@ -63,7 +63,7 @@ class ErrorObject(Struct, frozen=True):
 
 
 class ErrorResponse(Struct, frozen=True, tag_field="jsonrpc", tag="2.0"):
-    """The other answer. ``id`` is absent or null only where the request's own could not be read (JR-17, CON-09)."""
+    """An error response. ``id`` is absent or null only if the id of the request could not be read (JR-17, CON-09)."""
 
     id: RequestId | UnsetType | None
     error: ErrorObject
@@ -73,38 +73,38 @@ Message = Request | Notification | Response | ErrorResponse
 
 
 class Batch(Struct, frozen=True):
-    """An array of messages on one line: legal in 2025-03-26 alone (JR-12)."""
+    """An array of messages on one line; valid only in 2025-03-26 (JR-12)."""
 
     members: list[Message | LineRejected]
 
 
-_NOTHING: Final = Raw()
+_ABSENT: Final = Raw()
 _OBJECT: Final = ord("{")
 _NULL: Final = ord("n")
-# What a batch may hold before it is not even looked at; about 20 MB of bookkeeping.
-_MOST_COMMAS: Final = 250_000
+# A batch with more commas is rejected before it is decoded; this many take about 20 MB.
+_MAX_COMMAS: Final = 250_000
 
 
 class _Envelope(Struct, gc=False):
-    """All members a message can have, with the types of a good one: what decodes here needs only a look at what is there."""
+    """All members that a message can have, with their valid types."""
 
     jsonrpc: Literal["2.0"]
     id: RequestId | UnsetType | None = UNSET
     method: str | UnsetType = UNSET
-    params: Raw = _NOTHING
-    result: Raw = _NOTHING
+    params: Raw = _ABSENT
+    result: Raw = _ABSENT
     error: ErrorObject | UnsetType | None = UNSET
 
 
 class _Members(Struct):
-    """The same members with no expectations, to find out what is wrong with a bad one."""
+    """The same members with any type, to find out what is wrong with an invalid message."""
 
-    jsonrpc: Raw = _NOTHING
-    id: Raw = _NOTHING
-    method: Raw = _NOTHING
-    params: Raw = _NOTHING
-    result: Raw = _NOTHING
-    error: Raw = _NOTHING
+    jsonrpc: Raw = _ABSENT
+    id: Raw = _ABSENT
+    method: Raw = _ABSENT
+    params: Raw = _ABSENT
+    result: Raw = _ABSENT
+    error: Raw = _ABSENT
 
 
 _decode_envelope = Decoder(_Envelope).decode
@@ -117,22 +117,22 @@ _decode_error = Decoder(ErrorObject).decode
 
 
 def encode(message: Message | list[Message]) -> bytes:
-    """Writes a message, or the answers to a batch, as one line."""
+    """Encode a message, or the responses to a batch, as one line."""
     return encode_line(message)
 
 
 def decode(
     line: bytes | Raw, *, max_batch: int | None = 0, max_excerpt: int = Limits().max_excerpt
 ) -> Message | Batch | LineRejected:
-    """Reads one line.
+    """Decode one line.
 
     Args:
-        line: Strict UTF-8 without the newline, as :class:`~twopipes._wire.LineDecoder` gives it.
-        max_batch: How many messages one array may hold. 0 refuses arrays, as every revision but 2025-03-26 does (JR-15).
-        max_excerpt: How much of a bad line to keep.
+        line: Valid UTF-8 without the newline, as :class:`~twopipes._wire.LineDecoder` returns it.
+        max_batch: How many messages one array may contain. 0 rejects arrays; only 2025-03-26 allows them (JR-15).
+        max_excerpt: How many bytes of an invalid line to keep.
 
     Returns:
-        The message, or a :class:`~twopipes._wire.LineRejected` that says what is wrong with it. Never raises, whatever the bytes.
+        The message, or a :class:`~twopipes._wire.LineRejected` that describes what is wrong. Never raises.
     """
     try:
         envelope = _decode_envelope(line)
@@ -144,10 +144,10 @@ def decode(
     request_id = envelope.id
     if envelope.method is not UNSET:
         params: Raw | UnsetType = envelope.params
-        if envelope.params is _NOTHING:
+        if envelope.params is _ABSENT:
             params = UNSET
         elif (first := memoryview(envelope.params)[0]) != _OBJECT:
-            if first != _NULL:  # null: what some libraries write for absent
+            if first != _NULL:  # some libraries write null for an absent member
                 return _diagnose(line, max_batch, max_excerpt)
             params = UNSET
         if request_id is UNSET:
@@ -163,41 +163,41 @@ def decode(
 
 
 def _first_byte(raw: Raw) -> int:
-    """What kind of JSON value this is, told by its first byte; 0 for none at all."""
+    """Return the first byte, which shows the kind of a JSON value; 0 if the member is absent."""
     view = memoryview(raw)
     return view[0] if view.nbytes else 0
 
 
 def _diagnose(line: bytes | Raw, max_batch: int | None, max_excerpt: int) -> Message | Batch | LineRejected:
-    """Takes a second, patient look at a line that is no plain message."""
+    """Decode a line again that is not a valid single message, to find a batch or the reason for a rejection."""
     try:
-        return _read_again(line, max_batch, max_excerpt)
+        return _decode_again(line, max_batch, max_excerpt)
     except DecodeError as error:
-        mended = _without_lone_surrogates(bytes(line))
-        if mended is None:
+        repaired = _without_lone_surrogates(bytes(line))
+        if repaired is None:
             return salvage_id(_rejected(line, "not JSON", str(error), max_excerpt))
     except UnicodeDecodeError as error:
         return salvage_id(_rejected(line, "not UTF-8", str(error), max_excerpt))
     except RecursionError:
-        return salvage_id(_rejected(line, "too deep", "nested deeper than this side reads", max_excerpt))
-    again = decode(mended, max_batch=max_batch, max_excerpt=max_excerpt)
+        return salvage_id(_rejected(line, "too deep", "nested too deeply to be decoded", max_excerpt))
+    again = decode(repaired, max_batch=max_batch, max_excerpt=max_excerpt)
     if isinstance(again, LineRejected):
-        return structs.replace(again, excerpt=bytes(memoryview(line)[:max_excerpt]))  # what came, not what was made of it
+        return structs.replace(again, excerpt=bytes(memoryview(line)[:max_excerpt]))  # the line as it was received
     return again
 
 
-def _read_again(line: bytes | Raw, max_batch: int | None, max_excerpt: int) -> Batch | LineRejected:
-    """Finds out what is wrong with well-formed JSON that is no message, and whom to answer (ER-02).
+def _decode_again(line: bytes | Raw, max_batch: int | None, max_excerpt: int) -> Batch | LineRejected:
+    """Decode a batch, or find out what is wrong with JSON that is not a message and which id to respond to (ER-02).
 
     Raises:
-        DecodeError, UnicodeDecodeError, RecursionError: The line is not well-formed, or too deep to tell.
+        DecodeError, UnicodeDecodeError, RecursionError: The line is not valid JSON, or nested too deeply.
     """
     try:
         found = _decode_members(line)
     except ValidationError:
         if bytes(memoryview(line)[:64]).lstrip().startswith(b"["):
             return _decode_batch(line, max_batch, max_excerpt)
-        _decode_anything(line)  # ER-01 goes before ER-02
+        _decode_anything(line)  # ER-01 comes before ER-02
         return _rejected(line, "not an object", "a message is a JSON object", max_excerpt)
     request_id: RequestId | None
     try:
@@ -206,26 +206,26 @@ def _read_again(line: bytes | Raw, max_batch: int | None, max_excerpt: int) -> B
         request_id = None
     has_id = _first_byte(found.id) != 0
     has_method = _first_byte(found.method) != 0
-    answers = not has_method and bool(_first_byte(found.result) or _first_byte(found.error))
+    is_response = not has_method and bool(_first_byte(found.result) or _first_byte(found.error))
     return LineRejected(
         reason="not JSON-RPC",
-        detail=_what_is_wrong(found, request_id, answers=answers),
+        detail=_fault(found, request_id, is_response=is_response),
         excerpt=bytes(memoryview(line)[:max_excerpt]),
         size=memoryview(line).nbytes,
         request_id=request_id,
-        is_response=answers,
+        is_response=is_response,
         is_notification=not has_id and _first_byte(found.method) == ord('"'),
     )
 
 
-def _what_is_wrong(found: _Members, request_id: RequestId | None, *, answers: bool) -> str:
-    """Names the first fault, in the order in which a reader of the line would meet it."""
+def _fault(found: _Members, request_id: RequestId | None, *, is_response: bool) -> str:
+    """Return the first fault, in the order in which a reader of the line would find it."""
     if bytes(found.jsonrpc) != b'"2.0"':
         return '"jsonrpc" must be "2.0"'  # JR-01
-    if request_id is None and (answers or _first_byte(found.id)):
+    if request_id is None and (is_response or _first_byte(found.id)):
         return f'"id" must be a string or an integer, not {_shown(found.id)}'  # JR-02, JR-03
-    if answers:
-        return _what_is_wrong_with_the_answer(found)
+    if is_response:
+        return _response_fault(found)
     if not _first_byte(found.method):
         return 'neither a request ("method") nor a response ("result" or "error")'
     try:
@@ -235,36 +235,36 @@ def _what_is_wrong(found: _Members, request_id: RequestId | None, *, answers: bo
     return f'"params" must be an object, not {_shown(found.params)}'  # JR-11
 
 
-def _what_is_wrong_with_the_answer(found: _Members) -> str:
+def _response_fault(found: _Members) -> str:
     if _first_byte(found.error) in (0, _NULL):
         return f'"result" must be an object, not {_shown(found.result)}'
     try:
         _decode_error(found.error)
     except ValidationError as why:
         return f'"error" is malformed: {why}'  # JR-08
-    return 'both "result" and "error"'  # JR-07; a good error alone would have been a message
+    return 'both "result" and "error"'  # JR-07; a valid error alone would have been a message
 
 
 def _shown(raw: Raw) -> str:
-    """A value as it stands on the wire, cut to a length that fits into a sentence."""
+    """Return a JSON value as text, shortened to fit into a sentence."""
     view = memoryview(raw)
-    longest = 40
-    text = bytes(view[:longest]).decode("utf-8", "replace")
-    return (text + "..." if view.nbytes > longest else text) or "absent"
+    limit = 40
+    text = bytes(view[:limit]).decode("utf-8", "replace")
+    return (text + "..." if view.nbytes > limit else text) or "absent"
 
 
 def _decode_batch(line: bytes | Raw, max_batch: int | None, max_excerpt: int) -> Batch | LineRejected:
     if max_batch == 0:
-        _decode_anything(line)  # ER-01 goes before JR-15
-        return _rejected(line, "not an object", "an array; batches exist in revision 2025-03-26 alone", max_excerpt)
-    # Counted roughly before it is cut up: members of two bytes would cost forty times the length of the line.
-    if bytes(line).count(b",") > _MOST_COMMAS:
-        return _rejected(line, "too long", f"a batch with more than {_MOST_COMMAS:,} commas", max_excerpt)
+        _decode_anything(line)  # ER-01 comes before JR-15
+        return _rejected(line, "not an object", "an array; only revision 2025-03-26 has batches", max_excerpt)
+    # A rough count before decoding: members of two bytes would take forty times the size of the line.
+    if bytes(line).count(b",") > _MAX_COMMAS:
+        return _rejected(line, "too long", f"a batch with more than {_MAX_COMMAS:,} commas", max_excerpt)
     members = _decode_array(line)
     if max_batch is not None and len(members) > max_batch:
         return _rejected(line, "too long", f"a batch of {len(members):,} messages; the limit is {max_batch:,}", max_excerpt)
     decoded = (decode(member, max_batch=0, max_excerpt=max_excerpt) for member in members)
-    return Batch([member for member in decoded if not isinstance(member, Batch)])  # max_batch=0 lets none be nested
+    return Batch([member for member in decoded if not isinstance(member, Batch)])  # max_batch=0 rejects nested batches
 
 
 def _rejected(line: bytes | Raw, reason: Any, detail: str, max_excerpt: int) -> LineRejected:
@@ -272,26 +272,26 @@ def _rejected(line: bytes | Raw, reason: Any, detail: str, max_excerpt: int) -> 
     return LineRejected(reason=reason, detail=detail, excerpt=bytes(view[:max_excerpt]), tail=bytes(view[-256:]), size=view.nbytes)
 
 
-# Patterns for bad lines are kept as text: re compiles each once, for the first line that needs it, and not at every start.
+# Patterns are not compiled at import, because only invalid lines need them.
 _SURROGATE = (
-    rb"(?<!\\)(?:\\\\)*"  # an even number of backslashes before it: they escape each other, not the u
+    rb"(?<!\\)(?:\\\\)*"  # an even number of backslashes before it, which escape each other
     rb"(?:\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a pair
     rb"|(\\u[dD][89a-fA-F][0-9a-fA-F]{2}))"  # or one alone
 )
 
 
 def _without_lone_surrogates(line: bytes) -> bytes | None:
-    r"""Reads ``\ud800`` without its other half as U+FFFD, as JSON's grammar lets it stand; ``None`` if there is no such escape.
+    r"""Replace each lone surrogate such as ``\ud800`` by U+FFFD; return ``None`` if there is none.
 
-    JavaScript and Python both write such escapes for broken strings, and one of them must not cost the whole message.
+    JSON's grammar allows them, and JavaScript and Python write them for broken strings. They must not cost the whole message.
     """
-    mended: bytearray | None = None
+    repaired: bytearray | None = None
     for surrogate in re.finditer(_SURROGATE, line):
         if surrogate[1]:
-            if mended is None:
-                mended = bytearray(line)
-            mended[surrogate.start(1) : surrogate.end(1)] = rb"\ufffd"  # in place: a long line holds millions of escapes
-    return None if mended is None else bytes(mended)
+            if repaired is None:
+                repaired = bytearray(line)
+            repaired[surrogate.start(1) : surrogate.end(1)] = rb"\ufffd"  # in place: a long line holds millions of escapes
+    return None if repaired is None else bytes(repaired)
 
 
 _SCALAR = rb'("[^"\\\x00-\x1f]*"|-?[0-9]+(?=\s*[,}]))'
@@ -300,10 +300,10 @@ _LAST_MEMBERS = rb'[{,]\s*"id"\s*:\s*' + _SCALAR + rb'\s*(?:,\s*"(?:jsonrpc|meth
 
 
 def salvage_id(rejected: LineRejected) -> LineRejected:
-    """Looks for the id in a line that could not be read, so that whoever waits for its answer is not left waiting (JR-17).
+    """Look for the id in a line that could not be decoded, so that the sender can get an error response (JR-17).
 
-    Implementations write the id before ``params`` and ``result``, or as the last member, so both ends of the line are looked
-    at, for plain members of the top level only; anything less plain counts as unreadable.
+    Implementations write the id before ``params`` and ``result``, or as the last member. So this searches both ends of the line,
+    and only for simple members at the top level.
     """
     members: dict[bytes, bytes | None] = {}
     position = 0
@@ -315,10 +315,10 @@ def salvage_id(rejected: LineRejected) -> LineRejected:
             break
     identifier = members.get(b"id")
     if identifier is None and rejected.reason in {"too long", "too deep"} and (last := re.search(_LAST_MEMBERS, rejected.tail)):
-        identifier = last[1]  # the end of a line says something only if the line is JSON
+        identifier = last[1]  # the end of a line means something only if the line is JSON
     method = members.get(b"method")
-    answers = b"method" not in members and (b"result" in members or b"error" in members)
-    if b"method" not in members and b"params" not in members and not answers:
+    is_response = b"method" not in members and (b"result" in members or b"error" in members)
+    if b"method" not in members and b"params" not in members and not is_response:
         return rejected
     try:
         request_id = _decode_id(identifier) if identifier else None
@@ -327,6 +327,6 @@ def salvage_id(rejected: LineRejected) -> LineRejected:
     return structs.replace(
         rejected,
         request_id=request_id,
-        is_response=answers,
+        is_response=is_response,
         is_notification=request_id is None and method is not None and method.startswith(b'"notifications/'),
     )

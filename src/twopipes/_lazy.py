@@ -1,8 +1,8 @@
-"""Public names that are loaded when they are first used, so that importing a public module costs next to nothing."""
+"""Public names that are loaded on first use, so that importing a public module is cheap."""
 
 import sys
 
-TYPE_CHECKING = False  # what type checkers read as true; importing typing would cost more than all the rest here
+TYPE_CHECKING = False  # type checkers treat it as true; importing typing would cost more than this module
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
@@ -11,11 +11,11 @@ __all__ = ["lazy_names"]
 
 
 def lazy_names(module: "str", homes: "Mapping[str, str]") -> "tuple[Callable[[str], Any], Callable[[], list[str]]]":
-    """Make ``__getattr__`` and ``__dir__`` of a public module.
+    """Return ``__getattr__`` and ``__dir__`` for a public module.
 
     Args:
         module: The module's ``__name__``.
-        homes: The names of each private module that it hands out, separated by spaces.
+        homes: The public names in each private module, separated by spaces.
     """
     home_of = {name: home for home, names in homes.items() for name in names.split()}
 
@@ -26,7 +26,7 @@ def lazy_names(module: "str", homes: "Mapping[str, str]") -> "tuple[Callable[[st
         from importlib import import_module  # noqa: PLC0415 - `import twopipes` alone does not need it
 
         value = getattr(import_module(home), name)
-        setattr(sys.modules[module], name, value)  # from now on the name is found without this function
+        setattr(sys.modules[module], name, value)  # the next access does not call this function
         return value
 
     def names() -> "list[str]":

@@ -1,10 +1,10 @@
-"""Bytes to lines and back: the framing of every revision (section FR of the rules).
+"""Bytes to lines and back: the framing of messages (section FR of the rules).
 
-A message is one line: UTF-8 JSON ended by a newline (FR-01). :class:`LineDecoder` takes bytes as they come, cut anywhere
-(FR-13), and gives back whole lines; what cannot be a message comes out as :class:`LineRejected`, and the next line is served.
+A message is one line: UTF-8 JSON that ends with a newline (FR-01). :class:`LineDecoder` takes bytes in chunks of any size (FR-13)
+and returns whole lines. A line that cannot be a message becomes a :class:`LineRejected`, and decoding continues with the next line.
 
-The decoder is linear in time and bounded in memory. Only new bytes are searched for a newline, each byte is copied into the
-buffer once and out of it once, and a line past the limit is dropped while it is still arriving.
+The decoder takes linear time and bounded memory: each byte is searched and copied once, and a line over the limit is dropped while
+it arrives.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from twopipes.errors import INVALID_REQUEST, PARSE_ERROR, LocalProtocolError, RequestId
+from twopipes._codes import INVALID_REQUEST, PARSE_ERROR
+from twopipes.errors import LocalProtocolError, RequestId
 from twopipes.settings import Limits
 
 __all__ = ["LineDecoder", "LineRejected", "encode_line"]
@@ -22,27 +23,27 @@ __all__ = ["LineDecoder", "LineRejected", "encode_line"]
 Reason = Literal["too long", "not UTF-8", "not JSON", "too deep", "not an object", "not JSON-RPC"]
 
 _BOM: Final = codecs.BOM_UTF8
-# How much of a line is held as text at once while its UTF-8 is checked.
-_CHECKED_AT_ONCE: Final = 64 * 1024
-# How much of the end of a dropped line is kept: the TypeScript SDK writes the id last.
+# Bytes that are decoded at once to check that a line is UTF-8.
+_UTF8_CHUNK: Final = 64 * 1024
+# Bytes kept of the end of a dropped line: the TypeScript SDK writes the id last.
 _TAIL: Final = 256
-# A byte order mark before a line and a \r after it.
+# A byte order mark before a line and a \r after it do not count as part of the line.
 _UNCOUNTED: Final = len(_BOM) + 1
 _KEPT_TAIL: Final = _TAIL + 1
 
 
 class LineRejected(msgspec.Struct, frozen=True, kw_only=True):
-    """A line, or one member of a batch, that is not a message. The line after it is served as if nothing happened (JR-20).
+    """A line, or one member of a batch, that is not a message. It does not affect the lines after it (JR-20).
 
     Attributes:
-        reason: Which test it failed.
-        detail: What exactly was found, in words, for the error message.
-        excerpt: The first bytes of it, bounded by ``Limits.max_excerpt``.
-        tail: The last bytes, for a line that could not be read to its end.
+        reason: Which check it failed.
+        detail: What exactly is wrong, for the error message.
+        excerpt: Its first bytes, at most ``Limits.max_excerpt``.
+        tail: Its last bytes, if the line could not be read completely.
         size: Its length in bytes, without the newline.
-        request_id: The id to answer with, where one could be read.
-        is_response: It was meant as an answer to us, so it must not be answered itself.
-        is_notification: It was meant as a notification, so it must not be answered either (JR-10).
+        request_id: The id for the error response, if it could be read.
+        is_response: Whether it was meant as a response, so it gets no error response.
+        is_notification: Whether it was meant as a notification, so it gets no error response either (JR-10).
     """
 
     reason: Reason
@@ -56,7 +57,7 @@ class LineRejected(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def code(self) -> int:
-        """The JSON-RPC code for an answer: no JSON at all (ER-01), or JSON of the wrong shape (ER-02)."""
+        """The JSON-RPC code for the error response: not JSON (ER-01), or JSON that is not a message (ER-02)."""
         return PARSE_ERROR if self.reason in {"not UTF-8", "not JSON"} else INVALID_REQUEST
 
     def __str__(self) -> str:
@@ -64,14 +65,14 @@ class LineRejected(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LineDecoder:
-    r"""Cuts a stream of bytes into lines.
+    r"""Splits a stream of bytes into lines.
 
-    Tolerated on input and never produced (FR-15): ``\r`` before the newline, blank lines, a byte order mark at the start of
-    the stream, a last line without a newline.
+    Accepted but never written (FR-15): ``\r`` before the newline, blank lines, a byte order mark at the start of the stream, a last
+    line without a newline.
 
     Args:
-        max_line: The longest line to hold, in bytes; ``None`` for no limit.
-        max_excerpt: How much of a refused line is kept for the report.
+        max_line: The longest line to accept, in bytes; ``None`` for no limit.
+        max_excerpt: How many bytes of a rejected line to keep.
     """
 
     __slots__ = ("_at_start", "_buffer", "_dropped", "_kept_head", "_max_excerpt", "_max_line", "_tail")
@@ -80,7 +81,7 @@ class LineDecoder:
         self._max_line = max_line
         self._max_excerpt = max_excerpt
         self._kept_head = max_excerpt + len(_BOM)
-        # The line that has no newline yet. While a line is being dropped, only its head.
+        # The incomplete line. While a line is being dropped, only its start.
         self._buffer = bytearray()
         self._dropped = 0
         self._tail = b""
@@ -88,17 +89,17 @@ class LineDecoder:
 
     @property
     def held(self) -> int:
-        """Bytes held of a line that is not complete yet."""
+        """Bytes held of an incomplete line."""
         return len(self._buffer) + len(self._tail)
 
     def feed(self, data: bytes) -> list[bytes | LineRejected]:
-        """Takes the next bytes, however they were cut, and returns the lines that they complete, without their newlines."""
+        """Take the next chunk of bytes and return the lines that it completes, without their newlines."""
         end = data.find(b"\n")
         if end < 0:
             self._hold(data)
             return []
         events: list[bytes | LineRejected] = []
-        if end == len(data) - 1 and not self._buffer:  # one whole message, as a peer that flushes each one writes it
+        if end == len(data) - 1 and not self._buffer:  # the common case: exactly one line
             self._take(data[:end], events)
             return events
         start = 0
@@ -106,7 +107,7 @@ class LineDecoder:
             self._hold(memoryview(data)[:end])
             self._take_held(events)
             start = end + 1
-        # What is left of the data starts a line of its own: cut it in C, copying each byte once.
+        # The rest of the data starts at the beginning of a line.
         lines = data[start:].split(b"\n") if start else data.split(b"\n")
         rest = lines.pop()
         for line in lines:
@@ -116,21 +117,21 @@ class LineDecoder:
         return events
 
     def finish(self) -> list[bytes | LineRejected]:
-        """Takes the end of the stream and returns the last line, if there is one without its newline (FR-15)."""
+        """Take the end of the stream and return the last line, if it had no newline (FR-15)."""
         events: list[bytes | LineRejected] = []
         if self._buffer or self._dropped:
             self._take_held(events)
         return events
 
     def _hold(self, data: bytes | memoryview) -> None:
-        """Keeps the start of a line whose end has not come, or counts it away once it is past the limit."""
+        """Keep a part of an incomplete line, or only count it if the line is over the limit."""
         if not self._dropped:
             limit = self._max_line
-            # A little more than the limit is held, because a BOM and a \r do not count.
+            # A BOM and a \r do not count, so hold a little more than the limit.
             if limit is None or len(self._buffer) + len(data) <= limit + _UNCOUNTED:
                 self._buffer += data
                 return
-            # From here on only both ends are kept. A new buffer: shortening the old one would keep its memory.
+            # From now on keep only both ends. Copy to a new buffer, because a shortened one would keep its memory.
             self._dropped = len(self._buffer)
             self._tail = bytes(self._buffer[-_KEPT_TAIL:])
             self._buffer = self._buffer[: self._kept_head]
@@ -145,11 +146,11 @@ class LineDecoder:
             self._take_dropped(events)
             return
         line = bytes(self._buffer)
-        self._buffer = bytearray()  # released before the line is looked at: two copies are the peak
+        self._buffer = bytearray()  # released early, so that at most two copies exist
         self._take(line, events)
 
     def _take_dropped(self, events: list[bytes | LineRejected]) -> None:
-        """Reports a line of which only both ends are left, in the same words as one that was dropped whole."""
+        """Report a line of which only both ends were kept."""
         head, tail, size = bytes(self._buffer), self._tail, self._dropped
         self._buffer = bytearray()
         self._tail = b""
@@ -164,7 +165,7 @@ class LineDecoder:
         events.append(self._too_long(head[: min(size, self._max_excerpt)], tail[-min(size, _TAIL) :], size))
 
     def _take(self, line: bytes, events: list[bytes | LineRejected]) -> None:
-        """Judges one whole line and appends it, or why not, to the events."""
+        """Check one whole line and append it, or the reason for its rejection, to the events."""
         start = 0
         if self._at_start:
             self._at_start = False
@@ -184,7 +185,7 @@ class LineDecoder:
             events.append(
                 LineRejected(
                     reason="not UTF-8",
-                    detail=f"byte {bad} of the line (0x{line[bad]:02x}) does not belong to a UTF-8 character",
+                    detail=f"byte {bad} of the line (0x{line[bad]:02x}) is not valid UTF-8",
                     excerpt=line[: self._max_excerpt],
                     tail=line[-_TAIL:],
                     size=len(line),
@@ -202,12 +203,15 @@ class LineDecoder:
 
 
 def _first_byte_not_utf8(line: bytes) -> int:
-    """Where a line stops being UTF-8, or -1. Goes in steps, because one emoji makes a decoded ASCII text four times as large."""
+    """Return the index of the first invalid byte, or -1.
+
+    Decodes in chunks, because one emoji makes a decoded ASCII text four times as large.
+    """
     checked = 0
     while checked < len(line):
-        chunk = line[checked : checked + _CHECKED_AT_ONCE]
+        chunk = line[checked : checked + _UTF8_CHUNK]
         try:
-            # Without `final`, a character that the cut halves is left for the next step.
+            # Without `final`, a character that is split between two chunks is left for the next one.
             checked += codecs.utf_8_decode(chunk, "strict", checked + len(chunk) == len(line))[1]
         except UnicodeDecodeError as error:
             return checked + error.start
@@ -218,23 +222,23 @@ _encoder = msgspec.json.Encoder()
 
 
 def encode_line(message: Any) -> bytes:
-    """Writes one message as one line of UTF-8 (FR-01 to FR-03), newline included.
+    """Encode one message as one line of UTF-8, including the newline (FR-01 to FR-03).
 
-    A string may hold anything Python lets it hold: newlines leave as JSON escapes, and a lone surrogate, which has no UTF-8
-    form, as U+FFFD. ``NaN`` and the infinities leave as ``null``, since JSON has no word for them.
+    Newlines in strings are escaped. A lone surrogate, which UTF-8 cannot represent, is written as U+FFFD; ``NaN`` and the
+    infinities, which JSON cannot represent, are written as ``null``.
 
     Raises:
-        LocalProtocolError: The message holds something that JSON cannot: an object of no known type, an integer past
-            Python's conversion limit, a structure that contains itself.
+        LocalProtocolError: JSON cannot represent the message: an unknown type, an integer over Python's conversion limit, or a
+            structure that contains itself.
     """
     try:
         try:
-            line = _encoder.encode_lines([message])  # the newline comes without a second copy of the message
+            line = _encoder.encode_lines([message])  # adds the newline without a second copy of the message
         except UnicodeEncodeError:
             plain = msgspec.to_builtins(message, builtin_types=(msgspec.Raw,))
             line = _encoder.encode_lines([_without_lone_surrogates(plain)])
         if line.find(b"\n") != len(line) - 1:
-            # FR-02. Only a pretty-printed msgspec.Raw brings a newline in; everywhere else it is escaped.
+            # FR-02. A pretty-printed msgspec.Raw may contain newlines; everywhere else they are escaped.
             line = msgspec.json.format(line, indent=-1) + b"\n"
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise LocalProtocolError(f"this message cannot be written as JSON: {error}") from error

@@ -1,4 +1,4 @@
-"""Byte streams: the interface of a channel, and the channels that twopipes has."""
+"""Byte streams: the channel interface and its implementations."""
 
 TYPE_CHECKING = False  # see twopipes._lazy
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
-"""Errors as values, for callers who would rather look than catch.
+"""Errors as values, as an alternative to ``try`` and ``except``.
 
-``attempt(...)`` awaits a call and gives :class:`Ok` or :class:`Err`, to be told apart with ``match``::
+``attempt(...)`` awaits a call and returns :class:`Ok` or :class:`Err`. Use ``match`` to distinguish them::
 
     match await attempt(client.call_tool("search", {"query": "pipes"})):
         case Ok(result):
@@ -27,50 +27,50 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Ok(Struct, Generic[T_co], frozen=True):
-    """It worked, and this is what came of it."""
+    """A call that succeeded, with its value."""
 
     value: T_co
 
     @property
     def is_ok(self) -> Literal[True]:
-        """Whether it worked: yes."""
+        """Always true."""
         return True
 
     def unwrap(self) -> T_co:
-        """The value."""
+        """Return the value."""
         return self.value
 
 
 class Err(Struct, frozen=True):
-    """It failed, and this is how. Two of them are equal when they hold the same error object."""
+    """A call that failed, with its error. Two are equal if they hold the same error object."""
 
     error: TwopipesError
 
     @property
     def is_ok(self) -> Literal[False]:
-        """Whether it worked: no."""
+        """Always false."""
         return False
 
     def unwrap(self) -> NoReturn:
-        """There is no value.
+        """Raise the error.
 
         Raises:
-            TwopipesError: The one that is held here, with its own type and its own traceback.
+            TwopipesError: The error of this object, with its original type and traceback.
         """
         raise self.error
 
 
 Outcome = Ok[T] | Err
-"""What :func:`attempt` gives: ``Outcome[int]`` is ``Ok[int] | Err``."""
+"""The result of :func:`attempt`: ``Outcome[int]`` is ``Ok[int] | Err``."""
 
 
 async def attempt(awaitable: Awaitable[T]) -> Ok[T] | Err:
-    """Awaits something, and gives what it gives, or the error of twopipes that it raises.
+    """Await a call, and return its value or its error.
 
-    Only a :class:`~twopipes.errors.TwopipesError` becomes an :class:`Err`: that is what can go wrong with a peer. A cancellation
-    passes, and so does every other exception, because it is a bug, here or in a handler, and nobody looks for one in a value.
+    Only a :class:`~twopipes.errors.TwopipesError` becomes an :class:`Err`. A cancellation is raised as usual, and so is every other
+    exception, because it is a bug and should not be hidden in a value.
 
-    Cancelling is safe whenever it is for the awaitable itself.
+    Cancelling is safe if cancelling the awaitable itself is safe.
     """
     try:
         return Ok(await awaitable)

@@ -1,4 +1,4 @@
-"""A server as a child process: how to start it, watch it and end it."""
+"""Servers as child processes: start, observe and stop them."""
 
 TYPE_CHECKING = False  # see twopipes._lazy
 if TYPE_CHECKING:

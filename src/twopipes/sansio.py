@@ -1,4 +1,4 @@
-"""Protocol state without I/O: sessions, their events, and framing, for people who bring their own I/O."""
+"""Protocol state without I/O: sessions, their events and framing, for programs with their own I/O."""
 
 TYPE_CHECKING = False  # see twopipes._lazy
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What can be set, grouped. Every value is a default with a reason; ``None`` switches a limit off."""
+"""Settings in groups. Every default has a reason; ``None`` switches a limit off."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["InputPolicy", "Limits", "RestartPolicy", "ServerSettings", "Timeouts
 
 KIB = 1024
 MIB = 1024 * KIB
-# Bytes of a file in a served folder that is sent as a whole. In base64 it is a third more, and several may be on their way at once.
+# Bytes. The largest file of a served folder that is sent. Base64 adds a third, and several files may be in flight at once.
 MAX_FILE_SIZE = 16 * MIB
 
 _WHEN = ("modern", "always", "never")
@@ -19,79 +19,78 @@ _RESEND = ("safe", "all", "none")
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """How much of anything one connection may hold."""
+    """How much one connection may hold."""
 
-    # Bytes. The longest line we hold; a 4K screenshot in base64 is about 30 MB.
+    # Bytes. The longest line to accept; a 4K screenshot in base64 is about 30 MB.
     max_line: int | None = 64 * MIB
-    # Bytes. What we keep of a refused line, from its head, for the log and the error message.
+    # Bytes. How much of the start of a rejected line is kept for the log and the error message.
     max_excerpt: int = 256
-    # Requests of the peer that may be open at once. More is a runaway loop, not a workload; they are refused, not queued.
+    # Requests of the peer that may be open at once. More is probably a runaway loop; they are rejected, not queued.
     max_in_flight: int | None = 10_000
     # Members of one batch (2025-03-26 only).
     max_batch: int | None = 1_000
-    # Open subscriptions/listen requests (SU-18). A host needs one or two; each costs a copy of every announcement.
+    # Open subscriptions/listen requests (SU-18). A host needs one or two; each costs a copy of every notification.
     max_listens: int | None = 1_000
     # Resource URIs that one connection may watch, over all its subscriptions.
     max_watched: int | None = 100_000
-    # Pages of one list that a client walks (PG-06). With a page of a hundred items that is a hundred thousand of them.
+    # Pages of one list that a client fetches (PG-06). With 100 items per page, that is 100,000 items.
     max_pages: int | None = 1_000
-    # Items that such a walk brings together, however few pages they come on.
+    # Items that a client collects from the pages of one list.
     max_listed: int | None = 1_000_000
-    # Bytes of a client's responses that its server leaves unread; each counts as its id and 256 bytes, an error as its text. Beyond
-    # that the client stops reading, so a server that asks and never reads fills its own pipe and not our memory.
+    # Bytes of a client's responses that the server has not read yet; each counts as its id plus 256 bytes, an error as its text.
+    # When the limit is reached the client stops reading, so a server that sends requests but never reads cannot fill our memory.
     max_unsent: int | None = 1 * MIB
-    # Bytes of events that wait in front of one slow callback of a client, or for the reader of one subscription; each counts 1 KiB
-    # more than its own size, so that is some eight thousand log messages. What comes beyond that is dropped and counted.
+    # Bytes of events that wait for one slow callback of a client, or for the reader of one subscription. Each counts as its size
+    # plus 1 KiB, so the default holds about 8,000 log messages. Further events are dropped and counted.
     max_backlog: int | None = 8 * MIB
-    # Turns of one sampled conversation in which the model used tools (SA-12): a server that goes on for ever spends money.
+    # Turns of one sampled conversation in which the model uses tools (SA-12). Each turn costs the user money.
     max_tool_turns: int | None = 100
 
 
 class Timeouts(Struct, frozen=True, kw_only=True):
     """How long to wait, in seconds."""
 
-    # From the launch to the first usable answer, whatever the era.
+    # From the launch to the first usable response, in either era.
     connect: float | None = 30.0
-    # For the answer to server/discover before the server is taken for a legacy one. A slow Python server needs 3 s to start.
+    # For the response to server/discover before the server is treated as a legacy one. A slow Python server needs 3 s to start.
     probe: float | None = 5.0
-    # Idle: without an answer and without progress. Any progress starts it again.
+    # Idle limit: time without a response or progress. Each progress notification restarts it.
     request: float | None = 60.0
-    # Hard: however lively the progress (TO-03).
+    # Hard limit, with or without progress (TO-03).
     total: float | None = 600.0
     # For each step of the shutdown: close stdin, SIGTERM, SIGKILL.
     shutdown: float = 2.0
 
 
 class RestartPolicy(Struct, frozen=True, kw_only=True):
-    """What a client does when its server dies of itself (SD-04, SD-05).
+    """What a client does when its server exits unexpectedly (SD-04, SD-05).
 
     Raises:
-        ValueError: A number is not one that can be waited for or counted, or a word is none of those that there are.
+        ValueError: A number is out of range, or a word is not one of the choices.
     """
 
-    # Which servers are started again. A modern one lost nothing, because it kept nothing; with a legacy one the session is gone,
-    # and only the caller knows whether a fresh one will do (SD-06).
+    # Which servers are restarted. A modern server keeps no state, so nothing is lost. With a legacy server the session is gone, and
+    # only the caller knows whether a new session is acceptable (SD-06).
     when: Literal["modern", "always", "never"] = "modern"
-    # Seconds before the first restart. Most crashes are single ones, and nobody should notice those.
+    # Seconds before the first restart. Most crashes happen once, and users should not notice them.
     first_delay: float = 0.1
-    # How much longer each further delay is, until one life was a healthy one.
+    # Each further delay is multiplied by this, until the server has been healthy once.
     factor: float = 2.0
-    # Seconds. The longest delay: past it, a user who mended the server would wait for us and not for it.
+    # Seconds. The longest delay, so that a user who has fixed the server does not wait too long.
     max_delay: float = 30.0
-    # Which share of a delay is left to chance, from 0 to 1; it is taken off. So many clients of one broken thing do not march in
-    # step.
+    # The random share of a delay, from 0 to 1, which is subtracted. It keeps many clients from restarting at the same moment.
     jitter: float = 0.2
     # Restarts within the window before the client gives up; None never gives up.
     max_restarts: int | None = 5
-    # Seconds that a crash is held against the server. A server that cannot start uses up its restarts in a few of them.
+    # Seconds for which a crash counts. A server that cannot start uses up its restarts within a few seconds.
     window: float = 120.0
-    # Seconds of life after which a crash is a new story: the delays and the count begin again.
+    # Seconds after which a running server counts as healthy: the delay and the count of restarts are reset.
     healthy_after: float = 60.0
-    # Which lost requests are sent again to the fresh process: those that change nothing or may be done twice, all, or none (SD-05).
+    # Which lost requests are sent again to the new process: those that are read-only or idempotent, all, or none (SD-05).
     resend: Literal["safe", "all", "none"] = "safe"
 
     def __post_init__(self) -> None:
-        # Written so that "not a number", which is neither more nor less than anything, does not pass.
+        # Written so that NaN, for which every comparison is false, is rejected.
         for name, least, most in (
             ("first_delay", 0.0, inf),
             ("factor", 1.0, inf),
@@ -102,49 +101,49 @@ class RestartPolicy(Struct, frozen=True, kw_only=True):
         ):
             value = getattr(self, name)
             if not least <= value <= most or value == inf:
-                span = f"from {least:g} on" if most == inf else f"from {least:g} to {most:g}"
-                raise ValueError(f"RestartPolicy.{name} is a finite number {span}, not {value!r}")
+                span = f"of at least {least:g}" if most == inf else f"from {least:g} to {most:g}"
+                raise ValueError(f"RestartPolicy.{name} must be a finite number {span}, got {value!r}")
         if self.max_restarts is not None and self.max_restarts < 0:
-            raise ValueError(f"RestartPolicy.max_restarts is a number from 0 on, or None for no limit, not {self.max_restarts!r}")
+            raise ValueError(f"RestartPolicy.max_restarts must be at least 0, or None for no limit, got {self.max_restarts!r}")
         if self.when not in _WHEN:
-            raise ValueError(f"RestartPolicy.when is one of {', '.join(_WHEN)}, not {self.when!r}")
+            raise ValueError(f"RestartPolicy.when must be one of {', '.join(_WHEN)}, got {self.when!r}")
         if self.resend not in _RESEND:
-            raise ValueError(f"RestartPolicy.resend is one of {', '.join(_RESEND)}, not {self.resend!r}")
+            raise ValueError(f"RestartPolicy.resend must be one of {', '.join(_RESEND)}, got {self.resend!r}")
 
     def covers(self, era: Literal["legacy", "modern"]) -> bool:
-        """Tells whether a server of this era is to be started again."""
+        """Return whether a server of this era is restarted."""
         return self.when == "always" or (self.when == "modern" and era == "modern")
 
 
 class InputPolicy(Struct, frozen=True, kw_only=True):
-    """How a server waits for what it asked the client (elicitation, sampling, roots)."""
+    """How a server waits for the client to answer its questions (elicitation, sampling, roots)."""
 
-    # Seconds that a person may take to answer before the handler gets a timeout.
+    # Seconds to wait for an answer, often from a person, before the handler gets a timeout.
     wait: float | None = 600.0
-    # Handlers that may wait in memory for the retry of a stateless request; the oldest gives way (MR-18).
+    # Handlers that may wait in memory for the retry of a stateless request; beyond that the oldest is dropped (MR-18).
     max_waiting: int = 256
-    # Seconds for which a sealed requestState is good (MR-16).
+    # Seconds for which a sealed requestState is valid (MR-16).
     state_lifetime: float = 3600.0
-    # How often one call may ask, over all its rounds. Off: a dialogue ends when its author says so. Set it where a model, not a
-    # person, decides whether to go on (SA-12).
+    # How many questions one call may ask, over all its rounds. No limit by default, because the handler decides when it is done.
+    # Set it if a model, not a person, decides whether to continue (SA-12).
     max_rounds: int | None = None
 
 
 class ServerSettings(Struct, frozen=True, kw_only=True):
-    """How a server works and how it ends."""
+    """How a server runs and shuts down."""
 
-    # Handlers that work at once. Those that wait for the client do not count.
+    # Handlers that run at once. Handlers that wait for the client do not count.
     max_running: int = 256
-    # Threads for functions that block. A tool that sleeps costs one of them and delays nobody else.
+    # Threads for blocking functions. A tool that sleeps occupies one thread and does not delay other calls.
     max_threads: int = 64
-    # Seconds for what is in flight when the input ends.
+    # Seconds that calls in flight may take to finish after the end of the input.
     drain: float = 5.0
-    # The same after SIGINT or SIGTERM: a host that sends one does not wait long.
+    # The same after SIGINT or SIGTERM; a host that sends a signal does not wait long.
     drain_on_signal: float = 1.0
-    # End when the process that launched us dies, even if somebody else still holds the pipe.
+    # Exit when the parent process exits, even if another process still holds the pipe open.
     watch_parent: bool = True
-    # Seconds after which a coroutine that blocks the event loop is named on stderr; None to look away.
+    # Seconds after which a coroutine that blocks the event loop is reported on stderr; None to disable the check.
     blocked_after: float | None = 1.0
-    # Take "3" for a number and "true" for a truth value in the arguments of tools, for models that quote them. A schema that was
-    # written by hand is still enforced as it is.
+    # Accept "3" for a number and "true" for a boolean in the arguments of tools, because some models quote them. A schema written
+    # by hand is still enforced as it is.
     lenient_arguments: bool = False

@@ -1,4 +1,4 @@
-"""Recordings of conversations: read them, write them, and find broken rules in them."""
+"""Recordings of conversations (traces): read, write, and check them against the rules."""
 
 TYPE_CHECKING = False  # see twopipes._lazy
 if TYPE_CHECKING:

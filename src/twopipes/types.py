@@ -1,4 +1,4 @@
-"""The types of the protocol and of the objects that handlers and callbacks get."""
+"""Protocol types, and the types of the objects that handlers and callbacks receive."""
 
 TYPE_CHECKING = False  # see twopipes._lazy
 if TYPE_CHECKING:

@@ -163,7 +163,8 @@ def test_a_list_that_fails_does_not_hide_the_others(ask, write):
 def test_what_was_listed_before_the_server_died_is_shown(ask, write):
     done = ask("list", "--era", "legacy", server=python(write(PARTIAL), "die"), code=4)
     assert "Tools (1)" in done.stdout
-    assert "Error: resources/list failed: the server ended with exit code 7" in done.stderr
+    assert "Error: resources/list failed: the server exited while serving after" in done.stderr
+    assert "(exit code 7)" in done.stderr
     assert "prompts/list" not in done.stderr
 
 
@@ -273,16 +274,18 @@ def test_a_server_that_dies_at_its_start_says_its_last_words_once(ask, write):
     done = ask("list", "--era", "legacy", server=broken, code=3)
     assert done.stderr.count("No module named 'nothing_like_this'") == 1
     assert "[stderr] ModuleNotFoundError" in done.stderr
-    assert "Error: the server ended with exit code 1 while starting" in done.stderr
+    assert "Error: the server exited while starting after" in done.stderr
+    assert "(exit code 1)" in done.stderr
     quiet = ask("list", "--era", "legacy", "--quiet", server=broken, code=3)
-    assert quiet.stderr.startswith("Error: the server ended")
+    assert quiet.stderr.startswith("Error: the server exited")
     assert quiet.stderr.count("No module named 'nothing_like_this'") == 1
 
 
 def test_a_server_that_dies_during_the_call(ask, secretary):
     done = ask("call", "die", "x=1", server=secretary(), code=4)
     assert "[stderr] I cannot go on\n" in done.stderr
-    assert "the server ended with exit code 7 while serving" in done.stderr
+    assert "the server exited while serving after" in done.stderr
+    assert "(exit code 7)" in done.stderr
 
 
 def test_a_server_that_does_not_answer(ask, secretary, monkeypatch):

@@ -204,7 +204,7 @@ async def test_a_version_that_nobody_knows_is_named_with_those_that_are_spoken(s
     with pytest.raises(OpeningFailed) as caught:
         await stage.connect(they.UNKNOWN_VERSION)
     assert caught.value.offered == ("1999-12-31",)
-    assert "2026-07-28" in caught.value.spoken
+    assert "2026-07-28" in caught.value.supported
     assert "1999-12-31" in str(caught.value)
     assert "2025-11-25" in str(caught.value)
 

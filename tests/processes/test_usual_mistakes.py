@@ -160,15 +160,15 @@ def test_a_program_without_its_interpreter(write, monkeypatch):
     server = write(HABITS)
     monkeypatch.chdir(server.parent)
     assert failed(StartFailed, "server.py").startswith(
-        "cannot start 'server.py': not found; start it by its interpreter: python server.py, "
-        "where in Python sys.executable is the better python;"
+        "cannot start 'server.py': not found; start it with its interpreter: python server.py "
+        "(in Python, use sys.executable for python);"
     )
-    assert "make it executable, or start it by its interpreter: python " in failed(StartFailed, server)
+    assert "make it executable, or start it with its interpreter: python " in failed(StartFailed, server)
 
 
 def test_a_whole_command_in_one_text():
     assert failed(StartFailed, "python server.py").startswith(
-        "cannot start 'python server.py': not found; a command is a list of words, so perhaps ['python', 'server.py'] is meant"
+        "cannot start 'python server.py': not found; pass the command as a list of words: ['python', 'server.py']"
     )
 
 
@@ -178,8 +178,8 @@ def test_a_program_that_never_runs_its_server(write):
         server = Server("idle")
     """)
     said = failed(ServerExited, sys.executable, str(server))
-    assert said.startswith("the server ended with exit code 0 while starting")
-    assert said.endswith("; it left no word on stderr; a server stays until its input ends: does the program call server.run()?")
+    assert said.startswith("the server exited while starting after ")
+    assert said.endswith("it wrote nothing to stderr; a server runs until its stdin is closed: does the program call server.run()?")
 
 
 def test_the_same_mistakes_cost_a_server_in_this_process_nothing():

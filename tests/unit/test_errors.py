@@ -1,4 +1,4 @@
-"""The tree of errors: who is under whom, what each one says, and that each survives a copy."""
+"""The tree of errors: base classes, messages, copies and pickles."""
 
 import copy
 import inspect
@@ -8,7 +8,7 @@ import re
 import pytest
 
 from twopipes import connect, errors, settings
-from twopipes._advice import IN_PYTHON, Remedy
+from twopipes._error_text import PYTHON_OPTIONS, OptionHint
 from twopipes._process.exit_status import ExitStatus
 from twopipes.errors import (
     CapabilityMissing,
@@ -39,43 +39,43 @@ from twopipes.errors import (
     UserRefused,
 )
 
-# Each error once, with what it says when it is printed.
-SPOKEN = [
+# Each error with its message.
+MESSAGES = [
     (LocalProtocolError("ids must be unique"), "ids must be unique"),
-    (RemoteProtocolError("a second answer"), "a second answer"),
+    (RemoteProtocolError("a second response"), "a second response"),
     (RemoteProtocolError("not JSON", excerpt=b"\xffoops"), "not JSON: b'\\xffoops'"),
     (ChannelClosed(), "the channel was closed on this side"),
     (ChannelClosed("closed while reading"), "closed while reading"),
     (ChannelBroken("the pipe is broken"), "the pipe is broken"),
-    (ClientClosed(), "the client is closed; connect() gives another one"),
-    (ClientClosed("tools/call", 7), "the client was closed before tools/call (id 7) was answered"),
+    (ClientClosed(), "the client is closed; call connect() to get a new one"),
+    (ClientClosed("tools/call", 7), "the client was closed before the response to tools/call (id 7)"),
     (
         QuestionFailed("elicitation/create", "tools/call", "KeyError('name')"),
-        "the callback for elicitation/create, which tools/call led to, failed: KeyError('name')",
+        "the callback for elicitation/create failed during tools/call: KeyError('name')",
     ),
     (
         InvalidOutput("add", "result: Expected a number", None),
-        "the result of add is not what the tool promises by its output schema: result: Expected a number",
+        "the result of the tool 'add' does not match its output schema: result: Expected a number",
     ),
     (ListenFailed("the port is taken"), "the port is taken"),
     (
         StartFailed(["npx", "-y", "x"], "not found", path=["/usr/bin", "/bin"], cwd="/"),
         (
             "cannot start 'npx': not found; install it, or give its full path, or set PATH in env=; "
-            "searched on the PATH of the child:\n  /usr/bin\n  /bin"
+            "searched the PATH of the child:\n  /usr/bin\n  /bin"
         ),
     ),
     (
         StartFailed(["python server.py"], "not found", path=["/bin"], cwd="/"),
         (
-            "cannot start 'python server.py': not found; a command is a list of words, so perhaps "
-            "['python', 'server.py'] is meant; "
-            "searched on the PATH of the child:\n  /bin"
+            "cannot start 'python server.py': not found; pass the command as a list of words: "
+            "['python', 'server.py']; "
+            "searched the PATH of the child:\n  /bin"
         ),
     ),
     (
         StartFailed(["./server"], "not found", cwd="/srv"),
-        "cannot start './server': not found; the path was seen from /srv, the folder of the child",
+        "cannot start './server': not found; check the path (a relative path starts at /srv, the folder of the child)",
     ),
     (
         StartFailed(["server"], "no such folder", cwd="/srv"),
@@ -85,10 +85,13 @@ SPOKEN = [
         StartFailed(["server.py"], "not executable", detail="/srv/server.py: the permission is missing"),
         (
             "cannot start 'server.py': not executable (/srv/server.py: the permission is missing); make it executable, "
-            "or start it by its interpreter: python server.py, where in Python sys.executable is the better python"
+            "or start it with its interpreter: python server.py (in Python, use sys.executable for python)"
         ),
     ),
-    (StartFailed(["server"], "refused", detail="too many files"), "cannot start 'server': the system refused (too many files)"),
+    (
+        StartFailed(["server"], "refused", detail="too many files"),
+        "cannot start 'server': the operating system refused (too many files)",
+    ),
     (
         ServerExited(
             ["python", "server.py"],
@@ -101,37 +104,37 @@ SPOKEN = [
             request_id=0,
         ),
         (
-            "the server ended with exit code 3 while opening, 0.25 s after its start: python server.py; "
-            "initialize (id 0) was not answered"
-            "\n  its last words on stderr:\n    Traceback\n    \\x1b[31mKeyError: 7"
-            "\n  on stdout, where only messages belong:\n    hello"
+            "the server exited while opening after 0.25 s (exit code 3): python server.py; "
+            "no response to initialize (id 0)"
+            "\n  last lines on stderr:\n    Traceback\n    \\x1b[31mKeyError: 7"
+            "\n  lines on stdout that are not messages:\n    hello"
         ),
     ),
     (
         ServerExited(["server"], phase="serving", exit=ExitStatus(signal=9), retryable=True),
-        "the server ended with signal SIGKILL while serving: server; it left no word on stderr",
+        "the server exited while serving (signal SIGKILL): server; it wrote nothing to stderr",
     ),
     (
         ServerExited(["server"], phase="starting", stderr=[str(number) for number in range(31)], method="tools/call"),
-        "the server closed its output while starting: server; tools/call was not answered"
-        "\n  its last words on stderr (1 more before):" + "".join(f"\n    {number}" for number in range(1, 31)),
+        "the server closed its output while starting: server; no response to tools/call"
+        "\n  last lines on stderr (1 earlier line omitted):" + "".join(f"\n    {number}" for number in range(1, 31)),
     ),
     (ToolError("no such city"), "no such city"),
-    (ConnectionLost("tools/call", 7), "the connection ended before tools/call (id 7) was answered"),
+    (ConnectionLost("tools/call", 7), "the connection ended before the response to tools/call (id 7)"),
     (
         RequestTimedOut("tools/call", "7", waited=60.0123, limit="idle"),
         (
-            "tools/call (id '7') was not answered within its idle limit; given up after 60 s; "
+            "tools/call (id '7') timed out after 60 s: no response within the idle limit; "
             "pass timeouts=Timeouts(request=120) to wait longer"
         ),
     ),
     (
-        RemoteProtocolError("too many pages", remedy=Remedy("max_pages", 2000, "if there are so many")),
+        RemoteProtocolError("too many pages", hint=OptionHint("max_pages", 2000, "if there are so many")),
         "too many pages; pass limits=Limits(max_pages=2000) if there are so many",
     ),
     (
-        OpeningFailed("no response in 30 s", stderr=["Loading"], remedy=Remedy("connect", 60.0, "if it needs longer")),
-        ("no response in 30 s; pass timeouts=Timeouts(connect=60) if it needs longer\n  its last words on stderr:\n    Loading"),
+        OpeningFailed("no response in 30 s", stderr=["Loading"], hint=OptionHint("connect", 60.0, "if it needs longer")),
+        ("no response in 30 s; pass timeouts=Timeouts(connect=60) if it needs longer\n  last lines on stderr:\n    Loading"),
     ),
     (RequestCancelled("tools/call", 7), "tools/call (id 7) was cancelled"),
     (RequestCancelled("tools/call", 7, "user"), "tools/call (id 7) was cancelled: user"),
@@ -164,11 +167,11 @@ SPOKEN = [
     (UrlsRequired([{"mode": "url"}]), "This request needs the user to visit a URL first (code -32042)"),
     (UserRefused("no"), "no (code -1)"),
 ]
-each_error = pytest.mark.parametrize(("error", "sentence"), SPOKEN, ids=[type(error).__name__ for error, _ in SPOKEN])
+each_error = pytest.mark.parametrize(("error", "sentence"), MESSAGES, ids=[type(error).__name__ for error, _ in MESSAGES])
 
 
 @each_error
-def test_an_error_phrases_itself(error, sentence):
+def test_an_error_formats_its_message(error, sentence):
     assert str(error) == sentence
 
 
@@ -187,28 +190,28 @@ def test_one_except_clause_catches_them_all(error, sentence):
 
 
 @each_error
-def test_a_reader_without_options_is_told_of_none(error, sentence):
-    told = error.describe({})
-    assert sentence.startswith(told.partition(";")[0].partition("\n")[0])
-    assert not {"timeouts=", "limits=", "cwd=", "env="} & set(re.findall(r"\w+=", told))
+def test_a_message_for_a_reader_without_options_names_none(error, sentence):
+    text = error.describe({})
+    assert sentence.startswith(text.partition(";")[0].partition("\n")[0])
+    assert not {"timeouts=", "limits=", "cwd=", "env="} & set(re.findall(r"\w+=", text))
 
 
-def test_every_option_that_an_error_can_name_is_one_of_connect():
-    taken = inspect.signature(connect).parameters
-    for text in IN_PYTHON.values():
+def test_every_option_that_an_error_can_name_is_an_argument_of_connect():
+    accepted = inspect.signature(connect).parameters
+    for text in PYTHON_OPTIONS.values():
         name, group = re.search(r"(\w+)=(\w+)?", text).groups()
-        assert name in taken
+        assert name in accepted
         if group:
             group_class, field = re.search(r"=(\w+)\((\w+)=", text).groups()
             assert field in getattr(settings, group_class).__struct_fields__
 
 
-SPOKEN_IN_TESTS_OF_SCHEMAS = {errors.FormRejected, errors.SignatureRejected, errors.ValueRejected}
+TESTED_WITH_SCHEMAS = {errors.FormRejected, errors.SignatureRejected, errors.ValueRejected}
 
 
-def test_every_error_is_spoken_here():
+def test_every_error_has_a_message_in_the_table():
     kinds = {kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, TwopipesError)}
-    assert kinds - {type(error) for error, _ in SPOKEN} == {TwopipesError, *SPOKEN_IN_TESTS_OF_SCHEMAS}
+    assert kinds - {type(error) for error, _ in MESSAGES} == {TwopipesError, *TESTED_WITH_SCHEMAS}
     assert {kind.__name__ for kind in kinds} | {"Problem", "RequestId"} == set(errors.__all__)
 
 
@@ -226,19 +229,19 @@ def test_every_error_is_spoken_here():
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_what_nobody_answered_does_not_look_like_an_answer(error):
+def test_an_error_without_a_response_does_not_look_like_one(error):
     """ER-16."""
     assert not isinstance(error, McpError)
     assert not hasattr(error, "code")
 
 
-def test_the_usual_except_clauses_of_python_work_too():
+def test_errors_also_have_the_matching_builtin_base_class():
     timed_out = RequestTimedOut("tools/call", 7, waited=1.0, limit="total")
     assert isinstance(timed_out, TimeoutError)
     assert isinstance(ChannelBroken("gone"), ConnectionError)
 
 
-def test_a_timeout_has_no_errno_for_it_was_no_call_to_the_system():
+def test_a_timeout_has_no_errno_because_it_is_not_a_system_error():
     timed_out = RequestTimedOut("tools/call", 7, waited=1.5, limit="total")
     assert timed_out.errno is None
     assert timed_out.filename is None
@@ -246,32 +249,32 @@ def test_a_timeout_has_no_errno_for_it_was_no_call_to_the_system():
     assert (timed_out.method, timed_out.request_id, timed_out.waited, timed_out.limit) == ("tools/call", 7, 1.5, "total")
 
 
-def test_an_error_answer_keeps_code_message_and_data():
+def test_an_error_response_keeps_code_message_and_data():
     """JR-08."""
     error = McpError("no", code=-5, data={"a": None})
     assert (error.message, error.code, error.data) == ("no", -5, {"a": None})
 
 
-def test_a_dead_server_tells_its_code_or_its_signal_by_name():
+def test_an_exited_server_has_an_exit_code_or_the_name_of_a_signal():
     by_code = ServerExited(["x"], phase="serving", exit=ExitStatus(code=3))
     assert (by_code.exit_code, by_code.signal) == (3, None)
     by_signal = ServerExited(["x"], phase="serving", exit=ExitStatus(signal=11))
     assert (by_signal.exit_code, by_signal.signal) == (None, "SIGSEGV")
-    still_there = ServerExited(["x"], phase="serving")
-    assert (still_there.exit_code, still_there.signal) == (None, None)
+    still_running = ServerExited(["x"], phase="serving")
+    assert (still_running.exit_code, still_running.signal) == (None, None)
 
 
-def test_zero_is_a_code():
+def test_zero_is_a_valid_code():
     """JR-08."""
     assert McpError("no", code=0).code == 0
 
 
-def test_not_found_tells_of_what():
+def test_not_found_names_the_kind_and_the_name():
     error = NotFound("resource", "file:///x")
     assert (error.kind, error.name, error.code, error.data) == ("resource", "file:///x", -32602, None)
 
 
-def test_a_missing_capability_is_named_as_an_object():
+def test_a_missing_capability_is_sent_as_an_object():
     """ER-10."""
     error = CapabilityMissing({"elicitation": {"url": {}}})
     assert error.code == -32021
@@ -279,7 +282,7 @@ def test_a_missing_capability_is_named_as_an_object():
     assert error.required == {"elicitation": {"url": {}}}
 
 
-def test_an_unsupported_revision_comes_with_the_supported_ones():
+def test_an_unsupported_revision_lists_the_supported_ones():
     """ER-09."""
     error = UnsupportedRevision("1900-01-01", ("2026-07-28", "2025-11-25"))
     assert error.code == -32022
@@ -287,7 +290,7 @@ def test_an_unsupported_revision_comes_with_the_supported_ones():
     assert (error.requested, error.supported) == ("1900-01-01", ("2026-07-28", "2025-11-25"))
 
 
-def test_urls_to_visit_travel_in_the_data():
+def test_urls_to_visit_are_sent_in_the_data():
     """ER-11."""
     question = {"mode": "url", "elicitationId": "1", "url": "https://example.com", "message": "please"}
     assert UrlsRequired([question]).data == {"elicitations": [question]}

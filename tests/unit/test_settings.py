@@ -1,4 +1,4 @@
-"""What can be set: defaults that somebody thought about, and no way to change them behind a connection's back."""
+"""Settings: defaults, immutability and validation."""
 
 import inspect
 
@@ -25,7 +25,7 @@ def test_settings_are_given_by_name_only(group):
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_settings_do_not_change_once_made(group):
+def test_settings_are_immutable(group):
     name = group.__struct_fields__[0]
     with pytest.raises(AttributeError):
         setattr(group(), name, 5)
@@ -33,7 +33,7 @@ def test_settings_do_not_change_once_made(group):
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_one_setting_can_be_replaced(group):
-    name = next(each for each in group.__struct_fields__ if each != "when")  # which is a word, and no 5
+    name = next(each for each in group.__struct_fields__ if each != "when")  # not a number
     changed = msgspec.structs.replace(group(), **{name: 5})
     assert getattr(changed, name) == 5
     assert changed != group()
@@ -95,8 +95,8 @@ def test_a_hard_limit_is_not_shorter_than_an_idle_one():
         ("resend", "some"),
     ],
 )
-def test_a_policy_that_makes_no_sense_says_so_when_it_is_made(name, value):
-    with pytest.raises(ValueError, match=rf"RestartPolicy\.{name} is .*, not {value!r}"):
+def test_an_invalid_policy_raises_when_it_is_created(name, value):
+    with pytest.raises(ValueError, match=rf"RestartPolicy\.{name} must be .*, got {value!r}"):
         RestartPolicy(**{name: value})
 
 
@@ -105,7 +105,7 @@ def test_a_policy_that_makes_no_sense_says_so_when_it_is_made(name, value):
     [("modern", True, False), ("always", True, True), ("never", False, False)],
 )
 def test_a_policy_covers_eras(when, modern, legacy):
-    """SD-04, SD-06: by default a server that keeps a session is not replaced behind its user's back."""
+    """SD-04, SD-06: by default a server with a session is not restarted."""
     policy = RestartPolicy(when=when)
     assert (policy.covers("modern"), policy.covers("legacy")) == (modern, legacy)
     assert RestartPolicy() == RestartPolicy(when="modern", resend="safe")

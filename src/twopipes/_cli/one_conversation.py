@@ -23,11 +23,11 @@ from twopipes._cli.wire_copy import Overheard, overheard_target
 from twopipes._client.client import Client
 from twopipes._client.connect import connect
 from twopipes._client.results import CallResult
-from twopipes._error_tail import left_behind
+from twopipes._codes import CAPABILITY_MISSING
+from twopipes._error_text import output_excerpt
 from twopipes._tools.terminal import Terminal, visible
 from twopipes._tools.usage import UsageError
 from twopipes.errors import (
-    CAPABILITY_MISSING,
     ChannelBroken,
     ConnectionLost,
     LocalProtocolError,
@@ -141,7 +141,7 @@ class Conversation:
         """
         text = message_of(error)
         if isinstance(error, ServerExited | OpeningFailed) and not self.reporter.quiet:
-            text = text.removesuffix(left_behind(error.stderr, error.stray_stdout))  # the user has seen it coming
+            text = text.removesuffix(output_excerpt(error.stderr, error.stray_stdout))  # the user has seen it coming
         self.reporter.say(("Error: ", "bold red"), _shown(f"{about} failed: {text}" if about else text))
         if isinstance(error, McpError):
             _show_urls(error, self.reporter)

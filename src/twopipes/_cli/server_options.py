@@ -27,7 +27,7 @@ __all__ = [
 
 # Seconds for the answer to server/discover, where the user wants to wait longer than that for an answer as such.
 _PROBE = Timeouts().probe or 5.0
-# How the options that errors point to are typed here, by their keys in twopipes._advice.
+# How the options that errors point to are typed here, by their keys in twopipes._error_text.
 _OPTIONS = {
     "connect": "--timeout {value}",
     "request": "--timeout {value}",

@@ -12,13 +12,13 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs
 
-from twopipes._advice import Remedy
 from twopipes._client.callbacks import Callbacks
 from twopipes._client.connection import ClientConnection
 from twopipes._client.era_cache import EraCache, EraRecord
 from twopipes._client.input_handlers import InputHandlers
 from twopipes._client.stray_output import StrayReader
 from twopipes._client.targets import Link, Target
+from twopipes._error_text import OptionHint
 from twopipes._process.child import Child
 from twopipes._process.shutdown import ShutdownPlan, ShutdownReport
 from twopipes._process.stderr import StderrLine
@@ -309,7 +309,7 @@ class Opener:
             outcome = OpeningEnded(
                 OpeningFailed(
                     f"the server did not finish its opening within the connect limit of {limit:.3g} s",
-                    remedy=Remedy("connect", 2 * (limit or 0.0), "if the server needs longer"),
+                    hint=OptionHint("connect", 2 * (limit or 0.0), "if the server needs longer"),
                 )
             )
         except BaseException:
@@ -333,8 +333,8 @@ class Opener:
             error = OpeningFailed(
                 error.why,
                 offered=error.offered,
-                spoken=self._profile.revisions,
-                remedy=error.remedy,
+                supported=self._profile.revisions,
+                hint=error.hint,
                 stderr=() if child is None else child.stderr.lines(),
                 stray_stdout=self._noise.lines(),
             )

@@ -7,7 +7,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from msgspec import structs
 
-from twopipes._advice import Remedy
+from twopipes._error_text import OptionHint
 from twopipes._protocol.types import ListPromptsResult, ListResourcesResult, ListResourceTemplatesResult, ListToolsResult
 from twopipes.errors import InvalidParams, LocalProtocolError, RemoteProtocolError, TwopipesError
 from twopipes.settings import Limits
@@ -103,7 +103,7 @@ class PageWalk(Generic[PageT]):
         if limits.max_listed is not None and len(self._items) > limits.max_listed:
             raise RemoteProtocolError(
                 f"{self.method} gave {len(self._items)} items on {self._pages} pages, and at most {limits.max_listed} are taken",
-                remedy=Remedy("max_listed", 2 * limits.max_listed, "if there really are so many"),
+                hint=OptionHint("max_listed", 2 * limits.max_listed, "if there really are so many"),
             )
         # PG-03, PG-04: only absence or null is the end; an empty string is a cursor like any other.
         if following is None or (self._legacy and not following):
@@ -118,7 +118,7 @@ class PageWalk(Generic[PageT]):
         if limits.max_pages is not None and self._pages >= limits.max_pages:
             raise RemoteProtocolError(
                 f"{self.method} has more than {self._pages} pages ({len(self._items)} items so far)",
-                remedy=Remedy("max_pages", 2 * limits.max_pages, "if there really are so many"),
+                hint=OptionHint("max_pages", 2 * limits.max_pages, "if there really are so many"),
             )
         self._followed.add(following)
         self.cursor = following

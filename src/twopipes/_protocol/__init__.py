@@ -1,1 +1,1 @@
-"""MCP itself, without I/O: what the five revisions know, the types of their messages, and one dialect for each."""
+"""MCP without I/O: tables of the five revisions, the message types, and one dialect per revision."""

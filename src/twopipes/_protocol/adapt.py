@@ -1,7 +1,7 @@
-"""Makes a value fit a revision: members it does not know are dropped, content it does not know is said otherwise.
+"""Adapt a value to a revision: remove members that it does not have, and replace content that it does not have.
 
-What has to be done is worked out once for each type and revision, from the tables. A value that needs nothing passes through
-as the same object.
+The changes are computed once for each type and revision, from the tables. A value that needs no change is returned as the same
+object.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ M = TypeVar("M", bound=t.Model)
 
 
 class _Plan(Struct, frozen=True):
-    """What to do with the values of one type.
+    """The changes for the values of one type.
 
     Attributes:
-        downgrade: Applied first; it may give a value of another type.
-        drops: Attributes that the revision does not know, with their defaults.
-        inner: Attributes below which something may have to be done.
+        downgrade: Applied first; it may return a value of another type.
+        drops: Attributes that the revision does not have, with their defaults.
+        inner: Attributes with nested values that may need changes.
     """
 
     downgrade: Any
@@ -36,18 +36,18 @@ class _Plan(Struct, frozen=True):
 _UNPLANNED = _Plan(None, (), ())
 
 
-class Fitter:
-    """Makes values fit one revision."""
+class Adapter:
+    """Adapts values to one revision."""
 
     def __init__(self, revision: str) -> None:
         self._revision = revision
         self._plans: dict[type[Any], _Plan | None] = {}
 
     def fit(self, value: M) -> M:
-        """Gives the value as the revision knows it: the same object where nothing needs to change.
+        """Return the value adapted to the revision; the same object if nothing needs to change.
 
         Raises:
-            LocalProtocolError: The revision has no way to say this.
+            LocalProtocolError: The revision cannot express the value.
         """
         kind = type(value)
         try:
@@ -93,30 +93,30 @@ class Fitter:
         downgrade = DOWNGRADES.get(kind)
         apply = downgrade.apply if downgrade is not None and downgrade.span.has(self._revision) else None
         if apply is None and not TYPES.get(kind.__name__, ALWAYS).has(self._revision):
-            apply = _refuse
+            apply = _reject
         spans = MEMBERS.get(kind.__name__, {})
         drops: list[tuple[str, Any]] = []
         inner: list[str] = []
         for field in structs.fields(kind) if issubclass(kind, Struct) else ():
             if not spans.get(field.encode_name, ALWAYS).has(self._revision):
                 drops.append((field.name, field.default))
-            elif any(self._needs_something(each) for each in _types_in(field.type)):
+            elif any(self._needs_changes(each) for each in _types_in(field.type)):
                 inner.append(field.name)
         plan = _Plan(apply, tuple(drops), tuple(inner)) if apply or drops or inner else None
         self._plans[kind] = plan
         return plan
 
-    def _needs_something(self, kind: type[Any]) -> bool:
+    def _needs_changes(self, kind: type[Any]) -> bool:
         return (self._plans[kind] if kind in self._plans else self._plan(kind)) is not None
 
 
-def _refuse(value: Any, revision: str) -> Any:
-    raise LocalProtocolError(f"{revision} has no {type(value).__name__}")
+def _reject(value: Any, revision: str) -> Any:
+    raise LocalProtocolError(f"revision {revision} has no {type(value).__name__}")
 
 
 def _types_in(annotation: Any) -> set[type[Any]]:
-    """The types of ours that an annotation names, at any depth."""
+    """Return the protocol types in an annotation, at any depth."""
     if isinstance(annotation, type) and issubclass(annotation, t.Model):
-        # Where there is text, there may be a block of an unknown type, which the annotation does not name.
+        # A union with TextContent may also contain blocks of unknown types, which the annotation does not name.
         return {annotation, t.UnknownContent} if annotation is t.TextContent else {annotation}
     return {each for inner in get_args(annotation) for each in _types_in(inner)}

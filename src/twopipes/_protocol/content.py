@@ -1,4 +1,4 @@
-"""Content blocks: what tools, prompts and sampling messages are made of (section CT of the rules)."""
+"""Content blocks of tools, prompts and sampling messages (section CT of the rules)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from twopipes._protocol.base import MetaModel, Model, Role
 
 
 class Annotations(Model, frozen=True):
-    """Hints about a block or a resource for whoever shows it.
+    """Hints for displaying a block or a resource.
 
     Attributes:
-        audience: For whom it is meant.
-        priority: From 0 (may be left out) to 1 (needed).
-        last_modified: A date and time as in ISO 8601, from 2025-06-18 on.
+        audience: For whom it is intended.
+        priority: From 0 (optional) to 1 (required).
+        last_modified: A date and time in ISO 8601, from 2025-06-18.
     """
 
     audience: list[Role] | None = None
@@ -24,13 +24,13 @@ class Annotations(Model, frozen=True):
 
 
 class Icon(Model, frozen=True):
-    """A picture for a user interface, from 2025-11-25 on (CT-06).
+    """An icon for a user interface, from 2025-11-25 (CT-06).
 
     Attributes:
-        src: Where it is: an ``https:`` or ``data:`` URI; a client refuses others (CT-07).
-        mime_type: The type, where the source does not say or says it wrongly.
-        sizes: Such as ``48x48``, or ``any`` for a picture that scales.
-        theme: The background it is drawn for: ``light`` or ``dark``.
+        src: An ``https:`` or ``data:`` URI; a client rejects others (CT-07).
+        mime_type: The type, if the source does not give it or gives a wrong one.
+        sizes: Such as ``48x48``, or ``any`` for a scalable image.
+        theme: The background for which it is designed: ``light`` or ``dark``.
     """
 
     src: str
@@ -40,19 +40,19 @@ class Icon(Model, frozen=True):
 
     @property
     def is_safe(self) -> bool:
-        """Whether it may be shown (CT-07): ``https:`` and ``data:`` may, any other source may not even be looked at.
+        """Whether it may be fetched and shown (CT-07): only ``https:`` and ``data:`` URIs.
 
-        Whoever fetches one sends no credentials along, and follows no redirect to anything but ``https:``.
+        Fetch icons without credentials, and follow redirects only to ``https:``.
         """
         return self.src[:6].lower() == "https:" or self.src[:5].lower() == "data:"
 
 
 class Block(MetaModel, frozen=True):
-    """The root of all blocks."""
+    """The base class of all blocks."""
 
     @property
     def type(self) -> str:
-        """What kind of block this is, in the word of the wire."""
+        """The ``type`` of the block in JSON."""
         return str(self.__struct_config__.tag)
 
 
@@ -64,7 +64,7 @@ class TextContent(Block, frozen=True, tag="text"):
 
 
 class ImageContent(Block, frozen=True, tag="image"):
-    """A picture; ``data`` is base64 (CT-03)."""
+    """An image; ``data`` is base64 (CT-03)."""
 
     data: str
     mime_type: str
@@ -72,7 +72,7 @@ class ImageContent(Block, frozen=True, tag="image"):
 
 
 class AudioContent(Block, frozen=True, tag="audio"):
-    """A sound; ``data`` is base64 (CT-03). From 2025-03-26 on; an older peer gets an embedded resource (CT-02)."""
+    """Audio; ``data`` is base64 (CT-03). From 2025-03-26; an older peer gets an embedded resource (CT-02)."""
 
     data: str
     mime_type: str
@@ -80,7 +80,7 @@ class AudioContent(Block, frozen=True, tag="audio"):
 
 
 class ResourceLink(Block, frozen=True, tag="resource_link"):
-    """A resource that can be read, named but not included. From 2025-06-18 on; an older peer gets text (CT-02)."""
+    """A link to a resource. From 2025-06-18; an older peer gets text (CT-02)."""
 
     uri: str
     name: str
@@ -93,10 +93,10 @@ class ResourceLink(Block, frozen=True, tag="resource_link"):
 
 
 class ResourceContents(MetaModel, frozen=True):
-    """What a resource holds: ``text``, or a ``blob`` in base64 (RS-02).
+    """The contents of a resource: ``text``, or a ``blob`` in base64 (RS-02).
 
     Raises:
-        ValueError: There is neither text nor a blob.
+        ValueError: Both are missing.
     """
 
     uri: str
@@ -106,7 +106,7 @@ class ResourceContents(MetaModel, frozen=True):
 
     def __post_init__(self) -> None:
         if self.text is None and self.blob is None:
-            raise ValueError("Resource contents need `text` or `blob`")
+            raise ValueError("Resource contents require `text` or `blob`")
 
 
 class EmbeddedResource(Block, frozen=True, tag="resource"):
@@ -117,7 +117,7 @@ class EmbeddedResource(Block, frozen=True, tag="resource"):
 
 
 class ToolUseContent(Block, frozen=True, tag="tool_use"):
-    """The model wants a tool to be called. In sampling, from 2025-11-25 on."""
+    """A tool call by the model. In sampling, from 2025-11-25."""
 
     id: str
     name: str
@@ -125,13 +125,13 @@ class ToolUseContent(Block, frozen=True, tag="tool_use"):
 
 
 class ToolResultContent(Block, frozen=True, tag="tool_result"):
-    """What the tool gave that a :class:`ToolUseContent` asked for. In sampling, from 2025-11-25 on.
+    """The result of a :class:`ToolUseContent`. In sampling, from 2025-11-25.
 
     Attributes:
-        tool_use_id: The ``id`` of the block that asked.
+        tool_use_id: The ``id`` of the tool call.
         content: The blocks for the model.
         structured_content: Absent is ``UNSET``; ``None`` is the JSON value null (TL-12).
-        is_error: Whether the tool failed; absent means no.
+        is_error: Whether the tool failed; absent means false.
     """
 
     tool_use_id: str
@@ -141,11 +141,11 @@ class ToolResultContent(Block, frozen=True, tag="tool_result"):
 
 
 class UnknownContent(dict[str, Any]):
-    """A block of a type that twopipes does not know, kept as it came (CT-08). It is written as it was read."""
+    """A block of a type that twopipes does not know. It is kept and written unchanged (CT-08)."""
 
     @property
     def type(self) -> str:
-        """The type that the block claims to have."""
+        """The ``type`` of the block."""
         return str(self["type"])
 
 
@@ -153,11 +153,11 @@ if TYPE_CHECKING:
     ContentBlock = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource | UnknownContent
     SamplingContent = TextContent | ImageContent | AudioContent | ToolUseContent | ToolResultContent | UnknownContent
 else:
-    # msgspec reads the tagged unions; reading.py puts the unknown blocks in where they were.
+    # msgspec decodes the tagged unions; decode.py adds the unknown blocks.
     ContentBlock = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource
     SamplingContent = TextContent | ImageContent | AudioContent | ToolUseContent | ToolResultContent
 
 
 def text_of(blocks: list[ContentBlock] | list[SamplingContent]) -> str:
-    """Joins the text blocks among ``blocks``, one below the other."""
+    """Return the text blocks among ``blocks``, joined by newlines."""
     return "\n".join(block.text for block in blocks if isinstance(block, TextContent))

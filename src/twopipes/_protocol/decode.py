@@ -1,4 +1,4 @@
-"""Reads JSON into the types, and keeps content blocks of an unknown type instead of failing on them (CT-08)."""
+"""Decode JSON to the types, and keep content blocks of unknown types instead of rejecting them (CT-08)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ M = TypeVar("M", bound=t.Model)
 
 @cache
 def _decoder(kind: type[M]) -> msgspec_json.Decoder[M]:
-    # Built when first needed: a decoder resolves all annotations below its type, which would cost start-up time.
+    # Created on first use: a decoder resolves all nested annotations, which would cost start-up time.
     return msgspec_json.Decoder(kind)
 
 
@@ -28,21 +28,21 @@ class _Choice(Struct, frozen=True):
 
 
 class _Holder(Struct, frozen=True):
-    """The one member of a type below which content blocks can be.
+    """The one member of a type that can contain content blocks.
 
     Attributes:
         name: The attribute.
-        wire: Its name on the wire.
-        inner: What is in there.
+        wire: Its JSON name.
+        inner: The type of its values.
         form: ``list``, ``one``, ``either`` of the two, or ``map`` by keys.
-        stand_in: A value that passes in place of the real one, while the rest of the object is read.
+        placeholder: A valid value to use instead of the real one while the rest of the object is decoded.
     """
 
     name: str
     wire: str
     inner: type[t.Model] | _Choice
     form: Literal["list", "one", "either", "map"]
-    stand_in: Any
+    placeholder: Any
 
 
 _BLOCKS = _Choice(
@@ -92,10 +92,10 @@ _HOLDERS: dict[type[t.Model], _Holder] = {
 
 
 def read(kind: type[M], raw: Raw | bytes) -> M:
-    """Reads one value.
+    """Decode one value.
 
     Raises:
-        msgspec.ValidationError: The value does not fit the type; the message names the place.
+        msgspec.ValidationError: The value does not match the type; the message contains the path.
         msgspec.DecodeError: It is not JSON.
         RecursionError: It is nested too deeply.
     """
@@ -111,7 +111,7 @@ def read(kind: type[M], raw: Raw | bytes) -> M:
         except ValidationError:
             if unknown:
                 raise
-        # Nothing unknown in there: the first error is the better one, for it has the whole path.
+        # No unknown blocks: the first error is better, because it has the whole path.
         raise
 
 
@@ -127,8 +127,8 @@ def _build(kind: type[t.Model] | _Choice, value: Any, unknown: list[str]) -> Any
     holder = _HOLDERS.get(kind)
     held: Any = value.get(holder.wire) if holder is not None and isinstance(value, dict) else None
     parts: Any
-    if holder is None or not _fits(held, holder.form):
-        # No blocks below here, or something that msgspec has the words for.
+    if holder is None or not _has_form(held, holder.form):
+        # No nested blocks, or an error that msgspec reports.
         return convert(value, kind)
     if isinstance(held, list):
         parts = [_build(holder.inner, each, unknown) for each in held]
@@ -136,11 +136,11 @@ def _build(kind: type[t.Model] | _Choice, value: Any, unknown: list[str]) -> Any
         parts = {key: _build(holder.inner, each, unknown) for key, each in held.items()}
     else:
         parts = _build(holder.inner, held, unknown)
-    shell = convert({**value, holder.wire: holder.stand_in}, kind)
+    shell = convert({**value, holder.wire: holder.placeholder}, kind)
     return structs.replace(shell, **{holder.name: parts})
 
 
-def _fits(held: Any, form: Literal["list", "one", "either", "map"]) -> bool:
+def _has_form(held: Any, form: Literal["list", "one", "either", "map"]) -> bool:
     if isinstance(held, list):
         return form in {"list", "either"}
     return isinstance(held, dict) and form != "list"

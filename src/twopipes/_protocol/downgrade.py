@@ -1,7 +1,7 @@
-"""Says in an older revision's words what only a newer one has a word for.
+"""Translate values of newer revisions for an older revision.
 
-Each function takes a value and a revision and gives the same object back where nothing needs to change. Members that a revision
-does not know are none of their business: :mod:`twopipes._protocol.adapt` drops those by the tables.
+Each function takes a value and a revision, and returns the same object if nothing needs to change. Members that a revision does not
+have are removed by :mod:`twopipes._protocol.adapt`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from twopipes._protocol.meta_keys import is_extension_name
 from twopipes._protocol.revisions import Span
 from twopipes.errors import LocalProtocolError
 
-MOST_COMPLETIONS = 100  # CM-02
+MAX_COMPLETIONS = 100  # CM-02
 ONLY_2506 = Span("2025-06-18", "2025-06-18")
 BEFORE_2503 = Span(until="2024-11-05")
 BEFORE_2506 = Span(until="2025-03-26")
@@ -40,8 +40,8 @@ def _audio(block: t.AudioContent, _revision: str) -> t.EmbeddedResource:
 
 
 def _resource_link(block: t.ResourceLink, _revision: str) -> t.TextContent:
-    about = f"\n{block.description}" if block.description else ""
-    return t.TextContent(f"{block.title or block.name}: {block.uri}{about}", annotations=block.annotations)
+    description = f"\n{block.description}" if block.description else ""
+    return t.TextContent(f"{block.title or block.name}: {block.uri}{description}", annotations=block.annotations)
 
 
 def _unknown(block: t.UnknownContent, _revision: str) -> t.TextContent:
@@ -59,25 +59,25 @@ def _is_object(value: Any) -> bool:
         return True
     if isinstance(value, Raw):
         view = memoryview(value)
-        # Ours begin with it. One of the author's may begin with blanks; only then is it copied.
+        # Our own JSON starts with the brace. JSON of an author may start with blanks; only then is it copied.
         return view[0] == _OBJECT or bytes(view).lstrip()[:1] == b"{"
     return isinstance(to_builtins(value), dict)
 
 
-# Asked at every call of a tool.
-_WITH_STRUCTURES = frozenset(
+# Computed once, because every tool call uses it.
+_WITH_STRUCTURED_CONTENT = frozenset(
     revision for revision in revisions.ALL if revisions.MEMBERS["CallToolResult"]["structuredContent"].has(revision)
 )
 
 
-def _structured(holder: t.CallToolResult, revision: str) -> t.CallToolResult:
-    value = holder.structured_content
+def _structured(result: t.CallToolResult, revision: str) -> t.CallToolResult:
+    value = result.structured_content
     if value is UNSET:
-        return holder
-    if revision in _WITH_STRUCTURES and _is_object(value):
-        return holder
-    # TL-11: only an object may go there. The text form stays; where there is none, it is made, so that nothing is lost.
-    return structs.replace(holder, structured_content=UNSET, content=holder.content or [t.TextContent(_as_json(value))])
+        return result
+    if revision in _WITH_STRUCTURED_CONTENT and _is_object(value):
+        return result
+    # TL-11: only an object is allowed. The content stays; if it is empty, the value is added as text so that nothing is lost.
+    return structs.replace(result, structured_content=UNSET, content=result.content or [t.TextContent(_as_json(value))])
 
 
 def _tool_result(block: t.ToolResultContent, _revision: str) -> t.ToolResultContent:
@@ -93,7 +93,7 @@ def _tool(tool: t.Tool, revision: str) -> t.Tool:
     if input_schema is not tool.input_schema:
         changes["input_schema"] = input_schema
     if tool.output_schema is not None:
-        # TL-11: a schema whose root is not an object is dropped with the values that it describes.
+        # TL-11: a schema whose root is not an object is removed, as are the values that it describes.
         is_object = tool.output_schema.get("type") == "object"
         output_schema = _plain_schema(tool.output_schema, revision) if is_object else None
         if output_schema is not tool.output_schema:
@@ -102,7 +102,7 @@ def _tool(tool: t.Tool, revision: str) -> t.Tool:
 
 
 def _plain_schema(schema: dict[str, Any], revision: str) -> dict[str, Any]:
-    """Keeps to what older revisions show of a schema (JS-08): objects for properties, and no ``$schema`` before 2025-11-25."""
+    """Restrict a schema to what older revisions allow (JS-08): only objects as properties, and no ``$schema`` before 2025-11-25."""
     changes: dict[str, Any] = {}
     properties = schema.get("properties")
     if isinstance(properties, dict) and any(isinstance(each, bool) for each in properties.values()):
@@ -114,9 +114,9 @@ def _plain_schema(schema: dict[str, Any], revision: str) -> dict[str, Any]:
 
 
 def _completion(completion: t.Completion, _revision: str) -> t.Completion:
-    if len(completion.values) <= MOST_COMPLETIONS:
+    if len(completion.values) <= MAX_COMPLETIONS:
         return completion
-    return structs.replace(completion, values=completion.values[:MOST_COMPLETIONS], has_more=True)
+    return structs.replace(completion, values=completion.values[:MAX_COMPLETIONS], has_more=True)
 
 
 # Sampling (SA-03)
@@ -129,10 +129,10 @@ def _sampling_block(block: t.SamplingContent, revision: str) -> t.SamplingConten
         case t.ToolUseContent():
             return t.TextContent(f"[tool call {block.id}: {block.name} {_as_json(block.input)}]")
         case t.ToolResultContent():
-            said = _as_json(block.structured_content) if block.structured_content is not UNSET else ""
-            said = "\n".join(each.text for each in block.content if isinstance(each, t.TextContent)) or said
+            text = _as_json(block.structured_content) if block.structured_content is not UNSET else ""
+            text = "\n".join(each.text for each in block.content if isinstance(each, t.TextContent)) or text
             failed = " failed" if block.is_error else ""
-            return t.TextContent(f"[tool result {block.tool_use_id}{failed}: {said}]")
+            return t.TextContent(f"[tool result {block.tool_use_id}{failed}: {text}]")
         case _:
             return block
 
@@ -144,7 +144,7 @@ def _one_block(content: t.SamplingContent | list[t.SamplingContent], revision: s
     if len(blocks) == 1:
         return blocks[0]
     texts = [block.text for block in blocks if isinstance(block, t.TextContent)]
-    # Only one block can go. Text says more than a picture without its text.
+    # Only one block is allowed. Text is more useful than an image without its text.
     return t.TextContent("\n".join(texts)) if texts or not blocks else blocks[0]
 
 
@@ -161,7 +161,7 @@ def _create_message_result(result: t.CreateMessageResult, revision: str) -> t.Cr
 def _create_message_params(params: t.CreateMessageParams, _revision: str) -> t.CreateMessageParams:
     if not any(isinstance(message.content, list) for message in params.messages):
         return params
-    # A message with several blocks becomes several messages of the same speaker, so that nothing is lost.
+    # A message with several blocks becomes several messages of the same role, so that nothing is lost.
     messages = [t.SamplingMessage(message.role, block) for message in params.messages for block in message.blocks]
     return structs.replace(params, messages=messages)
 
@@ -172,18 +172,18 @@ def _create_message_params(params: t.CreateMessageParams, _revision: str) -> t.C
 def _elicit_params(params: t.ElicitParams, revision: str) -> t.ElicitParams:
     if params.mode != "url":
         if params.requested_schema is None:
-            raise LocalProtocolError("a form needs a requested_schema (EL-01)")
+            raise LocalProtocolError("form mode requires a requested_schema (EL-01)")
         try:
             schema = checked_form(params.requested_schema, revision)
         except ValidationError as error:
-            raise LocalProtocolError(f"the requested_schema is not a form: {error} (EL-01, EL-02)") from error
+            raise LocalProtocolError(f"the requested_schema is not a valid form: {error} (EL-01, EL-02)") from error
         return params if schema is params.requested_schema else structs.replace(params, requested_schema=schema)
     if not revisions.MEMBERS["ElicitParams"]["url"].has(revision):
-        raise LocalProtocolError(f"{revision} cannot ask the user to visit a URL")
+        raise LocalProtocolError(f"revision {revision} does not support url mode, so the user cannot be asked to visit a URL")
     if params.url is None:
-        raise LocalProtocolError("url mode needs a url (EL-10)")
+        raise LocalProtocolError("url mode requires a url (EL-10)")
     if params.elicitation_id is None and revisions.MEMBERS["ElicitParams"]["elicitationId"].has(revision):
-        raise LocalProtocolError(f"url mode needs an elicitation_id in {revision} (EL-10)")
+        raise LocalProtocolError(f"url mode requires an elicitation_id in {revision} (EL-10)")
     return params
 
 
@@ -200,7 +200,7 @@ def _elicit_result(result: t.ElicitResult, revision: str) -> t.ElicitResult:
 
 def _cancelled(params: t.CancelledParams, _revision: str) -> t.CancelledParams:
     if params.request_id is None:
-        raise LocalProtocolError("a cancellation names its request (CA-12, CON-10)")
+        raise LocalProtocolError("a cancellation requires a request_id (CA-12, CON-10)")
     return params
 
 
@@ -208,9 +208,9 @@ def _cancelled(params: t.CancelledParams, _revision: str) -> t.CancelledParams:
 
 
 def _client_capabilities(declared: t.ClientCapabilities, revision: str) -> t.ClientCapabilities:
-    asks = declared.elicitation
-    if asks is not None and "url" in asks and "form" not in asks and BEFORE_2511.has(revision):
-        # An empty object would promise forms (CP-04).
+    modes = declared.elicitation
+    if modes is not None and "url" in modes and "form" not in modes and BEFORE_2511.has(revision):
+        # An empty object would declare forms (CP-04).
         declared = structs.replace(declared, elicitation=None)
     _check_extensions(declared.extensions)
     return _without_details(declared, revisions.CLIENT_CAPABILITIES, revision)
@@ -224,7 +224,9 @@ def _server_capabilities(declared: t.ServerCapabilities, _revision: str) -> t.Se
 def _check_extensions(extensions: dict[str, Any] | None) -> None:
     for name, settings in (extensions or {}).items():
         if not is_extension_name(name) or not isinstance(settings, dict):
-            raise LocalProtocolError(f"{name!r} is no extension: it needs a name with a prefix and an object (CP-07)")
+            raise LocalProtocolError(
+                f"{name!r} is not a valid extension: its name must have a prefix and its value must be an object (CP-07)"
+            )
 
 
 def _without_details(declared: t.ClientCapabilities, table: dict[str, Span], revision: str) -> t.ClientCapabilities:
@@ -238,7 +240,7 @@ def _without_details(declared: t.ClientCapabilities, table: dict[str, Span], rev
 
 
 class Downgrade(Struct, frozen=True):
-    """A function and the revisions it is for."""
+    """A function and the revisions to which it applies."""
 
     apply: Callable[[Any, str], Any]
     span: Span = revisions.ALWAYS
@@ -247,7 +249,7 @@ class Downgrade(Struct, frozen=True):
 DOWNGRADES: dict[type[Any], Downgrade] = {
     t.AudioContent: Downgrade(_audio, BEFORE_2503),
     t.ResourceLink: Downgrade(_resource_link, BEFORE_2506),
-    t.UnknownContent: Downgrade(_unknown, BEFORE_2607),  # An extension of a modern revision may define more blocks.
+    t.UnknownContent: Downgrade(_unknown, BEFORE_2607),  # extensions of a modern revision may define more blocks
     t.CallToolResult: Downgrade(_structured, BEFORE_2607),
     t.ToolResultContent: Downgrade(_tool_result, revisions.ONLY_2511),
     t.Tool: Downgrade(_tool, BEFORE_2607),
@@ -257,10 +259,10 @@ DOWNGRADES: dict[type[Any], Downgrade] = {
     t.CreateMessageParams: Downgrade(_create_message_params, BEFORE_2511),
     t.ElicitParams: Downgrade(_elicit_params, revisions.SINCE_2506),
     t.ElicitSchema: Downgrade(lambda form, _revision: plain_form(form), ONLY_2506),
-    t.StringSchema: Downgrade(lambda asked, _revision: plain_field(asked), ONLY_2506),
+    t.StringSchema: Downgrade(lambda field, _revision: plain_field(field), ONLY_2506),
     t.ElicitResult: Downgrade(_elicit_result, revisions.SINCE_2506),
     t.CancelledParams: Downgrade(_cancelled),
     t.ClientCapabilities: Downgrade(_client_capabilities),
     t.ServerCapabilities: Downgrade(_server_capabilities),
 }
-"""By type: what to do before the members that a revision does not know are dropped."""
+"""By type: the translation that is applied before unknown members are removed."""

@@ -1,4 +1,4 @@
-"""Errors on the wire, by revision (section ER of the rules)."""
+"""Convert between exceptions and error objects, by revision (section ER of the rules)."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import Any
 from msgspec import UNSET
 from msgspec import json as msgspec_json
 
-from twopipes import errors
+from twopipes import _codes, errors
 from twopipes._jsonrpc import ErrorObject
 from twopipes._protocol.rejections import FormRejected
 from twopipes._protocol.revisions import ERROR_CODES, RESERVED_CODES, is_modern
 from twopipes.errors import McpError
 
 
-def written(error: BaseException, revision: str) -> ErrorObject:
-    """Gives the error object to answer with. It says nothing that the author of the error did not say on purpose."""
+def error_object(error: BaseException, revision: str) -> ErrorObject:
+    """Return the error object for a response. Only an McpError or a FormRejected reveals its message."""
     if isinstance(error, FormRejected):
         # MR-14: a modern client sends its response in the params of this request.
-        return ErrorObject(errors.INVALID_PARAMS if is_modern(revision) else errors.INTERNAL_ERROR, error.summary)
+        return ErrorObject(_codes.INVALID_PARAMS if is_modern(revision) else _codes.INTERNAL_ERROR, error.summary)
     if not isinstance(error, McpError):
-        # What is in an exception of the author's own, or of a library, is not for the peer: paths, secrets, code.
-        return ErrorObject(errors.INTERNAL_ERROR, "Internal error")
+        # Other exceptions may contain paths, secrets or code, which must not reach the peer.
+        return ErrorObject(_codes.INTERNAL_ERROR, "Internal error")
     code, data = _code_and_data(error, revision)
     return ErrorObject(code, _sendable_text(error.message), UNSET if data is None else _sendable(data))
 
@@ -30,46 +30,46 @@ def _code_and_data(error: McpError, revision: str) -> tuple[int, Any]:
     code, data = error.code, error.data
     if isinstance(error, errors.NotFound) and error.kind == "resource":
         data = {"uri": error.name} if data is None else data
-        if code in {errors.INVALID_PARAMS, errors.RESOURCE_NOT_FOUND}:
+        if code in {_codes.INVALID_PARAMS, _codes.RESOURCE_NOT_FOUND}:
             # ER-12, ER-13
-            return (errors.INVALID_PARAMS if is_modern(revision) else errors.RESOURCE_NOT_FOUND), data
+            return (_codes.INVALID_PARAMS if is_modern(revision) else _codes.RESOURCE_NOT_FOUND), data
     if isinstance(error, errors.UserRefused) and is_modern(revision):
-        return errors.INTERNAL_ERROR, data  # Nobody can answer so in a modern revision (SA-10); -1 means nothing there.
-    if code in _ELSEWHERE and not (ERROR_CODES[code].has(revision) and _keeps_its_promise(code, data)):
-        # ER-06, ER-08, ER-11: a code of the protocol goes out only where it exists, with the data that it promises. Elsewhere it
-        # could even be taken for a sign of the other era (CON-17).
-        return _ELSEWHERE[code], data
+        return _codes.INTERNAL_ERROR, data  # SA-10: modern revisions have no such error.
+    if code in _REPLACEMENTS and not (ERROR_CODES[code].has(revision) and _has_its_data(code, data)):
+        # ER-06, ER-08, ER-11: send a protocol code only in revisions that have it, and only with its data. A client could take it
+        # for a sign of the other era (CON-17).
+        return _REPLACEMENTS[code], data
     if is_modern(revision) and code in RESERVED_CODES and code not in ERROR_CODES:
-        return errors.INTERNAL_ERROR, data  # ER-07: own codes lie outside.
+        return _codes.INTERNAL_ERROR, data  # ER-07: this range is reserved.
     return code, data
 
 
-_ELSEWHERE = {
-    errors.RESOURCE_NOT_FOUND: errors.INVALID_PARAMS,
-    errors.URLS_REQUIRED: errors.INVALID_REQUEST,
-    -32020: errors.INTERNAL_ERROR,
-    errors.CAPABILITY_MISSING: errors.INVALID_REQUEST,
-    errors.UNSUPPORTED_REVISION: errors.INVALID_PARAMS,
+_REPLACEMENTS = {
+    _codes.RESOURCE_NOT_FOUND: _codes.INVALID_PARAMS,
+    _codes.URLS_REQUIRED: _codes.INVALID_REQUEST,
+    -32020: _codes.INTERNAL_ERROR,
+    _codes.CAPABILITY_MISSING: _codes.INVALID_REQUEST,
+    _codes.UNSUPPORTED_REVISION: _codes.INVALID_PARAMS,
 }
-"""The codes that do not exist everywhere, and what to say where they do not."""
+"""Codes that some revisions do not have, and their replacements there."""
 
 
-def _keeps_its_promise(code: int, data: Any) -> bool:
+def _has_its_data(code: int, data: Any) -> bool:
     match code, data:
-        case errors.URLS_REQUIRED, {"elicitations": list()}:
+        case _codes.URLS_REQUIRED, {"elicitations": list()}:
             return True  # ER-11
-        case errors.CAPABILITY_MISSING, {"requiredCapabilities": dict()}:
+        case _codes.CAPABILITY_MISSING, {"requiredCapabilities": dict()}:
             return True  # ER-10
-        case errors.UNSUPPORTED_REVISION, {"supported": list(), "requested": str()}:
+        case _codes.UNSUPPORTED_REVISION, {"supported": list(), "requested": str()}:
             return True  # ER-09
-    return code == errors.RESOURCE_NOT_FOUND
+    return code == _codes.RESOURCE_NOT_FOUND
 
 
 def _sendable(data: Any) -> Any:
     try:
         msgspec_json.encode(data)
     except (TypeError, ValueError, RecursionError):
-        # An error that cannot be written would leave the peer waiting; it is better off with the message alone.
+        # Send the error without its data rather than leave the peer waiting.
         return UNSET
     return data
 
@@ -79,38 +79,38 @@ def _sendable_text(message: object) -> str:
 
 
 def read(error: ErrorObject, revision: str, *, method: str) -> McpError:
-    """Gives the exception for an error that a peer answered ``method`` with."""
+    """Return the exception for an error response to ``method``."""
     code, message = error.code, error.message
     data: Any = None if error.data is UNSET else error.data
     found: McpError
     match code, data:
-        case errors.RESOURCE_NOT_FOUND, _:
-            # ER-14: still understood where it is no longer said.
+        case _codes.RESOURCE_NOT_FOUND, _:
+            # ER-14: still accepted in revisions that no longer have it.
             uri = data.get("uri", "") if isinstance(data, dict) else ""
             return errors.NotFound("resource", str(uri), message=message, code=code, data=data)
-        case errors.INVALID_PARAMS, {"uri": str(uri)} if method == "resources/read":
+        case _codes.INVALID_PARAMS, {"uri": str(uri)} if method == "resources/read":
             return errors.NotFound("resource", uri, message=message, code=code, data=data)  # ER-13
-        case errors.CAPABILITY_MISSING, {"requiredCapabilities": dict(required)}:
+        case _codes.CAPABILITY_MISSING, {"requiredCapabilities": dict(required)}:
             found = errors.CapabilityMissing(required, message=message)
-        case errors.UNSUPPORTED_REVISION, {"supported": list(supported)} if all(isinstance(each, str) for each in supported):
+        case _codes.UNSUPPORTED_REVISION, {"supported": list(supported)} if all(isinstance(each, str) for each in supported):
             found = errors.UnsupportedRevision(str(data.get("requested", "")), supported, message=message)
-        case errors.URLS_REQUIRED, {"elicitations": list(asked)} if _are_urls(asked) and ERROR_CODES[code].has(revision):
+        case _codes.URLS_REQUIRED, {"elicitations": list(asked)} if _are_objects(asked) and ERROR_CODES[code].has(revision):
             found = errors.UrlsRequired(asked, message=message)
-        case errors.USER_REFUSED, _ if method == "sampling/createMessage":
+        case _codes.USER_REFUSED, _ if method == "sampling/createMessage":
             found = errors.UserRefused(message)  # ER-15
         case _:
-            found = _PLAIN.get(code, McpError)(message, code=code)  # ER-07: other codes have no meaning to us.
+            found = _BY_CODE.get(code, McpError)(message, code=code)  # ER-07: other codes have no meaning here.
     found.data = data
     return found
 
 
-def _are_urls(asked: list[Any]) -> bool:
+def _are_objects(asked: list[Any]) -> bool:
     return all(isinstance(each, dict) for each in asked)
 
 
-_PLAIN: dict[int, type[McpError]] = {
-    errors.INVALID_REQUEST: errors.InvalidRequest,
-    errors.METHOD_NOT_FOUND: errors.MethodNotFound,
-    errors.INVALID_PARAMS: errors.InvalidParams,
-    errors.INTERNAL_ERROR: errors.InternalError,
+_BY_CODE: dict[int, type[McpError]] = {
+    _codes.INVALID_REQUEST: errors.InvalidRequest,
+    _codes.METHOD_NOT_FOUND: errors.MethodNotFound,
+    _codes.INVALID_PARAMS: errors.InvalidParams,
+    _codes.INTERNAL_ERROR: errors.InternalError,
 }

@@ -1,4 +1,4 @@
-"""What a server offers (tools, resources, prompts) and how both sides present themselves."""
+"""Tools, resources, prompts, capabilities and related types."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from twopipes._protocol.base import MetaModel, Model, Role
 from twopipes._protocol.content import Annotations, ContentBlock, Icon
 
 LoggingLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
-"""How grave a log message is, as in syslog (LG-02)."""
+"""The severity of a log message, as in syslog (LG-02)."""
 
 LOGGING_LEVELS: tuple[LoggingLevel, ...] = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-"""The levels, the least grave first."""
+"""The levels, from the lowest severity to the highest."""
 
 
 class Implementation(Model, frozen=True):
-    """The name and version of a client or a server. It never steers behaviour (VN-14)."""
+    """The name and version of a client or a server. They do not affect behaviour (VN-14)."""
 
     name: str
     version: str
@@ -26,9 +26,9 @@ class Implementation(Model, frozen=True):
 
 
 class ClientCapabilities(Model, frozen=True):
-    """What a client can do for a server. The values are the wire's own objects; ``{}`` declares without details (CP-03).
+    """The capabilities of a client, as JSON objects; ``{}`` declares a capability without details (CP-03).
 
-    The set is open: capabilities that twopipes does not know are ignored (CP-09).
+    Unknown capabilities are ignored (CP-09).
     """
 
     roots: dict[str, Any] | None = None
@@ -39,9 +39,9 @@ class ClientCapabilities(Model, frozen=True):
     extensions: dict[str, Any] | None = None
 
     def allows(self, name: str, *details: str) -> bool:
-        """Tells whether a capability is declared: ``allows("sampling")``, ``allows("sampling", "tools")``.
+        """Return whether a capability is declared: ``allows("sampling")``, ``allows("sampling", "tools")``.
 
-        ``allows("elicitation", "form")`` also holds for ``{"elicitation": {}}``, which means forms only (CP-04).
+        ``allows("elicitation", "form")`` is also true for ``{"elicitation": {}}``, which means forms only (CP-04).
         """
         if name == "elicitation" and details == ("form",):
             declared = self.elicitation
@@ -50,9 +50,9 @@ class ClientCapabilities(Model, frozen=True):
 
 
 class ServerCapabilities(Model, frozen=True):
-    """What a server offers. The values are the wire's own objects; ``{}`` declares without details (CP-03).
+    """The capabilities of a server, as JSON objects; ``{}`` declares a capability without details (CP-03).
 
-    The set is open: capabilities that twopipes does not know are ignored (CP-09).
+    Unknown capabilities are ignored (CP-09).
     """
 
     tools: dict[str, Any] | None = None
@@ -65,7 +65,7 @@ class ServerCapabilities(Model, frozen=True):
     extensions: dict[str, Any] | None = None
 
     def allows(self, name: str, *details: str) -> bool:
-        """Tells whether a capability is declared: ``allows("tools")``, ``allows("resources", "subscribe")``."""
+        """Return whether a capability is declared: ``allows("tools")``, ``allows("resources", "subscribe")``."""
         return _declares(self, name, details)
 
 
@@ -73,12 +73,12 @@ def _declares(capabilities: ClientCapabilities | ServerCapabilities, name: str, 
     declared = getattr(capabilities, name, None)
     for detail in details:
         declared = declared.get(detail) if isinstance(declared, dict) else None
-    # A flag set to false declares nothing; an empty object declares (CP-03).
+    # False declares nothing; an empty object declares the capability (CP-03).
     return declared is not None and declared is not False
 
 
 class ToolAnnotations(Model, frozen=True):
-    """Hints about what a tool does. They come from the server and prove nothing (TL-08)."""
+    """Hints about what a tool does. They come from the server and are not trustworthy (TL-08)."""
 
     title: str | None = None
     read_only_hint: bool | None = None
@@ -88,7 +88,7 @@ class ToolAnnotations(Model, frozen=True):
 
 
 class ToolExecution(Model, frozen=True):
-    """How a tool may be run as a task; a member of 2025-11-25 alone (TL-21)."""
+    """Whether a tool may run as a task; only in 2025-11-25 (TL-21)."""
 
     task_support: Literal["forbidden", "optional", "required"] | None = None
 
@@ -101,10 +101,10 @@ class Tool(MetaModel, frozen=True):
         input_schema: The JSON Schema of the arguments; its root is an object (TL-01).
         description: What it does, for the model.
         title: The name to show.
-        output_schema: The JSON Schema of ``structured_content``. Any root from 2026-07-28 on, an object before (TL-11).
+        output_schema: The JSON Schema of ``structured_content``. Before 2026-07-28 its root must be an object (TL-11).
         annotations: Hints about what it does.
-        icons: Pictures to show beside it.
-        execution: Whether it may run as a task; in 2025-11-25 alone.
+        icons: Icons to show.
+        execution: Whether it may run as a task; only in 2025-11-25.
     """
 
     name: str
@@ -123,7 +123,7 @@ class Tool(MetaModel, frozen=True):
 
     @property
     def hints(self) -> ToolAnnotations:
-        """The annotations with nothing left open: what the server does not say is what the specification assumes (TL-08)."""
+        """The annotations, with the defaults of the specification for missing hints (TL-08)."""
         given = self.annotations or ToolAnnotations()
         return ToolAnnotations(
             title=given.title,
@@ -135,7 +135,7 @@ class Tool(MetaModel, frozen=True):
 
 
 class Resource(MetaModel, frozen=True):
-    """Something a server can be asked to read.
+    """Data that a client can read from a server.
 
     Attributes:
         uri: Its address.
@@ -143,9 +143,9 @@ class Resource(MetaModel, frozen=True):
         title: The name to show.
         description: What it is, for the model.
         mime_type: The type of its contents.
-        annotations: For whom it is, and how important.
-        size: How many bytes it has before any encoding.
-        icons: Pictures to show beside it.
+        annotations: Its audience and priority.
+        size: Its size in bytes before any encoding.
+        icons: Icons to show.
     """
 
     uri: str
@@ -159,7 +159,7 @@ class Resource(MetaModel, frozen=True):
 
 
 class ResourceTemplate(MetaModel, frozen=True):
-    """A family of resources, by a URI template (RFC 6570)."""
+    """A family of resources with a URI template (RFC 6570)."""
 
     uri_template: str
     name: str
@@ -171,7 +171,7 @@ class ResourceTemplate(MetaModel, frozen=True):
 
 
 class PromptArgument(Model, frozen=True):
-    """An argument that a prompt takes. Its value is always a string (PM-02)."""
+    """An argument of a prompt. Its value is always a string (PM-02)."""
 
     name: str
     description: str | None = None
@@ -180,7 +180,7 @@ class PromptArgument(Model, frozen=True):
 
 
 class Prompt(MetaModel, frozen=True):
-    """A text, or a conversation, that a server offers for the user to choose."""
+    """A text or a conversation that the user can choose."""
 
     name: str
     description: str | None = None
@@ -190,40 +190,40 @@ class Prompt(MetaModel, frozen=True):
 
 
 class PromptMessage(Model, frozen=True):
-    """One turn of a prompt: always exactly one block (PM-03)."""
+    """One turn of a prompt, with exactly one block (PM-03)."""
 
     role: Role
     content: ContentBlock
 
 
 class PromptReference(Model, frozen=True, tag="ref/prompt"):
-    """Names the prompt whose argument is to be completed."""
+    """The prompt whose argument is completed."""
 
     name: str
     title: str | None = None
 
 
 class ResourceReference(Model, frozen=True, tag="ref/resource"):
-    """Names the resource template whose variable is to be completed."""
+    """The resource template whose variable is completed."""
 
     uri: str
 
 
 class CompletionArgument(Model, frozen=True):
-    """The argument to be completed and what has been typed of it."""
+    """The argument to complete, with the text typed so far."""
 
     name: str
     value: str
 
 
 class CompletionContext(Model, frozen=True):
-    """The arguments that are settled already, from 2025-06-18 on (CM-04)."""
+    """The arguments that already have values, from 2025-06-18 (CM-04)."""
 
     arguments: dict[str, str] | None = None
 
 
 class Completion(Model, frozen=True):
-    """Suggestions, the best first; at most 100 travel (CM-02)."""
+    """Suggestions, the best first; at most 100 are sent (CM-02)."""
 
     values: list[str]
     total: int | None = None
@@ -231,7 +231,7 @@ class Completion(Model, frozen=True):
 
 
 class SubscriptionFilter(Model, frozen=True):
-    """Which changes a client wants to hear of, or a server agreed to report; from 2026-07-28 on (SU-01)."""
+    """The changes that a client wants to receive, or that a server agreed to report; from 2026-07-28 (SU-01)."""
 
     tools_list_changed: bool | None = None
     prompts_list_changed: bool | None = None
@@ -240,7 +240,7 @@ class SubscriptionFilter(Model, frozen=True):
 
 
 class Root(MetaModel, frozen=True):
-    """A place in the client's file system that a server may look at; the URI begins with ``file://`` (RT-01)."""
+    """A folder on the client's machine that a server may access; the URI starts with ``file://`` (RT-01)."""
 
     uri: str
     name: str | None = None

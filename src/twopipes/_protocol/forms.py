@@ -1,7 +1,7 @@
-"""Forms for the user: what each revision can ask, and how an answer gets back into the terms of the question (EL-03).
+"""Translate elicitation forms for older revisions, and answers back (EL-03).
 
-In 2025-06-18 a form has no multiple choice. There each choice becomes a yes-or-no question of its own, and
-:func:`restored_answer` makes one list of the answers again.
+In 2025-06-18 a form has no multiple choice. There each choice becomes a boolean field, and :func:`restored_answer` combines their
+values into one list again.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from twopipes._protocol.revisions import TYPES
 
 
 def checked_form(schema: dict[str, Any], revision: str) -> dict[str, Any]:
-    """Gives the form as a revision can ask it: the same object where nothing needs to change.
+    """Return the form for a revision; the same object if nothing needs to change.
 
     Raises:
-        msgspec.ValidationError: It is no flat form of the known kinds of field (EL-01, EL-02).
+        msgspec.ValidationError: It is not a flat form with known kinds of fields (EL-01, EL-02).
     """
     form = convert(schema, t.ElicitSchema)
     if schema.get("type") != "object":
@@ -30,12 +30,12 @@ def checked_form(schema: dict[str, Any], revision: str) -> dict[str, Any]:
 
 
 def plain_form(form: t.ElicitSchema) -> t.ElicitSchema:
-    """Gives the form as 2025-06-18 can ask it: the same object where nothing needs to change."""
+    """Return the form for 2025-06-18; the same object if nothing needs to change."""
     names = _choice_names(form)
     properties: dict[str, t.FieldSchema] = {}
     for name, asked in form.properties.items():
         if isinstance(asked, t.MultiSelectSchema):
-            properties |= _yes_or_no(asked, names[name])
+            properties |= _boolean_fields(asked, names[name])
         else:
             properties[name] = plain_field(asked)
     required = None if form.required is None else [name for name in form.required if name not in names]
@@ -44,56 +44,56 @@ def plain_form(form: t.ElicitSchema) -> t.ElicitSchema:
 
 
 def restored_answer(schema: dict[str, Any], content: dict[str, t.ElicitValue], revision: str) -> dict[str, t.ElicitValue]:
-    """Puts the answer to a form as :func:`checked_form` asked it into the terms of the form as it was meant."""
+    """Convert an answer to the form of :func:`checked_form` back to an answer to the original form."""
     if TYPES["MultiSelectSchema"].has(revision):
         return content
     names = _choice_names(convert(schema, t.ElicitSchema))
-    ours = {question for questions in names.values() for question in questions.values()}
-    answer = {name: value for name, value in content.items() if name not in ours}
-    for name, questions in names.items():
-        if any(question in content for question in questions.values()):
-            answer[name] = [value for value, question in questions.items() if content.get(question) is True]
+    added = {field for fields in names.values() for field in fields.values()}
+    answer = {name: value for name, value in content.items() if name not in added}
+    for name, fields in names.items():
+        if any(field in content for field in fields.values()):
+            answer[name] = [value for value, field in fields.items() if content.get(field) is True]
     return answer
 
 
 def _choices(asked: t.MultiSelectSchema) -> dict[str, str]:
-    """The values of a multiple choice with their titles."""
+    """Return the values of a multiple choice with their titles."""
     if asked.items.any_of is not None:
         return {option.const: option.title for option in asked.items.any_of}
     return {value: value for value in asked.items.enum or []}
 
 
 def _choice_names(form: t.ElicitSchema) -> dict[str, dict[str, str]]:
-    """By multiple choice and value: the name of the question that stands for it, different from all other names."""
+    """Return for each multiple choice the names of its boolean fields by value. All names are unique."""
     taken = set(form.properties)
     names: dict[str, dict[str, str]] = {}
     for name, asked in form.properties.items():
         if isinstance(asked, t.MultiSelectSchema):
-            questions = names[name] = {}
+            fields = names[name] = {}
             for value in _choices(asked):
-                question = f"{name}.{value}"
-                while question in taken:
-                    question += "."
-                taken.add(question)
-                questions[value] = question
+                field = f"{name}.{value}"
+                while field in taken:
+                    field += "."
+                taken.add(field)
+                fields[value] = field
     return names
 
 
-def _yes_or_no(asked: t.MultiSelectSchema, questions: dict[str, str]) -> dict[str, t.FieldSchema]:
-    above = f"{asked.title}: " if asked.title else ""
+def _boolean_fields(asked: t.MultiSelectSchema, fields: dict[str, str]) -> dict[str, t.FieldSchema]:
+    prefix = f"{asked.title}: " if asked.title else ""
     titles = _choices(asked)
     return {
-        question: t.BooleanSchema(
-            title=f"{above}{titles[value]}",
+        field: t.BooleanSchema(
+            title=f"{prefix}{titles[value]}",
             description=asked.description,
             default=None if asked.default is None else value in asked.default,
         )
-        for value, question in questions.items()
+        for value, field in fields.items()
     }
 
 
 def plain_field(asked: t.FieldSchema) -> t.FieldSchema:
-    """Gives a field, other than a multiple choice, as 2025-06-18 can ask it (EL-03)."""
+    """Return a field, other than a multiple choice, for 2025-06-18 (EL-03)."""
     if isinstance(asked, t.StringSchema) and asked.one_of is not None:
         asked = structs.replace(
             asked,

@@ -1,4 +1,4 @@
-"""What a server may ask of a client: a form or a URL for the user, a sample from the model, the roots."""
+"""The questions that a server may ask a client: elicitation (a form or a URL), sampling and roots."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from twopipes._protocol.base import MetaModel, Model, Params, Result, Role
 from twopipes._protocol.content import SamplingContent, ToolResultContent, ToolUseContent, text_of
 from twopipes._protocol.features import Root, Tool
 
-# Elicitation: the kinds of field a form can have (EL-02, EL-04). JSON Schema's own member `type` tells them apart.
+# Elicitation: the kinds of fields of a form (EL-02, EL-04). The member `type` of JSON Schema distinguishes them.
 
 
 class EnumOption(Model, frozen=True):
-    """One choice: the value that is answered and the title that is shown."""
+    """One choice: its value and the title that is shown."""
 
     const: str
     title: str
 
 
 class StringSchema(Model, frozen=True, tag="string"):
-    """A text, or one choice out of several.
+    """A string, or one choice out of several.
 
     Attributes:
-        enum: The choices, where there are any.
-        enum_names: Their titles, in the form of 2025-06-18.
-        one_of: Choices with titles, in the form of 2025-11-25 and later.
+        enum: The choices, if any.
+        enum_names: Their titles, as in 2025-06-18.
+        one_of: Choices with titles, as in 2025-11-25 and later.
         format: ``email``, ``uri``, ``date`` or ``date-time``.
     """
 
@@ -53,7 +53,7 @@ class NumberSchema(Model, frozen=True, tag="number"):
 
 
 class IntegerSchema(Model, frozen=True, tag="integer"):
-    """A whole number."""
+    """An integer."""
 
     title: str | None = None
     description: str | None = None
@@ -63,7 +63,7 @@ class IntegerSchema(Model, frozen=True, tag="integer"):
 
 
 class BooleanSchema(Model, frozen=True, tag="boolean"):
-    """Yes or no."""
+    """A boolean."""
 
     title: str | None = None
     description: str | None = None
@@ -79,11 +79,11 @@ class SelectItems(Model, frozen=True):
 
     def __post_init__(self) -> None:
         if self.enum is None and self.any_of is None:
-            raise ValueError("Items of a multiple choice need `enum` or `anyOf`")
+            raise ValueError("The items of a multiple choice require `enum` or `anyOf`")
 
 
 class MultiSelectSchema(Model, frozen=True, tag="array"):
-    """Any number of choices out of several, from 2025-11-25 on; before, one question for each choice (EL-03)."""
+    """Several choices, from 2025-11-25; in 2025-06-18 there is one boolean field for each choice (EL-03)."""
 
     items: SelectItems
     title: str | None = None
@@ -94,11 +94,11 @@ class MultiSelectSchema(Model, frozen=True, tag="array"):
 
 
 FieldSchema = StringSchema | NumberSchema | IntegerSchema | BooleanSchema | MultiSelectSchema
-"""Every kind of field a form can have."""
+"""Every kind of field that a form can have."""
 
 
 class ElicitSchema(Model, frozen=True, tag="object"):
-    """A form: flat, no object inside another (EL-01)."""
+    """A form, without nested objects (EL-01)."""
 
     properties: dict[str, FieldSchema]
     required: list[str] | None = None
@@ -109,11 +109,11 @@ class ElicitParams(Params, frozen=True):
     """A question to the user: a form to fill in, or a URL to visit.
 
     Attributes:
-        message: What the user is asked.
+        message: The text for the user.
         mode: ``form`` or ``url``; absent means form (EL-07).
-        requested_schema: The form as JSON Schema; :attr:`form` gives it with types.
-        url: Where to go, in url mode.
-        elicitation_id: Names the question in url mode; in 2025-11-25 alone, and required there (EL-10).
+        requested_schema: The form as JSON Schema; :attr:`form` returns it as typed objects.
+        url: The URL to visit, in url mode.
+        elicitation_id: The id of the question in url mode; only in 2025-11-25, where it is required (EL-10).
     """
 
     message: str
@@ -124,7 +124,7 @@ class ElicitParams(Params, frozen=True):
 
     @property
     def form(self) -> ElicitSchema | None:
-        """The form with types, or ``None`` in url mode.
+        """The form as typed objects, or ``None`` in url mode.
 
         Raises:
             msgspec.ValidationError: The schema has a kind of field that forms do not have (EL-02).
@@ -133,7 +133,7 @@ class ElicitParams(Params, frozen=True):
 
 
 ElicitValue = str | int | float | bool | list[str] | None
-"""An answer to one field of a form. A null is read as no answer, and never written."""
+"""The answer to one field of a form. Null counts as no answer, and is never written."""
 
 
 class ElicitResult(Result, frozen=True):
@@ -144,51 +144,51 @@ class ElicitResult(Result, frozen=True):
 
 
 class SamplingMessage(MetaModel, frozen=True):
-    """One turn of a conversation with the model: a block, or from 2025-11-25 on several (SA-03)."""
+    """One turn of a conversation with the model: one block, or several from 2025-11-25 (SA-03)."""
 
     role: Role
     content: SamplingContent | list[SamplingContent]
 
     @property
     def blocks(self) -> list[SamplingContent]:
-        """The content as a list, whichever form it came in."""
+        """The content as a list, even if it is a single block."""
         return self.content if isinstance(self.content, list) else [self.content]
 
     @property
     def text(self) -> str:
-        """The text blocks, one below the other."""
+        """The text blocks, joined by newlines."""
         return text_of(self.blocks)
 
 
 def conversation_fault(messages: Sequence[SamplingMessage]) -> str | None:
-    """What is wrong with a conversation in which tools and their results do not match; ``None`` if they do (SA-06)."""
+    """Return why the tool uses and tool results of a conversation do not match, or ``None`` if they do (SA-06)."""
     unanswered: set[str] = set()
     for message in messages:
         results = {block.tool_use_id for block in message.blocks if isinstance(block, ToolResultContent)}
         if results and len(results) != len(message.blocks):
-            return "a message with tool results holds nothing else"
+            return "a message with tool results must not contain other blocks"
         if results != unanswered:
             return (
-                f"the tool uses {sorted(unanswered) or 'of nobody'} must be answered in the very next message; "
-                f"it answers {sorted(results) or 'none'}"
+                f"the message after the tool uses {sorted(unanswered) or '(none)'} must have exactly their results; "
+                f"it has the results of {sorted(results) or '(none)'}"
             )
         unanswered = {block.id for block in message.blocks if isinstance(block, ToolUseContent)}
-    return f"the tool uses {sorted(unanswered)} are not answered" if unanswered else None
+    return f"the tool uses {sorted(unanswered)} have no results" if unanswered else None
 
 
 def tool_turns(messages: Sequence[SamplingMessage]) -> int:
-    """How often the model of this conversation has used tools so far."""
+    """Return in how many turns the model has used tools."""
     return sum(any(isinstance(block, ToolUseContent) for block in message.blocks) for message in messages)
 
 
 class ModelHint(Model, frozen=True):
-    """A part of a model's name; the first hint that fits something is taken."""
+    """A part of a model's name; the first hint that matches a model is used."""
 
     name: str | None = None
 
 
 class ModelPreferences(Model, frozen=True):
-    """Which model a server would like; each priority lies between 0 and 1."""
+    """Which model a server prefers; each priority is between 0 and 1."""
 
     hints: list[ModelHint] | None = None
     cost_priority: float | None = None
@@ -203,7 +203,7 @@ class ToolChoice(Model, frozen=True):
 
 
 class CreateMessageParams(Params, frozen=True):
-    """Asks the client's model to go on with a conversation."""
+    """Params to let the client's model continue a conversation."""
 
     messages: list[SamplingMessage]
     max_tokens: int
@@ -218,13 +218,13 @@ class CreateMessageParams(Params, frozen=True):
 
 
 class CreateMessageResult(Result, frozen=True):
-    """What the client's model said.
+    """The message of the client's model.
 
     Attributes:
-        role: Who speaks: the assistant, as a rule.
-        content: A block, or from 2025-11-25 on several (SA-03).
+        role: Usually the assistant.
+        content: One block, or several from 2025-11-25 (SA-03).
         model: The name of the model.
-        stop_reason: ``endTurn``, ``stopSequence``, ``maxTokens``, ``toolUse`` or the model's own word (SA-02).
+        stop_reason: ``endTurn``, ``stopSequence``, ``maxTokens``, ``toolUse`` or another reason (SA-02).
     """
 
     role: Role
@@ -234,45 +234,45 @@ class CreateMessageResult(Result, frozen=True):
 
     @property
     def blocks(self) -> list[SamplingContent]:
-        """The content as a list, whichever form it came in."""
+        """The content as a list, even if it is a single block."""
         return self.content if isinstance(self.content, list) else [self.content]
 
     @property
     def text(self) -> str:
-        """The text blocks, one below the other."""
+        """The text blocks, joined by newlines."""
         return text_of(self.blocks)
 
 
 class ListRootsResult(Result, frozen=True):
-    """The places that a server may look at."""
+    """The folders that a server may access."""
 
     roots: list[Root]
 
 
 class EmptyParams(Params, frozen=True):
-    """Params without members of their own."""
+    """Params without members."""
 
 
-# Questions inside an InputRequiredResult, from 2026-07-28 on: a method and its params, neither id nor jsonrpc (MR-03).
+# Questions in an InputRequiredResult, from 2026-07-28: a method and its params, without id and jsonrpc (MR-03).
 
 
 class ElicitRequest(Model, frozen=True, tag_field="method", tag="elicitation/create"):
-    """Asks the user."""
+    """A question to the user."""
 
     params: ElicitParams
 
 
 class CreateMessageRequest(Model, frozen=True, tag_field="method", tag="sampling/createMessage"):
-    """Asks the client's model."""
+    """A question to the client's model."""
 
     params: CreateMessageParams
 
 
 class ListRootsRequest(Model, frozen=True, tag_field="method", tag="roots/list"):
-    """Asks for the roots."""
+    """A question for the roots."""
 
     params: EmptyParams | None = None
 
 
 InputRequest = ElicitRequest | CreateMessageRequest | ListRootsRequest
-"""A question that an InputRequiredResult holds."""
+"""A question in an InputRequiredResult."""

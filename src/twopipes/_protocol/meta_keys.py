@@ -1,4 +1,4 @@
-"""The grammar of ``_meta`` keys, and which of them are the protocol's own (section MT of the rules)."""
+"""The grammar of ``_meta`` keys, and which of them are reserved (section MT of the rules)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from twopipes._protocol.revisions import META_KEYS
 _LABEL = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _PREFIX = rf"{_LABEL}(?:\.{_LABEL})*/"
 _NAME = r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?"
-_OURS = ("modelcontextprotocol", "mcp")
+_MCP_LABELS = ("modelcontextprotocol", "mcp")
 
 
 @cache
 def _grammar() -> re.Pattern[str]:
-    # Compiled when first needed: most connections never send a key of their own.
+    # Compiled on first use: most connections never send their own keys.
     return re.compile(rf"({_PREFIX})?{_NAME}")
 
 
@@ -24,11 +24,11 @@ MetaKeyFault = Literal["grammar", "reserved"]
 
 
 def meta_key_fault(key: str, revision: str) -> MetaKeyFault | None:
-    """Tells what speaks against an own ``_meta`` key in a revision.
+    """Return why an implementation may not use a ``_meta`` key in a revision.
 
     Returns:
-        ``grammar`` for a key that is not well formed (MT-01), ``reserved`` for one whose prefix belongs to the protocol (MT-02,
-        MT-03) and that the revision gives no meaning to, ``None`` for a good one. Revisions before 2025-06-18 have no rule.
+        ``grammar`` for an invalid key (MT-01), ``reserved`` for a key with a reserved prefix that the revision does not define
+        (MT-02, MT-03), ``None`` for a valid one. Revisions before 2025-06-18 have no rule.
     """
     if revision < "2025-06-18":
         return None
@@ -46,13 +46,13 @@ def meta_key_fault(key: str, revision: str) -> MetaKeyFault | None:
 
 def _is_reserved(labels: list[str], revision: str) -> bool:
     if revision < "2025-11-25":
-        # MT-03: a label of ours with one more label behind it, as in `tools.mcp.com/`.
-        return any(label in _OURS for label in labels[:-1])
-    # MT-02: a label of ours in the second place, as in `com.mcp.tools/`.
-    return len(labels) > 1 and labels[1] in _OURS
+        # MT-03: a label of MCP with one more label after it, as in `tools.mcp.com/`.
+        return any(label in _MCP_LABELS for label in labels[:-1])
+    # MT-02: a label of MCP in second place, as in `com.mcp.tools/`.
+    return len(labels) > 1 and labels[1] in _MCP_LABELS
 
 
 def is_extension_name(name: str) -> bool:
-    """Tells whether a name can be a key of ``extensions``: the grammar of ``_meta`` keys, with a prefix (CP-07)."""
+    """Return whether a name is a valid key of ``extensions``: a ``_meta`` key with a prefix (CP-07)."""
     match = _grammar().fullmatch(name)
     return match is not None and match[1] is not None

@@ -1,4 +1,4 @@
-"""Which params and which result each method has."""
+"""The params and the result of each method."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PARAMS: dict[str, type[t.Params]] = {
     "sampling/createMessage": t.CreateMessageParams,
     "elicitation/create": t.ElicitParams,
 }
-"""The params of every request that twopipes reads."""
+"""The params of every supported request."""
 
 NOTIFICATION_PARAMS: dict[str, type[t.Params]] = {
     "notifications/initialized": t.EmptyParams,
@@ -39,7 +39,7 @@ NOTIFICATION_PARAMS: dict[str, type[t.Params]] = {
     "notifications/elicitation/complete": t.ElicitationCompleteParams,
     "notifications/subscriptions/acknowledged": t.AcknowledgedParams,
 }
-"""The params of every notification that twopipes reads."""
+"""The params of every supported notification."""
 
 RESULTS: dict[str, type[t.Result]] = {
     "initialize": t.InitializeResult,

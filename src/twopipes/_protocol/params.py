@@ -1,4 +1,4 @@
-"""The params of the requests and notifications that :mod:`twopipes._protocol.input_requests` does not have."""
+"""The params of requests and notifications, except those in :mod:`twopipes._protocol.input_requests`."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from twopipes.errors import RequestId
 
 
 class InitializeParams(Params, frozen=True, kw_only=True):
-    """Opens a legacy connection. Capabilities that are missing are read as none (LC-02), and always written."""
+    """Params of ``initialize``. Missing capabilities are read as an empty object (LC-02), and always written."""
 
     protocol_version: str
-    # A factory, because a plain default would be left out on the way out.
+    # A factory, because a plain default would be omitted when it is written.
     capabilities: ClientCapabilities = field(default_factory=ClientCapabilities)
     client_info: Implementation
 
 
 class ListParams(Params, frozen=True):
-    """Asks for one page of a list; the cursor is the server's own and opaque (PG-02)."""
+    """Params to get one page of a list; the cursor is opaque to the client (PG-02)."""
 
     cursor: str | None = None
 
 
 class AnsweringParams(Params, frozen=True, kw_only=True):
-    """Params of the three methods that may be answered by a question, and sent again with the answer (MR-01).
+    """Params of the three methods whose response may contain questions; the request is then sent again with the answers (MR-01).
 
     Attributes:
-        input_responses: Bare results by the question's key, read when their kind is known (MR-06).
-        request_state: What the server gave with the questions, untouched (MR-07).
+        input_responses: The answers by the keys of the questions, raw until their type is known (MR-06).
+        request_state: The state that the server sent with the questions, unchanged (MR-07).
     """
 
     input_responses: dict[str, Raw] | None = None
@@ -49,39 +49,39 @@ class AnsweringParams(Params, frozen=True, kw_only=True):
 
 
 class CallToolParams(AnsweringParams, frozen=True):
-    """Calls a tool. The arguments stay raw, so that they are read once, straight into the tool's own types."""
+    """Params of ``tools/call``. The arguments stay raw and are decoded once, directly to the types of the tool."""
 
     name: str
     arguments: OptionalRaw = None
 
 
 class ReadResourceParams(AnsweringParams, frozen=True):
-    """Reads a resource."""
+    """Params of ``resources/read``."""
 
     uri: str
 
 
 class GetPromptParams(AnsweringParams, frozen=True):
-    """Asks for a prompt with its arguments filled in."""
+    """Params of ``prompts/get``."""
 
     name: str
     arguments: dict[str, str] | None = None
 
 
 class SubscribeParams(Params, frozen=True):
-    """Asks to hear of changes of one resource; legacy only (RS-05)."""
+    """Params to subscribe to the changes of one resource; legacy only (RS-05)."""
 
     uri: str
 
 
 class UnsubscribeParams(Params, frozen=True):
-    """Ends what :class:`SubscribeParams` began."""
+    """Params to end such a subscription; legacy only."""
 
     uri: str
 
 
 class CompleteParams(Params, frozen=True):
-    """Asks for suggestions while the user types an argument (CM-01)."""
+    """Params to get suggestions while the user types an argument (CM-01)."""
 
     ref: PromptReference | ResourceReference
     argument: CompletionArgument
@@ -89,26 +89,26 @@ class CompleteParams(Params, frozen=True):
 
 
 class SetLevelParams(Params, frozen=True):
-    """Sets the least level to log for the session; legacy only (LG-03)."""
+    """Params to set the minimum log level of the session; legacy only (LG-03)."""
 
     level: LoggingLevel
 
 
 class ListenParams(Params, frozen=True):
-    """Opens a subscription, from 2026-07-28 on (SU-01)."""
+    """Params to open a subscription; from 2026-07-28 (SU-01)."""
 
     notifications: SubscriptionFilter
 
 
 class CancelledParams(Params, frozen=True):
-    """Gives up a request. An id that is missing is read, so that it can be ignored (CA-05), but never written (CA-12)."""
+    """Params of a cancellation. A missing id is accepted so that it can be ignored (CA-05), but never written (CA-12)."""
 
     request_id: RequestId | None = None
     reason: str | None = None
 
 
 class ProgressParams(Params, frozen=True):
-    """Tells how far a request has come."""
+    """The progress of a request."""
 
     progress_token: RequestId
     progress: int | float
@@ -117,7 +117,7 @@ class ProgressParams(Params, frozen=True):
 
 
 class LogParams(Params, frozen=True):
-    """A log message; ``data`` is anything JSON can hold (LG-02)."""
+    """A log message; ``data`` is any JSON value (LG-02)."""
 
     level: LoggingLevel
     data: Any
@@ -131,16 +131,16 @@ class ResourceUpdatedParams(Params, frozen=True):
 
 
 class AcknowledgedParams(Params, frozen=True):
-    """Opens the stream of a subscription and lists what will be reported (SU-06)."""
+    """The first notification of a subscription, with the changes that will be reported (SU-06)."""
 
     notifications: SubscriptionFilter
 
 
 class ElicitationCompleteParams(Params, frozen=True):
-    """The user has finished at the URL; in 2025-11-25 alone (EL-12)."""
+    """The user has finished at the URL; only in 2025-11-25 (EL-12)."""
 
     elicitation_id: str
 
 
 ListChangedParams = EmptyParams
-"""A list has changed; which one, the method says."""
+"""A list has changed; the method says which one."""

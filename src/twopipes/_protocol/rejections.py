@@ -1,10 +1,10 @@
-"""What is said when a function, its arguments, its return value or the answer to a form does not fit."""
+"""Errors about functions and values: a signature, arguments, a return value or the response to a form is invalid."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from twopipes.errors import FormRejected, Problem, SignatureRejected, ValueRejected, joined
+from twopipes.errors import FormRejected, Problem, SignatureRejected, ValueRejected
 
 __all__ = [
     "ArgumentsRejected",
@@ -15,29 +15,28 @@ __all__ = [
     "SignatureRejected",
     "Unsupported",
     "ValueRejected",
-    "joined",
 ]
 
 
 class ArgumentsRejected(ValueRejected):
-    """The arguments of a call do not fit the function (TL-06)."""
+    """The arguments of a call do not match the function (TL-06)."""
 
-    opening = "Invalid arguments for"
+    heading = "Invalid arguments for"
     part = "argument"
 
 
 class ReturnRejected(ValueRejected):
-    """A function returned what its annotation does not allow, so there is nothing to send (TL-10)."""
+    """A function returned a value that its annotation does not allow (TL-10)."""
 
-    opening = "Invalid return value of"
+    heading = "Invalid return value of"
 
 
 class Unsupported(TypeError):
-    """An annotation that has no place in JSON; becomes a :class:`SignatureRejected` where the function is known."""
+    """An annotation that JSON cannot represent; becomes a :class:`SignatureRejected` where the function is known."""
 
 
 class Refused(ValueError):
-    """Problems on their way through msgspec, which adds to them where the value stands."""
+    """Problems raised inside a msgspec hook; msgspec adds the path of the value."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("; ".join(map(str, problems)))

@@ -1,4 +1,4 @@
-"""The results a server gives. Those of a client are in :mod:`twopipes._protocol.input_requests`."""
+"""The results of a server. Those of a client are in :mod:`twopipes._protocol.input_requests`."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from twopipes._protocol.input_requests import InputRequest
 from twopipes.errors import RemoteProtocolError
 
 CacheScope = Literal["public", "private"]
-"""Who may share a cached result: everybody, or only those with the same rights (CH-06)."""
+"""Who may share a cached result: all users, or only users with the same permissions (CH-06)."""
 
 
 class CacheableResult(Result, frozen=True, kw_only=True):
-    """A result that may be kept for a while, from 2026-07-28 on (CH-01).
+    """A result that may be cached, from 2026-07-28 (CH-01).
 
     Attributes:
-        ttl_ms: For how many milliseconds it stays fresh; 0, absent or negative: not at all (CH-03).
+        ttl_ms: The lifetime in milliseconds. 0, absent or negative means that it is stale at once (CH-03).
         cache_scope: Who may share it.
     """
 
@@ -38,11 +38,11 @@ class CacheableResult(Result, frozen=True, kw_only=True):
 
 
 class EmptyResult(Result, frozen=True):
-    """It worked, and there is nothing to say."""
+    """A result without members."""
 
 
 class InitializeResult(Result, frozen=True):
-    """The server's side of a legacy opening."""
+    """The result of ``initialize``; legacy only."""
 
     protocol_version: str
     capabilities: ServerCapabilities
@@ -51,7 +51,7 @@ class InitializeResult(Result, frozen=True):
 
 
 class DiscoverResult(CacheableResult, frozen=True):
-    """What a server is and serves, from 2026-07-28 on (VN-06)."""
+    """The revisions and capabilities of a server, from 2026-07-28 (VN-06)."""
 
     supported_versions: list[str]
     capabilities: ServerCapabilities
@@ -87,21 +87,21 @@ class ListPromptsResult(CacheableResult, frozen=True):
 
 
 class ReadResourceResult(CacheableResult, frozen=True):
-    """What a resource holds; several entries may come back (RS-02)."""
+    """The contents of a resource; there may be several entries (RS-02)."""
 
     contents: list[ResourceContents]
 
     @property
     def text(self) -> str:
-        """The texts of all entries, one below the other."""
+        """The texts of all entries, joined by newlines."""
         return "\n".join(each.text for each in self.contents if each.text is not None)
 
     @property
     def data(self) -> bytes:
-        """The bytes of the first entry that has some; empty if none has.
+        """The bytes of the first entry with a blob; empty if there is none.
 
         Raises:
-            RemoteProtocolError: They are not base64, which is what the server should have sent (RS-02).
+            RemoteProtocolError: The blob is not valid base64 (RS-02).
         """
         from base64 import b64decode  # noqa: PLC0415 - every server loads this file, and few read a blob
 
@@ -110,7 +110,7 @@ class ReadResourceResult(CacheableResult, frozen=True):
                 try:
                     return b64decode(each.blob, validate=True)
                 except ValueError as error:
-                    raise RemoteProtocolError(f"the blob of {each.uri} is no base64 ({error})") from error
+                    raise RemoteProtocolError(f"the blob of {each.uri} is not valid base64 ({error})") from error
         return b""
 
 
@@ -128,12 +128,12 @@ class CompleteResult(Result, frozen=True):
 
 
 class CallToolResult(Result, frozen=True):
-    """What a tool gave.
+    """The result of a tool.
 
     Attributes:
         content: The blocks for the model.
         structured_content: The value for programs. Absent is ``UNSET``; ``None`` is the JSON value null (TL-12).
-        is_error: Whether the tool failed; absent means no (TL-03).
+        is_error: Whether the tool failed; absent means false (TL-03).
     """
 
     content: list[ContentBlock]
@@ -142,16 +142,16 @@ class CallToolResult(Result, frozen=True):
 
     @property
     def text(self) -> str:
-        """The text blocks, one below the other."""
+        """The text blocks, joined by newlines."""
         return text_of(self.content)
 
 
 class InputRequiredResult(Result, frozen=True):
-    """The server needs answers before it can go on, from 2026-07-28 on; at least one member is there (MR-02).
+    """The server needs answers to continue, from 2026-07-28. At least one member is present (MR-02).
 
     Attributes:
-        input_requests: The questions, each under a key that its answer comes back with.
-        request_state: To be sent back untouched with the answers (MR-07).
+        input_requests: The questions by key; each answer has the same key.
+        request_state: The state to send back unchanged with the answers (MR-07).
     """
 
     input_requests: dict[str, InputRequest] | None = None
@@ -159,4 +159,4 @@ class InputRequiredResult(Result, frozen=True):
 
 
 class SubscriptionsListenResult(Result, frozen=True):
-    """The server has ended a subscription; ``meta`` names it (SU-13)."""
+    """The server has ended a subscription; ``meta`` contains its id (SU-13)."""

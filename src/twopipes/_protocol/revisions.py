@@ -1,7 +1,7 @@
-"""The five revisions of MCP as data: who knows what since when, and until when.
+"""The five revisions of MCP as tables: which revisions have which methods, types and members.
 
-A revision is its date as a string, so revisions compare in order. Every table gives a :class:`Span` to each of its rows; a type
-or a member that no table names exists in every revision. A test holds the tables against the official schemas.
+A revision is its date as a string, so revisions can be compared. Each row of a table has a :class:`Span`; a type or a member that
+no table lists exists in every revision. A test compares the tables with the official schemas.
 
 The rows about tasks describe 2025-11-25; twopipes does not run tasks.
 """
@@ -13,10 +13,10 @@ from typing import Literal
 from msgspec import Struct
 
 LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-"""The revisions that begin with a handshake, in order."""
+"""The revisions with a handshake, in order."""
 
 MODERN = ("2026-07-28",)
-"""The revisions in which every request stands alone, in order."""
+"""The revisions without a handshake, in which requests are independent, in order."""
 
 ALL = LEGACY + MODERN
 LATEST_LEGACY = LEGACY[-1]
@@ -26,18 +26,18 @@ Sender = Literal["client", "server", "both"]
 
 
 def is_modern(revision: str) -> bool:
-    """Tells whether requests of this revision stand alone, instead of following a handshake."""
+    """Return whether requests of this revision are independent, without a handshake."""
     return revision in MODERN
 
 
 class Span(Struct, frozen=True):
-    """From one revision to another, both included; ``until`` is ``None`` for what is still there."""
+    """A range of revisions, both ends included; ``until`` is ``None`` if it has no end."""
 
     since: str = LEGACY[0]
     until: str | None = None
 
     def has(self, revision: str) -> bool:
-        """Tells whether the revision lies in the span."""
+        """Return whether the span contains the revision."""
         return self.since <= revision and (self.until is None or revision <= self.until)
 
 
@@ -61,7 +61,7 @@ class MethodRow(Struct, frozen=True):
         method: Its name on the wire.
         sender: Who sends it.
         span: In which revisions.
-        capability: What the receiver of a request must have declared, with a dot before a detail; ``None`` where nothing.
+        capability: The capability that the receiver must have declared, such as ``resources.subscribe``, or ``None``.
     """
 
     method: str
@@ -83,7 +83,7 @@ REQUESTS = (
     MethodRow("resources/unsubscribe", "client", UNTIL_2511, "resources.subscribe"),
     MethodRow("prompts/list", "client", ALWAYS, "prompts"),
     MethodRow("prompts/get", "client", ALWAYS, "prompts"),
-    MethodRow("completion/complete", "client", ALWAYS, "completions"),  # 2024-11-05 has the method but no such key (CP-01)
+    MethodRow("completion/complete", "client", ALWAYS, "completions"),  # 2024-11-05 has the method but not the capability (CP-01)
     MethodRow("logging/setLevel", "client", UNTIL_2511, "logging"),
     MethodRow("subscriptions/listen", "client", SINCE_2607),
     MethodRow("roots/list", "server", UNTIL_2511, "roots"),
@@ -112,22 +112,22 @@ NOTIFICATIONS = (
 )
 
 NEEDED_CAPABILITIES = {row.method: tuple(row.capability.split(".")) for row in REQUESTS if row.capability}
-"""What the receiver of a request must have declared: ``("resources", "subscribe")``. Nothing for a method that is not in it."""
+"""The capability that the receiver of a request must have declared: ``("resources", "subscribe")``. Other methods need none."""
 
 INPUT_METHODS = ("elicitation/create", "sampling/createMessage", "roots/list")
-"""What a server may ask inside an InputRequiredResult, from 2026-07-28 on (MR-03)."""
+"""The questions that an InputRequiredResult may contain, from 2026-07-28 (MR-03)."""
 
 MAY_ASK_BACK = ("tools/call", "prompts/get", "resources/read")
-"""The methods that may be answered by an InputRequiredResult, from 2026-07-28 on (MR-01, CON-14)."""
+"""The methods whose result may be an InputRequiredResult, from 2026-07-28 (MR-01, CON-14)."""
 
 CACHEABLE = ("server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read")
-"""The methods whose complete results say how long they stay fresh, from 2026-07-28 on (CH-01, CON-07)."""
+"""The methods whose complete results have a lifetime, from 2026-07-28 (CH-01, CON-07)."""
 
 BATCHES = ONLY_2503
-"""Where an array of messages on one line is legal (CON-20)."""
+"""The revisions that allow an array of messages on one line (CON-20)."""
 
 ERROR_ID_IS_NULL = UNTIL_2506
-"""Where an error that answers an unreadable request has ``"id":null``; elsewhere the member is left out (CON-09)."""
+"""The revisions in which the error for an unreadable request has ``"id":null``; in others the member is omitted (CON-09)."""
 
 CONTENT_TYPES = {
     "text": ALWAYS,
@@ -136,7 +136,7 @@ CONTENT_TYPES = {
     "audio": SINCE_2503,
     "resource_link": SINCE_2506,
 }
-"""The blocks of tools and prompts (CT-01)."""
+"""The content blocks of tools and prompts (CT-01)."""
 
 SAMPLING_CONTENT_TYPES = {
     "text": ALWAYS,
@@ -145,13 +145,13 @@ SAMPLING_CONTENT_TYPES = {
     "tool_use": SINCE_2511,
     "tool_result": SINCE_2511,
 }
-"""The blocks of sampling messages (SA-03)."""
+"""The content blocks of sampling messages (SA-03)."""
 
 SAMPLING_CONTENT_ARRAYS = SINCE_2511
-"""Where a sampling message may hold several blocks (SA-03)."""
+"""The revisions in which a sampling message may have several blocks (SA-03)."""
 
 FREE_STRUCTURED_CONTENT = SINCE_2607
-"""Where ``structuredContent`` may be any value and ``outputSchema`` any schema, not only objects (TL-11, TL-12)."""
+"""The revisions in which ``structuredContent`` may be any value and ``outputSchema`` any schema (TL-11, TL-12)."""
 
 TYPES = {
     "AudioContent": SINCE_2503,
@@ -189,7 +189,7 @@ TYPES = {
     "InputRequiredResult": SINCE_2607,
     "SubscriptionsListenResult": SINCE_2607,
 }
-"""Types that some revision does not know. The three input requests are messages in legacy revisions, not parts of a result."""
+"""Types that some revisions do not have. The three input requests are messages in legacy revisions, not parts of a result."""
 
 _TITLED = {"title": SINCE_2506, "icons": SINCE_2511, "_meta": SINCE_2506}
 _RESULT = {"resultType": SINCE_2607}
@@ -250,7 +250,7 @@ MEMBERS = {
     "ElicitResult": _BARE_RESULT,
     "ListRootsResult": _BARE_RESULT,
 }
-"""By type: the members, by their name on the wire, that some revision does not know."""
+"""By type: the members, by their JSON names, that some revisions do not have."""
 
 CLIENT_CAPABILITIES = {
     "roots": ALWAYS,
@@ -268,7 +268,7 @@ CLIENT_CAPABILITIES = {
     "experimental": ALWAYS,
     "extensions": SINCE_2607,
 }
-"""What a client may declare; a detail stands after a dot (section CP of the rules)."""
+"""The capabilities of a client; a detail comes after a dot (section CP of the rules)."""
 
 SERVER_CAPABILITIES = {
     "tools": ALWAYS,
@@ -287,7 +287,7 @@ SERVER_CAPABILITIES = {
     "experimental": ALWAYS,
     "extensions": SINCE_2607,
 }
-"""What a server may declare; a detail stands after a dot."""
+"""The capabilities of a server; a detail comes after a dot."""
 
 ERROR_CODES = {
     -32700: ALWAYS,
@@ -297,15 +297,15 @@ ERROR_CODES = {
     -32603: ALWAYS,
     -32002: UNTIL_2511,  # resource not found; -32602 later (ER-12, ER-13)
     -32042: ONLY_2511,  # the user must visit URLs first (ER-11)
-    -32020: NEVER,  # a header mismatch; it has a meaning over HTTP alone (ER-06)
+    -32020: NEVER,  # a header mismatch; only over HTTP (ER-06)
     -32021: SINCE_2607,  # a client capability is missing (ER-10)
     -32022: SINCE_2607,  # the revision is not served (ER-09)
     -1: UNTIL_2511,  # the user refused sampling (ER-15)
 }
-"""The codes that have a meaning of their own on a byte stream."""
+"""The error codes that are defined for byte streams."""
 
 RESERVED_CODES = range(-32768, -31999)
-"""From 2026-07-28 on nobody invents a code in here (ER-06, ER-07)."""
+"""From 2026-07-28, implementations must not define codes in this range (ER-06, ER-07)."""
 
 META_VERSION = "io.modelcontextprotocol/protocolVersion"
 META_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
@@ -331,4 +331,4 @@ META_KEYS = {
     "tracestate": SINCE_2607,
     "baggage": SINCE_2607,
 }
-"""The keys that the revisions give a meaning to."""
+"""The keys that the revisions define."""

@@ -1,7 +1,7 @@
 """The types of MCP as users see them: one set for all revisions.
 
-Attributes are in snake_case and absent members are ``None``. What a revision does not know is left out, or said in its own
-words, by :mod:`twopipes._protocol.dialect` on the way out.
+Attributes are in snake_case and absent members are ``None``. When a value is sent, :mod:`twopipes._protocol.dialect` removes or
+replaces what its revision does not have.
 """
 
 from __future__ import annotations

@@ -1,16 +1,15 @@
-"""URI templates (RFC 6570) as resource templates use them: expanded, and matched against a URI in linear time.
+"""URI templates (RFC 6570) for resource templates: expand them, and match URIs in linear time.
 
 Supported are ``{x}``, ``{+x}``, ``{#x}``, ``{.x}``, ``{/x}``, ``{;x}``, ``{?a,b}`` and ``{&a,b}``, several names in one
-expression, and ``*`` after a name. Values are strings. Two additions to the meaning of ``*`` make it useful for matching: in
-``{x*}`` and ``{/x*}`` the value is the rest of a path, with its slashes. ``{x:3}`` (a prefix) is refused: nothing that was cut
-off can be matched back.
+expression, and ``*`` after a name. Values are strings. ``*`` has an additional meaning for matching: in ``{x*}`` and ``{/x*}`` the
+value is the rest of a path, with its slashes. ``{x:3}`` (a prefix) is rejected, because the removed part cannot be recovered.
 
-Matching never goes back, so that it takes time in proportion to the URI, whatever is in it. The price is that a value ends at
-the first place where what follows it in the template is found. Two kinds of value reach as far as they can instead: the last one
-that may contain slashes (``{+x}``, ``{x*}``), and one with nothing but fixed text behind it. The values are decoded exactly once.
+Matching never backtracks, so it takes linear time for any URI. Therefore a value ends at the first occurrence of the text that
+follows it in the template. Two kinds of values extend as far as possible instead: the last one that may contain slashes (``{+x}``,
+``{x*}``), and one with only fixed text after it. The values are decoded exactly once.
 
-**The values are untrusted (RS-08).** ``%2F`` and ``%2e%2e`` arrive as ``/`` and ``..`` *inside* a value; a NUL, broken
-percent-encoding and bytes that are not UTF-8 make the URI match nothing. Who makes a path of a value has to check the path.
+**The values are untrusted (RS-08).** ``%2F`` and ``%2e%2e`` become ``/`` and ``..`` *inside* a value; a URI with a NUL, invalid
+percent-encoding or bytes that are not UTF-8 does not match. Code that builds a path from a value must check the path.
 """
 
 from __future__ import annotations
@@ -26,18 +25,18 @@ from twopipes.errors import TwopipesError
 _UNRESERVED = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 _RESERVED = ":/?#[]@!$&'()*+,;="
 _NAME = re.compile(r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})+(?:\.(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})+)*")
-# The characters of RFC 6570 that may stand outside of braces, without the percent sign.
+# The characters that RFC 6570 allows outside of braces, without the percent sign.
 _LITERAL = re.compile(r"(?:[!#$&()*+,\-./0-9:;=?@A-Z\[\]_a-z~]|[^\x00-\x9f]|%[0-9A-Fa-f]{2})*")
 _BROKEN_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 
 
 class TemplateRejected(TwopipesError, ValueError):
-    """A URI template is not written as RFC 6570 asks, or uses what twopipes cannot match.
+    """A URI template is not valid by RFC 6570, or cannot be matched.
 
     Attributes:
         template: The whole template.
-        position: Where in it the trouble begins, counted from 0.
+        position: The index of the error.
         why: What is wrong there.
     """
 
@@ -59,7 +58,7 @@ class _Operator(Struct, frozen=True):
     is_named: bool
     if_empty: str
     allowed: str
-    stops: str  # where a value ends when a URI is read, beside what follows in the template
+    stops: str  # characters that end a value, in addition to the text that follows in the template
 
 
 _OPERATORS = {
@@ -76,7 +75,7 @@ _OPERATORS = {
 
 class _Expression(Struct, frozen=True):
     operator: _Operator
-    names: tuple[tuple[str, bool], ...]  # with whether a star follows
+    names: tuple[tuple[str, bool], ...]  # each with whether a star follows
 
     @property
     def is_wide(self) -> bool:
@@ -89,10 +88,10 @@ class UriTemplate:
 
     Attributes:
         template: The template as it was written.
-        variables: The names in it, in their order.
+        variables: Its variables, in order.
 
     Raises:
-        TemplateRejected: It is no template, or one that cannot be matched.
+        TemplateRejected: It is not a valid template, or cannot be matched.
     """
 
     def __init__(self, template: str) -> None:
@@ -118,12 +117,12 @@ class UriTemplate:
 
     @property
     def optional(self) -> frozenset[str]:
-        """The variables that a matching URI may lack: those of ``{?a}`` and ``{&a}``."""
+        """The variables that may be absent from a matching URI: those of ``{?a}`` and ``{&a}``."""
         parts = (part for part in self._parts if not isinstance(part, str) and part.operator.if_empty)
         return frozenset(name for part in parts for name, _ in part.names)
 
     def expand(self, values: Mapping[str, str] | None = None, /, **more: str) -> str:
-        """Puts values in place of the variables; a variable without a value is left out, as RFC 6570 says.
+        """Replace the variables by values; a variable without a value is omitted, as in RFC 6570.
 
         Raises:
             TypeError: A name is not in the template.
@@ -135,11 +134,11 @@ class UriTemplate:
         return "".join(part if isinstance(part, str) else _expanded(part, given) for part in self._parts)
 
     def match(self, uri: str) -> dict[str, str] | None:
-        """Reads the values back out of a URI: decoded, and untrusted (see above). ``None`` where the URI does not match.
+        """Return the decoded, untrusted values in a URI (see above), or ``None`` if the URI does not match.
 
-        A variable of ``{?a}`` that is not in the URI is not in the answer; one of any other kind has a value that is not empty.
+        Variables of ``{?a}`` that are absent from the URI are absent from the result; all others have a value that is not empty.
         """
-        # RS-08: what cannot be decoded, and a NUL however it is written, is not an address of anything.
+        # RS-08: a URI with invalid encoding or a NUL never matches.
         if _BROKEN_PERCENT.search(uri) or "\0" in uri or "%00" in uri:
             return None
         found: dict[str, str] = {}
@@ -158,7 +157,7 @@ class UriTemplate:
         return found if position == len(uri) else None
 
     def _values(self, index: int, uri: str, position: int, found: dict[str, str]) -> int | None:
-        """Reads the values of one expression; gives where they end, or ``None``."""
+        """Read the values of one expression; return their end, or ``None`` if they do not match."""
         part = self._expression(index)
         operator, names = part.operator, part.names
         for number, (name, has_star) in enumerate(names):
@@ -168,11 +167,11 @@ class UriTemplate:
             position += len(before)
             is_last_name = number == len(names) - 1
             if is_last_name and index == self._widest:
-                end = self._end_of_the_widest(index, uri, position)
+                end = self._end_of_widest(index, uri, position)
             else:
-                after, reaches_far = self._what_follows(index) if is_last_name else (operator.separator, False)
+                after, is_greedy = self._what_follows(index) if is_last_name else (operator.separator, False)
                 stops = "?#" if has_star else operator.stops
-                end = _end_of_value(uri, position, stops, after, as_far_as_possible=reaches_far)
+                end = _end_of_value(uri, position, stops, after, greedy=is_greedy)
             value = _decoded(uri[position:end])
             if not value:
                 return None
@@ -181,7 +180,7 @@ class UriTemplate:
         return position
 
     def _query(self, index: int, uri: str, position: int, found: dict[str, str]) -> int | None:
-        """Reads ``?a=1&b=2`` in any order, each name at most once; a name that the template does not have matches nothing."""
+        """Read ``?a=1&b=2`` in any order, each name at most once; a URI with an unknown name does not match."""
         part = self._expression(index)
         operator, names = part.operator, part.names
         if not uri.startswith(operator.first, position):
@@ -203,14 +202,14 @@ class UriTemplate:
         return part
 
     def _what_follows(self, index: int) -> tuple[str, bool]:
-        """The fixed text that ends a value, and whether there is nothing after it."""
+        """Return the fixed text that ends a value, and whether it is the end of the template."""
         rest = self._parts[index + 1 :]
         if not rest:
             return "", True
         return (rest[0], len(rest) == 1) if isinstance(rest[0], str) else (rest[0].operator.first, False)
 
-    def _end_of_the_widest(self, index: int, uri: str, position: int) -> int:
-        """Where the last value with slashes ends: what comes after it has as many slashes as the template, and no more."""
+    def _end_of_widest(self, index: int, uri: str, position: int) -> int:
+        """Return the end of the last value with slashes: the rest of the URI has as many slashes as the rest of the template."""
         skeleton = "".join(_skeleton(part) for part in self._parts[index + 1 :])
         mark = next((each for each in skeleton if each in "?#"), "")
         limit = uri.find(mark, position) if mark else -1
@@ -230,7 +229,7 @@ class UriTemplate:
 
 
 def _skeleton(part: str | _Expression) -> str:
-    """What of a part can be told from values: its fixed text, and the slashes and marks that it brings."""
+    """Return the fixed text of a part, or the slashes and marks that an expression adds."""
     if isinstance(part, str):
         return part
     first = part.operator.first
@@ -246,7 +245,7 @@ def _parsed(template: str) -> tuple[str | _Expression, ...]:
             literal = _LITERAL.match(template, position)
             end = literal.end() if literal else position
             if end == position or (end < len(template) and template[end] != "{"):
-                raise TemplateRejected(template, end, f"{template[end]!r} may not stand here")
+                raise TemplateRejected(template, end, f"{template[end]!r} is not allowed here")
             parts.append(template[position:end])
             position = end
             continue
@@ -256,13 +255,13 @@ def _parsed(template: str) -> tuple[str | _Expression, ...]:
         expression = _expression(template, position + 1, end)
         for name, _ in expression.names:
             if name in seen:
-                raise TemplateRejected(template, position, f"the variable {name} stands here for the second time")
+                raise TemplateRejected(template, position, f"the variable {name} appears twice")
             seen.add(name)
-        # {x}{y}: nobody could tell where one value ends and the next begins.
+        # {x}{y}: the end of the first value would be ambiguous.
         if parts and not isinstance(parts[-1], str) and not expression.operator.first:
-            raise TemplateRejected(template, position, "something has to stand between two expressions")
+            raise TemplateRejected(template, position, "add some text between the two expressions")
         if expression.operator.first == "&" and any(not isinstance(part, str) and part.operator.if_empty for part in parts):
-            raise TemplateRejected(template, position, "the names of a query stand in one expression, as in {?a,b}")
+            raise TemplateRejected(template, position, "put all names of a query into one expression, as in {?a,b}")
         parts.append(expression)
         position = end + 1
     _check_order(template, parts)
@@ -273,10 +272,10 @@ def _check_order(template: str, parts: list[str | _Expression]) -> None:
     for part, following in pairwise(parts):
         is_query = not isinstance(part, str) and part.operator.if_empty
         if is_query and not (following if isinstance(following, str) else following.operator.first).startswith("#"):
-            raise TemplateRejected(template, template.rindex("{"), "after a query there can only be a fragment")
-    # RS-09: an address begins with a scheme; where that is a variable, nothing can be said about it here.
+            raise TemplateRejected(template, template.rindex("{"), "only a fragment may follow a query")
+    # RS-09: a URI starts with a scheme. If it is a variable, it cannot be checked here.
     if not parts or (isinstance(parts[0], str) and not _SCHEME.match(parts[0])):
-        raise TemplateRejected(template, 0, "a URI begins with a scheme, such as file: or notes:")
+        raise TemplateRejected(template, 0, "a URI must start with a scheme, such as file: or notes:")
 
 
 def _expression(template: str, start: int, end: int) -> _Expression:
@@ -292,11 +291,11 @@ def _expression(template: str, start: int, end: int) -> _Expression:
     for text in template[start:end].split(","):
         name = text.removesuffix("*")
         if ":" in name:
-            raise TemplateRejected(template, start, f"the prefix in {text!r} cannot be matched back")
+            raise TemplateRejected(template, start, f"prefixes such as {text!r} are not supported, because they cannot be matched")
         if not _NAME.fullmatch(name):
             raise TemplateRejected(template, start, f"{text!r} is not the name of a variable")
         if name != text and operator.is_named:
-            raise TemplateRejected(template, start, f"the values here are strings, so {text!r} has nothing to explode")
+            raise TemplateRejected(template, start, f"{text!r} cannot be exploded, because values are strings; remove the *")
         names.append((name, name != text))
         start += len(text) + 1
     return _Expression(operator, tuple(names))
@@ -330,15 +329,15 @@ def _decoded(text: str) -> str | None:
         return None
 
 
-def _end_of_value(uri: str, position: int, stops: str, after: str, *, as_far_as_possible: bool) -> int:
-    """Where a value ends: before the first stop, and before the text that follows it in the template."""
+def _end_of_value(uri: str, position: int, stops: str, after: str, *, greedy: bool) -> int:
+    """Return the end of a value: before the first stop, and before the text that follows it in the template."""
     end = len(uri)
     for stop in stops:
         found = uri.find(stop, position, end)
         end = found if found >= 0 else end
     if after:
-        # A stop that is the beginning of what follows belongs to what follows.
+        # A stop that starts the following text belongs to that text.
         reach = min(len(uri), end + len(after))
-        found = uri.rfind(after, position, reach) if as_far_as_possible else uri.find(after, position + 1, reach)
+        found = uri.rfind(after, position, reach) if greedy else uri.find(after, position + 1, reach)
         end = found if 0 <= found < end else end
     return end

@@ -44,23 +44,23 @@ LEAVES: dict[Any, Shape] = {
     dt.date: Leaf({"type": "string", "format": "date"}, dt.date, family="ordered"),
     dt.time: Leaf({"type": "string", "format": "time"}, dt.time, family="moment"),
     dt.timedelta: Leaf({"type": "string", "format": "duration"}, dt.timedelta, family="ordered"),
-    # A number is read as well; a string is what keeps all the digits.
+    # A number is accepted too, but only a string keeps all digits.
     decimal.Decimal: Leaf({"type": "string", "format": "decimal"}, decimal.Decimal, family="ordered"),
 }
 _LISTS = {list, collections.abc.Sequence, collections.abc.MutableSequence, collections.abc.Collection, collections.abc.Iterable}
 _SETS = {set: set, frozenset: frozenset, collections.abc.Set: set, collections.abc.MutableSet: set}
 _DICTS = {dict, collections.abc.Mapping, collections.abc.MutableMapping}
 UNIONS = {typing.Union, types.UnionType}
-# By name, for typing_extensions has some of them for older Pythons.
+# By name, because typing_extensions has its own versions for older Pythons.
 _WRAPPERS = {"Final", "ClassVar", "Required", "NotRequired", "ReadOnly"}
 Namespace = Mapping[str, Any]
 
 
 class ShapeBuilder:
-    """Makes shapes of the annotations of one schema.
+    """Builds the shapes of the annotations of one schema.
 
     Attributes:
-        went_outside: Whether a name was found only among the variables of an enclosing function, where msgspec does not look.
+        used_enclosing: Whether a name was found only in an enclosing function, where msgspec does not look.
     """
 
     def __init__(self, names: dict[str, Any], enclosing: Callable[[], Namespace] = dict) -> None:
@@ -68,22 +68,22 @@ class ShapeBuilder:
         self._locals: Namespace = {}
         self._enclosing = enclosing
         self._records: dict[Any, Record] = {}
-        self.went_outside = False
+        self.used_enclosing = False
 
-    def afresh(self) -> ShapeBuilder:
-        """A builder for another schema, which looks for names in the same places."""
+    def copy(self) -> ShapeBuilder:
+        """Return a builder for another schema with the same namespaces."""
         return ShapeBuilder(self._globals, self._enclosing)
 
     def build(self, annotation: Any) -> Shape:
-        """Gives the shape of a type.
+        """Return the shape of a type.
 
         Raises:
-            Unsupported: It cannot be resolved, or has no form in JSON.
+            Unsupported: It cannot be resolved, or JSON cannot represent it.
         """
         annotation = self.resolve(annotation)
         try:
             leaf = LEAVES.get(annotation)
-        except TypeError:  # metadata without a hash
+        except TypeError:  # unhashable metadata
             leaf = None
         if leaf is not None:
             return leaf
@@ -99,7 +99,7 @@ class ShapeBuilder:
         return self._container(annotation, origin or annotation) or self._named(annotation, origin)
 
     def resolve(self, annotation: Any) -> Any:
-        """Gives the type for a string or a forward reference; anything else as it is."""
+        """Return the type for a string or a forward reference; any other annotation as it is."""
         names = self._globals
         if isinstance(annotation, typing.ForwardRef):
             module = sys.modules.get(str(annotation.__forward_module__))
@@ -108,19 +108,19 @@ class ShapeBuilder:
         if not isinstance(annotation, str):
             return annotation
         try:
-            return eval(annotation, names, self._locals)  # noqa: S307 -- the author's own annotation
+            return eval(annotation, names, self._locals)  # noqa: S307 - an annotation in the author's own code
         except NameError as error:
-            return self._resolve_outside(annotation, names, error)
+            return self._resolve_enclosing(annotation, names, error)
         except Exception as error:
             raise Unsupported(f"the annotation {annotation!r} cannot be evaluated: {error}") from error
 
-    def _resolve_outside(self, annotation: str, names: dict[str, Any], first: NameError) -> Any:
+    def _resolve_enclosing(self, annotation: str, names: dict[str, Any], first: NameError) -> Any:
         try:
-            found = eval(annotation, names, {**self._enclosing(), **self._locals})  # noqa: S307 -- as above
+            found = eval(annotation, names, {**self._enclosing(), **self._locals})  # noqa: S307 - as above
         except NameError:
-            hint = "a type that is imported under TYPE_CHECKING, or defined later, is not there at run time"
+            hint = "a type that is imported under TYPE_CHECKING or defined later does not exist at run time"
             raise Unsupported(f"the annotation {annotation!r} cannot be resolved: {first} ({hint})") from first
-        self.went_outside = True
+        self.used_enclosing = True
         return found
 
     def _annotated(self, annotation: Any) -> Shape:
@@ -130,21 +130,21 @@ class ShapeBuilder:
         return self.decorated(self.build(inner), extras)
 
     def decorated(self, shape: Shape, extras: list[Any]) -> Shape:
-        """Gives a shape with what metadata of ``Annotated`` says."""
-        about = read_metadata(extras)
-        if about.constraints:
-            shape = shape.constrained(about.constraints, is_native=about.is_native)
-        if about.tests:
-            shape = Checked(shape, about.tests)
-        return Noted(shape, about.notes) if about.notes else shape
+        """Return a shape with the constraints and notes of ``Annotated`` metadata."""
+        metadata = read_metadata(extras)
+        if metadata.constraints:
+            shape = shape.constrained(metadata.constraints, is_native=metadata.is_native)
+        if metadata.tests:
+            shape = Checked(shape, metadata.tests)
+        return Noted(shape, metadata.notes) if metadata.notes else shape
 
     def _union(self, annotation: Any) -> Shape:
         resolved = (self.resolve(each) for each in typing.get_args(annotation))
-        arguments = [each for each in resolved if each is not UnsetType]  # what is not there is not written
+        arguments = [each for each in resolved if each is not UnsetType]  # an absent member is not written
         if sum(map(pydantic_bridge.is_foreign, arguments)) > 1 and all(
             each is type(None) or pydantic_bridge.is_foreign(each) for each in arguments
         ):
-            return Foreign(typing.Union[tuple(arguments)])  # noqa: UP007 -- pydantic knows best which of its own fits
+            return Foreign(typing.Union[tuple(arguments)])  # noqa: UP007 - pydantic decides which of its types matches
         members: list[Shape] = []
         for each in arguments:
             shape = self.build(each)
@@ -162,10 +162,10 @@ class ShapeBuilder:
         if origin in _DICTS:
             key, value = (self.build(each) for each in arguments) if arguments else (ANYTHING, ANYTHING)
             if not _is_key(key):
-                raise Unsupported(f"{_said(arguments[0])} cannot be the key of an object")
+                raise Unsupported(f"{_type_name(arguments[0])} cannot be the key of an object")
             return Table(key, value)
         if origin is tuple:
-            if not arguments and annotation in {tuple, typing.Tuple}:  # noqa: UP006 -- as the author may have written it
+            if not arguments and annotation in {tuple, typing.Tuple}:  # noqa: UP006 - the author may have used it
                 return Array(tuple, ANYTHING)
             if len(arguments) == 2 and arguments[1] is ...:
                 return Array(tuple, self.build(arguments[0]))
@@ -173,7 +173,7 @@ class ShapeBuilder:
         return None
 
     def _named(self, annotation: Any, origin: Any) -> Shape:
-        """A type that has a name: an alias, a type variable or a class."""
+        """Return the shape of a named type: an alias, a type variable or a class."""
         if isinstance(annotation, typing.TypeVar):
             return self._type_variable(annotation)
         if hasattr(annotation, "__supertype__"):  # NewType
@@ -184,7 +184,7 @@ class ShapeBuilder:
             return self.build(annotation.__value__)
         kind = origin or annotation
         if not isinstance(kind, type):
-            raise Unsupported(f"{_said(annotation)} has no form in JSON")
+            raise Unsupported(f"{_type_name(annotation)} cannot be represented in JSON")
         if pydantic_bridge.is_foreign(kind):
             return Foreign(annotation)
         if is_record(kind):
@@ -204,12 +204,12 @@ class ShapeBuilder:
         name = getattr(annotation, "__name__", kind.__name__)
         if annotation is not kind:
             name += "".join(f"_{getattr(each, '__name__', 'of')}" for each in typing.get_args(annotation))
-        about = own_description(kind)
-        record = self._records[annotation] = Record(annotation, name, about.description)
+        docs = own_description(kind)
+        record = self._records[annotation] = Record(annotation, name, docs.description)
         members = members_of(kind, annotation, record)
-        before = self._globals, self._locals, self.went_outside
+        before = self._globals, self._locals, self.used_enclosing
         fields: list[Field] = []
-        self.went_outside = False
+        self.used_enclosing = False
         for member in members:
             module = sys.modules.get(member.home.__module__)
             self._globals, self._locals = vars(module) if module else {}, {**vars(member.home), kind.__name__: kind}
@@ -217,18 +217,18 @@ class ShapeBuilder:
                 shape, is_required = self._member_type(member.annotation, member.variables, is_required=member.is_required)
             except Unsupported as error:
                 raise Unsupported(f"in {kind.__qualname__}, field {member.name}: {error}") from error
-            said = about.parameters.get(member.attribute, "")
-            fields.append(Field(member.name, member.wire_name, shape, is_required, member.default, said))
-        record.is_native &= not self.went_outside
-        self._globals, self._locals, outside_before = before
-        self.went_outside |= outside_before
+            description = docs.parameters.get(member.attribute, "")
+            fields.append(Field(member.name, member.wire_name, shape, is_required, member.default, description))
+        record.is_native &= not self.used_enclosing
+        self._globals, self._locals, used_before = before
+        self.used_enclosing |= used_before
         record.fields = tuple(fields)
         return record
 
     def _member_type(self, annotation: Any, variables: Mapping[Any, Any], *, is_required: bool) -> tuple[Shape, bool]:
         annotation = self.resolve(annotation)
         origin = typing.get_origin(annotation)
-        if origin in {typing.Required, typing.NotRequired}:  # a string hid it from TypedDict
+        if origin in {typing.Required, typing.NotRequired}:  # TypedDict does not see it in a string
             is_required = origin is typing.Required
         if isinstance(annotation, typing.TypeVar):
             annotation = variables.get(annotation, annotation)
@@ -246,7 +246,7 @@ def _plain_class(kind: type[Any]) -> Shape:
         return Leaf({"type": "string", "format": "path"}, kind, kinds="custom", checking=str)
     base = plain_base(kind)
     if base is None:
-        raise Unsupported(f"{_said(kind)} has no form in JSON; a dataclass or a TypedDict would have one")
+        raise Unsupported(f"{_type_name(kind)} cannot be represented in JSON; use a dataclass or a TypedDict")
     return Leaf({"type": {str: "string", int: "integer", float: "number"}[base]}, kind, kinds="custom", checking=base)
 
 
@@ -256,7 +256,7 @@ def _enum(kind: type[enum.Enum]) -> Shape:
     is_native = _are(values, str) or _are(values, int)
     if not is_native:
         if not values or not all(isinstance(value, str | int | float | None) for value in values):
-            raise Unsupported(f"the values of {_said(kind)} have no form in JSON")
+            raise Unsupported(f"the values of {_type_name(kind)} cannot be represented in JSON")
         by_value = {(type(value), value): member for member, value in zip(kind, map(_bare, values), strict=True)}
         read = stand_in(lambda value: _chosen(value, by_value))
     return _choice_leaf(values, read, kind, is_native=is_native)
@@ -269,8 +269,8 @@ def _literal(values: tuple[Any, ...]) -> Shape:
         read: Any = typing.Literal[values]
     else:
         if not all(isinstance(value, str | int | None) for value in plain):
-            raise Unsupported(f"{_said(typing.Literal[values])} has no form in JSON")
-        by_value = {(type(value), value): meant for value, meant in zip(map(_bare, plain), values, strict=True)}
+            raise Unsupported(f"{_type_name(typing.Literal[values])} cannot be represented in JSON")
+        by_value = {(type(value), value): member for value, member in zip(map(_bare, plain), values, strict=True)}
         read = stand_in(lambda value: _chosen(value, by_value))
     return _choice_leaf(plain, read, plain, is_native=is_native)
 
@@ -300,12 +300,12 @@ def _options(values: list[Any]) -> dict[str, Any]:
 
 
 def _bare(value: Any) -> Any:
-    """A value of an enum that is also a string or a number, without that second nature."""
+    """Return a value of a class such as ``StrEnum`` as a plain string or number."""
     return next((base(value) for base in (str, int, float) if type(value) is not bool and isinstance(value, base)), value)
 
 
 def _chosen(value: Any, by_value: dict[Any, Any]) -> Any:
-    """The meaning of a value; its type counts, for 1 is not true."""
+    """Return the member for a value. Its type counts, because ``1 == True`` in Python."""
     if isinstance(value, dict | list) or (type(value), value) not in by_value:
         raise ValueError(f"Invalid enum value {value!r}")
     return by_value[type(value), value]
@@ -315,5 +315,5 @@ def _is_key(shape: Shape) -> bool:
     return shape is ANYTHING or (not isinstance(shape, Choice) and shape.kinds() in ({"string"}, {"integer"}, {"custom"}))
 
 
-def _said(annotation: Any) -> str:
+def _type_name(annotation: Any) -> str:
     return annotation.__qualname__ if isinstance(annotation, type) else str(annotation)

@@ -1,4 +1,4 @@
-"""From JSON to arguments: in one pass where they fit, and with everything that is wrong with them where they do not."""
+"""From JSON to arguments: in one pass if they are valid, otherwise with a list of every problem."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from twopipes._schema.custom_types import converted, converted_leniently, read_c
 from twopipes._schema.records import Field, struct_of
 from twopipes._schema.wording import given, problems_in
 
-# Beyond this a float does not name one whole number any more.
-_EXACT = 2**53
+# Larger floats do not represent one exact integer.
+_MAX_EXACT = 2**53
 _STEPS = r"([^.\[]+)|\[([^\]]*)\]"
-# TL-20: what is said about hostile names is short, and takes no time to find.
-_LONGEST_NAME = 64
-_MOST_STRANGERS = 10
+# TL-20: messages about hostile names are short and cheap to create.
+_MAX_NAME = 64
+_MAX_UNKNOWN = 10
 _TOO_DEEP = "The value is nested too deeply"
 
 
 class Binder:
-    """Reads the arguments of one function.
+    """Converts the arguments of one function.
 
     Args:
-        subject: What the fields belong to, for the messages.
+        subject: The function or form, for messages.
         fields: The parameters.
-        schema: Their JSON Schema, for the choices that a message names.
-        takes_more: Whether names that are no fields are passed on as they are.
-        rejection: What is raised.
+        schema: Their JSON Schema, to name the allowed choices in messages.
+        accepts_extra: Whether arguments with unknown names are passed on unchanged.
+        rejection: The error to raise.
     """
 
     def __init__(
@@ -42,13 +42,13 @@ class Binder:
         fields: Sequence[Field],
         schema: Mapping[str, Any],
         *,
-        takes_more: bool = False,
+        accepts_extra: bool = False,
         rejection: type[ValueRejected] = ArgumentsRejected,
     ) -> None:
         self._subject = subject
         self._fields = {field.wire_name: field for field in fields}
         self._schema = schema
-        self._takes_more = takes_more
+        self._accepts_extra = accepts_extra
         self._rejection = rejection
         self._types = {field.wire_name: field.shape.reading() for field in fields}
         members = [(field.wire_name, self._types[field.wire_name], field.is_required) for field in fields]
@@ -59,18 +59,18 @@ class Binder:
         self._fills = {field.name: field.fill for field in fields if field.fill is not None}
 
     def read(self, raw: bytes | Raw | None, *, lenient: bool = False) -> dict[str, Any]:
-        """Gives the arguments by the names of the parameters; one that is absent is left to the function.
+        """Return the arguments by the names of the parameters, without those that are absent.
 
         Raises:
-            ArgumentsRejected: They do not fit; everything that was found is in it (TL-06).
+            ArgumentsRejected: They do not match; the error lists every problem (TL-06).
         """
         if raw is None:
             raw = b"{}"
-        if not self._takes_more:
+        if not self._accepts_extra:
             try:
                 found = structs.astuple(self._decoder.decode(raw))
             except (DecodeError, RecursionError):
-                pass  # once more, slowly, to say what is wrong
+                pass  # read again, slowly, to find out what is wrong
             else:
                 if self._are_all_required:
                     return dict(zip(self._names, found, strict=True))
@@ -84,11 +84,11 @@ class Binder:
         return self.read_plain(plain, read=_read_leniently if lenient else _read)
 
     def read_strings(self, values: Mapping[str, str]) -> dict[str, Any]:
-        """Does the same with strings that stand for values."""
+        """Do the same for strings that represent values."""
         return self.read_plain(values, read=_from_string)
 
     def read_plain(self, plain: Mapping[str, Any], *, read: Callable[[Any, Any], Any] | None = None) -> dict[str, Any]:
-        """Does the same with values that are decoded already."""
+        """Do the same for values that are already decoded."""
         read = _read if read is None else read
         problems: list[Problem] = []
         found: dict[str, Any] = {}
@@ -101,11 +101,11 @@ class Binder:
                 found[field.name] = read(plain[name], self._types[name])
             except (ValidationError, RecursionError) as error:
                 problems += self._problems(name, plain[name], error)
-        strangers = [name for name in plain if name not in self._fields]
-        if self._takes_more:
-            found.update({name: plain[name] for name in strangers})
+        unknown = [name for name in plain if name not in self._fields]
+        if self._accepts_extra:
+            found.update({name: plain[name] for name in unknown})
         else:
-            problems += [Problem(name[:_LONGEST_NAME], self._unknown(name)) for name in strangers[:_MOST_STRANGERS]]
+            problems += [Problem(name[:_MAX_NAME], self._unknown(name)) for name in unknown[:_MAX_UNKNOWN]]
         if problems:
             raise self._rejection(self._subject, problems)
         return self._filled(found)
@@ -123,21 +123,21 @@ class Binder:
         return [self._with_choices(problem) for problem in problems]
 
     def _with_choices(self, problem: Problem) -> Problem:
-        """Adds what would have been allowed, where that is a short list."""
+        """Add the allowed values, if the schema lists them."""
         if not problem.what.startswith("Invalid enum value"):
             return problem
         choices = _choices(self._schema, problem.path)
         return Problem(problem.path, f"{problem.what}; expected one of {choices}") if choices else problem
 
     def _unknown(self, name: str) -> str:
-        from difflib import get_close_matches  # noqa: PLC0415 -- only where something is wrong
+        from difflib import get_close_matches  # noqa: PLC0415 - only needed for invalid arguments
 
-        missing = f"There is no such {self._rejection.part}"
-        close = get_close_matches(name[:_LONGEST_NAME], self._fields, n=1)
+        unknown = f"Unknown {self._rejection.part}"
+        close = get_close_matches(name[:_MAX_NAME], self._fields, n=1)
         if close:
-            return f"{missing}; did you mean {close[0]}?"
+            return f"{unknown}; did you mean {close[0]}?"
         names = ", ".join(self._fields)
-        return f"{missing}; there are {names}" if names else f"{missing}; there are none"
+        return f"{unknown}; expected one of {names}" if names else f"{unknown}; none are expected"
 
 
 def _unreadable(error: Exception) -> Problem:
@@ -165,13 +165,13 @@ def _read_leniently(value: Any, kind: Any) -> Any:
         first = error
     with suppress(ValidationError):
         return converted_leniently(value, kind)
-    raise first  # with its cause, which holds the problems
+    raise first  # its cause contains the problems
 
 
 def _whole(value: Any) -> Any:
-    """The same value with 3 for 3.0, as JSON Schema understands integers; the same object where there is nothing to do."""
+    """Return the value with 3 instead of 3.0, as JSON Schema defines integers; the same object if nothing changes."""
     if isinstance(value, float):
-        return int(value) if value.is_integer() and abs(value) <= _EXACT else value
+        return int(value) if value.is_integer() and abs(value) <= _MAX_EXACT else value
     if isinstance(value, list):
         items = [_whole(each) for each in value]
         return value if all(map(is_, items, value)) else items
@@ -182,7 +182,7 @@ def _whole(value: Any) -> Any:
 
 
 def _from_string(text: str, kind: Any) -> Any:
-    """Reads what a prompt or a URI can only say as a string: as it is, as a word for a number, or as JSON."""
+    """Convert a string from a prompt or a URI: as it is, as a number or boolean, or as JSON."""
     try:
         return converted(text, kind)
     except ValidationError as error:
@@ -191,11 +191,11 @@ def _from_string(text: str, kind: Any) -> Any:
         return converted_leniently(text, kind)
     with suppress(DecodeError, RecursionError):
         return _read(decode(text), kind)
-    raise first  # with its cause, which holds the problems
+    raise first  # its cause contains the problems
 
 
 def _choices(schema: Any, path: str) -> str:
-    """The choices that a schema gives at a path, or nothing."""
+    """Return the values that a schema allows at a path; empty if it does not list them."""
     found = schema
     for name, index in re.findall(_STEPS, path):
         found = _resolved(schema, found)
@@ -209,7 +209,7 @@ def _choices(schema: Any, path: str) -> str:
 
 
 def _resolved(root: Any, schema: Any) -> Any:
-    """Follows a reference into ``$defs``, and passes by null."""
+    """Follow a reference into ``$defs`` and ignore an alternative null."""
     if isinstance(schema, dict):
         others = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
         schema = others[0] if len(others) == 1 else schema

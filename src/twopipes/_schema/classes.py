@@ -1,4 +1,4 @@
-"""The fields of classes: dataclasses, msgspec Structs, attrs classes, TypedDicts and named tuples."""
+"""The fields of dataclasses, msgspec Structs, attrs classes, TypedDicts and named tuples."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Member(Struct, frozen=True):
     """A field as its class declares it.
 
     Attributes:
-        attribute: What the class calls it.
-        name: What the class calls it when an instance is made.
-        wire_name: What JSON calls it.
-        home: The class whose module the annotation is written in.
-        variables: What the type variables of that class stand for.
+        attribute: The name of the attribute.
+        name: Its name in ``__init__``.
+        wire_name: Its name in JSON.
+        home: The class that declares it; its module is the namespace of the annotation.
+        variables: The values of the type variables of that class.
     """
 
     attribute: str
@@ -37,13 +37,13 @@ class Member(Struct, frozen=True):
 
 
 def is_record(kind: type[Any]) -> bool:
-    """Whether a class has fields that can be known."""
+    """Return whether a class declares its fields."""
     is_tuple = issubclass(kind, tuple) and hasattr(kind, "_fields")
     return issubclass(kind, Struct) or is_typed_dict(kind) or is_tuple or _has(kind, "dataclass_fields", "attrs_attrs")
 
 
 def is_typed_dict(kind: type[Any]) -> bool:
-    """Whether a class is a TypedDict, of typing's or of typing_extensions'."""
+    """Return whether a class is a TypedDict, of ``typing`` or of ``typing_extensions``."""
     return issubclass(kind, dict) and hasattr(kind, "__required_keys__")
 
 
@@ -52,14 +52,14 @@ def _has(kind: type[Any], *names: str) -> bool:
 
 
 def own_description(kind: type[Any]) -> Docstring:
-    """What the docstring of a class says, unless it was inherited or made by a machine."""
+    """Return the docstring of a class, unless it is inherited or generated."""
     text = vars(kind).get("__doc__")
-    is_made = isinstance(text, str) and text.startswith(f"{kind.__name__}(")
-    return read_docstring(None if is_made else text)
+    is_generated = isinstance(text, str) and text.startswith(f"{kind.__name__}(")
+    return read_docstring(None if is_generated else text)
 
 
 def members_of(kind: type[Any], annotation: Any, record: Record) -> list[Member]:
-    """Reads the fields of a class, and tells the record how its instances are made."""
+    """Return the fields of a class, and set how the record creates its instances."""
     hints = _hints(kind, annotation)
     if is_typed_dict(kind):
         required = kind.__required_keys__
@@ -83,7 +83,7 @@ class _Hint(Struct, frozen=True):
 
 
 def _hints(kind: type[Any], annotation: Any) -> dict[str, _Hint]:
-    """The annotations of a class and of those that it inherits from, unresolved."""
+    """Return the unresolved annotations of a class and its base classes."""
     variables: dict[Any, Any] = dict(zip(getattr(kind, "__parameters__", ()), typing.get_args(annotation), strict=False))
     for base in _generic_bases(kind):
         origin = typing.get_origin(base)
@@ -98,7 +98,7 @@ def _hints(kind: type[Any], annotation: Any) -> dict[str, _Hint]:
 
 
 def _generic_bases(kind: type[Any]) -> Iterator[Any]:
-    """Everything with parameters that a class inherits from, the nearest first."""
+    """Yield the generic base classes of a class with their parameters, the nearest first."""
     for base in getattr(kind, "__orig_bases__", ()):
         origin = typing.get_origin(base)
         if origin is not None and origin is not typing.Generic:
@@ -116,12 +116,14 @@ def _member(
     default: Any = NO_DEFAULT,
 ) -> Member:
     hint = hints.get(attribute) or _Hint(Any, object, {})
-    must = default is NO_DEFAULT if is_required is None else is_required
-    return Member(attribute, name or attribute, wire_name or attribute, hint.annotation, must, default, hint.home, hint.variables)
+    required = default is NO_DEFAULT if is_required is None else is_required
+    return Member(
+        attribute, name or attribute, wire_name or attribute, hint.annotation, required, default, hint.home, hint.variables
+    )
 
 
 def _shown(factory: Any) -> Any:
-    """The default that a factory stands for, where calling it does nothing."""
+    """Return the default that a factory creates, if calling it has no side effects."""
     return factory() if factory in {list, dict, set, frozenset, tuple, str, int, float, bool} else NO_DEFAULT
 
 
@@ -131,7 +133,7 @@ def _struct_members(kind: type[Struct], hints: Mapping[str, _Hint], record: Reco
     if config.tag is not None:
         record.options |= {"tag": config.tag, "tag_field": config.tag_field}
     names = kind.__struct_fields__
-    # The defaults are those of the last fields.
+    # The defaults belong to the last fields.
     defaults = (NODEFAULT,) * (len(names) - len(kind.__struct_defaults__)) + kind.__struct_defaults__
     found = []
     for name, wire_name, default in zip(names, kind.__struct_encode_fields__, defaults, strict=True):
@@ -142,34 +144,34 @@ def _struct_members(kind: type[Struct], hints: Mapping[str, _Hint], record: Reco
 
 
 def _dataclass_members(kind: type[Any], hints: Mapping[str, _Hint], record: Record) -> list[Member]:
-    import dataclasses  # noqa: PLC0415 -- loaded by whoever wrote the class
+    import dataclasses  # noqa: PLC0415 - already loaded by the module of the class
 
     found = []
     if any(_is_init_only(hint.annotation) for hint in hints.values()):
-        raise Unsupported(f"{kind.__qualname__} has an InitVar, whose value is nowhere to be read back from")
+        raise Unsupported(f"{kind.__qualname__} has an InitVar, whose value cannot be read from an instance; use a field")
     for field in dataclasses.fields(kind):
-        must = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        # msgspec would ask for a field that __init__ does not take, and leave out a default that the class has as well.
-        if not field.init or (not must and _is_on_the_class(kind, field.name)):
+        is_required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        # msgspec would require a field that __init__ does not accept, and omit a default that is also a class attribute.
+        if not field.init or (not is_required and _is_class_attribute(kind, field.name)):
             record.is_native = False
         if field.init:
             default = _default_of(field) if field.default_factory is dataclasses.MISSING else _shown(field.default_factory)
-            found.append(_member(hints, field.name, is_required=must, default=default))
+            found.append(_member(hints, field.name, is_required=is_required, default=default))
     record.make = _dataclass_maker(kind, dataclasses.fields(kind))
     return found
 
 
-def _is_on_the_class(kind: type[Any], name: str) -> bool:
-    """Whether every instance seems to have an attribute because its class, or one that it inherits from, has it.
+def _is_class_attribute(kind: type[Any], name: str) -> bool:
+    """Return whether a class, or one of its base classes, has an attribute of this name.
 
-    msgspec sets a default only where it finds no attribute of that name. An attribute of the class is not written as JSON, is not
-    in ``vars()``, and may be another value than the default of the field. A slot without a value is not found.
+    msgspec sets a default only if it finds no attribute of that name. But a class attribute is not written as JSON, is not in
+    ``vars()``, and may differ from the default of the field. An empty slot does not count.
     """
     return hasattr(kind, name) and not isinstance(getattr(kind, name), MemberDescriptorType)
 
 
 def _default_of(field: Any) -> Any:
-    import dataclasses  # noqa: PLC0415 -- as above
+    import dataclasses  # noqa: PLC0415 - as above
 
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory()
@@ -177,9 +179,9 @@ def _default_of(field: Any) -> Any:
 
 
 def _dataclass_maker(kind: Any, fields: Sequence[Any]) -> Callable[[dict[str, Any]], Any]:
-    """Gives a function that makes an instance on which every field with a value is set."""
+    """Return a function that creates an instance and sets every field that has a value."""
     parameters = inspect.signature(kind).parameters
-    # The generated __init__ leaves a default that it takes no argument for to the class.
+    # The generated __init__ does not set the default of a field that is not its parameter.
     hidden = [field for field in fields if not field.init and getattr(kind, field.name, NO_DEFAULT) is field.default]
     if all(field.name in parameters for field in fields if field.init):
 
@@ -193,7 +195,7 @@ def _dataclass_maker(kind: Any, fields: Sequence[Any]) -> Callable[[dict[str, An
         return make
 
     def make_without_init(given: dict[str, Any]) -> Any:
-        """Does what msgspec does with a class whose ``__init__`` the author wrote for other arguments."""
+        """Do what msgspec does with a class whose own ``__init__`` has other parameters."""
         made = object.__new__(kind)
         for field in fields:
             value = given[field.name] if field.name in given else _default_of(field)
@@ -207,8 +209,8 @@ def _dataclass_maker(kind: Any, fields: Sequence[Any]) -> Callable[[dict[str, An
 
 
 def _is_init_only(annotation: Any) -> bool:
-    said = annotation if isinstance(annotation, str) else type(annotation).__name__
-    return said.startswith(("InitVar", "dataclasses.InitVar"))
+    name = annotation if isinstance(annotation, str) else type(annotation).__name__
+    return name.startswith(("InitVar", "dataclasses.InitVar"))
 
 
 def _attrs_members(kind: Any, hints: Mapping[str, _Hint], record: Record) -> list[Member]:
@@ -216,12 +218,12 @@ def _attrs_members(kind: Any, hints: Mapping[str, _Hint], record: Record) -> lis
     for field in kind.__attrs_attrs__:
         has_factory = hasattr(field.default, "takes_self")
         # msgspec runs the validators, but not the converters.
-        must = type(field.default).__name__ == "_Nothing"
-        is_hidden = not must and _is_on_the_class(kind, field.name)
+        is_required = type(field.default).__name__ == "_Nothing"
+        is_hidden = not is_required and _is_class_attribute(kind, field.name)
         if not field.init or field.converter is not None or (has_factory and field.default.takes_self) or is_hidden:
             record.is_native = False
         if field.init:
-            default = NO_DEFAULT if must else _shown(field.default.factory) if has_factory else field.default
+            default = NO_DEFAULT if is_required else _shown(field.default.factory) if has_factory else field.default
             alias = field.alias if field.alias != field.name else None
-            found.append(_member(hints, field.name, name=alias, is_required=must, default=default))
+            found.append(_member(hints, field.name, name=alias, is_required=is_required, default=default))
     return found

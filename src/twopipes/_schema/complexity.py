@@ -1,11 +1,11 @@
-"""How much work a JSON Schema can make, found out before anybody does the work (JS-06).
+"""Compute the maximum cost of a check against a JSON Schema, before the check is run (JS-06).
 
-A schema is small and what it asks for may not be: thirty definitions that each name the next one twice are a thousand million
-visits, and a value that is nested deeply enough takes a native stack to its end. So the schema is read as a graph first. Its
-edges either stay at a value (``allOf``, ``anyOf``, ``$ref``) or go one level into it (``properties``, ``items``). From that
-follows how often, at the most, any part of a value is looked at, given how deep the value is.
+A small schema can be expensive: thirty definitions that each refer to the next one twice cause a billion visits, and a deeply
+nested value overflows the native stack. So the schema is read as a graph first. Its edges either stay at a value (``allOf``,
+``anyOf``, ``$ref``) or go one level into it (``properties``, ``items``). The graph shows how often a part of a value is visited at
+most, given its depth.
 
-Only references within the schema are followed. Everything else is refused, and never fetched (JS-04, JS-05).
+Only references within the schema are followed. All others are rejected and never fetched (JS-04, JS-05).
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ _LISTS: Final = ("allOf", "anyOf", "oneOf")
 _SINGLES: Final = ("not", "if", "then", "else")
 _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 _ANCHORS: Final = ("$anchor", "$dynamicAnchor")
-# Where definitions lie that nothing but a reference leads to.
-_SHELVES: Final = ("$defs", "definitions")
-# A value is an object or an array, so what goes down from it by both ways is never done for the same value.
+# Definitions, which are reached only by references.
+_DEFINITIONS: Final = ("$defs", "definitions")
+# A value is either an object or an array, so only one kind of edge applies to it.
 _OBJECT: Final = "."
 _ARRAY: Final = "["
-# Plain values that are compared in the time of a visit.
+# Plain values that can be compared in the time of one visit.
 _COMPARISONS: Final = 4
-# Nodes and edges looked at. More than any schema within the limits needs, unless it was made to.
-_MOST_STEPS: Final = 1_000_000
-_DEAR_STEP: Final = 20
+# Nodes and edges to process. Only a malicious schema within the limits needs more.
+_MAX_STEPS: Final = 1_000_000
+_EXPENSIVE_STEP: Final = 20
 
 Node = Mapping[str, Any]
 
 
 class SchemaLimits(Struct, frozen=True, kw_only=True):
-    """What a schema, and a value that is checked by it, may cost."""
+    """Limits on the cost of a schema and of a check."""
 
-    # Levels of the schema as JSON. The library refuses more than 255; nobody writes more than a dozen.
+    # Levels of the schema as JSON. The library rejects more than 255; real schemas have about ten.
     max_depth: int = 100
     # Objects, arrays and plain values in the schema.
     max_parts: int = 10_000
@@ -50,17 +50,17 @@ class SchemaLimits(Struct, frozen=True, kw_only=True):
     max_width: int = 20_000
     # Levels of a value. Each takes some of the native stack.
     max_value_depth: int = 256
-    # Visits of subschemas for one check. Four million take half a second at the worst.
+    # Visits of subschemas for one check. Four million take at most half a second.
     max_visits: int = 4_000_000
-    # What is told of what is wrong with a value.
+    # Problems that are reported for one value.
     max_problems: int = 10
 
 
 class SchemaRefused(TwopipesError, ValueError):
-    """A JSON Schema cannot be used: its dialect is unknown, it is no valid schema, or it costs too much.
+    """A JSON Schema cannot be used: its dialect is unknown, it is invalid, or it is too expensive.
 
     Attributes:
-        why: What is wrong and what would help.
+        why: What is wrong and how to fix it.
         place: Where in the schema, as a JSON pointer; empty for the whole.
     """
 
@@ -74,31 +74,31 @@ class SchemaRefused(TwopipesError, ValueError):
 
 
 class _Edges(Struct):
-    """Where the keywords of one subschema lead."""
+    """The edges from one subschema."""
 
-    # To the same value. Twice for what unevaluatedProperties makes the library look at again.
+    # To the same value, with the number of visits: two if unevaluatedProperties makes the library visit it again.
     here: list[tuple[int, int]]
-    # One level down: by label, to all members, and to those that have no label here; the latter two by kind of value.
+    # One level down: to one member by label, to all members, and to the members without a label; the last two by kind of value.
     named: dict[str, list[int]]
     every: dict[str, list[int]]
     others: dict[str, list[int]]
-    # What it costs by itself: an enum of a thousand is a thousand comparisons.
+    # The cost of the subschema itself: an enum of a thousand values takes a thousand comparisons.
     weight: int
 
 
 class Workload:
-    """What checking values by one schema costs.
+    """The maximum cost of checks against one schema.
 
     Args:
         schema: The schema.
-        limits: What is too much.
+        limits: The limits on the cost.
 
     Attributes:
-        has_choices: Whether it has ``anyOf`` or ``oneOf``, of which a failure has as many reasons as there are branches.
-        patterns: How many regular expressions it has.
+        has_choices: Whether it contains ``anyOf`` or ``oneOf``, which can fail for one reason per branch.
+        patterns: The number of its regular expressions.
 
     Raises:
-        SchemaRefused: It refers to something outside of itself (JS-05), or is beyond the limits (JS-06).
+        SchemaRefused: It has an external reference (JS-05), or exceeds the limits (JS-06).
     """
 
     def __init__(self, schema: Mapping[str, Any], limits: SchemaLimits) -> None:
@@ -114,26 +114,26 @@ class Workload:
         self._explore()
         if self.patterns > limits.max_patterns:
             raise SchemaRefused(f"it has more than {limits.max_patterns} regular expressions")
-        # How often a value is visited once a subschema is at it, and how many subschemas are nested meanwhile.
+        # For each subschema: how many visits one value gets, and how deeply subschemas are nested at it.
         self._widths, self._chains = self._stay()
         self._levels = self._descents()
         self._visits, self._is_bounded = self._grow()
 
     def visits(self, depth: int) -> int | None:
-        """How often a part of a value that stands so many levels down is looked at, at the most; ``None`` for too often."""
+        """Return how often a part at this depth of a value is visited at most; ``None`` if that exceeds the limits."""
         if depth < len(self._visits):
             return self._visits[depth]
         return self._visits[-1] if self._is_bounded else None
 
     def nesting(self, depth: int) -> int:
-        """How many subschemas are nested in one another, at the most, for a value of so many levels."""
+        """Return how deeply subschemas are nested at most for a value of this depth."""
         levels = depth if self._levels is None else min(depth, self._levels)
         return (levels + 1) * max(self._chains.values())
 
-    # The graph
+    # Graph
 
     def _explore(self) -> None:
-        """Reads every subschema that can be reached. References are followed last, when all anchors are known."""
+        """Read every reachable subschema. References are followed last, when all anchors are known."""
         waiting: list[Node] = [self._root]
         references: list[tuple[Node, str, str]] = []
         while waiting or references:
@@ -149,7 +149,7 @@ class Workload:
             self._nodes[id(node)] = node
             self._step()
             if node is not self._root and isinstance(node.get("$id"), str):
-                raise SchemaRefused(f"the part with the $id {node['$id']!r} is a schema of its own; put it into $defs without $id")
+                raise SchemaRefused(f"the part with $id {node['$id']!r} is a separate schema; move it to $defs and remove its $id")
             self._edges[id(node)], found = self._read(node)
             waiting += found
             references += [(node, key, node[key]) for key in _REFERENCES if isinstance(node.get(key), str)]
@@ -175,13 +175,13 @@ class Workload:
             _ARRAY: _schemas([node.get(key) for key in ("items", "additionalItems", "unevaluatedItems")]),
         }
         named = {f"{_OBJECT}:{name}": [each] for name, each in _members(node.get("properties")).items()}
-        # In a list each has its place. Before 2020-12 such a list was called `items`.
+        # Each item of a list has its position. Before 2020-12 such a list was called `items`.
         for key in ("prefixItems", "items"):
             for place, each in enumerate(_schemas(node.get(key))):
                 named.setdefault(f"{_ARRAY}:{place}", []).append(each)
         down = [*every.values(), *others.values(), *named.values()]
         found = [*here, *(each for members in down for each in members)]
-        found += [each for key in _SHELVES for each in _members(node.get(key)).values()]
+        found += [each for key in _DEFINITIONS for each in _members(node.get(key)).values()]
         plain = sum(_size(node.get(key)) for key in ("enum", "const", "required", "dependentRequired", "dependencies"))
         return (
             _Edges(
@@ -198,9 +198,9 @@ class Workload:
         own = self._root.get("$id")
         base, _, fragment = reference.partition("#")
         if base and base != str(own).partition("#")[0]:
-            raise SchemaRefused(f"it refers to {reference!r}, which is not fetched; put it into $defs and refer to #/$defs/...")
+            raise SchemaRefused(f"it refers to {reference!r}, which is not fetched; copy it to $defs and refer to #/$defs/...")
         if "%" in fragment:
-            from urllib.parse import unquote  # noqa: PLC0415 - hardly anybody writes so
+            from urllib.parse import unquote  # noqa: PLC0415 - rarely needed
 
             fragment = unquote(fragment)
         if keyword == "$recursiveRef" or not fragment:
@@ -212,10 +212,10 @@ class Workload:
         elif fragment in self._anchors:
             yield from self._anchors[fragment]
         else:
-            raise SchemaRefused(f"it refers to {reference!r}, which is not there")  # JS-05
+            raise SchemaRefused(f"it refers to {reference!r}, which does not exist")  # JS-05
 
     def _at(self, pointer: str, reference: str) -> Node | None:
-        """What a pointer leads to; ``None`` for ``true`` and ``false``, which lead nowhere."""
+        """Return the subschema at a pointer; ``None`` for ``true`` and ``false``, which have no edges."""
         found: Any = self._root
         for step in pointer.split("/")[1:]:
             name = step.replace("~1", "/").replace("~0", "~")
@@ -224,42 +224,44 @@ class Workload:
             elif isinstance(found, Sequence) and not isinstance(found, str) and name.isdecimal() and int(name) < len(found):
                 found = found[int(name)]
             else:
-                raise SchemaRefused(f"it refers to {reference!r}, which is not there")
+                raise SchemaRefused(f"it refers to {reference!r}, which does not exist")
             if isinstance(found, Mapping) and isinstance(found.get("$id"), str) and found is not self._root:
-                raise SchemaRefused(f"{reference!r} leads through a part with an $id of its own; put it into $defs without $id")
+                raise SchemaRefused(
+                    f"{reference!r} leads through a part with its own $id; move that part to $defs and remove its $id"
+                )
         if isinstance(found, bool):
             return None
         if not isinstance(found, Mapping):
-            raise SchemaRefused(f"it refers to {reference!r}, which is no schema")
+            raise SchemaRefused(f"it refers to {reference!r}, which is not a schema")
         return found
 
-    # What follows from it
+    # Costs
 
     def _stay(self) -> tuple[dict[int, int], dict[int, int]]:
-        """For each subschema: the visits to a value that stay at it, and the longest chain of them."""
+        """Return for each subschema the number of visits that stay at one value, and the longest chain of them."""
         widths: dict[int, int] = {}
         chains: dict[int, int] = {}
         edges = {node: [target for target, _ in each.here] for node, each in self._edges.items()}
-        order, circle = _leaves_first(edges)
-        if circle is not None:
-            # The library takes such a circle for a yes, whatever else is in it.
-            raise SchemaRefused("a part of it refers to itself without going into the value, so nothing could ever decide it")
+        order, cycle = _topological_order(edges)
+        if cycle is not None:
+            # The library treats such a cycle as valid.
+            raise SchemaRefused("a part of it refers to itself at the same value, so a check would never end")
         for node in order:
             each = self._edges[node]
             widths[node] = each.weight + sum(times * widths[target] for target, times in each.here)
             chains[node] = 1 + max((chains[target] for target, _ in each.here), default=0)
             if widths[node] > self._limits.max_width or chains[node] > self._limits.max_depth:
                 raise SchemaRefused(
-                    "with its references followed it is too complex to be checked: "
+                    "with its references resolved it is too complex: "
                     f"more than {self._limits.max_width:,} visits to one value, or more than {self._limits.max_depth} nested"
                 )
         return widths, chains
 
     def _descents(self) -> int | None:
-        """How many levels of a value it looks at; ``None`` for as many as there are."""
+        """Return how many levels of a value are visited; ``None`` for all of them."""
         edges = {node: [*self._below(node), *(target for target, _ in each.here)] for node, each in self._edges.items()}
-        order, circle = _leaves_first(edges)
-        if circle is not None:
+        order, cycle = _topological_order(edges)
+        if cycle is not None:
             return None
         levels: dict[int, int] = {}
         for node in order:
@@ -273,7 +275,7 @@ class Workload:
             yield from members
 
     def _grow(self) -> tuple[list[int], bool]:
-        """The visits to a part of a value by its level, as far as they are allowed and still grow, and whether that has an end."""
+        """Return the visits by depth, up to the limit or until they stop growing, and whether they stop growing."""
         entries = self._entries()
         root = id(self._root)
         now = {entry: self._widths[entry] for entry in entries}
@@ -289,17 +291,16 @@ class Workload:
         return visits, False
 
     def _most(self, down: dict[str, list[tuple[int, int]]], now: Mapping[int, int]) -> int:
-        """The visits to the member that is visited most."""
+        """Return the visits to the member that is visited most."""
         self._step(sum(map(len, down.values())) + 1)
         totals = {label: sum(times * now[target] for times, target in targets) for label, targets in down.items()}
         anywhere = {kind: totals.pop(kind) for kind in (_OBJECT, _ARRAY)}
         return max(*anywhere.values(), *(anywhere[label[0]] + total for label, total in totals.items()))
 
     def _entries(self) -> dict[int, dict[str, list[tuple[int, int]]]]:
-        """Where a level of a value is entered, and from there: how often which subschema is entered on the next level.
+        """Return the subschemas at which a level of a value is entered, with the entries that each causes on the next level.
 
-        What is entered for all members stands under the kind of the value. A member with a label of its own has more on top of
-        that, and less what goes for those without.
+        Entries for all members are stored under the kind of the value. For a member with its own label, the difference is stored.
         """
         entries: dict[int, dict[str, list[tuple[int, int]]]] = {}
         waiting = [id(self._root)]
@@ -308,7 +309,7 @@ class Workload:
             if entry in entries:
                 continue
             down: dict[str, list[tuple[int, int]]] = {_OBJECT: [], _ARRAY: []}
-            for node, times in self._at_once(entry).items():
+            for node, times in self._applied_with(entry).items():
                 each = self._edges[node]
                 for kind in (_OBJECT, _ARRAY):
                     down[kind] += [(times, target) for target in (*each.every[kind], *each.others[kind])]
@@ -322,17 +323,17 @@ class Workload:
             self._step(sum(map(len, down.values())))
         return entries
 
-    def _at_once(self, entry: int) -> dict[int, int]:
-        """The subschemas that a value meets when it meets one of them, and how often."""
+    def _applied_with(self, entry: int) -> dict[int, int]:
+        """Return all subschemas that are applied to a value together with this one, and how often."""
         reached = {entry: [target for target, _ in self._edges[entry].here]}
         waiting = list(reached[entry])
         while waiting:
             node = waiting.pop()
             if node not in reached:
-                self._step(_DEAR_STEP)
+                self._step(_EXPENSIVE_STEP)
                 reached[node] = [target for target, _ in self._edges[node].here]
                 waiting += reached[node]
-        order, _ = _leaves_first(reached)
+        order, _ = _topological_order(reached)
         times = dict.fromkeys(order, 0)
         times[entry] = 1
         for node in reversed(order):
@@ -342,12 +343,12 @@ class Workload:
 
     def _step(self, count: int = 1) -> None:
         self._steps += count
-        if self._steps > _MOST_STEPS:
-            raise SchemaRefused("it is too complex to be checked: too many of its parts refer to too many others")
+        if self._steps > _MAX_STEPS:
+            raise SchemaRefused("it is too complex: too many of its parts refer to too many others")
 
 
 def _measure(schema: Any, limits: SchemaLimits) -> None:
-    """Refuses what is too deep or too large as JSON, before anything recurses into it."""
+    """Reject a schema that is too deep or too large as JSON, before any code recurses into it."""
     waiting: list[tuple[Any, int]] = [(schema, 1)]
     parts = 0
     while waiting:
@@ -361,33 +362,33 @@ def _measure(schema: Any, limits: SchemaLimits) -> None:
             waiting += [(each, depth + 1) for each in part]
 
 
-def _leaves_first(edges: Mapping[int, Sequence[int]]) -> tuple[list[int], int | None]:
-    """The nodes so that each comes after those it leads to, and one that leads back to itself, if there is one."""
+def _topological_order(edges: Mapping[int, Sequence[int]]) -> tuple[list[int], int | None]:
+    """Return the nodes in an order in which each comes after its targets, and one node of a cycle, if there is one."""
     order: list[int] = []
-    state: dict[int, bool] = {}  # False while the node is on the way, True when it is done
+    state: dict[int, bool] = {}  # False while the node is on the path, True when it is done
     for start in edges:
         if start in state:
             continue
         state[start] = False
-        way = [(start, iter(edges[start]))]
-        while way:
-            node, targets = way[-1]
+        path = [(start, iter(edges[start]))]
+        while path:
+            node, targets = path[-1]
             for target in targets:
                 if target not in state:
                     state[target] = False
-                    way.append((target, iter(edges[target])))
+                    path.append((target, iter(edges[target])))
                     break
                 if not state[target]:
                     return order, target
             else:
                 state[node] = True
                 order.append(node)
-                way.pop()
+                path.pop()
     return order, None
 
 
 def _schemas(found: Any) -> list[Node]:
-    """The schemas in a list; ``true`` and ``false`` lead nowhere."""
+    """Return the schemas in a list, without ``true`` and ``false``, which have no edges."""
     return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list | tuple) else []
 
 
@@ -396,7 +397,7 @@ def _members(found: Any) -> dict[str, Node]:
 
 
 def _size(found: Any) -> int:
-    """The parts of a plain value, which is compared part by part."""
+    """Return the number of parts of a plain value, which is compared part by part."""
     waiting, parts = [found], -1 if found is None else 0
     while waiting:
         part = waiting.pop()

@@ -1,4 +1,4 @@
-"""The types that msgspec does not know: how it is taught to read and to write them."""
+"""Hooks to read and write types that msgspec does not know."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from twopipes._protocol.rejections import Refused
 from twopipes._schema import pydantic_bridge
 from twopipes._schema.wording import problems_in
 
-# How values are read, also inside stand-ins, which msgspec tells nothing about it.
+# Whether values are read strictly. msgspec does not pass this on to the hooks of stand-ins.
 _is_strict: ContextVar[bool] = ContextVar("twopipes reads strictly", default=True)
 
 
 class _StandIn(type):
-    """The class of all stand-ins. Whatever :func:`read_custom` made of a value passes for an instance."""
+    """The metaclass of stand-ins. Every result of :func:`read_custom` counts as an instance."""
 
     read: Callable[[Any], Any]
 
@@ -28,31 +28,31 @@ class _StandIn(type):
 
 
 def stand_in(read: Callable[[Any], Any]) -> type[Any]:
-    """Makes a class that stands in a type for msgspec; ``read`` is given the plain JSON value and makes of it what is wanted."""
+    """Return a class that msgspec does not know, so that it calls ``read`` with the plain JSON value."""
     return _StandIn("StandIn", (), {"read": staticmethod(read)})
 
 
 def is_stand_in(kind: Any) -> bool:
-    """Whether a type is a stand-in."""
+    """Return whether a type is a stand-in."""
     return isinstance(kind, _StandIn)
 
 
 def is_path(kind: type[Any]) -> bool:
-    """Whether a class is one of pathlib's. The author has imported that if so; this room does not."""
+    """Return whether a class is a path of pathlib, without importing pathlib."""
     return any(each.__name__ == "PurePath" and each.__module__.startswith("pathlib") for each in kind.__mro__)
 
 
 def plain_base(kind: type[Any]) -> type[Any] | None:
-    """What a class such as ``class UserId(str)`` is on the wire."""
+    """Return the JSON type of a class such as ``class UserId(str)``."""
     return next((base for base in (str, int, float) if issubclass(kind, base) and kind is not bool), None)
 
 
 def read_custom(kind: Any, value: Any) -> Any:
-    """Makes an instance of a class that msgspec does not know, of a plain JSON value; its ``dec_hook``."""
+    """Create an instance of a class that msgspec does not know from a plain JSON value; the ``dec_hook``."""
     try:
         return _read(kind, value)
     except ValidationError as error:
-        # msgspec would let its own error pass as it is, and forget to say where the value stands.
+        # msgspec does not add the path to an error of its own type.
         raise Refused(problems_in(error, value)) from error
 
 
@@ -68,7 +68,7 @@ def _read(kind: Any, value: Any) -> Any:
 
 
 def write_custom(value: Any) -> Any:
-    """Makes something that msgspec can write of a value that it does not know; its ``enc_hook``."""
+    """Return a value that msgspec can write in place of one that it does not know; the ``enc_hook``."""
     kind = type(value)
     if is_path(kind):
         return str(value)
@@ -76,29 +76,29 @@ def write_custom(value: Any) -> Any:
         return pydantic_bridge.write(value)
     base = plain_base(kind)
     if base is None:
-        raise TypeError(f"A value of type {kind.__qualname__} cannot be written as JSON{_advice(value)}")
+        raise TypeError(f"A value of type {kind.__qualname__} cannot be written as JSON{_fix_for(value)}")
     return base(value)
 
 
-def _advice(value: Any) -> str:
+def _fix_for(value: Any) -> str:
     kind = type(value)
     if isinstance(value, CoroutineType):
-        value.close()  # said here, and not once more by the interpreter
+        value.close()  # avoids a second warning from the interpreter
     if hasattr(kind, "__await__"):
-        return "; an await is missing before it"
+        return "; add the missing await"
     if isinstance(value, BaseException):
-        return "; an error is raised, not returned"
+        return "; raise an error instead of returning it"
     if hasattr(kind, "__next__") or hasattr(kind, "__anext__"):
-        return "; make a list of it"
-    return "; give text, numbers, lists, dicts, or a dataclass"
+        return "; convert it to a list"
+    return "; return strings, numbers, lists, dicts or a dataclass"
 
 
 encode: Callable[[Any], bytes] = Encoder(enc_hook=write_custom).encode
-"""Writes a value as JSON."""
+"""Encode a value as JSON."""
 
 
 def is_readable(kind: Any) -> bool:
-    """Whether msgspec takes a type as it is. We know its rules; this is for those that a version of it does not share."""
+    """Return whether this version of msgspec accepts a type as it is."""
     try:
         Decoder(kind, dec_hook=read_custom)
     except (TypeError, NotImplementedError):
@@ -107,19 +107,19 @@ def is_readable(kind: Any) -> bool:
 
 
 def converted(value: Any, kind: Any) -> Any:
-    """Makes what a type wants of a plain JSON value.
+    """Convert a plain JSON value to a type.
 
     Raises:
-        msgspec.ValidationError: The value does not fit.
+        msgspec.ValidationError: The value does not match.
     """
     return convert(value, kind, strict=_is_strict.get(), dec_hook=read_custom, str_keys=True)
 
 
 def converted_leniently(value: Any, kind: Any) -> Any:
-    """Does the same, and reads a string as the number or the truth value in it where the type asks for one.
+    """Convert a plain JSON value to a type, and read a string as a number or a boolean if the type requires one.
 
     Raises:
-        msgspec.ValidationError: The value does not fit.
+        msgspec.ValidationError: The value does not match.
     """
     before = _is_strict.set(False)
     try:

@@ -1,4 +1,4 @@
-"""Reads docstrings in the styles of Google, NumPy and Sphinx: what a function does, and what its parameters mean."""
+"""Read docstrings in the styles of Google, NumPy and Sphinx."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from inspect import cleandoc
 
 from msgspec import Struct
 
-# The patterns are compiled where they are first used; a server without such docstrings need not wait for them.
+# The patterns are compiled on first use, to keep the start of a server fast.
 _TITLES = {"args", "arguments", "parameters", "params", "other parameters", "keyword args", "keyword arguments", "attributes"}
 # A field of Sphinx: `:param name: text` or `:param type name: text`.
 _SPHINX = r":(?P<kind>param|parameter|arg|argument|key|keyword|ivar|var|type)\s+(?P<head>[^:]+):\s*(?P<text>.*)"
 _FIELD = r":[a-zA-Z]+[^:]*:"
-# Google: `name: text`, `name (type): text`, `*name: text`. The type may hold anything but a colon outside of brackets.
+# Google: `name: text`, `name (type): text`, `*name: text`. The type is in parentheses.
 _GOOGLE = r"\*{0,2}(?P<name>\w+)\s*(?:\((?:[^()]|\([^()]*\))*\))?\s*:(?:\s+(?P<text>.*)|$)"
 # NumPy: `name`, `name : type`, `a, b : type`.
 _NUMPY = r"(?P<names>\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?$"
 
 
 class Docstring(Struct, frozen=True):
-    """A docstring taken apart.
+    """The parts of a docstring.
 
     Attributes:
-        description: Everything but the sections about parameters and attributes.
-        parameters: What those sections say, by name, each as one paragraph.
+        description: The text without the sections about parameters and attributes.
+        parameters: The descriptions from those sections by name, each as one paragraph.
     """
 
     description: str
@@ -31,7 +31,7 @@ class Docstring(Struct, frozen=True):
 
 
 def read_docstring(text: str | None) -> Docstring:
-    """Takes a docstring apart; one in no known style is a description."""
+    """Split a docstring into its parts. If its style is unknown, all of it is the description."""
     if not text or not text.strip():
         return Docstring("", {})
     lines = cleandoc(text).split("\n")
@@ -46,7 +46,7 @@ def read_docstring(text: str | None) -> Docstring:
             or _keep(lines, position, kept)
         )
     description = re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip()
-    return Docstring(description, {name: " ".join(" ".join(said).split()) for name, said in found.items() if any(said)})
+    return Docstring(description, {name: " ".join(" ".join(texts).split()) for name, texts in found.items() if any(texts)})
 
 
 def _indent(line: str) -> int:
@@ -59,7 +59,7 @@ def _keep(lines: list[str], position: int, kept: list[str]) -> int:
 
 
 def _end_of_block(lines: list[str], position: int, indent: int) -> int:
-    """The first line from ``position`` on that says something and stands no deeper than ``indent``."""
+    """Return the first line from ``position`` that is not blank and not indented deeper than ``indent``."""
     while position < len(lines) and (not lines[position].strip() or _indent(lines[position]) > indent):
         position += 1
     return position
@@ -70,7 +70,7 @@ def _is_title(line: str) -> bool:
 
 
 def _google_section(lines: list[str], position: int, found: dict[str, list[str]]) -> int:
-    """Reads ``Args:`` and what is indented below it; gives the line after it, or 0 where there is no such section."""
+    """Read ``Args:`` and the indented lines below it; return the number of the line after it, or 0 if there is no such section."""
     title = lines[position]
     if not (_is_title(title) and title.rstrip().endswith(":")):
         return 0
@@ -79,33 +79,33 @@ def _google_section(lines: list[str], position: int, found: dict[str, list[str]]
     if not body:
         return 0
     level = _indent(body[0])
-    said: list[str] = []
+    texts: list[str] = []
     for line in body:
         entry = re.match(_GOOGLE, line.strip()) if _indent(line) <= level else None
         if entry:
-            said = found.setdefault(entry["name"], [])
-            said.append(entry["text"] or "")
+            texts = found.setdefault(entry["name"], [])
+            texts.append(entry["text"] or "")
         else:
-            said.append(line)
+            texts.append(line)
     return end
 
 
 def _numpy_section(lines: list[str], position: int, found: dict[str, list[str]]) -> int:
-    """Reads ``Parameters`` over a row of dashes, up to the next such title; gives the line after it, or 0."""
+    """Read ``Parameters`` with a row of dashes below it, up to the next title; return the line after it, or 0."""
     if not (_is_title(lines[position]) and _is_underline(lines, position + 1)):
         return 0
     position += 2
-    said: list[list[str]] = []
+    current: list[list[str]] = []
     while position < len(lines) and not _is_underline(lines, position + 1):
         line = lines[position]
         entry = re.match(_NUMPY, line)
         if entry:
             names = [name.strip().lstrip("*") for name in entry["names"].split(",")]
-            said = [found.setdefault(name, []) for name in names]
+            current = [found.setdefault(name, []) for name in names]
         elif line.strip() and not _indent(line):
-            break  # prose again
-        for each in () if entry else said:
-            each.append(line)
+            break  # the section is over
+        for texts in () if entry else current:
+            texts.append(line)
         position += 1
     return position
 
@@ -116,7 +116,7 @@ def _is_underline(lines: list[str], position: int) -> bool:
 
 
 def _sphinx_field(lines: list[str], position: int, found: dict[str, list[str]]) -> int:
-    """Reads one ``:param name:`` with what is indented below it; gives the line after it, or 0."""
+    """Read one ``:param name:`` and the indented lines below it; return the line after it, or 0."""
     line = lines[position]
     field = re.match(_SPHINX, line.strip()) if line.lstrip().startswith(":") else None
     if not field:

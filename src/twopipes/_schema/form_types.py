@@ -1,6 +1,6 @@
-"""Forms from types: what a user is asked is a flat class, and so is the answer (EL-01, EL-02, EL-04).
+"""Elicitation forms from flat classes, and instances of those classes from responses (EL-01, EL-02, EL-04).
 
-What an older revision cannot ask is put in other words by :mod:`twopipes._protocol.forms` on the way out.
+:mod:`twopipes._protocol.forms` translates a form for older revisions when it is sent.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["FormRejected", "elicitation_schema", "read_form"]
 
 T = TypeVar("T")
 
-# The keywords that each kind of field may have (EL-02, EL-04); `default`, `title` and `description` go with all of them.
+# The keywords that each kind of field may have (EL-02, EL-04); all may have `default`, `title` and `description`.
 _KEYWORDS = {
     "string": {"minLength", "maxLength", "format"},
     "number": {"minimum", "maximum"},
@@ -32,24 +32,24 @@ _KEYWORDS = {
 }
 _COMMON = ("title", "description", "default")
 _FORMATS = {"email", "uri", "date", "date-time"}
-_KINDS = "a form can ask for text, numbers, yes or no, and choices among strings"
+_ALLOWED_TYPES = "a form can contain strings, numbers, booleans, and choices of strings"
 
 
 def elicitation_schema(kind: type[Any]) -> Schema:
-    """Gives the form that asks for an instance of a dataclass, a TypedDict, a Struct, an attrs class or a pydantic model.
+    """Return the form for a dataclass, a TypedDict, a Struct, an attrs class or a pydantic model.
 
     Fields are strings (with ``email``, ``uri``, ``date`` and ``date-time``), numbers, booleans, a ``Literal`` of strings or an
-    enum, and lists of those two. The options of an enum have titles where its names say more than its values; where its values
-    are not strings, they are offered by name. What forms cannot say, such as a pattern, is checked by :func:`read_form`.
+    enum, and lists of the last two. The options of an enum have titles if its names differ from its values; if its values are not
+    strings, the names are used. :func:`read_form` checks what forms cannot express, such as a pattern.
 
     Raises:
-        SignatureRejected: A field is of another kind; the error names it.
+        SignatureRejected: A field has another type; the error names it.
     """
     properties: Schema = {}
     fields, _ = _form(kind)
     for field in fields:
         try:
-            properties[field.wire_name] = _question(field)
+            properties[field.wire_name] = _field_schema(field)
         except Unsupported as error:
             raise SignatureRejected(kind.__qualname__, f"field {field.wire_name}", str(error)) from error
     required = [field.wire_name for field in fields if field.is_required and not _may_be_null(field.shape)]
@@ -57,16 +57,16 @@ def elicitation_schema(kind: type[Any]) -> Schema:
 
 
 def read_form(kind: type[T], content: Mapping[str, Any] | None) -> T:
-    """Makes an instance of what the user answered. An answer that is null is no answer.
+    """Create an instance from the response of the user. A field that is null counts as absent.
 
     Raises:
-        FormRejected: The answer does not fit the form.
+        FormRejected: The response does not match the form.
     """
     fields, make = _form(kind)
     answers = {name: value for name, value in (content or {}).items() if value is not None}
     for field in fields:
         if field.wire_name in answers:
-            answers[field.wire_name] = _meant(field, answers[field.wire_name])
+            answers[field.wire_name] = _value_of(field, answers[field.wire_name])
         elif field.is_required and _may_be_null(field.shape):
             answers[field.wire_name] = None
     try:
@@ -80,13 +80,13 @@ def read_form(kind: type[T], content: Mapping[str, Any] | None) -> T:
         raise
     except Refused as error:
         raise FormRejected(kind.__qualname__, error.problems) from error
-    except (ValueError, TypeError) as error:  # what the class itself says about its fields
+    except (ValueError, TypeError) as error:  # raised by the class itself
         raise FormRejected(kind.__qualname__, [Problem("", str(error))]) from error
     return found
 
 
 def _form(kind: Any) -> tuple[tuple[Field, ...], Callable[[dict[str, Any]], Any] | None]:
-    """The fields of a class, and how an instance is made; pydantic makes its own."""
+    """Return the fields of a class and the function that creates an instance; ``None`` if pydantic does that."""
     subject = getattr(kind, "__qualname__", str(kind))
     module = sys.modules.get(getattr(kind, "__module__", ""))
     builder = ShapeBuilder(vars(module) if module else {}, lambda: enclosing_variables(kind))
@@ -97,7 +97,7 @@ def _form(kind: Any) -> tuple[tuple[Field, ...], Callable[[dict[str, Any]], Any]
     except Unsupported as error:
         raise SignatureRejected(subject, "", str(error)) from error
     if not isinstance(record, Record) or record.is_array:
-        raise SignatureRejected(subject, "", "a form is made of a class with named fields")
+        raise SignatureRejected(subject, "", "a form needs a class with named fields")
     return record.fields, record.make
 
 
@@ -115,7 +115,7 @@ def _may_be_null(shape: Shape) -> bool:
 
 
 def _bare(shape: Shape) -> tuple[Shape, Schema]:
-    """A shape without what is said about it, and that."""
+    """Return a shape without its notes, and the notes."""
     notes: Schema = {}
     while isinstance(shape, Wrapped):
         notes = {**(shape.notes if isinstance(shape, Noted) else {}), **notes}
@@ -123,18 +123,18 @@ def _bare(shape: Shape) -> tuple[Shape, Schema]:
     return shape, notes
 
 
-def _question(field: Field) -> Schema:
-    """The schema of one field.
+def _field_schema(field: Field) -> Schema:
+    """Return the schema of one field.
 
     Raises:
-        Unsupported: A form has no such field.
+        Unsupported: Forms do not support the type.
     """
     shape, notes = _without_null(field.shape)
-    said = {**field.schema(Book()), **notes}
-    common = {name: said[name] for name in _COMMON if said.get(name) is not None}
+    full = {**field.schema(Book()), **notes}
+    common = {name: full[name] for name in _COMMON if full.get(name) is not None}
     options = _options(shape)
     if options is not None and "default" in common:
-        common["default"] = _offered(options, common["default"])
+        common["default"] = _option_of(options, common["default"])
     if isinstance(shape, Array):
         return {**_multiple_choice(shape, options), **common}
     if options is not None:
@@ -142,7 +142,7 @@ def _question(field: Field) -> Schema:
     found = {**shape.schema(Book()), **notes}
     kind = found.get("type")
     if kind not in _KEYWORDS or "contentEncoding" in found or "enum" in found:
-        raise Unsupported(_KINDS)
+        raise Unsupported(_ALLOWED_TYPES)
     if kind == "integer":
         _make_inclusive(found)
     if found.get("format") not in _FORMATS:
@@ -151,37 +151,37 @@ def _question(field: Field) -> Schema:
 
 
 def _without_null(shape: Shape) -> tuple[Shape, Schema]:
-    """The shape of a field that may be left out, without what is said about it, and that.
+    """Return the shape of a field without null and without its notes, and the notes.
 
     Raises:
-        Unsupported: The field is of one of several types.
+        Unsupported: The field is a union of several other types.
     """
     shape, notes = _bare(shape)
     if isinstance(shape, Choice):
         others = [member for member in shape.members if member is not NULL]
         if len(others) != 1:
-            raise Unsupported(f"a form cannot ask for one of several types; {_KINDS}")
+            raise Unsupported(f"a form field cannot be a union of several types; {_ALLOWED_TYPES}")
         shape, more = _bare(others[0])
         notes = {**more, **notes}
     return shape, notes
 
 
 def _options(shape: Shape) -> Any:
-    """The enum class or the literals that a choice, or a list of choices, is made of; else ``None``."""
+    """Return the enum class or the literals of a choice or a list of choices; otherwise ``None``."""
     item = _bare(shape.item)[0] if isinstance(shape, Array) else shape
     return item.options if isinstance(item, Leaf) else None
 
 
 def _multiple_choice(shape: Array, options: Any) -> Schema:
     if options is None:
-        raise Unsupported(f"a form cannot ask for a list of anything but choices; {_KINDS}")
+        raise Unsupported(f"a list in a form must be a list of choices; {_ALLOWED_TYPES}")
     choices = _choices(options, "anyOf")
     limits = {name: value for name, value in shape.schema(Book()).items() if name in {"minItems", "maxItems"}}
     return {"type": "array", "items": choices if "anyOf" in choices else {"type": "string", **choices}, **limits}
 
 
 def _choices(options: Any, titled: str) -> Schema:
-    """The choices with titles, where the members of an enum have names that say more than their values."""
+    """Return the choices, with titles if the names of an enum differ from its values."""
     by_string = _values_by_string(options)
     names = [member.name for member in options] if isinstance(options, type) else list(by_string)  # type: ignore[attr-defined]
     if any(name.lower() != str(value).lower() for name, value in zip(names, by_string.values(), strict=True)):
@@ -191,33 +191,33 @@ def _choices(options: Any, titled: str) -> Schema:
 
 
 def _values_by_string(options: Any) -> dict[str, Any]:
-    """What each choice means, by the string that a form offers for it (EL-02): the value, or the name where the value is no string.
+    """Return the values of the choices by their strings in the form (EL-02): the value, or the name if the value is not a string.
 
     Raises:
-        Unsupported: They are neither strings nor the members of an enum.
+        Unsupported: They are neither strings nor members of an enum.
     """
     members = list(options)
     values = [member.value if isinstance(member, enum.Enum) else member for member in members]
     if all(isinstance(value, str) for value in values):
         return {str(value): str(value) for value in values}
     if not isinstance(options, type):
-        raise Unsupported(f"a form cannot offer choices that are not strings; {_KINDS}")
+        raise Unsupported(f"the choices of a form must be strings; {_ALLOWED_TYPES}")
     return {member.name: member.value for member in members}
 
 
-def _offered(options: Any, default: Any) -> Any:
-    """A default in the terms of the form."""
+def _option_of(options: Any, default: Any) -> Any:
+    """Return the string in the form for a default."""
     if isinstance(default, list):
-        return [_offered(options, each) for each in default]
+        return [_option_of(options, each) for each in default]
     return next((const for const, value in _values_by_string(options).items() if value == default), default)
 
 
-def _meant(field: Field, answer: Any) -> Any:
-    """An answer in the terms of the class; what was not offered is left for the class to refuse."""
+def _value_of(field: Field, answer: Any) -> Any:
+    """Return the value of the class for a string of the form; the class rejects strings that were not offered."""
     try:
         options = _options(_without_null(field.shape)[0])
         by_string = {} if options is None else _values_by_string(options)
-    except Unsupported:  # then nothing was asked
+    except Unsupported:  # the field was not in the form
         return answer
     if isinstance(answer, list):
         return [by_string.get(each, each) for each in answer]
@@ -225,7 +225,7 @@ def _meant(field: Field, answer: Any) -> Any:
 
 
 def _make_inclusive(found: Schema) -> None:
-    """Says bounds on whole numbers in the way that forms have."""
+    """Replace exclusive bounds on integers by inclusive ones, because forms have only those."""
     for strict, inclusive, step in (("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum", -1)):
         if strict in found:
             found[inclusive] = int(found[strict]) + step

@@ -1,4 +1,4 @@
-"""What is behind a callable: functions, methods, partials, callable objects and what decorators made of them."""
+"""Inspect callables: functions, methods, partials, callable objects and decorated functions."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from opcode import opmap
 from types import FrameType, FunctionType
 from typing import Any
 
-# What an await, an `async for` and an `async with` are made of, in one version of Python or another.
-_WAITING = {opmap[name] for name in ("GET_AWAITABLE", "GET_ANEXT", "SEND", "YIELD_VALUE", "YIELD_FROM") if name in opmap}
+# The instructions of await, `async for` and `async with`, in all supported versions of Python.
+_AWAIT_INSTRUCTIONS = {opmap[name] for name in ("GET_AWAITABLE", "GET_ANEXT", "SEND", "YIELD_VALUE", "YIELD_FROM") if name in opmap}
 
 
-def _steps(function: Any) -> list[Any]:
-    """The callable and everything behind it, the outermost first."""
+def _unwrap(function: Any) -> list[Any]:
+    """Return the callable and everything that it wraps, the outermost first."""
     found: list[Any] = []
     while function is not None and not any(function is each for each in found):
         found.append(function)
@@ -34,52 +34,52 @@ def _steps(function: Any) -> list[Any]:
 
 
 def plain_function(function: Callable[..., Any]) -> Any:
-    """The function whose code runs in the end; its globals are where the annotations were written."""
-    return _steps(function)[-1]
+    """Return the innermost function; its globals are the namespace of the annotations."""
+    return _unwrap(function)[-1]
 
 
-def why_no_function(thing: object) -> str:
-    """Why something cannot be registered that is a class, or cannot be called."""
+def why_not_a_function(thing: object) -> str:
+    """Return why a class or an object that is not callable cannot be registered."""
     if isinstance(thing, type):
-        return "this is not a function but a class; make an object of it, and register that if it can be called, or its methods"
+        return "this is a class, not a function; create an object and register its methods, or the object itself if it is callable"
     if isinstance(thing, classmethod):
-        return "this is not a function yet but a classmethod whose class is still being made; register it behind the class"
+        return "this is a classmethod of a class that does not exist yet; register it after the class statement"
     if isinstance(thing, str):
-        return f"this is not a function but a text; a name is given as name={thing!r}"
+        return f"this is a string, not a function; pass a name as name={thing!r}"
     if inspect.iscoroutine(thing):
         thing.close()
-        return "this is not a function but what a call of one gave; leave the parentheses out"
+        return "this is the result of a call, not a function; remove the parentheses"
     return "this is not a function, a method or a callable object"
 
 
-def yields(function: Callable[..., Any]) -> bool:
-    """Whether a call gives a generator. What a decorator makes of a generator is the decorator's business."""
+def is_generator(function: Callable[..., Any]) -> bool:
+    """Return whether a call returns a generator. A decorated generator function may return anything."""
     calls = [function] if inspect.isroutine(function) or isinstance(function, partial) else [function, type(function).__call__]
     return any(inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each) for each in calls)
 
 
 def lacks_its_object(function: Callable[..., Any], first: inspect.Parameter | None) -> bool:
-    """Whether a function is a method as it stands in its class, where there is nothing yet to call it on."""
+    """Return whether a function is a method that is not bound to an object."""
     return first is not None and first.name in {"self", "cls"} and first.annotation is first.empty and inspect.isfunction(function)
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether a call gives something to await."""
-    return any(inspect.iscoroutinefunction(each) for each in _steps(function))
+    """Return whether a call returns an awaitable."""
+    return any(inspect.iscoroutinefunction(each) for each in _unwrap(function))
 
 
 def never_waits(function: Callable[..., Any]) -> bool:
-    """Whether a coroutine function is sure to be done with its first step: there is no ``await`` in it, in any form.
+    """Return whether a coroutine function contains no ``await`` in any form, so that it finishes in its first step.
 
-    Only of a plain function is that known. What a decorator made of one waits for it.
+    This is only known for plain functions; a decorated one awaits the original.
     """
     if type(function) is not FunctionType or not function.__code__.co_flags & inspect.CO_COROUTINE:
         return False
-    return _WAITING.isdisjoint(function.__code__.co_code[::2])  # every other byte is an operation, the rest are its arguments
+    return _AWAIT_INSTRUCTIONS.isdisjoint(function.__code__.co_code[::2])  # instructions and their arguments alternate
 
 
 def callable_name(function: Callable[..., Any]) -> str:
-    """The name of a function; of an object that has none, the name of its class."""
+    """Return the name of a function; for an object without a name, the name of its class."""
     while isinstance(function, partial):
         function = function.func
     name: str = getattr(function, "__name__", None) or type(function).__name__
@@ -87,7 +87,7 @@ def callable_name(function: Callable[..., Any]) -> str:
 
 
 def qualified_name(function: Callable[..., Any]) -> str:
-    """The name for a message to the author."""
+    """Return the name for a message to the author."""
     while isinstance(function, partial):
         function = function.func
     name: str = getattr(function, "__qualname__", None) or type(function).__qualname__
@@ -95,7 +95,7 @@ def qualified_name(function: Callable[..., Any]) -> str:
 
 
 def docstring_of(function: Callable[..., Any]) -> str | None:
-    """The docstring; of an object, that of its ``__call__``, else that of its class."""
+    """Return the docstring; for an object, that of its ``__call__`` or of its class."""
     while isinstance(function, partial):
         function = function.func
     if inspect.isroutine(function):
@@ -104,22 +104,22 @@ def docstring_of(function: Callable[..., Any]) -> str | None:
 
 
 def enclosing_variables(thing: Any) -> dict[str, Any]:
-    """The variables of the functions and classes around a function or a class, as far as they can still be seen.
+    """Return the variables of the functions and classes that enclose a function or a class, as far as they are accessible.
 
-    They hold the types that are defined beside it, where its annotations are strings. What a function itself refers to is found
-    in any case, the rest only while the functions around it are running, which they are where it is decorated.
+    They are needed if annotations are strings that name local types. Variables that the function itself uses are always found; the
+    others only while the enclosing functions are running, which is the case when a decorator is applied.
     """
     module = sys.modules.get(thing.__module__)
     names = getattr(thing, "__globals__", None) or (vars(module) if module else {})
     found: dict[str, Any] = {}
-    around = set()
+    enclosing = set()
     path = str(thing.__qualname__).rpartition(".")[0].removesuffix(".<locals>")
     while path:
-        around.add(path)
+        enclosing.add(path)
         path = path.rpartition(".")[0].removesuffix(".<locals>")
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 -- the only way to the types of a local scope
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the only way to find types of a local scope
     while frame is not None:
-        if frame.f_globals is names and frame.f_code.co_qualname in around:
+        if frame.f_globals is names and frame.f_code.co_qualname in enclosing:
             found = {**frame.f_locals, **found}
         frame = frame.f_back
     cells = zip(thing.__code__.co_freevars, thing.__closure__ or (), strict=True) if hasattr(thing, "__code__") else ()

@@ -19,13 +19,13 @@ class Field(Struct, frozen=True):
     """One field of a record, or one parameter of a function.
 
     Attributes:
-        name: What the class calls it when an instance is made.
-        wire_name: What JSON calls it.
+        name: Its name in ``__init__`` or in the function.
+        wire_name: Its name in JSON.
         shape: Its type.
-        is_required: Whether it has to be there.
-        default: What it is otherwise, where that is known and can be shown.
+        is_required: Whether it must be present.
+        default: Its default, if it is known and can be shown.
         description: What it means.
-        fill: Gives the default where the function itself would get something else.
+        fill: Returns the default, if the function itself would receive a different object.
     """
 
     name: str
@@ -37,31 +37,31 @@ class Field(Struct, frozen=True):
     fill: Callable[[], Any] | None = None
 
     def schema(self, book: Book) -> Schema:
-        """The JSON Schema of the field, with its description and its default where that can be said in JSON."""
+        """Return the JSON Schema of the field, with its description and its default if JSON can represent it."""
         found = self.shape.schema(book)
         if self.description:
             found.setdefault("description", self.description)
         if self.default is not NO_DEFAULT:
-            with suppress(TypeError, ValueError, OverflowError):  # no form in JSON: the default is the function's own business
+            with suppress(TypeError, ValueError, OverflowError):  # not JSON, so it is not shown
                 found["default"] = _plain(self.default)
         return found
 
 
 def _plain(value: Any) -> Any:
-    """A value as plain JSON.
+    """Return a value as plain JSON.
 
     Raises:
-        TypeError: There is no such form.
-        ValueError: There is none, and null would be a lie.
+        TypeError: JSON cannot represent it.
+        ValueError: JSON cannot represent it, and null would be wrong.
     """
     plain = decode(encode(value))
     if plain is None and value is not None:
-        raise ValueError("neither null nor anything else")
+        raise ValueError(f"JSON cannot represent {value!r}")
     return plain
 
 
 def object_schema(fields: Sequence[Field], book: Book) -> Schema:
-    """The JSON Schema of an object with these members."""
+    """Return the JSON Schema of an object with these members."""
     found: Schema = {"type": "object"}
     if fields:
         found["properties"] = {field.wire_name: field.schema(book) for field in fields}
@@ -72,8 +72,8 @@ def object_schema(fields: Sequence[Field], book: Book) -> Schema:
 
 
 def struct_of(fields: Sequence[tuple[str, Any, bool]], **options: Any) -> type[Struct]:
-    """Makes a Struct with members of these names, types and necessities; a member that is not there is ``UNSET``."""
-    members = [(f"m{index}", kind) if must else (f"m{index}", kind, UNSET) for index, (_, kind, must) in enumerate(fields)]
+    """Create a Struct from ``(name, type, is_required)`` tuples; an absent optional member is ``UNSET``."""
+    members = [(f"m{index}", kind) if required else (f"m{index}", kind, UNSET) for index, (_, kind, required) in enumerate(fields)]
     names = {f"m{index}": name for index, (name, _, _) in enumerate(fields)}
     return defstruct("Members", members, rename=names, kw_only=True, **options)
 
@@ -82,8 +82,8 @@ class Record(Shape):
     """A class with fields.
 
     Attributes:
-        uses: How often it stands in the whole; from two on, it is described apart.
-        is_native: Whether msgspec would make an instance as we would, the types of the fields aside.
+        uses: How often the schema contains it; from two on, it goes into ``$defs``.
+        is_native: Whether msgspec would create an instance correctly, apart from the types of the fields.
     """
 
     def __init__(self, kind: Any, name: str, description: str = "") -> None:
@@ -99,22 +99,22 @@ class Record(Shape):
 
     @property
     def is_array(self) -> bool:
-        """Whether it is written as an array."""
+        """Whether it is an array in JSON."""
         return bool(self.options.get("array_like"))
 
     @property
     def tag(self) -> tuple[str, Any] | None:
-        """The member that tells this record from others, with its value."""
+        """The member that distinguishes this record from others, with its value."""
         return (self.options["tag_field"], self.options["tag"]) if "tag" in self.options else None
 
     def schema(self, book: Book) -> Schema:
         return book.refer(self) if self.uses > 1 else self.body(book)
 
     def body(self, book: Book) -> Schema:
-        """The schema itself, never a reference."""
-        about = {"description": self.description} if self.description else {}
+        """Return the schema itself, never a reference."""
+        docs = {"description": self.description} if self.description else {}
         if self.is_array:
-            return {**about, **self._array_schema(book)}
+            return {**docs, **self._array_schema(book)}
         found = object_schema(self.fields, book)
         if self.tag is not None:
             name, value = self.tag
@@ -122,7 +122,7 @@ class Record(Shape):
             found["required"] = [name, *found.get("required", ())]
         if self.options.get("forbid_unknown_fields"):
             found["additionalProperties"] = False
-        return {**about, **found}
+        return {**docs, **found}
 
     def _array_schema(self, book: Book) -> Schema:
         items = [field.schema(book) for field in self.fields]
@@ -137,7 +137,7 @@ class Record(Shape):
 
     @property
     def kind_class(self) -> type[Any]:
-        """The class, without parameters."""
+        """The class, without type parameters."""
         found: type[Any] = getattr(self.kind, "__origin__", self.kind)
         return found
 
@@ -147,7 +147,7 @@ class Record(Shape):
         return self._once("reading", lambda: stand_in(self._read))
 
     def _all_native(self) -> bool:
-        """Whether msgspec can be given the class as it is: nothing in it, however deep, needs us."""
+        """Return whether msgspec can read the class by itself, including everything nested in it."""
         seen: set[int] = set()
         waiting: list[Shape] = [self]
         while waiting:
@@ -172,7 +172,7 @@ class Record(Shape):
 
     def checking(self) -> Any:
         if "checking" not in self._types:
-            # A record that comes back to itself is looked up when it is met.
+            # A recursive record is looked up when it is reached.
             self._types["checking"] = stand_in(lambda value: converted(value, self._types["checking"]))
             self._types["checking"] = self._shadow([field.shape.checking() for field in self.fields])
         return self._types["checking"]

@@ -21,20 +21,20 @@ from twopipes._schema.unions import Choice
 from twopipes._schema.wording import problems_in
 
 _CONTENT = (Model, UnknownContent, bytes, bytearray, memoryview)
-_SAYS_NOTHING = (None, type(None), Any, object, typing.NoReturn, typing.Never)
+_WITHOUT_SCHEMA = (None, type(None), Any, object, typing.NoReturn, typing.Never)
 _AWAITABLES = {collections.abc.Awaitable, collections.abc.Coroutine}
-# What is of such a type is what was promised; there is nothing in it to look at. (A float may be NaN, which JSON does not have.)
-_SURE = {str, int, bool}
-_WRAPPING = b'{"result":'
-_HOLDERS = {list, tuple, typing.Union, types.UnionType, collections.abc.Sequence, collections.abc.Iterable, typing.Annotated}
+# Values of exactly these types need no further check. (A float may be NaN, which JSON does not have.)
+_ALWAYS_VALID = {str, int, bool}
+_WRAPPER_START = b'{"result":'
+_CONTAINERS = {list, tuple, typing.Union, types.UnionType, collections.abc.Sequence, collections.abc.Iterable, typing.Annotated}
 
 
 class Output:
-    """How the return values of a function are told.
+    """How the return values of a function are written.
 
     Attributes:
         schema: The JSON Schema; its root is an object (TL-11).
-        is_wrapped: Whether values stand in an object of their own, as ``result``.
+        is_wrapped: Whether values are wrapped in an object, as ``result``.
     """
 
     def __init__(self, schema: Schema, shape: Shape | None, *, is_wrapped: bool) -> None:
@@ -44,11 +44,11 @@ class Output:
         self._type: Any = None
         self._decoder: Decoder[Any] | None = None
 
-    def written(self, value: Any, subject: str) -> Raw:
-        """Writes a value as the schema says, once: :meth:`text` makes the text form of the same bytes (TL-13).
+    def encode(self, value: Any, subject: str) -> Raw:
+        """Return a value as JSON that matches the schema. :meth:`text` turns the same bytes into text (TL-13).
 
         Raises:
-            ReturnRejected: The value is not what the annotation promises, so the schema would be broken (TL-10).
+            ReturnRejected: The value does not match the annotation, so it would break the schema (TL-10).
         """
         try:
             data = encode(value)
@@ -58,8 +58,8 @@ class Output:
             if self._decoder is None:
                 self._type = self._shape.checking()
                 self._decoder = Decoder(self._type, dec_hook=read_custom)
-            if type(value) is self._type and self._type in _SURE:
-                return self._wrapped(data)
+            if type(value) is self._type and self._type in _ALWAYS_VALID:
+                return self._wrap(data)
             try:
                 self._decoder.decode(data)
             except ValidationError as error:
@@ -67,34 +67,34 @@ class Output:
             except RecursionError as error:
                 raise ReturnRejected(subject, [Problem("", "The value is nested too deeply")]) from error
         elif self.schema.get("type") == "object" and data[:1] != b"{":
-            raise ReturnRejected(subject, [Problem("", "The output schema asks for an object")])
-        return self._wrapped(data)
+            raise ReturnRejected(subject, [Problem("", "The output schema requires an object")])
+        return self._wrap(data)
 
-    def text(self, written: Raw) -> str:
-        """Gives the text form of what :meth:`written` gave: a scalar as it is, anything else as the same JSON (TL-13)."""
-        data = bytes(written)
+    def text(self, encoded: Raw) -> str:
+        """Return the text for the result of :meth:`encode`: a scalar as it is, any other value as the same JSON (TL-13)."""
+        data = bytes(encoded)
         if self.is_wrapped:
-            scalar = data[len(_WRAPPING) : -1]
+            scalar = data[len(_WRAPPER_START) : -1]
             if scalar[:1] == b'"':
                 return str(decode(scalar))
             if scalar[:1] not in b"[{":
                 return scalar.decode()
         return data.decode()
 
-    def _wrapped(self, data: bytes) -> Raw:
-        return Raw(_WRAPPING + data + b"}" if self.is_wrapped else data)
+    def _wrap(self, data: bytes) -> Raw:
+        return Raw(_WRAPPER_START + data + b"}" if self.is_wrapped else data)
 
 
 def output_of(annotation: Any, builder: ShapeBuilder, content: tuple[type, ...]) -> Output | None:
-    """Gives the output for a return annotation, or ``None`` where it promises nothing that a schema could say.
+    """Return the output for a return annotation, or ``None`` if it has no output schema.
 
     Raises:
-        Unsupported: The type has no form in JSON.
+        Unsupported: JSON cannot represent the type.
     """
     annotation = builder.resolve(annotation)
     if typing.get_origin(annotation) in _AWAITABLES:
         annotation = builder.resolve(typing.get_args(annotation)[-1])
-    if any(annotation is each for each in _SAYS_NOTHING) or is_content(annotation, builder, content):
+    if any(annotation is each for each in _WITHOUT_SCHEMA) or is_content(annotation, builder, content):
         return None
     shape = builder.build(annotation)
     book = Book(is_output=True)
@@ -107,12 +107,12 @@ def output_of(annotation: Any, builder: ShapeBuilder, content: tuple[type, ...])
 
 
 def is_content(annotation: Any, builder: ShapeBuilder, content: tuple[type, ...]) -> bool:
-    """Whether a type is content, or holds content: what a person or a model looks at, and not data."""
+    """Return whether a type is content for a person or a model, or contains content, instead of data."""
     annotation = builder.resolve(annotation)
     origin = typing.get_origin(annotation)
-    if origin in _HOLDERS:
+    if origin in _CONTAINERS:
         inner = typing.get_args(annotation)[: 1 if origin is typing.Annotated else None]
-        # Whatever a list may hold may be a picture; such a list promises no data.
+        # A list of Any may contain images, so it is not data.
         return any(each is Any or is_content(each, builder, content) for each in inner if each is not ...)
     if annotation in (list, tuple):
         return True
@@ -121,7 +121,7 @@ def is_content(annotation: Any, builder: ShapeBuilder, content: tuple[type, ...]
 
 
 def _object_root(shape: Shape, book: Book) -> Schema | None:
-    """The schema for the root where every value is an object, never a bare reference (TL-11); else ``None``."""
+    """Return the schema for the root if every value is an object, never a reference (TL-11); otherwise ``None``."""
     inner = shape
     while isinstance(inner, Wrapped):
         inner = inner.inner

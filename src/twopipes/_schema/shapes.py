@@ -1,7 +1,7 @@
-"""The shape of a type: how it is written as JSON Schema, and how msgspec reads it.
+"""The shape of a type: its JSON Schema, and how msgspec reads it.
 
-Wherever msgspec can read a type of the author's as it is, it does, in one pass. What it cannot is given to it as a *stand-in*: a
-class that it knows nothing about, so that it asks :mod:`twopipes._schema.custom_types` for the value.
+If msgspec can read a type as it is, it does so in one pass. Otherwise the type is replaced by a *stand-in*: a class that msgspec
+does not know, so that it calls the hook of :mod:`twopipes._schema.custom_types`.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ class Book:
         self._names: dict[int, str] = {}
 
     def refer(self, record: Record) -> Schema:
-        """Gives a reference to a record, which is described on the first occasion."""
+        """Return a reference to a record, and add its definition on the first call."""
         name = self._names.get(id(record))
         if name is None:
             name = self._names[id(record)] = self.free_name(record.name)
-            self.definitions[name] = {}  # taken, should the record name itself
+            self.definitions[name] = {}  # reserves the name, because the record may be recursive
             self.definitions[name] = record.body(self)
         return {"$ref": f"#/$defs/{name}"}
 
     def free_name(self, wanted: str) -> str:
-        """A name for a definition that no other has."""
+        """Return an unused name for a definition."""
         wanted = "".join(each if each.isalnum() or each in "._-" else "_" for each in wanted)
         name, number = wanted, 1
         while name in self.definitions:
@@ -50,16 +50,16 @@ class Book:
         return name
 
     def finish(self, root: Schema) -> Schema:
-        """Gives the whole schema."""
+        """Return the whole schema."""
         return {**root, "$defs": self.definitions} if self.definitions else root
 
 
 class Shape(ABC):
-    """What is known about a type.
+    """A type and how it is represented.
 
     Attributes:
-        is_native: Whether msgspec, meeting the type inside a class of the author's, reads it as we would.
-        is_constrained: Whether the type that msgspec reads carries constraints.
+        is_native: Whether msgspec reads the type correctly inside a class of the author.
+        is_constrained: Whether the type that msgspec reads has constraints.
     """
 
     is_native = True
@@ -67,27 +67,27 @@ class Shape(ABC):
 
     @abstractmethod
     def schema(self, book: Book) -> Schema:
-        """The JSON Schema."""
+        """Return the JSON Schema."""
 
     @abstractmethod
     def reading(self) -> Any:
-        """The type that msgspec reads JSON into to get what the author wants."""
+        """Return the type with which msgspec reads values for the author's function."""
 
     def checking(self) -> Any:
-        """The type that msgspec reads JSON into to see whether it conforms; no code of the author's runs."""
+        """Return the type with which msgspec validates JSON without running code of the author."""
         return self.reading()
 
     @abstractmethod
     def kinds(self) -> frozenset[str]:
-        """What msgspec tells the members of a union apart by."""
+        """Return the kinds of JSON values by which msgspec distinguishes the members of a union."""
 
     def parts(self) -> Sequence[Shape]:
-        """The shapes inside."""
+        """Return the nested shapes."""
         return ()
 
     def constrained(self, wanted: Constraints, *, is_native: bool) -> Shape:
-        """The same type with constraints."""
-        raise Unsupported(f"the constraint {', '.join(wanted)} does not fit here")
+        """Return the same type with constraints."""
+        raise Unsupported(f"the constraint {', '.join(wanted)} does not apply here")
 
 
 _BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum", "multiple_of": "multipleOf"}
@@ -104,26 +104,26 @@ _KEYWORDS = {
 
 
 def _limits(family: str, wanted: Constraints) -> Schema:
-    """The keywords for constraints on a family of types.
+    """Return the schema keywords for constraints.
 
     Raises:
-        Unsupported: The family has no such constraint.
+        Unsupported: This family of types has no such constraint.
     """
     keywords = _KEYWORDS.get(family, {})
     for name in wanted:
         if name not in keywords:
-            raise Unsupported(f"the constraint {name} does not fit a value of this type")
+            raise Unsupported(f"the constraint {name} does not apply to a value of this type")
     if family == "bytes":  # counted in bytes, written in base64
         return {keywords[name]: 4 * ((value + 2) // 3) for name, value in wanted.items()}
     return {keywords[name]: value for name, value in wanted.items() if keywords[name]}
 
 
 class Leaf(Shape):
-    """A type without parts.
+    """A type without nested types.
 
     Attributes:
-        family: Which constraints it takes: a key of the table above, or nothing.
-        options: The enum class or the literals that it is made of, where it is a choice.
+        family: Which constraints it accepts: a key of ``_KEYWORDS``, or empty.
+        options: The enum class or the literals, if it is a choice.
     """
 
     def __init__(
@@ -187,13 +187,13 @@ _SIGNS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
 
 
 def _in_order(name: str, bound: Any) -> Callable[[Any], str | None]:
-    """A test for a bound on what msgspec does not compare: decimals, dates, durations."""
+    """Return a test for a bound on types that msgspec does not compare: decimals, dates, durations."""
     sign, holds = _SIGNS[name]
     return lambda value: None if holds(value, bound) else f"Expected a value {sign} {bound}"
 
 
 class Wrapped(Shape):
-    """A shape around one other."""
+    """A shape that wraps another one."""
 
     def __init__(self, inner: Shape) -> None:
         self.inner = inner
@@ -216,7 +216,7 @@ class Wrapped(Shape):
 
 
 class Noted(Wrapped):
-    """A type with something said about it: a description, a title, examples."""
+    """A type with a description, a title or examples."""
 
     def __init__(self, inner: Shape, notes: Schema) -> None:
         super().__init__(inner)
@@ -230,7 +230,7 @@ class Noted(Wrapped):
 
 
 class Checked(Wrapped):
-    """A type with tests that neither JSON Schema nor msgspec can express. A test gives what is wrong, or ``None``."""
+    """A type with tests that neither JSON Schema nor msgspec can express. A test returns what is wrong, or ``None``."""
 
     def __init__(self, inner: Shape, tests: Sequence[Callable[[Any], str | None]]) -> None:
         super().__init__(inner)
@@ -243,9 +243,9 @@ class Checked(Wrapped):
         def read(value: Any) -> Any:
             found = converted(value, inner)
             for test in self._tests:
-                wrong = test(found)
-                if wrong:
-                    raise ValueError(wrong)
+                problem = test(found)
+                if problem:
+                    raise ValueError(problem)
             return found
 
         return stand_in(read)
@@ -280,7 +280,7 @@ class Array(Shape):
         return self._typed(self.item.reading())
 
     def checking(self) -> Any:
-        # A set of shadows could not be built: they have no hash.
+        # Not a set, because the structs used for checking have no hash.
         item = self.item.checking()
         return Annotated[list[item], Meta(**self.wanted)] if self.wanted else list[item]  # type: ignore[valid-type]
 

@@ -1,18 +1,18 @@
-"""From a function to what a client is told about it, and from what a client sends to the call.
+"""From a function to its JSON Schemas, and from the arguments of a request to a call.
 
-The rules, in short:
+The rules:
 
-* A parameter is described by its annotation; one without an annotation takes anything. What stands in ``Annotated`` (a string,
-  ``msgspec.Meta``, annotated-types, ``pydantic.Field``) goes before what the docstring says.
+* The annotation of a parameter gives its schema; a parameter without annotation accepts any value. Metadata in ``Annotated`` (a
+  string, ``msgspec.Meta``, annotated-types, ``pydantic.Field``) takes precedence over the docstring.
 * A parameter whose annotation is one of the ``injected`` types, alone or with ``None``, is not part of the schema.
-* A default that its annotation does not allow is refused, unless JSON cannot say it.
-* ``*args``, ``**kwargs`` and positional-only parameters are refused: a call has its arguments by name, and a list of names.
-* Arguments that the function does not know are refused, so that a model that misspells an optional one learns of it.
-* The return annotation gives the output schema. Objects are given as they are; all else is wrapped as ``{"result": ...}``. No
-  output schema comes from no annotation, ``None``, ``Any``, bytes, and content: the blocks of :mod:`twopipes._protocol.types`, the
-  results there, and the types in ``content``, also in a list, a tuple or a union with others.
-* A schema written by hand takes the place of the generated one. The arguments are then still read by the annotations, and
-  ``**kwargs`` is allowed; the rest of the schema is enforced elsewhere (:mod:`twopipes._schema.validation`).
+* A default that does not match its annotation is rejected, unless JSON cannot represent it.
+* ``*args``, ``**kwargs`` and positional-only parameters are rejected, because arguments are passed by name.
+* Unknown arguments are rejected, so that a model notices when it misspells an optional one.
+* The return annotation gives the output schema. Objects are returned as they are; other values are wrapped as ``{"result": ...}``.
+  There is no output schema without annotation, or for ``None``, ``Any``, bytes and content: the content blocks and results of
+  :mod:`twopipes._protocol.types` and the types in ``content``, also inside a list, a tuple or a union.
+* A schema written by hand replaces the generated one. The arguments are still converted by the annotations, and ``**kwargs`` is
+  allowed; :mod:`twopipes._schema.validation` enforces the rest of the schema.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from twopipes._schema.functions import (
     docstring_of,
     enclosing_variables,
     is_async,
+    is_generator,
     lacks_its_object,
     plain_function,
     qualified_name,
-    why_no_function,
-    yields,
+    why_not_a_function,
 )
 from twopipes._schema.metadata import read_metadata
 from twopipes._schema.records import NO_DEFAULT, Field
@@ -61,7 +61,7 @@ __all__ = [
 
 
 class Parameter(Struct, frozen=True):
-    """One argument of a function, as a client knows it; what a prompt tells of its arguments (PM-01)."""
+    """One argument of a function, as a client sees it, for example in a prompt (PM-01)."""
 
     name: str
     description: str
@@ -69,17 +69,17 @@ class Parameter(Struct, frozen=True):
 
 
 class Signature:
-    """What a function takes and gives.
+    """The arguments and the return value of a function.
 
     Attributes:
-        name: The name of the function; for an object without a name, that of its class.
-        description: The docstring without what it says about single parameters.
-        is_async: Whether a call gives something to await.
+        name: The name of the function; for an object without a name, the name of its class.
+        description: The docstring without the sections about parameters.
+        is_async: Whether a call returns an awaitable.
         input_schema: The JSON Schema of the arguments; its root is an object (TL-01).
-        output_schema: The JSON Schema of what :meth:`structured` gives, or ``None`` where the function promises nothing.
-        wraps_output: Whether :meth:`structured` puts the value into an object, as ``result``.
-        injected_names: The parameters that are filled by the server.
-        parameters: The arguments one by one.
+        output_schema: The JSON Schema of what :meth:`structured` returns, or ``None`` if the function declares no data.
+        wraps_output: Whether :meth:`structured` wraps the value in an object, as ``result``.
+        injected_names: The parameters that the server fills in.
+        parameters: The arguments.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Signature:
         output: Output | None,
         injected_names: tuple[str, ...],
         fields: tuple[Field, ...],
-        takes_more: bool,
+        accepts_extra: bool,
     ) -> None:
         self.name = name
         self.description = description
@@ -103,7 +103,7 @@ class Signature:
         self.injected_names = injected_names
         self._output = output or Output({}, None, is_wrapped=False)
         self._fields = fields
-        self._takes_more = takes_more
+        self._accepts_extra = accepts_extra
         self._binder: Binder | None = None
 
     def __repr__(self) -> str:
@@ -111,52 +111,51 @@ class Signature:
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """The arguments one by one, with what the schema says about them."""
-        known: Mapping[str, Any] = self.input_schema.get("properties", {})
+        """The arguments, with the descriptions from the schema."""
+        properties: Mapping[str, Any] = self.input_schema.get("properties", {})
         found = []
         for field in self._fields:
-            said = known.get(field.wire_name)
-            about = said.get("description") if isinstance(said, dict) else None
-            found.append(Parameter(field.wire_name, about or field.description, field.is_required))
+            schema = properties.get(field.wire_name)
+            description = schema.get("description") if isinstance(schema, dict) else None
+            found.append(Parameter(field.wire_name, description or field.description, field.is_required))
         return tuple(found)
 
     def bind(self, raw: bytes | Raw | None, *, lenient: bool = False) -> dict[str, Any]:
-        """Reads the arguments of a call into the types of the function, by the names of its parameters.
+        """Convert the arguments of a call to the types of the function, by the names of its parameters.
 
-        An argument that is not there is not in the answer, so that the function's own default holds. Whole numbers may be
-        written as ``3.0``, as JSON Schema has it; nothing else is bent to fit, unless ``lenient`` allows ``"3"`` for a number and
-        ``"true"`` for a truth value.
+        Absent arguments are left out, so that the default of the function applies. Integers may be written as ``3.0``, as in JSON
+        Schema. With ``lenient``, ``"3"`` is accepted for a number and ``"true"`` for a boolean.
 
         Raises:
-            ArgumentsRejected: They do not fit; everything that was found is in it (TL-06).
+            ArgumentsRejected: They do not match; the error lists every problem (TL-06).
         """
         return self._reader().read(raw, lenient=lenient)
 
     def bind_strings(self, values: Mapping[str, str]) -> dict[str, Any]:
-        """Reads arguments that can only be strings: those of a prompt (PM-02) or of a resource template.
+        """Convert arguments that can only be strings: those of a prompt (PM-02) or of a resource template.
 
-        A string is taken as it is where the parameter takes strings, else as the number, the truth value or the JSON in it.
+        If the parameter does not accept strings, the string is read as a number, a boolean or JSON.
 
         Raises:
-            ArgumentsRejected: They do not fit.
+            ArgumentsRejected: They do not match.
         """
         return self._reader().read_strings(values)
 
     def structured(self, value: Any) -> Raw:
-        """Writes a return value as JSON for ``structured_content``, wrapped where :attr:`wraps_output` says so.
+        """Return a return value as JSON for ``structured_content``, wrapped if :attr:`wraps_output` is true.
 
         Raises:
-            ReturnRejected: The value breaks the output schema, or has no form in JSON (TL-10).
+            ReturnRejected: The value does not match the output schema, or JSON cannot represent it (TL-10).
         """
-        return self._output.written(value, self.name)
+        return self._output.encode(value, self.name)
 
     def text(self, structured: Raw) -> str:
-        """Gives the text form of what :meth:`structured` gave: a scalar as it is, anything else as the same JSON (TL-13)."""
+        """Return the text for the result of :meth:`structured`: a scalar as it is, any other value as the same JSON (TL-13)."""
         return self._output.text(structured)
 
     def _reader(self) -> Binder:
-        if self._binder is None:  # made by the first call: a server that starts has other things to do
-            self._binder = Binder(self.name, self._fields, self.input_schema, takes_more=self._takes_more)
+        if self._binder is None:  # created by the first call, to keep the start of a server fast
+            self._binder = Binder(self.name, self._fields, self.input_schema, accepts_extra=self._accepts_extra)
         return self._binder
 
 
@@ -168,23 +167,23 @@ def describe(
     input_schema: Mapping[str, Any] | None = None,
     output_schema: Mapping[str, Any] | None = None,
 ) -> Signature:
-    """Finds out what a function takes and gives.
+    """Read the signature of a function.
 
     Args:
-        function: A function, a method, a partial, a callable object; a coroutine function or not.
-        injected: The types of parameters that the server fills.
-        content: More types that are content and not data when they are returned.
-        input_schema: Written by hand, in place of the generated one.
-        output_schema: Likewise. Values are then given as they are, never wrapped.
+        function: A function, method, partial or callable object; it may be a coroutine function.
+        injected: The types of parameters that the server fills in.
+        content: Further types that are content, not data, when returned.
+        input_schema: A schema written by hand, instead of the generated one.
+        output_schema: Likewise. Values are then never wrapped.
 
     Raises:
-        SignatureRejected: The function cannot be offered; the error names the parameter and the reason.
+        SignatureRejected: The function cannot be used; the error names the parameter and the reason.
     """
     subject = qualified_name(function)
     if isinstance(function, type) or not callable(function):
-        raise SignatureRejected(subject, "", why_no_function(function))
-    if yields(function):
-        raise SignatureRejected(subject, "", "it has a yield, and an answer is given once; return a list, or tell of progress")
+        raise SignatureRejected(subject, "", why_not_a_function(function))
+    if is_generator(function):
+        raise SignatureRejected(subject, "", "it is a generator, but a call has only one result; return a list, or report progress")
     core = plain_function(function)
     builder = ShapeBuilder(getattr(core, "__globals__", {}), lambda: enclosing_variables(core))
     try:
@@ -193,12 +192,12 @@ def describe(
         raise SignatureRejected(subject, "", f"its parameters cannot be read: {error}") from error
     first = next(iter(signature.parameters.values()), None)
     if lacks_its_object(function, first):
-        why = "this is a method without its object; register it when there is one, as server.add_tool(thing.method)"
+        why = "this is a method without its object; create the object, then register it with server.add_tool(thing.method)"
         raise SignatureRejected(subject, "", why)
-    about = read_docstring(docstring_of(function))
+    docs = read_docstring(docstring_of(function))
     fields: list[Field] = []
     names: list[str] = []
-    takes_more = False
+    accepts_extra = False
     for parameter in signature.parameters.values():
         try:
             annotation = builder.resolve(parameter.annotation)
@@ -206,30 +205,30 @@ def describe(
                 names.append(parameter.name)
                 _check_kind(parameter)
             elif parameter.kind is parameter.VAR_KEYWORD and input_schema is not None:
-                takes_more = True
+                accepts_extra = True
             else:
                 _check_kind(parameter)
                 _check_context(parameter, annotation, injected)
-                fields.append(_field(parameter, annotation, builder, about.parameters.get(parameter.name, "")))
+                fields.append(_field(parameter, annotation, builder, docs.parameters.get(parameter.name, "")))
         except Unsupported as error:
             raise SignatureRejected(subject, f"parameter {parameter.name}", str(error)) from error
     return Signature(
         name=callable_name(function),
-        description=about.description,
+        description=docs.description,
         is_async=is_async(function),
-        input_schema=_input_schema(fields, input_schema, subject, takes_more=takes_more),
+        input_schema=_input_schema(fields, input_schema, subject, accepts_extra=accepts_extra),
         output=_output(signature.return_annotation, builder, output_schema, (*content, *injected), subject),
         injected_names=tuple(names),
         fields=tuple(fields),
-        takes_more=takes_more,
+        accepts_extra=accepts_extra,
     )
 
 
 def injected_names(function: Callable[..., Any], injected: tuple[type, ...]) -> frozenset[str]:
-    """Finds the parameters whose annotation is one of the ``injected`` types.
+    """Return the names of the parameters whose annotation is one of the ``injected`` types.
 
     Raises:
-        SignatureRejected: An annotation cannot be resolved, or a parameter is meant for the server and does not say so.
+        SignatureRejected: An annotation cannot be resolved, or a parameter such as ``ctx`` lacks its annotation.
     """
     core = plain_function(function)
     builder = ShapeBuilder(getattr(core, "__globals__", {}), lambda: enclosing_variables(core))
@@ -247,7 +246,7 @@ def injected_names(function: Callable[..., Any], injected: tuple[type, ...]) -> 
 
 
 def _is_injected(annotation: Any, injected: tuple[type, ...], builder: ShapeBuilder) -> bool:
-    """Whether an annotation is one of the types, with parameters or without, also in ``Annotated`` or beside ``None``."""
+    """Return whether an annotation is one of the types, also in ``Annotated`` or in a union with ``None``."""
     if not injected:
         return False
     origin = typing.get_origin(annotation)
@@ -261,9 +260,9 @@ def _is_injected(annotation: Any, injected: tuple[type, ...], builder: ShapeBuil
 
 
 _KINDS = {
-    inspect.Parameter.VAR_POSITIONAL: "arguments come by name; take a list instead of *",
-    inspect.Parameter.VAR_KEYWORD: "a schema names the arguments; take a dict instead of **, or write the input schema by hand",
-    inspect.Parameter.POSITIONAL_ONLY: "arguments come by name, and this one has none for a caller",
+    inspect.Parameter.VAR_POSITIONAL: "arguments are passed by name; use a list instead of *",
+    inspect.Parameter.VAR_KEYWORD: "the schema must name each argument; use a dict instead of **, or write the schema by hand",
+    inspect.Parameter.POSITIONAL_ONLY: "arguments are passed by name, and this parameter is positional-only; remove the / after it",
 }
 
 
@@ -273,24 +272,22 @@ def _check_kind(parameter: inspect.Parameter) -> None:
 
 
 def _check_context(parameter: inspect.Parameter, annotation: Any, injected: tuple[type, ...]) -> None:
-    """Refuses a parameter that is meant for the server and would be asked of the client."""
+    """Reject a parameter that is meant for the server but would become an argument of the client."""
     for kind in injected:
         if parameter.name == "ctx" and annotation is parameter.empty:
             raise Unsupported(
-                f"annotate it, ctx: {kind.__name__}, to have it filled in; as it is, the client would have to send it"
+                f"it has no annotation, so the client would have to send it; write ctx: {kind.__name__} to have it filled in"
             )
-        stranger = typing.get_origin(annotation) or annotation
-        if getattr(stranger, "__name__", None) == kind.__name__ and stranger.__module__.partition(".")[0] in _OTHERS:
-            raise Unsupported(
-                f"this {kind.__name__} is the one of {stranger.__module__}; write from twopipes import {kind.__name__}"
-            )
+        other = typing.get_origin(annotation) or annotation
+        if getattr(other, "__name__", None) == kind.__name__ and other.__module__.partition(".")[0] in _OTHER_SDKS:
+            raise Unsupported(f"this {kind.__name__} comes from {other.__module__}; write from twopipes import {kind.__name__}")
 
 
-# Whose context is easily left behind when a server moves here.
-_OTHERS = {"fastmcp", "mcp"}
+# Packages whose Context is easily left in the code when a server is ported to twopipes.
+_OTHER_SDKS = {"fastmcp", "mcp"}
 
 
-def _field(parameter: inspect.Parameter, annotation: Any, builder: ShapeBuilder, said: str) -> Field:
+def _field(parameter: inspect.Parameter, annotation: Any, builder: ShapeBuilder, description: str) -> Field:
     default = parameter.default if parameter.default is not parameter.empty else NO_DEFAULT
     shape = builder.build(Any if annotation is parameter.empty else annotation)
     extras = list(typing.get_args(annotation)[1:]) if typing.get_origin(annotation) is typing.Annotated else []
@@ -303,34 +300,34 @@ def _field(parameter: inspect.Parameter, annotation: Any, builder: ShapeBuilder,
     is_required = default is NO_DEFAULT and fill is None
     if fill is not None and fill.is_constant:
         default = fill()
-    if default is None and not _takes_null(shape):
-        shape = Choice([shape, NULL])  # what `= None` has always meant
+    if default is None and not _accepts_null(shape):
+        shape = Choice([shape, NULL])  # `x: int = None` means `int | None`
     elif default is not NO_DEFAULT and default is not None and LEAVES.get(type(default)) is not shape:
         _check_default(default, shape)
-    return Field(parameter.name, wire_name, shape, is_required, default, said, fill)
+    return Field(parameter.name, wire_name, shape, is_required, default, description, fill)
 
 
 def _check_default(default: Any, shape: Shape) -> None:
     try:
         data = encode(default)
     except (TypeError, ValueError, OverflowError, RecursionError):
-        return  # no form in JSON: a mark for "not given", perhaps, and the function's own business
+        return  # not JSON, perhaps a marker for "not given"
     if data == b"null":
-        return  # not a number
+        return  # NaN
     try:
         Decoder(shape.checking(), dec_hook=read_custom).decode(data)
     except ValidationError as error:
-        wrong = "; ".join(map(str, problems_in(error, decode(data))))
-        raise Unsupported(f"its default {default!r} does not fit its type: {wrong}") from error
+        problems = "; ".join(map(str, problems_in(error, decode(data))))
+        raise Unsupported(f"its default {default!r} does not match its type: {problems}") from error
 
 
-def _takes_null(shape: Shape) -> bool:
+def _accepts_null(shape: Shape) -> bool:
     return "null" in shape.kinds() or (isinstance(shape, Foreign) and not shape.is_native)
 
 
-def _input_schema(fields: list[Field], by_hand: Mapping[str, Any] | None, subject: str, *, takes_more: bool) -> Schema:
+def _input_schema(fields: list[Field], by_hand: Mapping[str, Any] | None, subject: str, *, accepts_extra: bool) -> Schema:
     if by_hand is not None:
-        return _checked_schema(fields, dict(by_hand), subject, takes_more=takes_more)
+        return _checked_schema(fields, dict(by_hand), subject, accepts_extra=accepts_extra)
     names = [field.wire_name for field in fields]
     for name in names:
         if names.count(name) > 1:
@@ -351,14 +348,14 @@ def _input_schema(fields: list[Field], by_hand: Mapping[str, Any] | None, subjec
     return book.finish({**root, "additionalProperties": False})
 
 
-def _checked_schema(fields: list[Field], schema: Schema, subject: str, *, takes_more: bool) -> Schema:
-    # TL-01, JS-07: an object at the root; any other keyword may stand beside it.
+def _checked_schema(fields: list[Field], schema: Schema, subject: str, *, accepts_extra: bool) -> Schema:
+    # TL-01, JS-07: an object at the root; other keywords are allowed.
     if schema.get("type") != "object":
-        raise SignatureRejected(subject, "", 'the input schema needs "type": "object" at its root')
+        raise SignatureRejected(subject, "", 'the input schema must have "type": "object" at its root')
     properties = schema.get("properties", {})
-    strangers = [name for name in properties if name not in {field.wire_name for field in fields}]
-    if strangers and not takes_more:
-        raise SignatureRejected(subject, "", f"the input schema has {', '.join(strangers)}, which the function does not take")
+    unknown = [name for name in properties if name not in {field.wire_name for field in fields}]
+    if unknown and not accepts_extra:
+        raise SignatureRejected(subject, "", f"the input schema has {', '.join(unknown)}, but the function has no such parameter")
     return schema
 
 
@@ -374,7 +371,7 @@ def _output(
     if annotation is inspect.Signature.empty:
         return None
     try:
-        return output_of(annotation, builder.afresh(), content)
+        return output_of(annotation, builder.copy(), content)
     except Unsupported as error:
-        why = f"{error} (annotate Any, or write the output schema by hand)"
+        why = f"{error} (or use Any, or write the output schema by hand)"
         raise SignatureRejected(subject, "return", why) from error

@@ -1,4 +1,4 @@
-"""Types that msgspec cannot read alone: unions of what it cannot tell apart, and what belongs to pydantic."""
+"""Types that msgspec cannot read by itself: ambiguous unions and types of pydantic."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Foreign(Shape):
                 prefix = book.free_name(next(iter(inner))) + "."
                 found = pydantic_bridge.schema(self.annotation, is_output=book.is_output, prefix=prefix)
         except Exception as error:
-            # Whatever pydantic raises here says that the type has no form in JSON; its errors are not ours to import.
+            # Any exception of pydantic means that it cannot describe the type. Its error classes are not imported here.
             raise Unsupported(f"pydantic cannot describe it: {error}") from error
         book.definitions.update(found.pop("$defs", {}))
         return found
@@ -39,20 +39,20 @@ class Foreign(Shape):
         return self.annotation if self.is_native else stand_in(lambda value: pydantic_bridge.read(self.annotation, value))
 
     def checking(self) -> Any:
-        return Any  # pydantic has written it
+        return Any  # pydantic wrote it
 
     def kinds(self) -> frozenset[str]:
         return frozenset({"custom"})
 
 
 class Choice(Shape):
-    """A union. What msgspec cannot tell apart is tried: the best fit first, else in the order of the author."""
+    """A union. If msgspec cannot distinguish the members, they are tried: the best match first, then in the declared order."""
 
     def __init__(self, members: Sequence[Shape]) -> None:
         self.members = members
-        self.is_native = self._is_told_apart()
+        self.is_native = self._is_unambiguous()
 
-    def _is_told_apart(self) -> bool:
+    def _is_unambiguous(self) -> bool:
         seen: set[str] = set()
         tags: set[tuple[str, Any]] = set()
         all_kinds = [member.kinds() for member in self.members]
@@ -82,18 +82,18 @@ class Choice(Shape):
         return self._union([member.checking() for member in self.members])
 
     def _union(self, types: Sequence[Any]) -> Any:
-        # msgspec asks us about a stand-in only where it has nothing but null beside it.
+        # msgspec calls the hook for a stand-in in a union only if the other member is null.
         others = [each for each in types if not is_stand_in(each)]
         if self.is_native and (len(others) == len(types) or all(each is type(None) for each in others)):
-            union: Any = Union[tuple(types)]  # noqa: UP007 -- the members are known only now
+            union: Any = Union[tuple(types)]  # noqa: UP007 - the members are known only at run time
             if is_readable(union):
                 return union
-        return stand_in(lambda value: self._first_that_fits(value, types))
+        return stand_in(lambda value: self._first_match(value, types))
 
-    def _first_that_fits(self, value: Any, types: Sequence[Any]) -> Any:
+    def _first_match(self, value: Any, types: Sequence[Any]) -> Any:
         candidates = list(zip(self.members, types, strict=True))
         if isinstance(value, dict):
-            candidates.sort(key=lambda candidate: _strangers(candidate[0], value))
+            candidates.sort(key=lambda candidate: _unknown_members(candidate[0], value))
         inside: list[list[Problem]] = []
         outside: list[str] = []
         for _, kind in candidates:
@@ -104,9 +104,9 @@ class Choice(Shape):
                 if problems[0].path or problems[0].what.startswith("Object"):
                     inside.append(problems)
                 outside.append("; ".join(map(str, problems)))
-        if len(inside) == 1:  # there is one member that it was meant to be
+        if len(inside) == 1:  # only one member could have been meant
             raise Refused(inside[0])
-        raise Refused([Problem("", f"Fits none of the {len(types)} allowed forms{given(value)}: {' | '.join(outside)}")])
+        raise Refused([Problem("", f"Matches none of the {len(types)} alternatives{given(value)}: {' | '.join(outside)}")])
 
     def kinds(self) -> frozenset[str]:
         return frozenset().union(*(member.kinds() for member in self.members))
@@ -116,7 +116,7 @@ class Choice(Shape):
 
     def constrained(self, wanted: Constraints, *, is_native: bool) -> Shape:
         members: list[Shape] = []
-        taken: set[str] = set()
+        applied: set[str] = set()
         for member in self.members:
             fitting: Constraints = {}
             for name, value in wanted.items():
@@ -125,10 +125,12 @@ class Choice(Shape):
                 except Unsupported:
                     continue
                 fitting[name] = value
-            taken |= fitting.keys()
+            applied |= fitting.keys()
             members.append(member.constrained(fitting, is_native=False) if fitting else member)
-        if taken != wanted.keys():
-            raise Unsupported(f"the constraint {', '.join(sorted(wanted.keys() - taken))} does not fit any member of the union")
+        if applied != wanted.keys():
+            raise Unsupported(
+                f"the constraint {', '.join(sorted(wanted.keys() - applied))} does not apply to any member of the union"
+            )
         return Choice(members)
 
 
@@ -138,8 +140,8 @@ def _unwrapped(shape: Shape) -> Any:
     return shape
 
 
-def _strangers(member: Shape, value: dict[str, Any]) -> int:
-    """How many members of an object a record does not know; the fewer, the better the fit."""
+def _unknown_members(member: Shape, value: dict[str, Any]) -> int:
+    """Return how many members of an object a record does not have; the fewer, the better the match."""
     record = _unwrapped(member)
     if not isinstance(record, Record):
         return 0

@@ -1,9 +1,9 @@
-"""Values against JSON Schemas: those that authors write by hand, and those that servers promise their results by.
+"""Validate values against JSON Schemas: those that authors write by hand, and the output schemas of servers.
 
-The judging is done by jsonschema-rs, which comes with ``twopipes[validate]`` and is imported when the first schema is compiled.
-It is fast, and it has no bounds of its own: some schemas keep it busy for hours, and a value that is nested deeply enough ends
-the process. So a :class:`~twopipes._schema.complexity.Workload` says beforehand what a check can cost, and what costs too much is
-refused instead of begun (JS-06). Nothing is ever fetched (JS-04).
+The library jsonschema-rs does the validation. It comes with ``twopipes[validate]`` and is imported when the first schema is
+compiled. It is fast but has no limits: some schemas keep it busy for hours, and a very deeply nested value crashes the process. So
+:class:`~twopipes._schema.complexity.Workload` computes the maximum cost first, and expensive checks are rejected (JS-06). Nothing
+is ever fetched (JS-04).
 """
 
 from __future__ import annotations
@@ -36,35 +36,35 @@ DIALECTS: Final = (
     "http://json-schema.org/draft-07/schema",
     "http://json-schema.org/draft-06/schema",
 )
-"""What a schema may name as its ``$schema``; the first is meant where it names nothing."""
+"""The allowed values of ``$schema``; the first is the default."""
 
 NOT_VALIDATED: Final = "not validated: install twopipes[validate]"
-"""What is to be said where :func:`compile_schema` gives nothing."""
+"""The message if :func:`compile_schema` returns ``None``."""
 
-# Bytes that one regular expression may take, where there are few of them and where there are many. Ten million take 50 ms.
+# The size limit in bytes for one regular expression, by the number of them. Ten million bytes take 50 ms to compile.
 _PATTERN_SIZES: Final = ((16, 10 * 1024 * 1024), (1_000_000, 1024 * 1024))
-# A pattern that looks around may try so many ways through one text; that costs as much as so many visits.
+# The backtracking limit for patterns with look-around, and the cost of such a pattern in visits.
 _BACKTRACKS: Final = 10_000
 _BACKTRACKING_FACTOR: Final = 1_000
-# Subschemas in one another, by what they take of a stack of 512 KiB, the smallest we know: to judge, and to find out why.
-_DEEPEST_JUDGEMENT: Final = 1_000
-_DEEPEST_REASONS: Final = 250
-# To find all reasons costs up to 20 us for each visit, and each reason repeats the value it is about.
-_MOST_REASONS: Final = 20_000
-_MOST_TEXT: Final = 16 * 1024 * 1024
-_LONGEST: Final = 300
-_LONGEST_NAME: Final = 64
-# Characters of a string that count as one more part of the value: regular expressions read them all.
+# The deepest nesting of subschemas that fits into a stack of 512 KiB, the smallest known: to validate, and to find the reasons.
+_MAX_NESTING: Final = 1_000
+_MAX_NESTING_FOR_REASONS: Final = 250
+# Finding all reasons costs up to 20 us per visit, and each reason repeats its value.
+_MAX_VISITS_FOR_REASONS: Final = 20_000
+_MAX_TEXT: Final = 16 * 1024 * 1024
+_MAX_MESSAGE: Final = 300
+_MAX_NAME: Final = 64
+# This many characters of a string count as one more part of the value, because regular expressions read all of them.
 _STRIDE: Final = 32
 _CHOICE: Final = r"/(?:anyOf|oneOf)/(\d+)(?=/)"
-_WORDS: Final = {"more than one subschema succeeded": "It fits more than one alternative of oneOf, and must fit exactly one"}
-# More than these say nothing to anybody.
-_MOST_ALTERNATIVES: Final = 3
-_TOO_MUCH: Final = "The value is too large or too deeply nested to be checked against its schema"
+_WORDS: Final = {"more than one subschema succeeded": "It matches more than one alternative of oneOf, but must match exactly one"}
+# A longer list of alternatives does not help.
+_MAX_ALTERNATIVES: Final = 3
+_TOO_LARGE: Final = "The value is too large or too deeply nested to be checked against its schema"
 
 
 class _Extent(Struct, frozen=True):
-    """How large a value is: the number of its parts, level by level, and about how many characters it takes to write."""
+    """The size of a value: the number of its parts at each level, and about how many characters it has as JSON."""
 
     parts: list[int]
     text: int
@@ -75,7 +75,7 @@ class _Extent(Struct, frozen=True):
 
 
 class Validator:
-    """A compiled schema. Get one from :func:`compile_schema` and keep it with whatever the schema belongs to."""
+    """A compiled schema. Use :func:`compile_schema` to create one, and keep it for reuse."""
 
     def __init__(self, library: Any, schema: Mapping[str, Any], workload: Workload, limits: SchemaLimits) -> None:
         self._library = library
@@ -85,9 +85,9 @@ class Validator:
         self._most_visits = limits.max_visits // factor
 
     def check(self, value: Any) -> list[Problem]:
-        """Gives what is wrong with a value; nothing if it fits.
+        """Return the problems of a value; empty if it is valid.
 
-        A value that is too large to be judged within the limits does not fit, and the problem says so.
+        A value that is too large to be checked within the limits is invalid, and the problem says so.
 
         Args:
             value: Plain Python (dict, list, str, int, float, bool, None), or JSON as bytes or :class:`msgspec.Raw`.
@@ -97,27 +97,27 @@ class Validator:
             try:
                 value = decode(data)
             except (DecodeError, RecursionError) as error:
-                return [Problem("", _TOO_MUCH if isinstance(error, RecursionError) else f"The value is not JSON: {error}")]
-            # No part is shorter than a character and what parts it from the next. For most values this is all there is to do.
-            can_judge = self._can_judge_any(len(data) // 2 + 1, data.count(b"{") + data.count(b"["))
+                return [Problem("", _TOO_LARGE if isinstance(error, RecursionError) else f"The value is not JSON: {error}")]
+            # Each part takes at least two bytes. This cheap estimate is enough for most values.
+            can_check = self._can_check_any(len(data) // 2 + 1, data.count(b"{") + data.count(b"["))
         else:
-            can_judge = False
+            can_check = False
         try:
-            if not can_judge and not self._can_judge(_extent(value, self._limits.max_value_depth, self._most_visits)):
-                return [Problem("", _TOO_MUCH)]
+            if not can_check and not self._can_check(_extent(value, self._limits.max_value_depth, self._most_visits)):
+                return [Problem("", _TOO_LARGE)]
             return [] if _guarded(self._compiled.is_valid, value) else self._problems(value)
-        except (ValueError, TypeError) as error:  # something in it that JSON does not have
+        except (ValueError, TypeError) as error:  # it contains something that JSON does not have
             return [Problem("", _cut(str(error)))]
 
-    def _can_judge_any(self, parts: int, depth: int) -> bool:
-        """Whether every value with so many parts and levels can be judged."""
-        if depth > self._limits.max_value_depth or self._workload.nesting(depth) > _DEEPEST_JUDGEMENT:
+    def _can_check_any(self, parts: int, depth: int) -> bool:
+        """Return whether every value with this many parts and levels can be checked."""
+        if depth > self._limits.max_value_depth or self._workload.nesting(depth) > _MAX_NESTING:
             return False
         visits = self._workload.visits(depth)
         return visits is not None and visits * parts <= self._most_visits
 
-    def _can_judge(self, extent: _Extent | None) -> bool:
-        if extent is None or self._workload.nesting(extent.depth) > _DEEPEST_JUDGEMENT:
+    def _can_check(self, extent: _Extent | None) -> bool:
+        if extent is None or self._workload.nesting(extent.depth) > _MAX_NESTING:
             return False
         visits = self._visits(extent)
         return visits is not None and visits <= self._most_visits
@@ -132,18 +132,18 @@ class Validator:
         return total
 
     def _can_explain(self, extent: _Extent | None) -> bool:
-        if extent is None or self._workload.nesting(extent.depth) > _DEEPEST_REASONS:
+        if extent is None or self._workload.nesting(extent.depth) > _MAX_NESTING_FOR_REASONS:
             return False
         visits = self._visits(extent)
         repeated = (self._workload.visits(extent.depth) or 1) * (extent.depth + 1) * extent.text
-        return visits is not None and visits <= _MOST_REASONS and repeated <= _MOST_TEXT
+        return visits is not None and visits <= _MAX_VISITS_FOR_REASONS and repeated <= _MAX_TEXT
 
     def _problems(self, value: Any) -> list[Problem]:
-        """Why a value does not fit: everything, or the first thing, or only that it does not, by what the answer would cost."""
+        """Return why a value is invalid: all reasons, the first one, or only that it is, depending on the cost."""
         problems: list[Problem] = []
-        if self._can_explain(_extent(value, self._limits.max_value_depth, _MOST_REASONS)):
+        if self._can_explain(_extent(value, self._limits.max_value_depth, _MAX_VISITS_FOR_REASONS)):
             problems = _problems_in(_guarded(self._compiled.evaluate, value).list()["details"], value)
-        elif not self._workload.has_choices:  # for those the library would collect why each branch fails, however many there are
+        elif not self._workload.has_choices:  # the library would collect the reasons of every branch
             try:
                 _guarded(self._compiled.validate, value)
             except self._library.ValidationError as error:
@@ -151,21 +151,21 @@ class Validator:
                 problems = [Problem(_path(error.instance_path, value), what)]
         most = self._limits.max_problems
         if len(problems) > most:
-            return [*problems[:most], Problem("", f"There are {len(problems) - most} more problems like these")]
-        return problems or [Problem("", "The value does not fit its schema, and is too large to say where")]
+            return [*problems[:most], Problem("", f"There are {len(problems) - most} more problems")]
+        return problems or [Problem("", "The value does not match its schema; it is too large to find out where")]
 
 
 def available() -> bool:
-    """Whether schemas can be compiled, which takes ``twopipes[validate]``."""
+    """Return whether schemas can be compiled, which requires ``twopipes[validate]``."""
     return _library() is not None
 
 
 def compile_schema(schema: Mapping[str, Any], *, limits: SchemaLimits | None = None) -> Validator | None:
-    """Makes a validator of a schema; ``None`` without the library, which is :data:`NOT_VALIDATED`.
+    """Return a validator for a schema; ``None`` if the library is not installed (:data:`NOT_VALIDATED`).
 
     Raises:
-        SchemaRefused: The dialect is unknown (JS-02), a reference leads out of the schema (JS-05), the schema is not valid
-            itself, or judging by it could take too long (JS-06). All but the validity is found out without the library, too.
+        SchemaRefused: The dialect is unknown (JS-02), a reference leads out of the schema (JS-05), the schema itself is invalid, or
+            a check could take too long (JS-06). All of these except the validity are checked without the library, too.
     """
     limits = limits or SchemaLimits()
     check_dialect(schema)
@@ -175,28 +175,28 @@ def compile_schema(schema: Mapping[str, Any], *, limits: SchemaLimits | None = N
 
 
 def check_dialect(schema: Mapping[str, Any]) -> None:
-    """Refuses a dialect that is not known.
+    """Reject an unknown dialect.
 
     Raises:
-        SchemaRefused: It names another one than those in :data:`DIALECTS` (JS-02).
+        SchemaRefused: The dialect is not one of :data:`DIALECTS` (JS-02).
     """
     dialect = schema.get("$schema", DIALECTS[0])  # JS-01
     if not isinstance(dialect, str) or dialect.removesuffix("#") not in DIALECTS:
-        raise SchemaRefused(f"it is written in {_cut(repr(dialect))}; known are {', '.join(DIALECTS)}")
+        raise SchemaRefused(f"its dialect {_cut(repr(dialect))} is unknown; known dialects: {', '.join(DIALECTS)}")
 
 
 def _library() -> Any:
     try:
-        import jsonschema_rs  # noqa: PLC0415 - an extra, and 15 MB that a server without such schemas does not need
+        import jsonschema_rs  # noqa: PLC0415 - an optional extra of 15 MB
     except ImportError:
         return None
     return jsonschema_rs
 
 
 def _compiled(library: Any, schema: Mapping[str, Any], workload: Workload) -> tuple[Any, int]:
-    """The library's validator, and how much more than usual a visit costs.
+    """Return the library's validator, and the cost factor of a visit.
 
-    The regular expressions run in linear time. One that looks around cannot; then all may go back, so far and no further.
+    Regular expressions run in linear time. If one uses look-around, all of them backtrack, up to a limit.
     """
     size = next(size for most, size in _PATTERN_SIZES if workload.patterns <= most)
     linear = library.RegexOptions(size_limit=size)
@@ -205,13 +205,13 @@ def _compiled(library: Any, schema: Mapping[str, Any], workload: Workload) -> tu
     except SchemaRefused:
         if not workload.patterns:
             raise
-    patient = library.FancyRegexOptions(backtrack_limit=_BACKTRACKS, size_limit=size)
-    return _guarded(_compile, library, schema, patient), _BACKTRACKING_FACTOR
+    backtracking = library.FancyRegexOptions(backtrack_limit=_BACKTRACKS, size_limit=size)
+    return _guarded(_compile, library, schema, backtracking), _BACKTRACKING_FACTOR
 
 
 def _compile(library: Any, schema: Mapping[str, Any], patterns: Any) -> Any:
     try:
-        # JS-04. The workload has refused whatever leads out of the schema; this is for what it might not know.
+        # JS-04. Workload has already rejected references out of the schema; the retriever is a second barrier.
         return library.validator_for(dict(schema), retriever=_refuse, pattern_options=patterns, mask="The value")
     except library.ValidationError as error:
         place = "".join(f"/{step}" for step in error.instance_path)
@@ -225,7 +225,7 @@ def _refuse(uri: str) -> NoReturn:
 
 
 def _guarded(work: Callable[..., Any], *arguments: Any) -> Any:
-    """Calls the library. Where its own code breaks, that is an error like any other, and not the end of the program."""
+    """Call the library, and turn a panic of its Rust code into an ordinary error."""
     try:
         return work(*arguments)
     except Exception:
@@ -233,11 +233,11 @@ def _guarded(work: Callable[..., Any], *arguments: Any) -> Any:
     except BaseException as error:
         if type(error).__name__ != "PanicException":
             raise
-        raise SchemaRefused(f"the library for JSON Schema has failed with it: {_cut(str(error))}") from error
+        raise SchemaRefused(f"the JSON Schema library failed: {_cut(str(error))}") from error
 
 
 def _extent(value: Any, deepest: int, most: int) -> _Extent | None:
-    """How large a value is; ``None`` beyond the limits, where it may go on for ever."""
+    """Return the size of a value; ``None`` if it exceeds the limits."""
     counts: list[int] = []
     total = text = 0
     level = [value]
@@ -264,7 +264,7 @@ def _extent(value: Any, deepest: int, most: int) -> _Extent | None:
 
 
 def _problems_in(units: Sequence[Mapping[str, Any]], value: Any) -> list[Problem]:
-    """What the library found, as problems. What fails in several branches of a choice for the same reason is told once."""
+    """Return the findings of the library as problems. The same reason in several branches is reported once."""
     found: dict[tuple[str, str], list[str]] = {}
     for unit in units:
         for kind, message in (unit.get("errors") or {}).items():
@@ -278,21 +278,21 @@ def _problems_in(units: Sequence[Mapping[str, Any]], value: Any) -> list[Problem
 
 
 def _false(keyword: str) -> str:
-    """What to say where ``false`` stands as a schema."""
+    """Return the message for a schema that is ``false``."""
     if keyword.startswith("unevaluated"):
-        return ""  # told by the keyword itself
+        return ""  # reported by the keyword itself
     return "No additional properties are allowed" if keyword == "additionalProperties" else "It is not allowed"
 
 
 def _alternatives(choices: Sequence[str]) -> str:
     unique = list(dict.fromkeys(choices))
-    if "" in unique or len(unique) > _MOST_ALTERNATIVES:
+    if "" in unique or len(unique) > _MAX_ALTERNATIVES:
         return ""
     return f" (in alternative {' and '.join(unique)})"
 
 
 def _path(steps: list[Any], value: Any) -> str:
-    """The way to a part of a value, such as ``items[3].name``."""
+    """Return the path of a part of a value, such as ``items[3].name``."""
     path = ""
     for step in steps:
         if isinstance(value, list | tuple):
@@ -300,11 +300,11 @@ def _path(steps: list[Any], value: Any) -> str:
             value = value[int(step)] if int(step) < len(value) else None
         else:
             name = str(step)
-            path += f".{name}" if len(name) <= _LONGEST_NAME else f".{name[:_LONGEST_NAME]}..."
+            path += f".{name}" if len(name) <= _MAX_NAME else f".{name[:_MAX_NAME]}..."
             value = value.get(name) if isinstance(value, dict) else None
     return _cut(path.removeprefix("."))
 
 
 def _cut(text: str) -> str:
-    """A text of bounded length. The library begins with the value and ends with what is wrong with it, so the middle goes."""
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 3]} ... {text[-_LONGEST * 2 // 3 :]}"
+    """Shorten a text in the middle: the library starts with the value and ends with what is wrong."""
+    return text if len(text) <= _MAX_MESSAGE else f"{text[: _MAX_MESSAGE // 3]} ... {text[-_MAX_MESSAGE * 2 // 3 :]}"

@@ -8,6 +8,7 @@ from typing import Any, cast
 from msgspec import UNSET, UnsetType
 
 from twopipes import _jsonrpc as jsonrpc
+from twopipes._codes import INTERNAL_ERROR, PARSE_ERROR
 from twopipes._jsonrpc import Batch, ErrorObject, ErrorResponse, Message, Notification, Request, Response
 from twopipes._protocol.dialect import Dialect
 from twopipes._protocol.revisions import BATCHES, ERROR_ID_IS_NULL
@@ -16,8 +17,6 @@ from twopipes._session.events import Event, PeerComplained, PeerLeft
 from twopipes._session.ledger import Asked, Call, Incoming, Outgoing
 from twopipes._wire import LineDecoder, LineRejected
 from twopipes.errors import (
-    INTERNAL_ERROR,
-    PARSE_ERROR,
     ConnectionLost,
     InternalError,
     LocalProtocolError,

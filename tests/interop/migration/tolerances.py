@@ -310,7 +310,7 @@ def arguments_of_another_type(exchange: Exchange) -> Exchange:
 
 def arguments_that_nobody_takes(exchange: Exchange) -> Exchange:
     """They were passed by, and are refused."""
-    if "There is no such argument" in text_of_failure(exchange.after) and not text_of_failure(exchange.before):
+    if "Unknown argument" in text_of_failure(exchange.after) and not text_of_failure(exchange.before):
         return exchange.settled()
     if exchange.method == "tools/list":
         before, after = deepcopy((exchange.before, exchange.after))

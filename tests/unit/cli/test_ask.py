@@ -12,13 +12,13 @@ import sys
 import pytest
 
 from twopipes import CallResult, McpError, RequestTimedOut, ServerExited, TwopipesError
-from twopipes._advice import Remedy
 from twopipes._cli import main
 from twopipes._cli.display import Saver, Shower, arguments_in_short, bytes_of, first_line
 from twopipes._cli.interrupts import INTERRUPTED, run_interruptibly
 from twopipes._cli.one_conversation import Conversation, code_of
 from twopipes._cli.side_output import Reporter
 from twopipes._cli.wire_copy import Overheard
+from twopipes._error_text import OptionHint
 from twopipes._process.stderr import StderrLine
 from twopipes._protocol.content import UnknownContent
 from twopipes._protocol.types import (
@@ -200,10 +200,16 @@ def test_what_a_server_needs_can_be_given(name, option):
     [
         (StartFailed(["x"], "no such folder", cwd="/srv"), "create it, or set another one with --cwd FOLDER\n"),
         (StartFailed(["x"], "not found", path=["/bin"]), "or give its full path, or set --env PATH=FOLDERS; searched"),
-        (RequestTimedOut("tools/list", 1, waited=30.0, limit="idle"), "given up after 30 s; pass --timeout 60 to wait longer\n"),
+        (
+            RequestTimedOut("tools/list", 1, waited=30.0, limit="idle"),
+            "no response within the idle limit; pass --timeout 60 to wait longer\n",
+        ),
         # What has no option at the command line is not advised there.
-        (RequestTimedOut("tools/list", 1, waited=30.0, limit="total"), "given up after 30 s\n"),
-        (RemoteProtocolError("too many pages", remedy=Remedy("max_pages", 2, "if so")), "Error: too many pages\n"),
+        (
+            RequestTimedOut("tools/list", 1, waited=30.0, limit="total"),
+            "no response within the total limit\n",
+        ),
+        (RemoteProtocolError("too many pages", hint=OptionHint("max_pages", 2, "if so")), "Error: too many pages\n"),
     ],
 )
 def test_options_are_named_as_they_are_typed_at_the_command_line(error, said):

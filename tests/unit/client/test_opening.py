@@ -182,7 +182,7 @@ async def test_no_common_version_is_reported_with_those_of_both_sides():
     await fake.gone.wait()
     assert fake.methods == ["server/discover"]
     assert failed.value.offered == ("2099-01-01",)
-    assert LATEST_MODERN in failed.value.spoken
+    assert LATEST_MODERN in failed.value.supported
     assert "2099-01-01" in str(failed.value)
     assert LATEST_MODERN in str(failed.value)
 
@@ -276,7 +276,7 @@ async def test_every_kind_of_client_with_every_kind_of_server(client_era, server
             await connect(fake, era=client_era)
         await fake.gone.wait()
         assert LATEST_MODERN in str(failed.value)
-        assert failed.value.spoken == (LEGACY if client_era == "legacy" else (LATEST_MODERN,))
+        assert failed.value.supported == (LEGACY if client_era == "legacy" else (LATEST_MODERN,))
         if client_era == "legacy":
             assert failed.value.offered == (LATEST_MODERN,)
             assert LATEST_LEGACY in str(failed.value)

@@ -260,7 +260,7 @@ async def test_a_call_whose_question_broke_the_callback_ends_with_the_cause(era,
     modern = FakeServer({"tools/call": asks({"k": ("elicitation/create", FORM)})})
     fake = modern if era == "modern" else legacy(asking("elicitation/create", FORM))
     async with connect(fake, on_elicit=broken) as client:
-        with pytest.raises(QuestionFailed, match=r"elicitation/create, which tools/call led to, failed.*secret path") as error:
+        with pytest.raises(QuestionFailed, match=r"elicitation/create failed during tools/call: .*secret path") as error:
             await client.call_tool(tool)
     assert isinstance(error.value.__cause__, ZeroDivisionError)
     assert reported == ([] if era == "modern" else [error.value])

@@ -87,20 +87,19 @@ def test_a_program_without_its_interpreter(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("server.py").touch(mode=0o644)
     assert resolved("server.py", "--fast").startswith(
-        "cannot start 'server.py': not found; start it by its interpreter: python server.py --fast, "
-        "where in Python sys.executable is the better python; searched on the PATH of the child:"
+        "cannot start 'server.py': not found; start it with its interpreter: python server.py --fast "
+        "(in Python, use sys.executable for python); searched the PATH of the child:"
     )
     assert resolved("./server.py").endswith(
-        "the permission is missing); make it executable, or start it by its interpreter: python ./server.py, "
-        "where in Python sys.executable is the better python"
+        "the permission is missing); make it executable, or start it with its interpreter: python ./server.py "
+        "(in Python, use sys.executable for python)"
     )
     assert "interpreter" not in resolved("no-such-server")
 
 
 def test_a_whole_command_in_one_text():
-    assert (
-        "cannot start 'python server.py': not found; a command is a list of words, so perhaps ['python', 'server.py'] is meant"
-        in (resolved("python server.py"))
+    assert "cannot start 'python server.py': not found; pass the command as a list of words: ['python', 'server.py']" in (
+        resolved("python server.py")
     )
     assert told(lambda: ServerCommand("python server.py")) == (
         "a command is a list of words, and 'python server.py' is not; write ['python', 'server.py']"
@@ -160,7 +159,7 @@ async def test_a_client_that_was_closed(calculator):
         pass
     with pytest.raises(ClientClosed) as caught:
         await client.call_tool("add", {"a": 1})
-    assert str(caught.value) == "the client is closed; connect() gives another one"
+    assert str(caught.value) == "the client is closed; call connect() to get a new one"
 
 
 @pytest.mark.parametrize("revision", ["2025-06-18", *ERAS])
@@ -176,7 +175,7 @@ async def test_arguments_of_other_names(revision, calculator):
             said = str(error)
     assert "Invalid arguments for add:" in said
     assert "a: This argument is missing" in said
-    assert "A: There is no such argument; there are a, b" in said
+    assert "A: Unknown argument; expected one of a, b" in said
     assert 'b: Expected `integer`, got `string` ("two")' in said
 
 
@@ -271,7 +270,7 @@ def test_the_same_mistakes_without_await(calculator):
         assert told(client.subscribe).startswith("subscribe() to what?")
         assert told(lambda: client.call_tool("add", "a=1")).startswith("the arguments of add are given by name")
         assert told(lambda: client.subscribe(prompts=True).get(timeout=10)).startswith("the server tells of no such change")
-    assert told(lambda: client.call_tool("add"), ClientClosed) == "the client is closed; connect() gives another one"
+    assert told(lambda: client.call_tool("add"), ClientClosed) == "the client is closed; call connect() to get a new one"
     assert told(lambda: blocking.connect(calculator, trace="1")).startswith('trace="1"')
 
 

@@ -136,7 +136,7 @@ def test_a_name_with_a_slash_is_a_path_seen_from_the_childs_folder(program, tmp_
     assert ServerCommand(["bin/server"], cwd=tmp_path).resolve() == str(program)
     assert ServerCommand(["./server"], cwd=program.parent).resolve() == str(program)
     assert ServerCommand([str(program)], env={"PATH": ""}).resolve() == str(program)
-    with pytest.raises(StartFailed, match=f"seen from {tmp_path}") as caught:
+    with pytest.raises(StartFailed, match=f"a relative path starts at {tmp_path}") as caught:
         ServerCommand(["./server"], cwd=tmp_path).resolve()
     assert (caught.value.reason, caught.value.path, caught.value.cwd) == ("not found", [], str(tmp_path))
 
@@ -162,7 +162,7 @@ def test_a_file_without_permission_is_passed_over_and_named_if_there_is_no_bette
 
 
 def test_a_line_instead_of_words_gets_a_hint():
-    with pytest.raises(StartFailed, match=r"perhaps \['python', 'server.py', '-v'\] is meant"):
+    with pytest.raises(StartFailed, match=r"a list of words: \['python', 'server.py', '-v'\]"):
         ServerCommand(["python server.py", "-v"]).resolve()
 
 

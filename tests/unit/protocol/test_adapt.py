@@ -311,9 +311,9 @@ def test_a_url_needs_an_id_in_one_revision():
     assert D2511.fit(named) is named
     assert D2607.fit(named) == bare
     assert D2607.fit(bare) is bare
-    with pytest.raises(LocalProtocolError, match="2025-06-18 cannot ask"):
+    with pytest.raises(LocalProtocolError, match="2025-06-18 does not support url mode"):
         D2506.fit(named)
-    with pytest.raises(LocalProtocolError, match="url mode needs a url"):
+    with pytest.raises(LocalProtocolError, match="url mode requires a url"):
         D2607.fit(t.ElicitParams("m", "url"))
     with pytest.raises(LocalProtocolError, match="2025-03-26 has no ElicitRequest"):
         D2503.fit(t.ElicitRequest(bare))
@@ -332,13 +332,13 @@ def test_a_url_needs_an_id_in_one_revision():
 )
 def test_a_form_is_flat(schema, spoken):
     """EL-01, EL-02."""
-    with pytest.raises(LocalProtocolError, match="not a form"):
+    with pytest.raises(LocalProtocolError, match="not a valid form"):
         spoken.fit(t.ElicitParams("m", requested_schema=schema))
 
 
 def test_a_form_needs_a_schema():
     """EL-01."""
-    with pytest.raises(LocalProtocolError, match="needs a requested_schema"):
+    with pytest.raises(LocalProtocolError, match="requires a requested_schema"):
         D2511.fit(t.ElicitParams("m"))
 
 

@@ -33,7 +33,7 @@ def test_there_is_one_dialect_for_each_revision(revision):
 
 
 def test_there_is_no_dialect_for_another_date():
-    with pytest.raises(LocalProtocolError, match="no revision '1999-01-01'; there are 2024-11-05"):
+    with pytest.raises(LocalProtocolError, match="unknown revision '1999-01-01'; known revisions: 2024-11-05"):
         dialect("1999-01-01")
 
 
@@ -189,13 +189,13 @@ def test_a_result_without_a_type_is_complete(revision):
 )
 def test_an_unknown_type_of_result_is_invalid(raw):
     """VN-11: also where the rest of it would do."""
-    with pytest.raises(RemoteProtocolError, match=r"the result of tools/call has the type '(weird)?'") as caught:
+    with pytest.raises(RemoteProtocolError, match=r"the result of tools/call has the unexpected type '(weird)?'") as caught:
         NEW.read_result("tools/call", raw)
     assert caught.value.excerpt == raw
 
 
 def test_a_type_of_result_that_is_no_string_is_invalid():
-    with pytest.raises(RemoteProtocolError, match="has the type 5"):
+    with pytest.raises(RemoteProtocolError, match="has the unexpected type 5"):
         NEW.read_result("tools/call", b'{"content":[],"resultType":5}')
 
 
@@ -219,21 +219,21 @@ def test_a_question_is_a_question_even_if_it_could_be_a_result():
     """CON-15: the type of a result decides before its members do."""
     raw = msgspec.json.encode({**ASKING, "content": []})
     assert isinstance(NEW.read_result("tools/call", raw), t.InputRequiredResult)
-    with pytest.raises(RemoteProtocolError, match="does not fit: Object missing required field `content`"):
+    with pytest.raises(RemoteProtocolError, match="is invalid: Object missing required field `content`"):
         NEW.read_result("tools/call", msgspec.json.encode({**ASKING, "resultType": "complete"}))
 
 
 @pytest.mark.parametrize("method", sorted(set(filter(NEW.serves, RESULTS)) - set(revisions.MAY_ASK_BACK)))
 def test_no_other_method_may_be_answered_by_a_question(method):
     """MR-01, CM-05."""
-    with pytest.raises(RemoteProtocolError, match=f"the result of {method} has the type 'input_required'"):
+    with pytest.raises(RemoteProtocolError, match=f"the result of {method} has the unexpected type 'input_required'"):
         NEW.read_result(method, msgspec.json.encode(ASKING))
 
 
 @pytest.mark.parametrize("method", revisions.MAY_ASK_BACK)
 def test_a_question_has_something_to_say(method):
     """MR-02."""
-    with pytest.raises(RemoteProtocolError, match="no questions and no state"):
+    with pytest.raises(RemoteProtocolError, match="neither questions nor state"):
         NEW.read_result(method, b'{"resultType":"input_required"}')
     state = NEW.read_result(method, b'{"resultType":"input_required","requestState":""}')
     assert state == t.InputRequiredResult(request_state="", result_type="input_required")
@@ -251,7 +251,7 @@ def test_a_legacy_result_cannot_be_a_question():
 @pytest.mark.parametrize(
     ("method", "raw", "words"),
     [
-        ("tools/call", b"{}", "the result of tools/call does not fit: Object missing required field `content`"),
+        ("tools/call", b"{}", "the result of tools/call is invalid: Object missing required field `content`"),
         ("tools/list", b'{"tools":[{"name":"a"}]}', r"`inputSchema` - at `result.tools\[0\]`"),
         ("prompts/list", b"[]", "Expected `object`, got `array`"),
         ("elicitation/create", b'{"action":"maybe"}', "'maybe' - at `result.action`"),

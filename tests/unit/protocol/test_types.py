@@ -205,7 +205,7 @@ def test_what_a_resource_holds_is_its_texts_joined_or_the_bytes_of_its_blob():
     assert (texts.text, texts.data) == ("a\nb", b"")
     blob = t.ReadResourceResult([t.ResourceContents("a:1", blob="AAE=")])
     assert (blob.text, blob.data) == ("", b"\x00\x01")
-    with pytest.raises(RemoteProtocolError, match="the blob of a:1 is no base64"):
+    with pytest.raises(RemoteProtocolError, match="the blob of a:1 is not valid base64"):
         _ = t.ReadResourceResult([t.ResourceContents("a:1", blob="?")]).data
 
 

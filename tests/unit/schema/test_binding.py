@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twopipes._protocol.rejections import ArgumentsRejected, Problem, joined
+from twopipes._error_text import join_paths
+from twopipes._protocol.rejections import ArgumentsRejected, Problem
 from twopipes._schema.custom_types import read_custom, write_custom
 from twopipes._schema.signature import describe
 from twopipes.errors import TwopipesError
@@ -80,7 +81,7 @@ def test_everything_that_is_wrong_is_said_at_once():
         "query": "This argument is missing",
         "limit": "Expected `integer` >= 1 (0)",
         "colours[0]": "Invalid enum value 'green'; expected one of 'red', 'blue'",
-        "quarry": "There is no such argument; did you mean query?",
+        "quarry": "Unknown argument; did you mean query?",
     }
 
 
@@ -120,7 +121,7 @@ def test_where_one_member_of_a_union_was_meant_its_own_problem_is_told():
     def mixed(value: Point | Label | int): ...
 
     found = problems({"value": "text"}, describe(mixed))
-    assert found["value"].startswith('Fits none of the 3 allowed forms ("text"): Expected `object`')
+    assert found["value"].startswith('Matches none of the 3 alternatives ("text"): Expected `object`')
     assert list(problems({"value": {"x": 1, "colour": "r"}}, describe(mixed))) == ["value"]
 
 
@@ -175,7 +176,7 @@ def test_a_key_that_does_not_fit_is_called_a_key():
 def test_a_misspelt_argument_without_a_likeness_is_told_the_names():
     def function(alpha: int = 1, beta: int = 2): ...
 
-    assert problems({"zzz": 1}, describe(function)) == {"zzz": "There is no such argument; there are alpha, beta"}
+    assert problems({"zzz": 1}, describe(function)) == {"zzz": "Unknown argument; expected one of alpha, beta"}
 
 
 @pytest.mark.parametrize(
@@ -294,7 +295,7 @@ def test_one_problem_is_a_line_and_several_are_a_list():
     ("outer", "inner", "whole"), [("a", "b", "a.b"), ("a", "[0]", "a[0]"), ("", "b", "b"), ("a", "", "a"), ("", "", "")]
 )
 def test_paths_are_joined(outer, inner, whole):
-    assert joined(outer, inner) == whole
+    assert join_paths(outer, inner) == whole
 
 
 def test_what_nobody_can_read_or_write_is_a_type_error():

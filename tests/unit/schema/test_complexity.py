@@ -46,12 +46,12 @@ def test_a_schema_that_refers_to_itself_at_the_same_value_is_refused(schema):
     [
         ("https://example.com/a.json", "not fetched"),
         ("other.json#/a", "not fetched"),
-        ("#/$defs/nobody", "not there"),
-        ("#/$defs/list/7", "not there"),
-        ("#/$defs/list/x", "not there"),
-        ("#nobody", "not there"),
-        ("#/$defs/text", "no schema"),
-        ("#/x-parts/named/$defs/inner", "an \\$id of its own"),
+        ("#/$defs/nobody", "does not exist"),
+        ("#/$defs/list/7", "does not exist"),
+        ("#/$defs/list/x", "does not exist"),
+        ("#nobody", "does not exist"),
+        ("#/$defs/text", "not a schema"),
+        ("#/x-parts/named/$defs/inner", "its own \\$id"),
     ],
 )
 def test_a_reference_that_leads_nowhere_is_refused(reference, words):

@@ -228,16 +228,16 @@ def test_a_model_of_pydantic_is_asked_for_by_its_own_names():
 @pytest.mark.parametrize(
     ("annotation", "why"),
     [
-        (Movie, "a form can ask for text"),
-        (list[str], "a list of anything but choices"),
-        (list[Movie], "a list of anything but choices"),
-        (dict[str, int], "a form can ask for text"),
-        (int | str, "one of several types"),
-        (Literal[1, 2], "choices that are not strings"),
-        (bytes, "a form can ask for text"),
-        (Any, "a form can ask for text"),
-        (None, "a form can ask for text"),
-        (pydantic.BaseModel, "a form can ask for text"),
+        (Movie, "a form can contain strings"),
+        (list[str], "must be a list of choices"),
+        (list[Movie], "must be a list of choices"),
+        (dict[str, int], "a form can contain strings"),
+        (int | str, "a union of several types"),
+        (Literal[1, 2], "choices of a form must be strings"),
+        (bytes, "a form can contain strings"),
+        (Any, "a form can contain strings"),
+        (None, "a form can contain strings"),
+        (pydantic.BaseModel, "a form can contain strings"),
     ],
 )
 def test_what_a_form_cannot_ask_is_refused_by_the_name_of_the_field(annotation, why):
@@ -258,7 +258,7 @@ def test_a_form_is_a_class_with_names(kind):
 
 
 def test_a_field_without_a_form_in_json_is_refused_by_name():
-    with pytest.raises(SignatureRejected, match="in Form, field x: complex has no form"):
+    with pytest.raises(SignatureRejected, match="in Form, field x: complex cannot be represented"):
         elicitation_schema(dataclasses.make_dataclass("Form", [("x", complex)]))
 
 

@@ -73,7 +73,7 @@ def test_every_dialect_in_the_list_is_understood(dialect):
 def test_an_unknown_dialect_is_refused_and_said_so(dialect):
     """JS-02: not read as something else in silence."""
     with pytest.raises(
-        SchemaRefused, match=r"it is written in .*; known are https://json-schema.org/draft/2020-12/schema"
+        SchemaRefused, match=r"its dialect .* is unknown; known dialects: https://json-schema.org/draft/2020-12/schema"
     ) as caught:
         compile_schema({"$schema": dialect, "type": "object"})
     assert len(str(caught.value)) < 1000
@@ -131,7 +131,7 @@ def test_a_reference_into_the_network_is_refused_and_never_fetched(listener):
 
 def test_a_meta_schema_in_the_network_is_not_fetched_either(listener):
     """JS-02, JS-04."""
-    with pytest.raises(SchemaRefused, match="it is written in"):
+    with pytest.raises(SchemaRefused, match=r"its dialect .* is unknown"):
         compile_schema({"$schema": f"http://127.0.0.1:{listener.getsockname()[1]}/meta.json"})
     assert_nobody_came(listener)
 
@@ -164,8 +164,8 @@ def test_a_schema_that_doubles_with_every_level_of_a_value_judges_small_values_o
     """JS-06: its cost is in the value, so that is what is refused."""
     schema = {"anyOf": [TWICE, {**TWICE, "title": "again"}]}
     assert told(schema, nested(4)) == ['c.c.c.c: "c" is a required property']
-    assert told(schema, nested(15)) == ["The value does not fit its schema, and is too large to say where"]
-    assert told(schema, nested(60)) == [validation._TOO_MUCH]
+    assert told(schema, nested(15)) == ["The value does not match its schema; it is too large to find out where"]
+    assert told(schema, nested(60)) == [validation._TOO_LARGE]
 
 
 def test_a_recursive_schema_that_does_not_multiply_judges_large_values():
@@ -186,23 +186,23 @@ def test_a_value_that_is_nested_too_deeply_for_a_native_stack_never_reaches_it()
     """JS-06."""
     schema = {"type": "object", "properties": {"c": {"$ref": "#"}}}
     assert told(schema, nested(256)) == []
-    assert told(schema, nested(257)) == [validation._TOO_MUCH]
-    assert told(schema, nested(50_000)) == [validation._TOO_MUCH]
-    assert told(schema, b'{"c":' * 600 + b"{}" + b"}" * 600) == [validation._TOO_MUCH]
-    assert told(schema, b'{"c":' * 100_000) == [validation._TOO_MUCH]
+    assert told(schema, nested(257)) == [validation._TOO_LARGE]
+    assert told(schema, nested(50_000)) == [validation._TOO_LARGE]
+    assert told(schema, b'{"c":' * 600 + b"{}" + b"}" * 600) == [validation._TOO_LARGE]
+    assert told(schema, b'{"c":' * 100_000) == [validation._TOO_LARGE]
 
 
 def test_a_value_that_holds_itself_is_refused():
     value = []
     value += [value, value]
-    assert told({}, value) == [validation._TOO_MUCH]
+    assert told({}, value) == [validation._TOO_LARGE]
 
 
 def test_many_parts_against_many_branches_are_refused():
     """JS-06."""
     schema = {"items": {"enum": [{"k": place} for place in range(3000)]}}
     assert told(schema, [{"k": 2999}] * 100) == []
-    assert told(schema, [{"k": 2999}] * 10_000) == [validation._TOO_MUCH]
+    assert told(schema, [{"k": 2999}] * 10_000) == [validation._TOO_LARGE]
 
 
 def test_regular_expressions_run_in_linear_time():
@@ -216,7 +216,7 @@ def test_regular_expressions_that_look_around_are_understood_and_bounded():
     assert told({"pattern": "^(?!x)a"}, "xab") != []
     greedy = {"pattern": r"^(?=.*b$)(a|a?)+\1$"}
     assert told(greedy, "a" * 100 + "b") != []
-    assert told({"items": greedy}, ["a" * 100 + "b"] * 10_000) == [validation._TOO_MUCH]
+    assert told({"items": greedy}, ["a" * 100 + "b"] * 10_000) == [validation._TOO_LARGE]
 
 
 def test_a_regular_expression_that_would_fill_the_memory_is_refused():
@@ -259,7 +259,9 @@ def test_branches_that_fail_do_not_count_where_another_fits():
 
 
 def test_what_fits_too_many_alternatives_is_told_so():
-    assert told({"oneOf": [{}, {"type": "integer"}]}, 1) == ["It fits more than one alternative of oneOf, and must fit exactly one"]
+    assert told({"oneOf": [{}, {"type": "integer"}]}, 1) == [
+        "It matches more than one alternative of oneOf, but must match exactly one"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -280,7 +282,7 @@ def test_no_more_is_said_than_anybody_reads():
     """TL-20."""
     found = told({"items": {"type": "integer"}}, ["x" * 1000] * 50, max_problems=3)
     assert len(found) == 4
-    assert found[-1] == "There are 47 more problems like these"
+    assert found[-1] == "There are 47 more problems"
     assert all(len(each) < 400 for each in found)
     assert found[0].endswith('is not of type "integer"')
 

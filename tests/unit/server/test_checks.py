@@ -17,7 +17,7 @@ def deep(levels):
     ("schema", "words"),
     [
         ({"type": "object", "$schema": "urn:x"}, "urn:x"),
-        ({"type": "object", "properties": {"a": {"$ref": "https://example.com/a.json"}}}, r"put it into \$defs"),
+        ({"type": "object", "properties": {"a": {"$ref": "https://example.com/a.json"}}}, r"copy it to \$defs"),
         (deep(10_000), "nested deeper"),
         ({"type": "object", "enum": list(range(20_000))}, "more than 10,000 parts"),
     ],
@@ -56,10 +56,10 @@ def test_a_conversation_whose_tool_uses_are_answered_passes(turns):
 @pytest.mark.parametrize(
     ("turns", "words"),
     [
-        ([TEXT, USE, [RESULT, TEXT]], "holds nothing else"),
-        ([TEXT, USE, TEXT], "very next message"),
-        ([TEXT, USE], "are not answered"),
-        ([RESULT], "of nobody"),
+        ([TEXT, USE, [RESULT, TEXT]], "must not contain other blocks"),
+        ([TEXT, USE, TEXT], "must have exactly their results"),
+        ([TEXT, USE], "have no results"),
+        ([RESULT], r"after the tool uses \(none\) must"),
     ],
 )
 def test_a_conversation_whose_tool_uses_are_not_is_refused_before_it_is_sent(turns, words):

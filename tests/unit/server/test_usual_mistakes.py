@@ -95,7 +95,7 @@ def test_a_completion_without_its_argument():
 
 
 def test_a_name_in_the_place_of_the_function():
-    assert told(lambda: Server("s").tool("add")) == "str: this is not a function but a text; a name is given as name='add'"
+    assert told(lambda: Server("s").tool("add")) == "str: this is a string, not a function; pass a name as name='add'"
     assert "name='review'" in told(lambda: Server("s").prompt("review"))
 
 
@@ -176,7 +176,7 @@ def test_whatever_can_be_called_can_be_a_resource_a_prompt_or_a_completion(kind)
 
 def test_a_class():
     assert told_of_tool(Desk) == (
-        "Desk: this is not a function but a class; make an object of it, and register that if it can be called, or its methods"
+        "Desk: this is a class, not a function; create an object and register its methods, or the object itself if it is callable"
     )
 
 
@@ -190,7 +190,7 @@ def test_a_method_in_its_class():
                 return what
 
     assert told(define).endswith(
-        "Shop.buy: this is a method without its object; register it when there is one, as server.add_tool(thing.method)"
+        "Shop.buy: this is a method without its object; create the object, then register it with server.add_tool(thing.method)"
     )
 
 
@@ -231,7 +231,7 @@ def test_a_static_method_in_its_class_is_a_function():
 
 
 def test_a_call_in_the_place_of_the_function():
-    assert "but what a call of one gave; leave the parentheses out" in told_of_tool(rest_well(3))
+    assert "this is the result of a call, not a function; remove the parentheses" in told_of_tool(rest_well(3))
 
 
 def numbers(count: int) -> Any:
@@ -249,7 +249,7 @@ class Numbers:
 
 @pytest.mark.parametrize("function", [numbers, slow_numbers, Numbers(), functools.partial(numbers, count=3)])
 def test_a_yield(function):
-    assert told_of_tool(function).endswith(": it has a yield, and an answer is given once; return a list, or tell of progress")
+    assert told_of_tool(function).endswith(": it is a generator, but a call has only one result; return a list, or report progress")
 
 
 def test_a_generator_that_a_decorator_collects_is_a_function():
@@ -284,11 +284,13 @@ def test_any_number_of_arguments():
 
     def half(number: int, /) -> float: ...
 
-    assert told_of_tool(add).endswith("add, parameter numbers: arguments come by name; take a list instead of *")
+    assert told_of_tool(add).endswith("add, parameter numbers: arguments are passed by name; use a list instead of *")
     assert told_of_tool(save).endswith(
-        "save, parameter fields: a schema names the arguments; take a dict instead of **, or write the input schema by hand"
+        "save, parameter fields: the schema must name each argument; use a dict instead of **, or write the schema by hand"
     )
-    assert told_of_tool(half).endswith("half, parameter number: arguments come by name, and this one has none for a caller")
+    assert told_of_tool(half).endswith(
+        "half, parameter number: arguments are passed by name, and this parameter is positional-only; remove the / after it"
+    )
 
 
 def test_a_parameter_without_an_annotation_and_a_function_without_a_docstring_are_fine():
@@ -311,7 +313,7 @@ def test_a_context_without_its_annotation():
     def ask(ctx) -> str: ...
 
     assert told_of_tool(ask).endswith(
-        "ask, parameter ctx: annotate it, ctx: Context, to have it filled in; as it is, the client would have to send it"
+        "ask, parameter ctx: it has no annotation, so the client would have to send it; write ctx: Context to have it filled in"
     )
 
 
@@ -319,9 +321,7 @@ def test_a_context_without_its_annotation():
 def test_the_context_of_another_library(module):
     def ask(ctx: type("Context", (pydantic.BaseModel,), {"__module__": module})) -> str: ...
 
-    assert told_of_tool(ask).endswith(
-        f"ask, parameter ctx: this Context is the one of {module}; write from twopipes import Context"
-    )
+    assert told_of_tool(ask).endswith(f"ask, parameter ctx: this Context comes from {module}; write from twopipes import Context")
 
 
 def test_a_context_of_the_authors_own_is_an_argument():
@@ -342,8 +342,8 @@ def test_an_annotation_that_json_cannot_say():
     def open_one() -> Socket: ...
 
     assert "send, parameter over: " in told_of_tool(send)
-    assert told_of_tool(send).endswith("Socket has no form in JSON; a dataclass or a TypedDict would have one")
-    assert told_of_tool(open_one).endswith("(annotate Any, or write the output schema by hand)")
+    assert told_of_tool(send).endswith("Socket cannot be represented in JSON; use a dataclass or a TypedDict")
+    assert told_of_tool(open_one).endswith("(or use Any, or write the output schema by hand)")
 
 
 def a_word(count: int = "three") -> str: ...  # type: ignore[assignment]
@@ -355,10 +355,10 @@ def a_wrong_item(tags: list[str] = [1]) -> str: ...  # type: ignore[list-item]  
 @pytest.mark.parametrize(
     ("function", "why"),
     [
-        (a_word, "parameter count: its default 'three' does not fit its type: Expected `integer`, got `string` (\"three\")"),
-        (a_choice, "parameter size: its default 'xl' does not fit its type: Invalid enum value 'xl'"),
-        (too_few, "parameter count: its default 0 does not fit its type: Expected `integer` >= 1 (0)"),
-        (a_wrong_item, "parameter tags: its default [1] does not fit its type: [0]: Expected `string`, got `integer` (1)"),
+        (a_word, "parameter count: its default 'three' does not match its type: Expected `integer`, got `string` (\"three\")"),
+        (a_choice, "parameter size: its default 'xl' does not match its type: Invalid enum value 'xl'"),
+        (too_few, "parameter count: its default 0 does not match its type: Expected `integer` >= 1 (0)"),
+        (a_wrong_item, "parameter tags: its default [1] does not match its type: [0]: Expected `string`, got `integer` (1)"),
     ],
 )
 def test_a_default_that_does_not_fit(function, why):
@@ -413,7 +413,7 @@ def test_a_completion_that_takes_something_else():
         said = told(lambda function=function: Server("s").add_completion("review", "language", function))
         assert "must take what is typed so far, and may take a dict of the arguments that are settled, and a Context" in said
     said = told(lambda: Server("s").add_completion("review", "language", lambda typed, ctx: None))
-    assert "parameter ctx: annotate it, ctx: Context, to have it filled in" in said
+    assert "parameter ctx: it has no annotation, so the client would have to send it; write ctx: Context" in said
 
 
 def test_a_completion_comes_and_goes():
@@ -484,7 +484,7 @@ def test_an_object_that_json_cannot_say(capsys):
     said = stderr_of(open_one, capsys)
     assert "Error: tools/call open_one failed" in said
     assert "Invalid return value of open_one: A value of type " in said
-    assert "Socket cannot be written as JSON; give text, numbers, lists, dicts, or a dataclass" in said
+    assert "Socket cannot be written as JSON; return strings, numbers, lists, dicts or a dataclass" in said
 
 
 def test_the_same_where_a_type_was_promised(capsys):
@@ -492,7 +492,7 @@ def test_the_same_where_a_type_was_promised(capsys):
         return {"socket": object()}
 
     said = stderr_of(open_one, capsys)
-    assert "Invalid return value of open_one: A value of type object cannot be written as JSON; give text" in said
+    assert "Invalid return value of open_one: A value of type object cannot be written as JSON; return strings" in said
 
 
 def test_what_can_be_written_is_written_with_and_without_an_annotation():
@@ -516,14 +516,14 @@ def test_an_error_that_is_returned_and_not_raised(capsys):
     def fail():
         return ToolError("no")
 
-    assert "A value of type ToolError cannot be written as JSON; an error is raised, not returned" in stderr_of(fail, capsys)
+    assert "A value of type ToolError cannot be written as JSON; raise an error instead of returning it" in stderr_of(fail, capsys)
 
 
 def test_a_generator_that_is_returned(capsys):
     def some():
         return (number for number in range(3))
 
-    assert "A value of type generator cannot be written as JSON; make a list of it" in stderr_of(some, capsys)
+    assert "A value of type generator cannot be written as JSON; convert it to a list" in stderr_of(some, capsys)
 
 
 # An await that was forgotten
@@ -538,7 +538,7 @@ def test_a_coroutine_that_is_returned(capsys):
     async def ask(ctx: Context):
         return ctx.elicit("Who are you?", Person)
 
-    assert "Invalid return value of ask: A value of type coroutine cannot be written as JSON; an await is missing before it" in (
+    assert "Invalid return value of ask: A value of type coroutine cannot be written as JSON; add the missing await" in (
         stderr_of(ask, capsys)
     )
 
@@ -666,7 +666,7 @@ def test_a_form_that_is_none(revision, capsys):
     play(server, scenario, revision)
     said = capsys.readouterr().err
     assert 'a mapping is a form as JSON Schema, {"type": "object", "properties": {...}}, and this one has no properties' in said
-    assert "str: a form is made of a class with named fields" in said
+    assert "str: a form needs a class with named fields" in said
 
 
 def test_an_answer_that_does_not_fit_the_form_can_be_caught():
@@ -713,7 +713,7 @@ def travelling() -> Server:
 
 
 WRONG_TRIP = {"action": "accept", "content": {"days": "hunter2", "mood": "hunter2", "goals": "hunter2"}}
-WRONG_FIELDS = "The response to the form does not match it; wrong or missing fields: days, goal, mood, goals"
+WRONG_FIELDS = "The response does not match the form; wrong or missing fields: days, goal, mood, goals"
 
 
 @pytest.mark.parametrize("revision", ERAS)
@@ -734,7 +734,7 @@ def test_a_response_that_does_not_match_its_form_is_explained_to_the_client_and_
     assert '- days: Expected `integer`, got `string` ("hunter2")\n' in said
     assert "- goal: This field is missing\n" in said
     assert "- mood: Invalid enum value 'hunter2'; expected one of 'sad', 'gay'\n" in said
-    assert "- goals: There is no such field; did you mean goal?\n" in said
+    assert "- goals: Unknown field; did you mean goal?\n" in said
     assert "argument" not in said
 
 

@@ -165,7 +165,7 @@ def test_a_schema_that_is_none_is_told_of_by_its_tool_and_others_stay_usable(cap
     [
         ({"$schema": "urn:x"}, "urn:x"),
         ({"allOf": [{"$ref": "#"}]}, "refers to itself"),
-        ({"properties": {"a": {"$ref": "#/$defs/nobody"}}}, "not there"),
+        ({"properties": {"a": {"$ref": "#/$defs/nobody"}}}, "does not exist"),
     ],
 )
 def test_what_can_be_found_out_at_registration_is_refused_there_also_without_the_extra(schema, words, without_the_extra):

@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 from msgspec import Struct, field
 
+from twopipes._codes import CAPABILITY_MISSING
 from twopipes._protocol.revisions import INPUT_METHODS, LEGACY
 from twopipes._tools.check.conversation import ABLE, SILENCE, LiveConversation
 from twopipes._tools.check.probe import Case, Features, no_call
@@ -18,7 +19,6 @@ from twopipes._tools.check.questions import ELICIT, members
 from twopipes._tools.check.server_reply import Answer, Unanswered
 from twopipes._tools.check.server_source import Subject
 from twopipes._tools.check.verdict import Seen, Skip
-from twopipes.errors import CAPABILITY_MISSING
 
 __all__ = [
     "Dialogue",

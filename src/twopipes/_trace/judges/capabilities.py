@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from twopipes._codes import METHOD_NOT_FOUND
 from twopipes._protocol.meta_keys import is_extension_name, meta_key_fault
 from twopipes._protocol.revisions import CLIENT_CAPABILITIES, LEGACY, META_CAPABILITIES, META_VERSION, SERVER_CAPABILITIES
 from twopipes._trace.judges.table import Seen, has_capability, is_modern_answer, is_modern_request, members_of, row_of, rule, shown
 from twopipes._trace.message import Message
-from twopipes.errors import METHOD_NOT_FOUND
 
 
 @rule("CP-01", "MUST", "result", by="server")

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import UNSET
 
+from twopipes._codes import CAPABILITY_MISSING, UNSUPPORTED_REVISION
 from twopipes._protocol.revisions import (
     LEGACY,
     META_CAPABILITIES,
@@ -19,7 +20,6 @@ from twopipes._protocol.revisions import (
 )
 from twopipes._trace.judges.table import Seen, has_capability, is_modern_answer, is_modern_request, members_of, row_of, rule, shown
 from twopipes._trace.message import Message
-from twopipes.errors import CAPABILITY_MISSING, UNSUPPORTED_REVISION
 
 _STANDARD_CODES = {-32700, -32600, -32601, -32602, -32603, -32021, -32022}
 _NEVER_MODERN = {-32002, -32042}

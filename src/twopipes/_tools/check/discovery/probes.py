@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from twopipes._codes import INVALID_PARAMS, METHOD_NOT_FOUND, UNSUPPORTED_REVISION
 from twopipes._protocol.revisions import LEGACY, META_CAPABILITIES, META_CLIENT_INFO, META_VERSION
 from twopipes._tools.check.conversation import CLIENT_INFO, Answer, Heard, LiveConversation, Unanswered
 from twopipes._tools.check.lifecycle.probes import listing
 from twopipes._tools.check.probe import Case, probe
-from twopipes.errors import INVALID_PARAMS, METHOD_NOT_FOUND, UNSUPPORTED_REVISION
 
 _NEVER = "2099-01-01"
 _TASKS = "io.modelcontextprotocol/tasks"

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec.json import encode
 
+from twopipes._codes import URLS_REQUIRED
 from twopipes._tools.check.conversation import ABLE, LiveConversation
 from twopipes._tools.check.explore import Question, askers, converse, explored, is_refused_well, wants
 from twopipes._tools.check.probe import Case, probe
@@ -24,7 +25,6 @@ from twopipes._tools.check.questions import (
     url_faults,
 )
 from twopipes._tools.check.server_reply import Answer
-from twopipes.errors import URLS_REQUIRED
 
 _TOOLS = 3
 _NO_NUMBER = "twopipes-check-no-number"

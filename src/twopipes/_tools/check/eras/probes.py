@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from twopipes._codes import UNSUPPORTED_REVISION
 from twopipes._protocol.revisions import LEGACY, META_CAPABILITIES, META_VERSION, MODERN
 from twopipes._tools.check.conversation import ABLE, CLIENT_INFO, Unanswered
 from twopipes._tools.check.discovery.probes import be_served
 from twopipes._tools.check.lifecycle.probes import judge_an_early_request, listing
 from twopipes._tools.check.probe import Case, no_call, probe
-from twopipes.errors import UNSUPPORTED_REVISION
 
 _CALLS = 16
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any
 
+from twopipes._codes import CAPABILITY_MISSING, INVALID_PARAMS, METHOD_NOT_FOUND, UNSUPPORTED_REVISION, URLS_REQUIRED
 from twopipes._protocol.revisions import META_CAPABILITIES, META_VERSION, RESERVED_CODES
 from twopipes._tools.check.conversation import ABLE, Answer, Unanswered
 from twopipes._tools.check.probe import Case, probe
 from twopipes._tools.check.samples import required_of
-from twopipes.errors import CAPABILITY_MISSING, INVALID_PARAMS, METHOD_NOT_FOUND, UNSUPPORTED_REVISION, URLS_REQUIRED
 
 _Tried = AsyncIterator[tuple[str, Answer]]
 

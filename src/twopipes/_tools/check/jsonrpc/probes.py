@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from twopipes._codes import INVALID_REQUEST
 from twopipes._tools.check.conversation import ABLE, LiveConversation, Unanswered
 from twopipes._tools.check.probe import Case, probe
 from twopipes._tools.check.server_reply import Heard
 from twopipes._wire import encode_line
-from twopipes.errors import INVALID_REQUEST
 
 _CALLS = 8
 _TALKATIVE = {"ask", "sample", "roots_tool", "slow", "log"}  # as test servers call what asks and tells

@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec.json import decode
 
+from twopipes._codes import INVALID_REQUEST, METHOD_NOT_FOUND
 from twopipes._tools.check.fake_server import FakeServer, Said, scenario
 from twopipes._tools.check.healthy_responses import SILENCE, Bare, Fault
 from twopipes._tools.check.timeouts.scenarios import a_while, said_to
 from twopipes._wire import encode_line
-from twopipes.errors import INVALID_REQUEST, METHOD_NOT_FOUND
 
 _NUMBER, _TEXT, _UNKNOWN, _ROOTS = 4100001, "4100001", "unknown", "roots"
 _LINES, _LETTERS = "two\nlines", "\u00e9 \u6f22 \U0001f600"

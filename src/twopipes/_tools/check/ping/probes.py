@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from twopipes._codes import METHOD_NOT_FOUND
 from twopipes._tools.check.conversation import CLIENT_INFO, Answer, Unanswered
 from twopipes._tools.check.probe import Case, probe
 from twopipes._tools.check.setups import SlowCall, slow_call
-from twopipes.errors import METHOD_NOT_FOUND
 
 # A ping that comes late once may have met with a machine that was busy; one that comes late each time had to wait.
 _TRIES = 3

@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
+from twopipes._codes import METHOD_NOT_FOUND
 from twopipes._tools.check.conversation import ABLE, CannotOpen, LiveConversation, Unanswered
 from twopipes._tools.check.declared_questions import members
 from twopipes._tools.check.probe import Case, probe
 from twopipes._tools.check.server_reply import Answer
 from twopipes._tools.check.setups import Asking, asking_calls, input_requests
 from twopipes._tools.check.verdict import Skip
-from twopipes.errors import METHOD_NOT_FOUND
 
 _LISTS = {"tools": "tools/list", "prompts": "prompts/list", "resources": "resources/list"}
 _PAGES = 20
