@@ -151,7 +151,7 @@ class ClientConnection:
 
     def stirred(self) -> None:
         """The server gave a sign of life that is no message: the patience of the probe starts again."""
-        self.session.stirred(now=self._loop.time())
+        self.session.note_activity(now=self._loop.time())
 
     def end(self, cause: Cause) -> None:
         """Ends the conversation from this side: whoever still waits is told why. What the server still says is read and dropped."""
@@ -468,7 +468,7 @@ class ClientConnection:
         if self._answering:
             # The server waits for this side, perhaps for a person: its silence about everything else means nothing.
             for asked in self.session.outgoing:
-                self.session.outgoing.heard(asked.id, now=now)
+                self.session.outgoing.record_progress(asked.id, now=now)
         self._handle(self.session.tick(now=now))
 
 

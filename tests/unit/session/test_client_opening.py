@@ -293,7 +293,7 @@ def test_a_connection_is_opened_once():
     with pytest.raises(LocalProtocolError, match="nothing sent yet"):
         session.request("tools/list", now=0.0)
     session.open(now=0.0)
-    with pytest.raises(LocalProtocolError, match="opened once"):
+    with pytest.raises(LocalProtocolError, match="opened only once"):
         session.open(now=0.0)
     with pytest.raises(LocalProtocolError, match="not open"):
         session.notify("notifications/roots/list_changed")
@@ -312,7 +312,7 @@ def test_only_ping_is_answered_while_the_handshake_is_under_way():
 def test_a_server_that_leaves_before_the_opening_has_just_left():
     session = client_session()
     assert session.receive_eof(now=0.0) == [PeerLeft()]
-    with pytest.raises(OpeningFailed, match="left before"):
+    with pytest.raises(OpeningFailed, match="exited before"):
         session.open(now=0.0)
     assert said(session) == []
     assert session.next_deadline() is None

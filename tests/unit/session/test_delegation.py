@@ -135,7 +135,7 @@ def test_a_handshake_cannot_ask():
     """LC-06: the client would answer after it has its answer."""
     session = delegating()
     call = asks(session, initialize(1, capabilities={"elicitation": {}}))
-    with pytest.raises(LocalProtocolError, match="initialize may not ask"):
+    with pytest.raises(LocalProtocolError, match="initialize must not ask"):
         session.ask(call, {"name": FORM}, now=0.0)
 
 
@@ -153,7 +153,7 @@ def test_a_call_that_was_cancelled_gets_no_answer_and_nothing_is_done():
     session = opened()
     call = asks(session, request(1, "logging/setLevel", level="error"))
     assert [type(event) for event in tell(session, cancelled(1))] == [CallCancelled]
-    with pytest.raises(LocalProtocolError, match="is over"):
+    with pytest.raises(LocalProtocolError, match="has ended"):
         session.perform(call)
     assert session.log_level == "info"
     assert not session.respond(call, types.EmptyResult())
@@ -163,7 +163,7 @@ def test_a_call_that_was_cancelled_gets_no_answer_and_nothing_is_done():
 def test_what_a_handler_must_do_is_not_for_the_session():
     session = opened()
     call = asks(session, request(1, "tools/list"))
-    with pytest.raises(LocalProtocolError, match="tools/list is not for the session to answer"):
+    with pytest.raises(LocalProtocolError, match="the session does not handle tools/list"):
         session.perform(call)
 
 
@@ -242,7 +242,7 @@ def test_a_cancelled_listen_is_told_and_silent(is_open):
     assert event == CallCancelled(call)
     session.announce(Change("tools"))
     session.end_listen(call)
-    with pytest.raises(LocalProtocolError, match="is over"):
+    with pytest.raises(LocalProtocolError, match="has ended"):
         session.listen(call)
     assert said(session) == []
 

@@ -28,7 +28,7 @@ from sessions import (
 )
 from twopipes._protocol import types
 from twopipes._session.events import CallAbandoned, CallCancelled, CallReceived, InputsAnswered, PeerLeft, ProgressReceived
-from twopipes._session.input_rounds import Given, RoundQuestions, _digest, method_of, needed_capability
+from twopipes._session.input_rounds import Given, ModernInputRounds, _digest, method_of, needed_capability
 from twopipes._session.state_token import StateSealer
 from twopipes.errors import (
     CapabilityMissing,
@@ -407,7 +407,7 @@ def test_a_method_that_may_not_ask_does_not():
     """MR-01, CON-14."""
     session = server_session()
     call = asks(session, modern(1, "tools/list", can=ABLE, requestState="x", inputResponses={}))
-    with pytest.raises(LocalProtocolError, match="tools/list may not ask"):
+    with pytest.raises(LocalProtocolError, match="tools/list must not ask"):
         session.ask(call, {"q": FORM}, now=0.0)
     assert session.respond(call, types.ListToolsResult([]))
 
@@ -628,7 +628,7 @@ def test_a_cancel_between_two_rounds_is_for_a_request_that_is_over():
 def test_nothing_is_asked_twice_at_once():
     flow = Stateless()
     flow.ask(q=FORM)
-    with pytest.raises(LocalProtocolError, match="is over"):
+    with pytest.raises(LocalProtocolError, match="has ended"):
         flow.session.ask(flow.call, {"r": ROOTS}, now=0.0)
 
 
@@ -708,7 +708,7 @@ def test_after_the_end_the_questions_are_still_the_answer_but_nobody_waits():
 
 
 def test_a_call_that_cannot_be_answered_does_not_wait():
-    driver = RoundQuestions(InputPolicy(), StateSealer(KEY), lambda _call, _result: False, unix_offset=0.0)
+    driver = ModernInputRounds(InputPolicy(), StateSealer(KEY), lambda _call, _result: False, unix_offset=0.0)
     asking = call()
     asking.capabilities = types.ClientCapabilities(roots={})
     assert driver.ask(asking, {"q": ROOTS}, now=0.0) is None
