@@ -12,8 +12,8 @@ from twopipes._jsonrpc import Batch, ErrorObject, ErrorResponse, Message, Notifi
 from twopipes._protocol.dialect import Dialect
 from twopipes._protocol.revisions import BATCHES, ERROR_ID_IS_NULL
 from twopipes._protocol.types import CancelledParams, Result
-from twopipes._session.events import Event, PeerComplained, PeerLeft
-from twopipes._session.ledger import Asked, Call, Incoming, Outgoing
+from twopipes._session.events import Event, PeerClosed, PeerReportedError
+from twopipes._session.ledger import Call, Incoming, Outgoing, SentRequest
 from twopipes._wire import LineDecoder, LineRejected
 from twopipes.errors import (
     INTERNAL_ERROR,
@@ -96,7 +96,7 @@ class Session(ABC):
                 self._read(line, now)
             self._ended = True
             self._lose_everything(now)
-            self._events.append(PeerLeft())
+            self._events.append(PeerClosed())
         return self._take_events()
 
     def tick(self, *, now: float) -> list[Event]:
@@ -162,10 +162,10 @@ class Session(ABC):
     def _on_notification(self, notification: Notification, now: float) -> None: ...
 
     @abstractmethod
-    def _on_answer(self, asked: Asked, answer: Response | ErrorResponse, now: float) -> None: ...
+    def _on_answer(self, asked: SentRequest, answer: Response | ErrorResponse, now: float) -> None: ...
 
     @abstractmethod
-    def _on_failure(self, asked: Asked, error: TwopipesError, now: float) -> None:
+    def _on_failure(self, asked: SentRequest, error: TwopipesError, now: float) -> None:
         """Handle a request of this side that ends without a readable response: too late, lost or broken."""
 
     @abstractmethod
@@ -223,7 +223,7 @@ class Session(ABC):
     def _read_answer(self, answer: Response | ErrorResponse, now: float) -> None:
         request_id = answer.id
         if request_id is UNSET or request_id is None:  # only an error may have no id
-            self._events.append(PeerComplained(_plain_error(cast("ErrorResponse", answer).error)))
+            self._events.append(PeerReportedError(_plain_error(cast("ErrorResponse", answer).error)))
             return
         # FR-14: matched by id alone. JR-19, CA-06: a response to a request that is not open is dropped.
         asked = self.outgoing.settle(request_id)
@@ -293,7 +293,7 @@ class Session(ABC):
         idle: float | None = None,
         total: float | None = None,
         context: Any = None,
-    ) -> Asked:
+    ) -> SentRequest:
         """Add a request of this side to the ledger, unless the stream has ended and no response can arrive."""
         asked = self.outgoing.open(method, params, now=now, idle=idle, total=total, context=context)
         if self._ended:
@@ -304,7 +304,7 @@ class Session(ABC):
     def _notify(self, method: str, params: Any = UNSET) -> None:
         self._emit(jsonrpc.encode(Notification(method, params)))
 
-    def _notify_cancelled(self, asked: Asked, reason: str | None) -> None:
+    def _notify_cancelled(self, asked: SentRequest, reason: str | None) -> None:
         """Send the cancellation of an own request (CA-01), unless it must not be cancelled (LC-12)."""
         if asked.cancellable:
             self._notify("notifications/cancelled", CancelledParams(request_id=asked.id, reason=reason))

@@ -35,7 +35,6 @@ from twopipes._session.base import BatchReply
 from twopipes._session.client_handshake import ClientOpening
 from twopipes._session.eras import ClientPhase, Reply
 from twopipes._session.events import (
-    Answered,
     CallCancelled,
     CallReceived,
     ListenAcknowledged,
@@ -43,10 +42,11 @@ from twopipes._session.events import (
     ListenNotified,
     NotificationReceived,
     ProgressReceived,
+    RequestEnded,
     RequestIgnored,
 )
 from twopipes._session.identity import ClientProfile
-from twopipes._session.ledger import Asked, Call, progress_token
+from twopipes._session.ledger import Call, SentRequest, progress_token
 from twopipes._wire import LineRejected
 from twopipes.errors import (
     ConnectionLost,
@@ -105,8 +105,8 @@ class ClientSession(ClientOpening):
         log_level: LoggingLevel | None = None,
         extra_meta: Mapping[str, Any] | None = None,
         context: Any = None,
-    ) -> Asked:
-        """Send a request; an :class:`~twopipes._session.events.Answered` event always follows.
+    ) -> SentRequest:
+        """Send a request; an :class:`~twopipes._session.events.RequestEnded` event always follows.
 
         Args:
             method: Any method of the revision, or one that no revision defines.
@@ -144,8 +144,8 @@ class ClientSession(ClientOpening):
         return asked
 
     def retry(
-        self, asked: Asked, asking: InputRequiredResult, answers: Mapping[str, Any], *, now: float, context: Any = None
-    ) -> Asked:
+        self, asked: SentRequest, asking: InputRequiredResult, answers: Mapping[str, Any], *, now: float, context: Any = None
+    ) -> SentRequest:
         """Send a request again with the input that the server asked for (MR-05 to MR-09).
 
         The total limit covers all rounds, including the time in which the user answered.
@@ -190,11 +190,11 @@ class ClientSession(ClientOpening):
         again.round = asked.round + 1
         return again
 
-    def listen(self, wanted: SubscriptionFilter, *, now: float, context: Any = None) -> Asked:
+    def listen(self, wanted: SubscriptionFilter, *, now: float, context: Any = None) -> SentRequest:
         """Open a subscription. Only its acknowledgement has a time limit (TO-04). :meth:`cancel` ends it (SU-11)."""
         return self.request(_LISTEN, ListenParams(wanted), now=now, total=None, context=context)
 
-    def cancel(self, asked: Asked, *, reason: str | None = None) -> bool:
+    def cancel(self, asked: SentRequest, *, reason: str | None = None) -> bool:
         """Give up a request and notify the server (CA-01). Return False, and send nothing, if it had already ended (CA-02)."""
         if self.outgoing.settle(asked.id) is None:
             return False
@@ -213,7 +213,7 @@ class ClientSession(ClientOpening):
             raise LocalProtocolError(f"a client of revision {spoken.revision} must not send {method}")
         self._notify(method, UNSET if params is None else spoken.fit(params))
 
-    def _request_line(self, asked: Asked, params: Params | Mapping[str, Any] | None) -> bytes:
+    def _request_line(self, asked: SentRequest, params: Params | Mapping[str, Any] | None) -> bytes:
         spoken = self.dialect
         meta = spoken.request_meta(
             client_info=self.profile.info,
@@ -232,7 +232,7 @@ class ClientSession(ClientOpening):
 
     # Messages of the server
 
-    def _on_answer(self, asked: Asked, answer: Response | ErrorResponse, now: float) -> None:
+    def _on_answer(self, asked: SentRequest, answer: Response | ErrorResponse, now: float) -> None:
         if asked is self._opening:
             self._on_opening_answer(asked, answer, now)
             return
@@ -242,16 +242,16 @@ class ClientSession(ClientOpening):
         elif asked.method == _LISTEN:
             self._forget(asked, None)  # SU-13: the server has ended it
         elif asked.method not in _KNOWN_METHODS:
-            self._events.append(Answered(asked, answer.result))
+            self._events.append(RequestEnded(asked, answer.result))
         else:
             try:
                 result = spoken.read_result(asked.method, answer.result)
             except TwopipesError as error:
-                self._events.append(Answered(asked, error=error))
+                self._events.append(RequestEnded(asked, error=error))
             else:
-                self._events.append(Answered(asked, result))
+                self._events.append(RequestEnded(asked, result))
 
-    def _on_failure(self, asked: Asked, error: TwopipesError, now: float) -> None:
+    def _on_failure(self, asked: SentRequest, error: TwopipesError, now: float) -> None:
         if asked is not self._opening:
             self._forget(asked, error)
         elif isinstance(error, RequestTimedOut):
@@ -261,13 +261,13 @@ class ClientSession(ClientOpening):
         else:
             self._move(Reply.UNUSABLE, str(error), now)
 
-    def _forget(self, asked: Asked, error: TwopipesError | None) -> None:
+    def _forget(self, asked: SentRequest, error: TwopipesError | None) -> None:
         """Report the end of a request or of a subscription without a result, once (SU-15)."""
         self._acknowledged.discard(asked.id)
         if asked.method == _LISTEN:
             self._events.append(ListenEnded(asked, error))
         else:
-            self._events.append(Answered(asked, error=error))
+            self._events.append(RequestEnded(asked, error=error))
 
     def _on_notification(self, notification: Notification, now: float) -> None:
         spoken = self._dialect or dialect(LATEST_MODERN)

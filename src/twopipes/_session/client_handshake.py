@@ -24,7 +24,7 @@ from twopipes._session.base import Session
 from twopipes._session.eras import CLIENT_MOVES, ClientPhase, Eras, Reply, versions_offered
 from twopipes._session.events import ClientOpened, OpeningEnded
 from twopipes._session.identity import ClientProfile
-from twopipes._session.ledger import Asked
+from twopipes._session.ledger import SentRequest
 from twopipes.errors import CapabilityMissing, LocalProtocolError, McpError, OpeningFailed, RemoteProtocolError, UnsupportedRevision
 from twopipes.settings import Limits, Timeouts
 
@@ -55,7 +55,7 @@ class ClientOpening(Session):
         self.server_capabilities = ServerCapabilities()
         self._eras: Eras = "legacy" if skip_probe else profile.eras
         self._dialect: Dialect | None = None
-        self._opening: Asked | None = None
+        self._opening: SentRequest | None = None
         self._offered: Sequence[str] = ()
 
     @property
@@ -114,7 +114,7 @@ class ClientOpening(Session):
         self._emit(jsonrpc.encode(Request(asked.id, asked.method, spoken.fit(params))))
         self.phase = ClientPhase.INITIALIZING
 
-    def _on_opening_answer(self, asked: Asked, answer: Response | ErrorResponse, now: float) -> None:
+    def _on_opening_answer(self, asked: SentRequest, answer: Response | ErrorResponse, now: float) -> None:
         spoken = cast("Dialect", self._dialect)
         if isinstance(answer, ErrorResponse):
             self._on_opening_error(spoken.read_error(answer.error, method=asked.method), now)
@@ -130,7 +130,7 @@ class ClientOpening(Session):
             self._on_initialized(cast("InitializeResult", result), now)
 
     def _on_opening_error(self, error: McpError, now: float) -> None:
-        method = cast("Asked", self._opening).method
+        method = cast("SentRequest", self._opening).method
         # CON-17: two errors prove a modern server, each by data that only such a server sends.
         if isinstance(error, UnsupportedRevision) and method == "server/discover":
             self._offered = error.supported

@@ -14,12 +14,11 @@ from twopipes._protocol.types import (
     ServerCapabilities,
     SubscriptionFilter,
 )
-from twopipes._session.ledger import Asked, Call
+from twopipes._session.ledger import Call, SentRequest
 from twopipes._wire import LineRejected
 from twopipes.errors import McpError, OpeningFailed, RequestId, TwopipesError
 
 __all__ = [
-    "Answered",
     "CallAbandoned",
     "CallCancelled",
     "CallReceived",
@@ -32,12 +31,13 @@ __all__ = [
     "ListenNotified",
     "NotificationReceived",
     "OpeningEnded",
-    "OwnCallReceived",
-    "PeerComplained",
-    "PeerLeft",
+    "PeerClosed",
+    "PeerReportedError",
     "ProgressReceived",
+    "RequestEnded",
     "RequestIgnored",
     "ServerOpened",
+    "SessionCallReceived",
 ]
 
 
@@ -47,7 +47,7 @@ class CallReceived(Struct, frozen=True):
     call: Call
 
 
-class OwnCallReceived(Struct, frozen=True):
+class SessionCallReceived(Struct, frozen=True):
     """A server session with ``delegates=True`` received a request that the session itself can handle.
 
     ``perform`` handles it and returns the result; ``listen`` opens the subscription. ``respond`` or ``fail`` ends the call.
@@ -76,10 +76,10 @@ class InputsAnswered(Struct, frozen=True):
     answers: Mapping[str, Any]
 
 
-class Answered(Struct, frozen=True):
+class RequestEnded(Struct, frozen=True):
     """A request of this side has ended: with a result, with an error of the peer, or without a response (timeout, loss)."""
 
-    asked: Asked
+    asked: SentRequest
     result: Any = None
     error: TwopipesError | None = None
 
@@ -87,7 +87,7 @@ class Answered(Struct, frozen=True):
 class ProgressReceived(Struct, frozen=True):
     """The peer reported progress of a request of this side. ``size`` is the length of the notification in bytes."""
 
-    asked: Asked
+    asked: SentRequest
     params: ProgressParams
     size: int = 0
 
@@ -100,7 +100,7 @@ class NotificationReceived(Struct, frozen=True):
     size: int = 0
 
 
-class PeerComplained(Struct, frozen=True):
+class PeerReportedError(Struct, frozen=True):
     """The peer sent an error without an id: it could not read something that this side sent."""
 
     error: McpError
@@ -113,7 +113,7 @@ class RequestIgnored(Struct, frozen=True):
     request_id: RequestId
 
 
-class PeerLeft(Struct, frozen=True):
+class PeerClosed(Struct, frozen=True):
     """The peer closed its side of the connection: no more messages will arrive."""
 
 
@@ -145,14 +145,14 @@ class OpeningEnded(Struct, frozen=True):
 class ListenAcknowledged(Struct, frozen=True):
     """On the client: a subscription is active; ``honoured`` is what the server will deliver (SU-07)."""
 
-    asked: Asked
+    asked: SentRequest
     honoured: SubscriptionFilter
 
 
 class ListenNotified(Struct, frozen=True):
     """On the client: a notification of one subscription (SU-08)."""
 
-    asked: Asked
+    asked: SentRequest
     method: str
     params: Any
 
@@ -160,22 +160,22 @@ class ListenNotified(Struct, frozen=True):
 class ListenEnded(Struct, frozen=True):
     """On the client: a subscription has ended. Reported once (SU-15); ``error`` is ``None`` if the server ended it."""
 
-    asked: Asked
+    asked: SentRequest
     error: TwopipesError | None = None
 
 
 Event = (
     CallReceived
-    | OwnCallReceived
+    | SessionCallReceived
     | CallCancelled
     | CallAbandoned
     | InputsAnswered
-    | Answered
+    | RequestEnded
     | ProgressReceived
     | NotificationReceived
-    | PeerComplained
+    | PeerReportedError
     | RequestIgnored
-    | PeerLeft
+    | PeerClosed
     | ServerOpened
     | ClientOpened
     | OpeningEnded

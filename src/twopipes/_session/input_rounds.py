@@ -31,7 +31,7 @@ from twopipes._protocol.types import (
     InputRequiredResult,
     Params,
 )
-from twopipes._session.ledger import Asked, Call, Outgoing
+from twopipes._session.ledger import Call, Outgoing, SentRequest
 from twopipes._session.state_token import StateSealer, binding_of
 from twopipes.errors import CapabilityMissing, InvalidParams, LocalProtocolError, RemoteProtocolError
 from twopipes.settings import InputPolicy
@@ -156,7 +156,7 @@ class _Group:
     def __init__(self, call: Call, answers: dict[str, Any]) -> None:
         self.call = call
         self.answers = answers
-        self.missing: dict[Any, Asked] = {}
+        self.missing: dict[Any, SentRequest] = {}
 
 
 class LegacyInputRounds(InputRounds):
@@ -168,7 +168,7 @@ class LegacyInputRounds(InputRounds):
         send: Sends an encoded request.
     """
 
-    def __init__(self, policy: InputPolicy, outgoing: Outgoing, send: Callable[[Asked, bytes], None]) -> None:
+    def __init__(self, policy: InputPolicy, outgoing: Outgoing, send: Callable[[SentRequest, bytes], None]) -> None:
         super().__init__(policy)
         self._outgoing = outgoing
         self._send = send
@@ -200,7 +200,7 @@ class LegacyInputRounds(InputRounds):
         for asked, line in zip(group.missing.values(), lines, strict=True):
             self._send(asked, line)
 
-    def answered(self, asked: Asked, answer: Any) -> tuple[Call, dict[str, Any]] | None:
+    def answered(self, asked: SentRequest, answer: Any) -> tuple[Call, dict[str, Any]] | None:
         """Record an answer or an error. Return the call and all its answers once none is missing."""
         group: _Group
         group, key = asked.context
@@ -214,7 +214,7 @@ class LegacyInputRounds(InputRounds):
             del self._groups[group.call]
         return group.call, group.answers
 
-    def withdraw(self, call: Call) -> list[Asked]:
+    def withdraw(self, call: Call) -> list[SentRequest]:
         """Remove the open questions of a call that has ended from the ledger; return them, to be cancelled (CA-02)."""
         open_questions = [asked for group in self._groups.pop(call, ()) for asked in group.missing.values()]
         for asked in open_questions:
@@ -222,7 +222,7 @@ class LegacyInputRounds(InputRounds):
         return open_questions
 
 
-def _question_line(asked: Asked, question: InputRequest, dialect: Dialect) -> bytes:
+def _question_line(asked: SentRequest, question: InputRequest, dialect: Dialect) -> bytes:
     params: Params | None = question.params
     if isinstance(question, ElicitRequest) and _lacks_id(question, dialect):
         params = structs.replace(question.params, elicitation_id=_token())  # EL-10

@@ -17,12 +17,12 @@ from twopipes._protocol.revisions import META_PROGRESS_TOKEN
 from twopipes._protocol.types import ClientCapabilities, Implementation, LoggingLevel
 from twopipes.errors import InvalidRequest, RequestId
 
-__all__ = ["Asked", "Call", "Incoming", "Outgoing", "is_number", "progress_token"]
+__all__ = ["Call", "Incoming", "Outgoing", "SentRequest", "is_number", "progress_token"]
 
 Limit = Literal["idle", "total"]
 
 
-class Asked:
+class SentRequest:
     """A request that this side sent and that is, or was, waiting for its response.
 
     Attributes:
@@ -78,7 +78,7 @@ class Asked:
         self.context = context
 
     def __repr__(self) -> str:
-        return f"<Asked {self.method} id={self.id!r}>"
+        return f"<SentRequest {self.method} id={self.id!r}>"
 
 
 class Outgoing:
@@ -89,7 +89,7 @@ class Outgoing:
     """
 
     def __init__(self) -> None:
-        self._open: dict[RequestId, Asked] = {}
+        self._open: dict[RequestId, SentRequest] = {}
         self.last_id = 0
         """The id of the last request. Set it before the first request to continue the ids of another connection."""
         self._queues: dict[tuple[Limit, float], OrderedDict[RequestId, float]] = {}
@@ -97,10 +97,10 @@ class Outgoing:
     def __len__(self) -> int:
         return len(self._open)
 
-    def __iter__(self) -> Iterator[Asked]:
+    def __iter__(self) -> Iterator[SentRequest]:
         return iter(list(self._open.values()))
 
-    def get(self, request_id: RequestId) -> Asked | None:
+    def get(self, request_id: RequestId) -> SentRequest | None:
         """Return the open request with this id, by value and JSON type, or ``None``."""
         return self._open.get(request_id)
 
@@ -114,16 +114,18 @@ class Outgoing:
         total: float | None = None,
         cancellable: bool = True,
         context: Any = None,
-    ) -> Asked:
+    ) -> SentRequest:
         """Add a new request under an id that this side has never used before (JR-04, JR-05)."""
         self.last_id += 1
-        asked = Asked(self.last_id, method, params, sent_at=now, idle=idle, total=total, cancellable=cancellable, context=context)
+        asked = SentRequest(
+            self.last_id, method, params, sent_at=now, idle=idle, total=total, cancellable=cancellable, context=context
+        )
         self._open[asked.id] = asked
         self._enqueue(asked, "idle", idle, now)
         self._enqueue(asked, "total", total, now)
         return asked
 
-    def settle(self, request_id: RequestId) -> Asked | None:
+    def settle(self, request_id: RequestId) -> SentRequest | None:
         """Remove a request that was answered, cancelled or given up. Return ``None`` if it is not open (JR-19, CA-06)."""
         asked = self._open.pop(request_id, None)
         if asked is not None:
@@ -131,20 +133,20 @@ class Outgoing:
             self._dequeue(asked, "total", asked.total)
         return asked
 
-    def record_progress(self, token: RequestId, *, now: float) -> Asked | None:
+    def record_progress(self, token: RequestId, *, now: float) -> SentRequest | None:
         """Restart the idle limit, but not the total limit, because progress arrived (TO-03)."""
         asked = self._open.get(token)
         if asked is not None:
             self._enqueue(asked, "idle", asked.idle, now)
         return asked
 
-    def restart(self, asked: Asked, *, now: float) -> None:
+    def restart(self, asked: SentRequest, *, now: float) -> None:
         """Restart both limits of an open request."""
         if asked.id in self._open:
             self._enqueue(asked, "idle", asked.idle, now)
             self._enqueue(asked, "total", asked.total, now)
 
-    def remove_limits(self, asked: Asked) -> None:
+    def remove_limits(self, asked: SentRequest) -> None:
         """Remove the limits of an open request: an acknowledged subscription may stay silent (TO-04)."""
         self._dequeue(asked, "idle", asked.idle)
         self._dequeue(asked, "total", asked.total)
@@ -154,7 +156,7 @@ class Outgoing:
         """The earliest time at which :meth:`expire` has something to do."""
         return min((next(iter(queue.values())) for queue in self._queues.values()), default=None)
 
-    def expire(self, *, now: float) -> list[tuple[Asked, Limit]]:
+    def expire(self, *, now: float) -> list[tuple[SentRequest, Limit]]:
         """Remove the requests that are past a limit, the longest overdue first."""
         overdue: list[tuple[float, RequestId, Limit]] = []
         for (limit, _), queue in self._queues.items():
@@ -166,21 +168,21 @@ class Outgoing:
         # A request can be past both of its limits; it is removed once, for the limit that came first.
         return [(asked, limit) for _, request_id, limit in overdue if (asked := self.settle(request_id)) is not None]
 
-    def close(self) -> list[Asked]:
+    def close(self) -> list[SentRequest]:
         """Remove all requests, because the connection is over; return them in the order they were sent."""
         lost = list(self._open.values())
         self._open.clear()
         self._queues.clear()
         return lost
 
-    def _enqueue(self, asked: Asked, limit: Limit, seconds: float | None, now: float) -> None:
+    def _enqueue(self, asked: SentRequest, limit: Limit, seconds: float | None, now: float) -> None:
         if seconds is None:
             return
         queue = self._queues.setdefault((limit, seconds), OrderedDict())
         queue[asked.id] = now + seconds
         queue.move_to_end(asked.id)
 
-    def _dequeue(self, asked: Asked, limit: Limit, seconds: float | None) -> None:
+    def _dequeue(self, asked: SentRequest, limit: Limit, seconds: float | None) -> None:
         if seconds is None:
             return
         queue = self._queues[limit, seconds]

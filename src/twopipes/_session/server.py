@@ -2,7 +2,7 @@
 
 The session handles what belongs to the protocol: handshake, discovery, ping, log level, subscriptions, cancellation, questions
 to the client. Requests for user code become :class:`~twopipes._session.events.CallReceived` events. With ``delegates=True`` the
-other requests become :class:`~twopipes._session.events.OwnCallReceived` events, and the session handles them on request of the
+other requests become :class:`~twopipes._session.events.SessionCallReceived` events, and the session handles them on request of the
 driver.
 """
 
@@ -38,19 +38,19 @@ from twopipes._protocol.types import (
 )
 from twopipes._session.eras import Phase
 from twopipes._session.events import (
-    Answered,
     CallAbandoned,
     CallCancelled,
     CallReceived,
     Event,
     InputsAnswered,
     NotificationReceived,
-    OwnCallReceived,
     ProgressReceived,
+    RequestEnded,
+    SessionCallReceived,
 )
 from twopipes._session.identity import ServerProfile
 from twopipes._session.input_rounds import LegacyInputRounds, ModernInputRounds
-from twopipes._session.ledger import Asked, Call, is_number
+from twopipes._session.ledger import Call, SentRequest, is_number
 from twopipes._session.server_gate import ServerGate
 from twopipes._session.state_token import StateSealer
 from twopipes._session.subscriptions import Change, Subscriptions, honoured
@@ -85,7 +85,7 @@ class ServerSession(ServerGate):
         unix_offset: What to add to ``now`` to get Unix time; needed only if sealed states outlive the process.
         principal: The identity of the client, if known.
         delegates: Whether requests that the session can handle itself become
-            :class:`~twopipes._session.events.OwnCallReceived` events, so that middleware can wrap them.
+            :class:`~twopipes._session.events.SessionCallReceived` events, so that middleware can wrap them.
     """
 
     def __init__(
@@ -183,8 +183,8 @@ class ServerSession(ServerGate):
             raise ConnectionLost(call.method, call.id)
         return self._requests.ask(call, questions, now=now)
 
-    def ping(self, *, now: float, limit: float | None) -> Asked:
-        """Ping the client of the legacy session; an :class:`~twopipes._session.events.Answered` event follows (PI-01).
+    def ping(self, *, now: float, limit: float | None) -> SentRequest:
+        """Ping the client of the legacy session; an :class:`~twopipes._session.events.RequestEnded` event follows (PI-01).
 
         Raises:
             LocalProtocolError: There is no legacy session; a modern server sends no requests (FR-09).
@@ -295,7 +295,7 @@ class ServerSession(ServerGate):
 
     def _serve_own(self, call: Call) -> None:
         if self._delegates:
-            self._events.append(OwnCallReceived(call))
+            self._events.append(SessionCallReceived(call))
             return
         try:
             if call.method == "subscriptions/listen":
@@ -369,7 +369,7 @@ class ServerSession(ServerGate):
         self._withdraw_questions(call, "the call that asked was cancelled")
         self._events.append(CallCancelled(call, params.reason))
 
-    def _on_answer(self, asked: Asked, answer: Response | ErrorResponse, now: float) -> None:
+    def _on_answer(self, asked: SentRequest, answer: Response | ErrorResponse, now: float) -> None:
         spoken = self._session_dialect or dialect(LATEST_LEGACY)
         outcome: Any
         if isinstance(answer, ErrorResponse):
@@ -383,14 +383,14 @@ class ServerSession(ServerGate):
                 outcome = error
         self._settled(asked, outcome)
 
-    def _on_failure(self, asked: Asked, error: TwopipesError, now: float) -> None:
+    def _on_failure(self, asked: SentRequest, error: TwopipesError, now: float) -> None:
         self._settled(asked, error)
 
-    def _settled(self, asked: Asked, outcome: Any) -> None:
+    def _settled(self, asked: SentRequest, outcome: Any) -> None:
         """Report the end of a server request: a question of a call, or a ping."""
         if asked.context is None:
             failed = isinstance(outcome, TwopipesError)
-            self._events.append(Answered(asked, None if failed else outcome, outcome if failed else None))
+            self._events.append(RequestEnded(asked, None if failed else outcome, outcome if failed else None))
             return
         complete = self._requests.answered(asked, outcome)
         if complete is not None:
@@ -412,7 +412,7 @@ class ServerSession(ServerGate):
         info = profile.info if call.method == "server/discover" else profile.short_info
         return call.dialect.finish(call.method, result, server_info=info, ttl_ms=profile.ttl_ms, cache_scope=profile.cache_scope)
 
-    def _send_question(self, asked: Asked, line: bytes) -> None:
+    def _send_question(self, asked: SentRequest, line: bytes) -> None:
         if self.phase is Phase.OPENING:
             self._held[asked.id] = line
         else:
@@ -424,7 +424,7 @@ class ServerSession(ServerGate):
         for asked in self._requests.withdraw(call):
             self._notify_cancelled(asked, why)
 
-    def _notify_cancelled(self, asked: Asked, reason: str | None) -> None:
+    def _notify_cancelled(self, asked: SentRequest, reason: str | None) -> None:
         # CA-02: a question that was held back (LC-06) was never sent, so it needs no cancellation.
         if self._held.pop(asked.id, None) is None:
             super()._notify_cancelled(asked, reason)

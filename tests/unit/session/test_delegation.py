@@ -22,7 +22,7 @@ from sessions import (
 from twopipes import Limits, McpError
 from twopipes._protocol import types
 from twopipes._session.eras import Phase
-from twopipes._session.events import CallCancelled, CallReceived, OwnCallReceived, ServerOpened
+from twopipes._session.events import CallCancelled, CallReceived, ServerOpened, SessionCallReceived
 from twopipes._session.identity import ServerProfile
 from twopipes._session.server import ServerSession
 from twopipes._session.state_token import StateSealer
@@ -71,12 +71,12 @@ def test_the_answer_is_the_one_that_the_session_gives_by_itself(method, params):
     if method != "initialize":
         for each in (alone, session):
             for event in tell(each, initialize(), OPENED):
-                if isinstance(event, OwnCallReceived):
+                if isinstance(event, SessionCallReceived):
                     each.respond(event.call, each.perform(event.call))
             said(each)
     tell(alone, message(method, params))
     (event,) = tell(session, message(method, params))
-    assert isinstance(event, OwnCallReceived)
+    assert isinstance(event, SessionCallReceived)
     assert event.call.method == method
     assert said(session) == []
     assert session.respond(event.call, session.perform(event.call))
@@ -104,7 +104,7 @@ def test_a_ping_before_the_handshake_comes_out_with_params_whatever_it_carried()
 def test_what_comes_in_the_same_read_as_the_handshake_belongs_to_its_session():
     session = delegating()
     events = tell(session, initialize(), OPENED, request(1, "tools/list"), request(2, "ping"))
-    assert [type(event) for event in events] == [OwnCallReceived, ServerOpened, CallReceived, OwnCallReceived]
+    assert [type(event) for event in events] == [SessionCallReceived, ServerOpened, CallReceived, SessionCallReceived]
     assert session.phase is Phase.OPEN
     assert events[0].call.client_info.name == "c"
 

@@ -27,7 +27,7 @@ from sessions import (
     tell,
 )
 from twopipes._protocol import types
-from twopipes._session.events import CallAbandoned, CallCancelled, CallReceived, InputsAnswered, PeerLeft, ProgressReceived
+from twopipes._session.events import CallAbandoned, CallCancelled, CallReceived, InputsAnswered, PeerClosed, ProgressReceived
 from twopipes._session.input_rounds import Given, ModernInputRounds, _digest, method_of, needed_capability
 from twopipes._session.state_token import StateSealer
 from twopipes.errors import (
@@ -329,7 +329,7 @@ def test_a_lost_connection_answers_every_question():
     event, left = legacy.session.receive_eof(now=1.0)
     assert isinstance(event.answers["f"], ConnectionLost)
     assert isinstance(event.answers["r"], ConnectionLost)
-    assert left == PeerLeft()
+    assert left == PeerClosed()
     with pytest.raises(ConnectionLost):
         legacy.session.ask(legacy.call, {"q": FORM}, now=1.0)
 
@@ -649,7 +649,7 @@ def test_handlers_may_wait_for_ever_if_that_is_wanted():
     flow.ask(q=FORM)
     assert flow.session.next_deadline() is None
     assert flow.session.tick(now=1e9) == []
-    assert flow.session.receive_eof(now=1e9) == [CallAbandoned(flow.call), PeerLeft()]
+    assert flow.session.receive_eof(now=1e9) == [CallAbandoned(flow.call), PeerClosed()]
 
 
 def test_only_so_many_handlers_wait_and_the_oldest_gives_way():
@@ -692,7 +692,7 @@ def test_the_end_abandons_who_waits():
     one.ask(q=FORM)
     two = Stateless(session=session)
     two.ask(q=FORM)
-    assert session.receive_eof(now=0.0) == [CallAbandoned(one.call), CallAbandoned(two.call), PeerLeft()]
+    assert session.receive_eof(now=0.0) == [CallAbandoned(one.call), CallAbandoned(two.call), PeerClosed()]
     assert session.tick(now=1e9) == []
 
 

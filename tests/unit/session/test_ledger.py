@@ -93,7 +93,7 @@ def test_the_end_takes_everything_out_in_the_order_it_was_asked():
 
 def test_what_is_in_a_ledger_shows_itself():
     ledger = Outgoing()
-    assert repr(ledger.open("ping", now=0.0)) == "<Asked ping id=1>"
+    assert repr(ledger.open("ping", now=0.0)) == "<SentRequest ping id=1>"
     assert repr(call("x")) == "<Call tools/call id='x' 2026-07-28>"
 
 
