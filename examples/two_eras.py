@@ -16,7 +16,7 @@ from typing import Any
 
 from twopipes.channels import Channel, PipeChannel
 from twopipes.errors import TwopipesError
-from twopipes.sansio import Answered, ClientOpened, ClientProfile, ClientSession, OpeningEnded, ProgressReceived
+from twopipes.sansio import ClientOpened, ClientProfile, ClientSession, OpeningEnded, ProgressReceived, RequestEnded
 from twopipes.settings import Timeouts
 from twopipes.types import LEGACY, MODERN, Implementation
 
@@ -81,7 +81,7 @@ class Conversation:
     async def ask(self, method: str, **params: Any) -> Any:
         """Send a request and return its result."""
         self._session.request(method, params, now=time.monotonic())
-        answered = await self.until(Answered)
+        answered = await self.until(RequestEnded)
         if answered.error is not None:
             raise answered.error
         return answered.result

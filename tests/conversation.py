@@ -1,4 +1,4 @@
-"""Plays a conversation file against a session: the file is the test, and the documentation.
+"""Plays a conversation file against a session: the file is both the test and the documentation.
 
 A file has a title, the ids of the rules it shows, and steps:
 
@@ -12,9 +12,9 @@ A file has a title, the ids of the rules it shows, and steps:
     * respond 1 {"content":[]}
 
 ``>`` goes from the client to the server, ``<`` from the server to the client. The side under test (``@server`` or ``@client``)
-must say exactly what the file says, in that order and nothing else, before the next step. ``=`` names an event of the step
-before, ``*`` is something the driver of the session does, ``~`` joins the next line to this one's bytes. In what is expected,
-``"..."`` stands for any value, and a member ``"...":"..."`` for any further members.
+must write exactly the lines of the file, in that order and nothing else, before the next step. ``=`` names an event of the previous
+step, ``*`` is an action of the session's driver, ``~`` joins the next line to the bytes of this one. In an expected line,
+``"..."`` matches any value, and a member ``"...":"..."`` matches any further members.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from twopipes import _jsonrpc as jsonrpc
 from twopipes._protocol import types
 from twopipes._protocol.methods import RESULTS
 from twopipes._session.client import ClientSession
-from twopipes._session.events import Answered
+from twopipes._session.events import RequestEnded
 from twopipes._session.identity import ClientProfile, ServerProfile
 from twopipes._session.server import ServerSession
 from twopipes._session.state_token import StateSealer
@@ -58,11 +58,11 @@ KEY = b"a key for tests, and only there."
 
 
 class Mismatch(AssertionError):
-    """The session did not do what the file says."""
+    """The session did not behave as the file says."""
 
 
 def matches(expected: Any, found: Any) -> bool:
-    """Whether a value is what the file expects, types included: 1 is not 1.0 and not true."""
+    """Whether a value matches the file, including its type: 1 is neither 1.0 nor true."""
     if expected == "...":
         return True
     if type(expected) is not type(found):
@@ -96,10 +96,10 @@ class Player:
         self.kept: list[bytes] = []
 
     def play(self) -> None:
-        """Goes through the file.
+        """Play the whole file.
 
         Raises:
-            Mismatch: With the line of the file at which the two part.
+            Mismatch: With the first line of the file that does not match.
         """
         for number, line in enumerate(self.text.splitlines(), 1):
             if not line.strip() or line.startswith("#"):
@@ -131,7 +131,7 @@ class Player:
             getattr(self, "act_" + act)(arguments.strip())
             self._take([])
         else:
-            raise Mismatch(f"no such step: {kind}")
+            raise Mismatch(f"unknown step: {kind}")
 
     def _set_up(self, side: str, options: str) -> None:
         if side == "define":
@@ -164,7 +164,7 @@ class Player:
             self.session = ClientSession(client, limits=limits, timeouts=timeouts, skip_probe=given.get("skip_probe", False))
             self.inward = "<"
 
-    # What the driver of a session does
+    # Actions of the driver
 
     def act_respond(self, arguments: str) -> None:
         request_id, rest = self._id(arguments)
@@ -243,30 +243,30 @@ class Player:
         self._take(self.session.receive_eof(now=self.now))
 
     def act_feed(self, arguments: str) -> None:
-        """Bytes exactly as written, with Python's escapes: for what is no line."""
+        """Feed bytes exactly as written, with Python's escapes: for input that is not a line."""
         self._take(self.session.receive(eval(f"b{arguments}"), now=self.now))
 
     def act_refused(self, arguments: str) -> None:
-        """Does the act that follows, which must be refused by an error of this side, in which these words stand."""
+        """Run the following action, which must raise an error of this side with these words in its text."""
         words, _, act = arguments.partition(" by ")
         name, _, rest = act.partition(" ")
         try:
             getattr(self, "act_" + name)(rest)
         except (LocalProtocolError, McpError) as error:
             if words not in f"{type(error).__name__}: {error}":
-                raise Mismatch(f"refused, but by: {type(error).__name__}: {error}") from None
+                raise Mismatch(f"refused with another error: {type(error).__name__}: {error}") from None
         else:
             raise Mismatch("this was not refused")
 
     def act_save(self, arguments: str) -> None:
-        """Takes a string out of the last line that was expected: ``* save STATE result.requestState``."""
+        """Store a string from the last expected line: ``* save STATE result.requestState``."""
         name, _, path = arguments.partition(" ")
         value = json.loads(self.kept[-1])
         for step in path.split("."):
             value = value[step]
         self.saved[name] = json.dumps(value)
 
-    # What is expected
+    # Expectations
 
     def _expect_line(self, expected: str) -> None:
         if not self.written:
@@ -274,7 +274,7 @@ class Player:
         line = self.written.pop(0)
         self.kept.append(line)
         if not matches(json.loads(self._bytes(expected)), json.loads(line)):
-            raise Mismatch(f"was written instead:\n  {line.decode()}")
+            raise Mismatch(f"written instead:\n  {line.decode()}")
 
     def _expect_event(self, expected: str) -> None:
         shown = [_shown(event) for event in self.events]
@@ -282,11 +282,11 @@ class Player:
             if text == expected or (expected.endswith("...") and text.startswith(expected[:-3].rstrip())):
                 del self.events[index]
                 return
-        raise Mismatch(f"what happened: {shown}")
+        raise Mismatch(f"events: {shown}")
 
     def _expect_quiet(self) -> None:
         if self.written:
-            raise Mismatch("was written too:\n" + "\n".join("  " + line.decode() for line in self.written))
+            raise Mismatch("also written:\n" + "\n".join("  " + line.decode() for line in self.written))
 
     def _take(self, events: list[Any]) -> None:
         data: bytes = self.session.data_to_send()
@@ -295,13 +295,13 @@ class Player:
             raise Mismatch("half a line was written")
         for line in lines:
             if isinstance(jsonrpc.decode(line, max_batch=None), LineRejected):
-                raise Mismatch(f"this is no message (FR-04, FR-05): {line!r}")
+                raise Mismatch(f"this is not a message (FR-04, FR-05): {line!r}")
         self.written += lines
         self.events = events or self.events
         for event in events:
             if (call := getattr(event, "call", None)) is not None:
                 self.calls[call.id] = call
-            if isinstance(event, Answered):
+            if isinstance(event, RequestEnded):
                 self.results[event.asked.id] = event.result
 
     def _keep(self, answers: Any) -> None:
@@ -318,7 +318,7 @@ class Player:
 
 
 def _shown(event: Any) -> str:
-    """An event in one line: its name, whom it concerns, what came of it."""
+    """Return an event as one line: its name, its call or request, its outcome."""
     if isinstance(event, str):
         return event
     words = [type(event).__name__]
@@ -345,5 +345,5 @@ def _outcome(value: Any) -> str:
 
 
 def read(path: Path) -> str:
-    """The text of a conversation file."""
+    """Return the text of a conversation file."""
     return path.read_text(encoding="utf-8")

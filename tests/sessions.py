@@ -1,4 +1,4 @@
-"""Short words for tests of the sessions: both ends, the messages between them, and what they say."""
+"""Helpers for tests of the sessions: both sides, and the messages between them."""
 
 import json
 from typing import Any
@@ -61,7 +61,7 @@ def server_session(
 
 
 def opened_server(revision: str = LATEST_LEGACY, *, client: Any = ABLE, initialized: bool = True, **options: Any) -> ServerSession:
-    """A server after the handshake of a legacy client."""
+    """Return a server after the handshake with a legacy client."""
     session = server_session(**options)
     tell(session, initialize(revision=revision, capabilities=client))
     if initialized:
@@ -77,7 +77,7 @@ def client_session(*, capabilities: Any = ABLE, **options: Any) -> ClientSession
 
 
 def opened_client(revision: str = LATEST_MODERN, *, server: Any = EVERYTHING, **options: Any) -> ClientSession:
-    """A client after its opening; what it said meanwhile is gone."""
+    """Return a client after its opening. Its output so far is discarded."""
     legacy = revision in LEGACY
     session = client_session(skip_probe=legacy, **options)
     session.open(now=0.0)
@@ -98,19 +98,19 @@ def opened_client(revision: str = LATEST_MODERN, *, server: Any = EVERYTHING, **
 
 
 def tell(session: Any, *messages: Any, now: float = 0.0) -> list[Any]:
-    """Lets a session receive messages, and returns what happened."""
+    """Let a session receive messages, and return its events."""
     return session.receive(b"".join(encode(message) for message in messages), now=now)
 
 
 def said(session: Any) -> list[Any]:
-    """What the session has written since the last time, each line read."""
+    """Return the messages that the session has written since the last call."""
     data = session.data_to_send()
     assert not data or data.endswith(b"\n")
     return [json.loads(line) for line in data.splitlines()]
 
 
 def asks(session: ServerSession, message: Any, *, now: float = 0.0) -> Call:
-    """Lets a server receive a request that comes out for a handler, and returns it."""
+    """Let a server receive a request for a handler, and return the call."""
     (event,) = tell(session, message, now=now)
     return event.call
 
@@ -120,7 +120,7 @@ def request(request_id: Any, method: str, **params: Any) -> dict[str, Any]:
 
 
 def modern(request_id: Any, method: str, *, can: Any = None, meta: Any = None, **params: Any) -> dict[str, Any]:
-    """A request that stands alone."""
+    """Return a modern request, which carries its own revision and capabilities."""
     carried = {VERSION: LATEST_MODERN, CAPABILITIES: {} if can is None else can, **(meta or {})}
     return request(request_id, method, _meta=carried, **params)
 
@@ -155,7 +155,7 @@ def code(line: dict[str, Any]) -> int:
 
 
 def call(request_id: Any = 1, *, revision: str = LATEST_MODERN, token: Any = None) -> Call:
-    """A call without a session."""
+    """Return a call without a session."""
     return Call(
         request_id,
         "tools/call",

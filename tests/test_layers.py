@@ -1,4 +1,4 @@
-"""The import graph of the package: rooms import downward only, and the lower ones touch nothing outside themselves."""
+"""The import graph: packages import only from lower ranks, and the lower ranks do no I/O."""
 
 import ast
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "twopipes"
 
-# A room is a module or a package directly under twopipes. A new one must be given a rank here.
+# Every module or package directly under twopipes has a rank. A new one must be added here.
 RANKS = {
     "_cli": 8,
     "_tools": 7,
@@ -33,17 +33,17 @@ RANKS = {
     "_error_text": 0,
     "_codes": 0,
 }
-# The ground floor is one room in a few files, which know each other in this order.
-GROUND_FLOOR = ["_version", "_codes", "_error_text", "errors", "outcome", "settings", "_wire", "_jsonrpc"]
-# The edges between neighbours, each in one direction: a child is made of pipes, and schemas and rules are about the protocol.
-NEIGHBOURS = {("_process", "_channels"), ("_schema", "_protocol"), ("_rules", "_protocol")}
-# The public modules that only hand out names of private ones.
-DOORS = {"_lazy", "__init__", "__main__", "blocking", "channels", "process", "sansio", "trace", "types"}
-# What loads their names when they are first used.
+# The base modules, all of rank 0. Each may import those before it.
+BASE_MODULES = ["_version", "_codes", "_error_text", "errors", "outcome", "settings", "_wire", "_jsonrpc"]
+# Allowed imports between packages of the same rank: a child has pipes, and schemas and rules describe the protocol.
+SAME_RANK = {("_process", "_channels"), ("_schema", "_protocol"), ("_rules", "_protocol")}
+# The public modules that only re-export names of private ones.
+PUBLIC_MODULES = {"_lazy", "__init__", "__main__", "blocking", "channels", "process", "sansio", "trace", "types"}
+# Imports the re-exported names when they are first used.
 LOADER = "_lazy"
-# No I/O, no clock, no task below the channels.
+# No I/O, no clock and no task below the channels.
 HIGHEST_WITHOUT_IO = 2
-TOUCHES_THE_WORLD = {
+IO_MODULES = {
     "asyncio",
     "concurrent",
     "fcntl",
@@ -64,26 +64,26 @@ TOUCHES_THE_WORLD = {
     "threading",
     "time",
 }
-# Random numbers are drawn by the session alone, to seal what a client carries for it.
-DRAWS_RANDOM_NUMBERS = {"hashlib", "hmac", "random", "secrets", "uuid"}
-MAY_DRAW = {"_session"}
+# Only the session uses random numbers and digests, to seal the state that a client carries.
+RANDOM_MODULES = {"hashlib", "hmac", "random", "secrets", "uuid"}
+MAY_USE_RANDOM = {"_session"}
 
 
 class Import(NamedTuple):
-    """One import statement: where it stands and what it names."""
+    """One import statement: its place and its target."""
 
     file: str
     line: int
-    room: str
+    package: str
     target: str  # the module, dotted, as `twopipes._wire` or `asyncio`
     is_immediate: bool  # it runs when the module is imported
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.room} imports {self.target}"
+        return f"{self.file}:{self.line}: {self.package} imports {self.target}"
 
 
 def imports_of(root: Path) -> Iterator[Import]:
-    """Every import under a package, function-local ones and those for type checkers included."""
+    """Yield every import under a package, including function-local ones and those for type checkers."""
     for path in sorted(root.rglob("*.py")):
         parts = path.relative_to(root).with_suffix("").parts
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -96,14 +96,14 @@ def imports_of(root: Path) -> Iterator[Import]:
 
 
 def targets_of(node: ast.AST, package: list[str], root: Path) -> Iterator[str]:
-    """The modules that one node imports, if it is an import; also the kind that is written as a call."""
+    """Yield the modules that a node imports, including imports written as a call."""
     match node:
         case ast.Import():
             yield from (alias.name for alias in node.names)
         case ast.ImportFrom():
             start = package[: len(package) - node.level + 1] if node.level else []
             base = ".".join([*start, node.module] if node.module else start)
-            # `from twopipes import wire` names a room; `from twopipes import Limits` names the door.
+            # `from twopipes import _wire` names a module; `from twopipes import Limits` names the package itself.
             for alias in node.names:
                 is_module = base == root.name and ((root / alias.name).is_dir() or (root / f"{alias.name}.py").is_file())
                 yield f"{base}.{alias.name}" if is_module else base
@@ -113,7 +113,7 @@ def targets_of(node: ast.AST, package: list[str], root: Path) -> Iterator[str]:
 
 
 def immediate_nodes(tree: ast.Module) -> Iterator[ast.AST]:
-    """What runs when a module is imported: everything outside functions and blocks for type checkers."""
+    """Yield what runs when a module is imported: everything outside functions and blocks for type checkers."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
@@ -127,70 +127,70 @@ def immediate_nodes(tree: ast.Module) -> Iterator[ast.AST]:
 
 
 def violations(root: Path) -> list[str]:
-    """What is wrong with the import graph of a package, in sentences."""
-    found = [f"{each}: this module has no rank" for each in sorted(rooms_under(root) - RANKS.keys() - DOORS)]
+    """Describe every forbidden import of a package."""
+    found = [f"{each}: this module has no rank" for each in sorted(packages_under(root) - RANKS.keys() - PUBLIC_MODULES)]
     for each in imports_of(root):
-        if each.room in DOORS:
+        if each.package in PUBLIC_MODULES:
             is_ours = each.target.partition(".")[0] == root.name and each.target != f"{root.name}.{LOADER}"
-            if each.is_immediate and is_ours and each.room == "__init__":
+            if each.is_immediate and is_ours and each.package == "__init__":
                 found.append(f"{each} at once; only lazily")
-        elif each.room in RANKS:
+        elif each.package in RANKS:
             found += [f"{each}: {why}" for why in faults(each, root.name)]
     return found
 
 
-def rooms_under(root: Path) -> set[str]:
+def packages_under(root: Path) -> set[str]:
     packages = {path.parent.name for path in root.glob("*/*.py")}
     return packages | {path.stem for path in root.glob("*.py")}
 
 
-def faults(found: Import, package: str) -> Iterator[str]:
-    """Why one import of a room is not allowed; nothing if it is."""
+def faults(found: Import, root: str) -> Iterator[str]:
+    """Yield the reasons why an import is forbidden."""
     top, _, rest = found.target.partition(".")
-    if top == package:
-        yield from faults_of_the_direction(found.room, rest.partition(".")[0])
-    elif RANKS[found.room] <= HIGHEST_WITHOUT_IO:
-        if top in TOUCHES_THE_WORLD:
-            yield "this room does no I/O and reads no clock"
-        elif top in DRAWS_RANDOM_NUMBERS and found.room not in MAY_DRAW:
-            yield "this room draws no random numbers"
+    if top == root:
+        yield from direction_faults(found.package, rest.partition(".")[0])
+    elif RANKS[found.package] <= HIGHEST_WITHOUT_IO:
+        if top in IO_MODULES:
+            yield "this package does no I/O and reads no clock"
+        elif top in RANDOM_MODULES and found.package not in MAY_USE_RANDOM:
+            yield "this package uses no random numbers"
         elif top == "?":
-            yield "nobody can tell what this import is"
+            yield "the target of this import is unknown"
 
 
-def faults_of_the_direction(room: str, other: str) -> Iterator[str]:
-    if other in {room, LOADER}:
+def direction_faults(package: str, other: str) -> Iterator[str]:
+    if other in {package, LOADER}:
         return
     if not other:
-        yield "a room does not go through the front door"
+        yield "a private package does not import the public one"
     elif other not in RANKS:
         yield "that module has no rank"
-    elif RANKS[other] > RANKS[room]:
+    elif RANKS[other] > RANKS[package]:
         yield "upward"
-    elif RANKS[other] == RANKS[room] and not (
-        (room, other) in NEIGHBOURS
-        or (room in GROUND_FLOOR and other in GROUND_FLOOR and GROUND_FLOOR.index(other) < GROUND_FLOOR.index(room))
+    elif RANKS[other] == RANKS[package] and not (
+        (package, other) in SAME_RANK
+        or (package in BASE_MODULES and other in BASE_MODULES and BASE_MODULES.index(other) < BASE_MODULES.index(package))
     ):
         yield "sideways"
 
 
-def test_rooms_import_downward_only():
+def test_packages_import_only_from_lower_ranks():
     assert violations(SOURCE) == []
 
 
-def test_the_ground_floor_is_there_and_is_seen():
-    """Against a test that passes because it looked at the wrong folder."""
-    assert set(GROUND_FLOOR) <= rooms_under(SOURCE)
-    seen = {(each.room, each.target) for each in imports_of(SOURCE)}
+def test_the_base_modules_exist_and_are_checked():
+    """Guards against a test that passes because it looked at the wrong folder."""
+    assert set(BASE_MODULES) <= packages_under(SOURCE)
+    seen = {(each.package, each.target) for each in imports_of(SOURCE)}
     assert {("_jsonrpc", "twopipes._wire"), ("_wire", "twopipes.settings"), ("_wire", "msgspec")} <= seen
 
 
-# The checker itself, on a house of cards
+# The checker itself, on a sample package
 
 
 @pytest.fixture
-def house(tmp_path):
-    """Builds a package from file names and contents, and returns what is wrong with it."""
+def sample(tmp_path):
+    """Build a package from file names and contents, and return its violations."""
 
     def build(**files: str) -> list[str]:
         root = tmp_path / "twopipes"
@@ -217,19 +217,19 @@ def house(tmp_path):
         "async def late():\n    if True:\n        import twopipes._session",
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from twopipes._session import eras",
         "try:\n    import twopipes._session\nexcept ImportError:\n    pass",
-        "class Lazy:\n    def door(self):\n        from twopipes._session import eras",
+        "class Lazy:\n    def load(self):\n        from twopipes._session import eras",
         "import importlib\neras = importlib.import_module('twopipes._session.eras')",
         "eras = __import__('twopipes._session')",
     ],
 )
-def test_an_upward_import_is_found_however_it_is_written(house, text):
-    (found,) = house(_protocol__of__dialect=text, _session__of__eras="")
+def test_an_upward_import_is_found_however_it_is_written(sample, text):
+    (found,) = sample(_protocol__of__dialect=text, _session__of__eras="")
     assert found.startswith("_protocol/dialect.py:")
     assert found.endswith(": upward")
 
 
 @pytest.mark.parametrize(
-    ("room", "other", "why"),
+    ("package", "other", "why"),
     [
         ("_server__of__app", "twopipes._client.cache", "sideways"),
         ("_channels__of__pipes", "twopipes._process.child", "sideways"),
@@ -239,17 +239,17 @@ def test_an_upward_import_is_found_however_it_is_written(house, text):
         ("_wire", "twopipes._protocol.types", "upward"),
         ("_trace__of__record", "twopipes._server", "upward"),
         ("_blocking", "twopipes._cli", "upward"),
-        ("_session__of__eras", "twopipes.attic", "that module has no rank"),
-        ("_session__of__eras", "twopipes", "a room does not go through the front door"),
+        ("_session__of__eras", "twopipes.unranked", "that module has no rank"),
+        ("_session__of__eras", "twopipes", "a private package does not import the public one"),
     ],
 )
-def test_a_forbidden_edge_has_a_name(house, room, other, why):
-    (found,) = house(**{room: f"import {other}"})
+def test_a_forbidden_import_is_named_with_its_reason(sample, package, other, why):
+    (found,) = sample(**{package: f"import {other}"})
     assert found.endswith(f"imports {other}: {why}")
 
 
 @pytest.mark.parametrize(
-    ("room", "text"),
+    ("package", "text"),
     [
         ("_jsonrpc", "from twopipes._wire import LineRejected\nfrom twopipes.errors import RequestId"),
         ("_protocol__of__dialect", "from twopipes._protocol.types import Tool\nfrom . import types\nfrom .types import Tool"),
@@ -266,32 +266,32 @@ def test_a_forbidden_edge_has_a_name(house, room, other, why):
         ),
     ],
 )
-def test_what_is_allowed_is_let_through(house, room, text):
-    assert house(**{room: text}) == []
+def test_allowed_imports_are_accepted(sample, package, text):
+    assert sample(**{package: text}) == []
 
 
 @pytest.mark.parametrize("module", ["asyncio", "socket", "os", "os.path", "time", "threading", "subprocess", "select", "signal"])
-@pytest.mark.parametrize("room", ["_wire", "_protocol__of__types", "_session__of__ledger"])
-def test_the_lower_rooms_touch_nothing(house, room, module):
-    (found,) = house(**{room: f"def late():\n    import {module}"})
-    assert found.endswith("this room does no I/O and reads no clock")
+@pytest.mark.parametrize("package", ["_wire", "_protocol__of__types", "_session__of__ledger"])
+def test_the_lower_ranks_do_no_io(sample, package, module):
+    (found,) = sample(**{package: f"def late():\n    import {module}"})
+    assert found.endswith("this package does no I/O and reads no clock")
 
 
 @pytest.mark.parametrize("module", ["secrets", "random", "uuid"])
-def test_only_the_session_draws_random_numbers(house, module):
-    (found,) = house(_protocol__of__types=f"from {module} import *", _session__of__inputs=f"import {module}")
+def test_only_the_session_uses_random_numbers(sample, module):
+    (found,) = sample(_protocol__of__types=f"from {module} import *", _session__of__inputs=f"import {module}")
     assert found.startswith("_protocol/types.py")
 
 
-def test_an_import_that_nobody_can_read_is_not_trusted_below(house):
-    (found,) = house(_session__of__eras="from importlib import import_module\nimport_module('twopi' + 'pes.server')")
-    assert found.endswith("nobody can tell what this import is")
+def test_a_computed_import_is_forbidden_in_the_lower_ranks(sample):
+    (found,) = sample(_session__of__eras="from importlib import import_module\nimport_module('twopi' + 'pes.server')")
+    assert found.endswith("the target of this import is unknown")
 
 
-def test_a_room_without_a_rank_is_found(house):
-    assert house(utils="", attic__of__trunk="") == ["attic: this module has no rank", "utils: this module has no rank"]
+def test_a_module_without_a_rank_is_found(sample):
+    assert sample(utils="", extra__of__part="") == ["extra: this module has no rank", "utils: this module has no rank"]
 
 
-def test_the_front_door_opens_lazily(house):
-    (found,) = house(__init__="from twopipes.errors import McpError")
+def test_the_public_package_imports_lazily(sample):
+    (found,) = sample(__init__="from twopipes.errors import McpError")
     assert found.endswith("only lazily")

@@ -7,7 +7,6 @@ if TYPE_CHECKING:
     from twopipes._session.client import ClientSession
     from twopipes._session.eras import CLIENT_MOVES, SERVER_MOVES, Kind, Move, Phase
     from twopipes._session.events import (
-        Answered,
         CallAbandoned,
         CallCancelled,
         CallReceived,
@@ -20,12 +19,13 @@ if TYPE_CHECKING:
         ListenNotified,
         NotificationReceived,
         OpeningEnded,
-        OwnCallReceived,
-        PeerComplained,
-        PeerLeft,
+        PeerClosed,
+        PeerReportedError,
         ProgressReceived,
+        RequestEnded,
         RequestIgnored,
         ServerOpened,
+        SessionCallReceived,
     )
     from twopipes._session.identity import ClientProfile, ServerProfile
     from twopipes._session.ledger import Call
@@ -43,9 +43,9 @@ else:
             "twopipes._session.client": "ClientSession",
             "twopipes._session.eras": "CLIENT_MOVES Kind Move Phase SERVER_MOVES",
             "twopipes._session.events": (
-                "Answered CallAbandoned CallCancelled CallReceived ClientOpened Event InputsAnswered "
-                "LineRejected ListenAcknowledged ListenEnded ListenNotified NotificationReceived OpeningEnded "
-                "OwnCallReceived PeerComplained PeerLeft ProgressReceived RequestIgnored ServerOpened"
+                "CallAbandoned CallCancelled CallReceived ClientOpened Event InputsAnswered LineRejected "
+                "ListenAcknowledged ListenEnded ListenNotified NotificationReceived OpeningEnded PeerClosed "
+                "PeerReportedError ProgressReceived RequestEnded RequestIgnored ServerOpened SessionCallReceived"
             ),
             "twopipes._session.identity": "ClientProfile ServerProfile",
             "twopipes._session.ledger": "Call",
@@ -58,7 +58,6 @@ else:
 __all__ = [
     "CLIENT_MOVES",
     "SERVER_MOVES",
-    "Answered",
     "Batch",
     "Call",
     "CallAbandoned",
@@ -81,17 +80,18 @@ __all__ = [
     "Notification",
     "NotificationReceived",
     "OpeningEnded",
-    "OwnCallReceived",
-    "PeerComplained",
-    "PeerLeft",
+    "PeerClosed",
+    "PeerReportedError",
     "Phase",
     "ProgressReceived",
     "Request",
+    "RequestEnded",
     "RequestIgnored",
     "Response",
     "ServerOpened",
     "ServerProfile",
     "ServerSession",
+    "SessionCallReceived",
     "StateSealer",
     "decode",
     "dialect",

@@ -27,7 +27,7 @@ from processes.children import (
     started,
 )
 from processes.launching import NET
-from twopipes._process import live_groups as living
+from twopipes._process import live_groups
 from twopipes._process.child import Child
 from twopipes._process.command import ServerCommand
 from twopipes._process.exit_status import ExitStatus
@@ -196,7 +196,7 @@ def test_the_report_is_the_same_for_everyone_who_asks():
 
 
 def test_a_plan_that_does_not_kill_may_leave_something_and_says_so(monkeypatch):
-    monkeypatch.setattr("twopipes._process.shutdown.carry_out.__kwdefaults__", {"settle": 0.05})
+    monkeypatch.setattr("twopipes._process.shutdown.run_plan.__kwdefaults__", {"settle": 0.05})
 
     async def body():
         async with started(STUBBORN) as child:
@@ -207,7 +207,7 @@ def test_a_plan_that_does_not_kill_may_leave_something_and_says_so(monkeypatch):
             assert "not ended" in report.describe()
             assert is_running(child.pid)
             # It is remembered, so that the exit of the interpreter ends it; here the test does.
-            living.kill_everything()
+            live_groups.kill_all()
             assert await child.wait() == ExitStatus(signal=signal.SIGKILL)
 
     run(body())
@@ -281,7 +281,7 @@ def test_nothing_is_sent_to_the_number_of_a_group_that_is_gone(monkeypatch):
             monkeypatch.setattr(os, "killpg", lambda *call: sent.append(call))
             child.signal(signal.SIGTERM)
             child.kill_now()
-            living.kill_everything()
+            live_groups.kill_all()
             assert not child.group_alive()
             assert sent == []
 
@@ -289,7 +289,7 @@ def test_nothing_is_sent_to_the_number_of_a_group_that_is_gone(monkeypatch):
 
 
 def test_the_number_of_an_orphaned_group_is_watched_until_it_is_free(monkeypatch):
-    monkeypatch.setattr("twopipes._process.child.IDLE_LOOK", 0.001)
+    monkeypatch.setattr("twopipes._process.child.IDLE_POLL", 0.001)
 
     async def body():
         async with started(FORKS_A_GRANDCHILD) as child:
@@ -350,7 +350,7 @@ def test_kill_now_ends_everything_without_waiting():
             assert await child.wait() == ExitStatus(signal=signal.SIGKILL)
             await child.shut_down()
             assert not is_running(grandchild)
-            assert child._group not in living._living
+            assert child._group not in live_groups._live
 
     run(body())
 
@@ -389,7 +389,7 @@ def test_a_child_that_was_forgotten_is_killed_and_named():
         gc.collect()
 
     pids = []
-    with pytest.warns(ResourceWarning, match="was not shut down; it is killed"):
+    with pytest.warns(ResourceWarning, match="was not shut down; killing it"):
         forget()
     assert not is_running(pids[0])
 
@@ -397,7 +397,7 @@ def test_a_child_that_was_forgotten_is_killed_and_named():
 def test_a_flooding_child_ends_like_any_other():
     async def body():
         async with started(FLOODS_STDERR) as child:
-            await child.stirred.wait()
+            await child.stderr_seen.wait()
             assert (await child.shut_down(LONG)).ended_by == "eof"
 
     run(body())

@@ -152,7 +152,10 @@ def test_a_file_that_nobody_may_execute_is_named(write):
 @pytest.mark.parametrize("die_with_us", [True, False])
 @pytest.mark.parametrize(
     ("text", "detail"),
-    [("#!/no/such/interpreter\n", "the interpreter that it names is missing"), ("no program at all\n", "Exec format error")],
+    [
+        ("#!/no/such/interpreter\n", "the interpreter named in its first line is missing"),
+        ("no program at all\n", "Exec format error"),
+    ],
 )
 def test_a_file_that_the_system_cannot_execute_is_a_failed_start(write, text, detail, die_with_us):
     path = write(text)
@@ -337,7 +340,7 @@ def test_many_children_at_once_leave_nothing():
 def test_a_flood_on_stderr_delays_nobody_and_is_bounded():
     async def body():
         async with started(FLOODS_STDERR) as child:
-            await child.stirred.wait()
+            await child.stderr_seen.wait()
             turns = 0
             # The loop takes its turns while a hundred megabytes pass by.
             while child.stderr.received < 100_000_000:
@@ -357,8 +360,8 @@ def test_each_line_of_stderr_is_told_with_its_time():
         told, also_told = [], []
         text = "import sys; sys.stderr.write('one\\ntwo\\nno newline'); sys.stderr.flush(); sys.stdin.read()"
         async with started(command(text, stderr=also_told.append), on_stderr=told.append) as child:
-            assert not child.stirred.is_set()
-            await child.stirred.wait()
+            assert not child.stderr_seen.is_set()
+            await child.stderr_seen.wait()
             await child.shut_down()
             assert [line.text for line in told] == ["one", "two", "no newline"]
             assert also_told == told

@@ -180,14 +180,14 @@ async def test_a_modern_one_that_is_slow_today_is_not_taken_for_a_legacy_one(sta
 @staged
 async def test_a_line_on_stderr_is_a_sign_of_life_that_the_probe_waits_for(stage, monkeypatch):
     deadlines = []
-    stirred = ClientSession.stirred
+    note_activity = ClientSession.note_activity
 
     def spy(session, *, now):
         before = session.next_deadline()
-        stirred(session, now=now)
+        note_activity(session, now=now)
         deadlines.append((before, session.next_deadline()))
 
-    monkeypatch.setattr(ClientSession, "stirred", spy)
+    monkeypatch.setattr(ClientSession, "note_activity", spy)
     stage.close_the_gate()
     loading = they.POLITE.replace("serve()", "complain('loading...')\n    wait_at_the_gate()\n    complain('loaded')\n    serve()")
     opening = asyncio.ensure_future(_opened(stage.connect(loading)))

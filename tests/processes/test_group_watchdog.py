@@ -211,7 +211,7 @@ def test_a_finalizer_may_remove_a_group_during_a_change(monkeypatch):
 
     monkeypatch.setattr(os, "write", write_and_collect)
     watchdog.add(2**22 + 2, "")
-    assert list(watchdog._told) == [f"-{2**22 + 2}"]
+    assert list(watchdog._sent) == [f"-{2**22 + 2}"]
     watchdog.remove(2**22 + 2)
     assert watchdog._pid is None
 

@@ -54,12 +54,12 @@ class OutgoingAgainstAModel(RuleBasedStateMachine):
     @rule(stranger=st.integers(max_value=0) | texts)
     def settle_a_stranger(self, stranger):
         assert self.ledger.settle(stranger) is None
-        assert self.ledger.heard(stranger, now=self.now) is None
+        assert self.ledger.record_progress(stranger, now=self.now) is None
 
     @rule(request=asked)
     def progress(self, request):
         """TO-03."""
-        found = self.ledger.heard(request.id, now=self.now)
+        found = self.ledger.record_progress(request.id, now=self.now)
         assert found is (request if request.id in self.open else None)
         if found is not None and "idle" in self.open[request.id][1]:
             self.open[request.id][1]["idle"] = self.now + request.idle
@@ -68,7 +68,7 @@ class OutgoingAgainstAModel(RuleBasedStateMachine):
     def lift(self, request):
         """TO-04."""
         if request.id in self.open:
-            self.ledger.await_for_ever(request)
+            self.ledger.remove_limits(request)
             self.open[request.id][1].clear()
 
     @rule(jump=st.sampled_from([0.0, 0.5, 1.0, 3.0, 100.0]))

@@ -33,7 +33,6 @@ from twopipes._protocol import types
 from twopipes._protocol.methods import RESULTS
 from twopipes._protocol.revisions import ALL, LEGACY
 from twopipes._session.events import (
-    Answered,
     CallAbandoned,
     CallCancelled,
     CallReceived,
@@ -41,6 +40,7 @@ from twopipes._session.events import (
     InputsAnswered,
     ListenEnded,
     OpeningEnded,
+    RequestEnded,
 )
 from twopipes._session.subscriptions import Change
 from twopipes.errors import InternalError, TwopipesError
@@ -289,9 +289,9 @@ class Play:
     def take(self, events):
         for event in events:
             match event:
-                case Answered() | ListenEnded() if event.asked in self.asked:
+                case RequestEnded() | ListenEnded() if event.asked in self.asked:
                     self.ended.append(event.asked)
-                    if isinstance(event, Answered) and isinstance(event.result, types.InputRequiredResult):
+                    if isinstance(event, RequestEnded) and isinstance(event.result, types.InputRequiredResult):
                         self.asking.append((event.asked, event.result))
                 case CallReceived() if event.call.method in RESULT:
                     (self.calls if event.call.method in ("tools/call", "tools/list", "resources/read") else self.questions).append(

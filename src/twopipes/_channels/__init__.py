@@ -1,5 +1,5 @@
-"""Bytes in, bytes out: the one room, beside ``process``, that touches descriptors.
+"""Bytes in, bytes out. Besides ``_process``, only this package uses descriptors.
 
-Nothing is imported here, so a server over stdio does not pay for sockets. :mod:`.base` has the contract; :mod:`.memory`,
-:mod:`.pipes`, :mod:`.sockets` and :mod:`.stdio` make channels. Nothing in this room knows what a line or a message is.
+Nothing is imported here, so a stdio server does not load sockets. :mod:`.base` has the contract; :mod:`.memory`, :mod:`.pipes`,
+:mod:`.sockets` and :mod:`.stdio` make channels. Nothing in this package knows what a line or a message is.
 """

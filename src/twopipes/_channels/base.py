@@ -1,4 +1,4 @@
-"""The one interface that everything above writes to and reads from, and its contract."""
+"""The channel interface and its contract."""
 
 from __future__ import annotations
 
@@ -11,117 +11,118 @@ __all__ = ["HIGH_WATER", "LOW_WATER", "READ_SIZE", "Channel"]
 
 KIB = 1024
 
-# Bytes. What one read asks for: the capacity of a Linux pipe, so that a full pipe is emptied by one call. A buffer of twice that
-# and more comes from mmap and goes back by munmap, which makes the read of a small message ten times as expensive.
+# Bytes per read: the capacity of a Linux pipe, so that one call empties a full pipe. A buffer of twice the size comes from mmap
+# and is returned by munmap, which makes the read of a small message ten times as expensive.
 READ_SIZE = 64 * KIB
-# Bytes. From here on drain() waits. Large enough that an ordinary answer never makes its writer wait for the peer, small
-# enough that a thousand connections whose peers went to sleep fit into memory.
+# Bytes. Above this, drain() waits. Large enough that an ordinary response never makes its writer wait for the peer, small enough
+# that a thousand connections with stalled peers fit into memory.
 HIGH_WATER = 256 * KIB
-# Bytes. Until here drain() goes on waiting. One pipe's worth stays in hand, so the peer is kept busy while the writer wakes up.
+# Bytes. drain() waits until no more than this is left. One pipe's capacity stays buffered, so that the peer has data to read
+# while the writer wakes up.
 LOW_WATER = 64 * KIB
 
 
 class Channel(ABC):
     """Two streams of bytes, one in each direction, between this side and a peer.
 
-    The contract that every implementation keeps, and that one test runs over all of them:
+    The contract of every implementation, tested by one suite for all of them:
 
-    * The bytes of one direction arrive complete, unchanged and in order, or the reader learns that they do not. How they
-      were cut when written says nothing about how they are cut when read (FR-13).
-    * Every wait has an end: :meth:`close` wakes whoever waits in any other method.
-    * Memory is bounded in both directions: nothing is read from the peer before :meth:`read` asks for it, and a writer that
-      calls :meth:`drain` after :meth:`write` holds no more than the high-water mark and its own last piece.
+    * The bytes of one direction arrive complete, unchanged and in order, or the reader gets an error. The boundaries of writes
+      are not preserved in reads (FR-13).
+    * No wait is endless: :meth:`close` wakes every task that waits in another method.
+    * Memory is bounded in both directions: nothing is read from the peer before :meth:`read` is called, and a writer that calls
+      :meth:`drain` after :meth:`write` buffers no more than the high-water mark and its last write.
     * Cancelling any method loses no byte.
     * After :meth:`close`, no descriptor, thread or task is left (:mod:`.threads` names the one exception).
-    * The two directions are independent: one may be at its end, or broken, while the other goes on.
+    * The two directions are independent: one may have ended or be broken while the other continues.
 
-    A channel belongs to the event loop in which it is first used and is not safe to use from several threads.
-    ``async with channel:`` closes it at the end of the block.
+    A channel belongs to the event loop in which it is first used and is not thread-safe. ``async with channel:`` closes it at the
+    end of the block.
     """
 
     @abstractmethod
     def read(self) -> Coroutine[Any, Any, bytes]:
-        """Return at least one byte as soon as there is one, or ``b""`` at the end, and then for ever after.
+        """Return at least one byte as soon as one has arrived, or ``b""`` at EOF and after it.
 
-        Cancelling is safe: bytes that had arrived are kept for the next call.
+        Cancelling is safe: bytes that have arrived are kept for the next call.
 
         Raises:
-            ChannelClosed: This end was closed, before the call or during it.
-            ChannelBroken: The peer reset the connection. What arrived before was returned first, where the system kept it.
-            LocalProtocolError: Another task is reading. There is one reader at a time.
+            ChannelClosed: This side was closed, before or during the call.
+            ChannelBroken: The peer reset the connection. Data that arrived before is returned first, if the system kept it.
+            LocalProtocolError: Another task is reading. There can be one reader at a time.
         """
 
-    def offer_to(self, take: Callable[[bytes], bool]) -> None:  # noqa: B027 - to do nothing is a way to do it
-        """Offer what arrives for a waiting :meth:`read` to ``take`` first, and go on waiting if that says that it has taken it.
+    def offer_to(self, take: Callable[[bytes], bool]) -> None:  # noqa: B027 - doing nothing is a valid implementation
+        """Pass data for a waiting :meth:`read` to ``take`` first, and continue to wait if it returns True.
 
-        A shortcut for one who reads all the time: it is called as soon as the bytes are there, where to wake a task would cost a
-        turn of the event loop. It must not block, and what it raises is raised by :meth:`read`. A channel may ignore the offer,
-        and one that wraps another does: then everything is read as ever.
+        A shortcut for a permanent reader: ``take`` is called as soon as data arrives, while waking a task costs a turn of the event
+        loop. It must not block, and what it raises is raised by :meth:`read`. A channel may ignore ``take``, and a wrapper around
+        another channel does; then :meth:`read` returns all data.
         """
 
     @abstractmethod
     def write(self, data: bytes) -> None:
-        """Accept all of ``data``: give the system at once what it takes, and keep the rest to be sent in order.
+        """Accept all of ``data``: pass to the system what it takes at once, and buffer the rest.
 
-        This never blocks and accepts any size. Call :meth:`drain` afterwards, or what is kept grows while the peer sleeps.
+        This never blocks and accepts any size. Call :meth:`drain` afterwards, or the buffer grows while the peer does not read.
 
         Raises:
             ChannelClosed: After :meth:`close` or :meth:`close_write`.
-            ChannelBroken: The peer is known to be gone. Whether it got what was written before is unknown.
+            ChannelBroken: The peer is gone. It is unknown whether it received earlier writes.
         """
 
     @abstractmethod
     def drain(self) -> Coroutine[Any, Any, None]:
-        """Return when there is room for more: the flow control of the writing side.
+        """Wait until there is room for more data: the flow control of the writer.
 
-        Returns at once unless more than the high-water mark is buffered. Once it is, everyone who drains waits until no more
-        than the low-water mark is left. Any number of tasks may wait. Cancelling is safe: nothing that was written is dropped.
+        Returns at once unless more than the high-water mark is buffered. Above it, all callers wait until no more than the
+        low-water mark is left. Any number of tasks may wait. Cancelling is safe: nothing that was written is dropped.
 
         Raises:
-            ChannelClosed: This end was closed, before the call or during it.
+            ChannelClosed: This side was closed, before or during the call.
             ChannelBroken: The peer is gone.
         """
 
     @abstractmethod
     def flush(self) -> Coroutine[Any, Any, None]:
-        """Return when everything written was handed to the system, and :attr:`buffered` is 0.
+        """Wait until the system has taken all data and :attr:`buffered` is 0.
 
-        Handed to the system is not received: a peer may still die without reading it. Cancelling is safe.
+        This does not mean received: the peer may still exit without reading it. Cancelling is safe.
 
         Raises:
-            ChannelClosed: This end was closed, before the call or during it.
+            ChannelClosed: This side was closed, before or during the call.
             ChannelBroken: The peer is gone.
         """
 
     @abstractmethod
     def close_write(self) -> Coroutine[Any, Any, None]:
-        """Flush, then tell the peer that no more will come: it reads the end. Reading goes on.
+        """Flush, then signal EOF to the peer. Reading continues.
 
-        From the call on, :meth:`write` is refused. A second call changes nothing. If it is cancelled while it flushes,
-        the end was not sent, and calling it again takes up where it stopped.
+        From the call on, :meth:`write` raises. A second call does nothing. If it is cancelled while it flushes, EOF was not sent,
+        and a second call continues.
 
         Raises:
-            ChannelClosed: This end was closed, before the call or during it.
-            ChannelBroken: The peer was gone before it took everything.
+            ChannelClosed: This side was closed, before or during the call.
+            ChannelBroken: The peer was gone before it had taken everything.
         """
 
     @abstractmethod
     def close(self) -> Coroutine[Any, Any, None]:
-        """Close both directions, wake whoever waits with ``ChannelClosed``, and free everything that was held.
+        """Close both directions, wake waiting tasks with ``ChannelClosed``, and free all resources.
 
-        What the system has not taken is dropped: call :meth:`flush` before to keep it. It never waits for the peer, so it
-        cannot be cancelled halfway. A second call changes nothing.
+        Data that the system has not taken is dropped; call :meth:`flush` first to keep it. This never waits for the peer, so it
+        cannot be cancelled halfway. A second call does nothing.
         """
 
     @property
     @abstractmethod
     def buffered(self) -> int:
-        """How many bytes were accepted by :meth:`write` and not yet taken by the system."""
+        """How many bytes :meth:`write` accepted and the system has not taken yet."""
 
     @property
     @abstractmethod
     def description(self) -> str:
-        """What this channel is, for error messages and logs: ``pipe fd 0``, ``unix:/run/x.sock``, ``tcp 127.0.0.1:9000``."""
+        """A name for error messages and logs: ``pipe fd 0``, ``unix:/run/x.sock``, ``tcp 127.0.0.1:9000``."""
 
     async def __aenter__(self) -> Self:
         return self

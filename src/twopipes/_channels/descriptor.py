@@ -1,8 +1,7 @@
-"""The halves over a non-blocking descriptor that the event loop can watch: pipes and sockets.
+"""A source and a sink over a non-blocking descriptor that the event loop can watch: pipes and sockets.
 
-No transport and no stream of asyncio is involved. A write is one system call with no task and no future; only what the system
-does not take is kept, and the loop watches the descriptor until it is gone. A read is answered from the callback that the
-loop makes when there is something to read.
+No transport or stream of asyncio is involved. A write is one system call without a task or a future; only what the system does
+not take is buffered, and the loop watches the descriptor until the buffer is empty. A read completes in the loop's callback.
 """
 
 from __future__ import annotations
@@ -20,19 +19,19 @@ from twopipes._channels.halves import Sink, Source
 
 __all__ = ["DescriptorSink", "DescriptorSource"]
 
-# Pieces and bytes that one gathering write takes along. The kernel accepts 1024 pieces; a pipe takes 64 KiB at a time anyway.
+# Limits of one gathering write. The kernel accepts 1024 pieces; a pipe takes 64 KiB at a time anyway.
 GATHERED_PIECES = 64
 GATHERED_BYTES = 256 * 1024
 
 
 class DescriptorSource(Source):
-    """Reads a descriptor when the event loop says that it is readable.
+    """Reads a descriptor when the event loop reports that it is readable.
 
     Args:
         description: For error messages.
         fd: A descriptor on which ``receive`` does not block.
         release: Called once at the end; closes the descriptor.
-        receive: Takes the most bytes to read, returns what there is; ``os.read`` on the descriptor unless given.
+        receive: Reads at most the given number of bytes; ``os.read`` on the descriptor by default.
     """
 
     def __init__(
@@ -40,19 +39,19 @@ class DescriptorSource(Source):
     ) -> None:
         super().__init__(description)
         self._fd = fd
-        self._hold(fd)
+        self._register(fd)
         self._release = release
         self._receive = receive or partial(os.read, fd)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._take: Callable[[bytes], bool] | None = None
 
     def offer_to(self, take: Callable[[bytes], bool]) -> None:
-        """Offer what arrives to a function first; see :meth:`Channel.offer_to`."""
+        """Pass arriving data to a function first; see :meth:`Channel.offer_to`."""
         self._take = take
 
     def _ask(self) -> bool:
-        # The loop goes on watching from one read to the next. A conversation of question and answer then costs no epoll_ctl,
-        # and no read that only learns that there is nothing yet.
+        # The loop keeps watching from one read to the next. An exchange of requests and responses then costs no epoll_ctl
+        # and no read without data.
         if self._loop is None:
             loop = asyncio.get_running_loop()
             loop.add_reader(self._fd, self._readable)
@@ -61,7 +60,7 @@ class DescriptorSource(Source):
 
     def _readable(self) -> None:
         if self._waiter is None or self._waiter.done():
-            # Nobody asks. Leave it in the kernel's buffer, which fills, so that the peer is the one who waits.
+            # No task reads. Leave the data in the kernel's buffer, which fills up, so that the peer has to wait.
             self._unwatch()
             return
         try:
@@ -77,9 +76,9 @@ class DescriptorSource(Source):
         elif self._take is not None:
             try:
                 if self._take(chunk):
-                    return  # and the reader waits on
+                    return  # the reader continues to wait
             except (KeyboardInterrupt, SystemExit):
-                raise  # these end the program, as everywhere
+                raise  # these end the program
             except BaseException as error:
                 if not self._waiter.done():
                     self._waiter.set_exception(error)
@@ -88,28 +87,28 @@ class DescriptorSource(Source):
 
     def _unwatch(self) -> None:
         if self._loop is not None:
-            # A loop that was closed before the channel watches nothing any more, and says so by an exception.
+            # A loop that was closed before the channel raises here, and watches nothing any more.
             if not self._loop.is_closed():
                 self._loop.remove_reader(self._fd)
             self._loop = None
 
     def _free(self) -> None:
         self._unwatch()
-        self._let_go()
+        self._unregister()
         self._release()
 
 
 class DescriptorSink(Sink):
-    """Writes to a descriptor at once, and buffers what it does not take until the event loop says that it is writable.
+    """Writes to a descriptor at once, and buffers the rest until the event loop reports that it is writable.
 
     Args:
         description: For error messages.
         fd: A descriptor on which ``send`` and ``gather`` do not block.
         release: Called once at the end; closes the descriptor.
-        shut: Half-closes without giving up the descriptor (a socket). Without it, half-closing is releasing (a pipe).
-        send: Takes one piece, returns how many bytes of it were taken; ``os.write`` on the descriptor unless given.
-        gather: Takes several pieces, returns how many bytes of them were taken; ``os.writev`` unless given. Windows has none:
-            there it is ``send`` with the first.
+        shut: Half-closes without closing the descriptor (a socket). Without it, half-closing closes it (a pipe).
+        send: Writes one piece and returns the number of bytes taken; ``os.write`` on the descriptor by default.
+        gather: Writes several pieces and returns the number of bytes taken; ``os.writev`` by default. Windows has none: there
+            ``send`` writes the first piece.
         high_water: Bytes. See :data:`twopipes._channels.base.HIGH_WATER`.
         low_water: Bytes. See :data:`twopipes._channels.base.LOW_WATER`.
     """
@@ -128,7 +127,7 @@ class DescriptorSink(Sink):
     ) -> None:
         super().__init__(description, high_water=high_water, low_water=low_water)
         self._fd = fd
-        self._hold(fd)
+        self._register(fd)
         self._release: Callable[[], None] | None = release
         self._shut = shut
         self._send = send or partial(os.write, fd)
@@ -158,7 +157,7 @@ class DescriptorSink(Sink):
                 self._refuse()
             if taken == len(data):
                 return
-        # A view, so that a 64 MiB line is never copied for being sent in a thousand pieces. Only bytes cannot change under it.
+        # A view, so that a 64 MiB line is not copied when it is sent in a thousand pieces. It needs immutable bytes.
         rest = memoryview(data if type(data) is bytes else bytes(data))[taken:]
         if not rest:
             return
@@ -171,11 +170,11 @@ class DescriptorSink(Sink):
 
     @property
     def unread(self) -> int | None:
-        """How many bytes the peer has not read: those that wait here and those in the pipe. Only Linux knows the latter."""
+        """How many bytes the peer has not read, in our buffer and in the pipe; ``None`` except on Linux."""
         if sys.platform == "linux" and self._shut is None and self._release is not None:
-            from fcntl import ioctl  # noqa: PLC0415 - asked once in the life of a channel, if at all
-            from struct import unpack  # noqa: PLC0415 - as above
-            from termios import FIONREAD  # noqa: PLC0415 - as above
+            from fcntl import ioctl  # noqa: PLC0415 - needed at most once per channel; not available on Windows
+            from struct import unpack  # noqa: PLC0415
+            from termios import FIONREAD  # noqa: PLC0415
 
             with suppress(OSError):
                 return self._buffered + int(unpack("i", ioctl(self._fd, FIONREAD, bytes(4)))[0])
@@ -229,12 +228,12 @@ class DescriptorSink(Sink):
         if self._shut is None:
             self._free()
             return
-        # Where the connection is gone already, the peer needs no end, and whoever reads will learn of it.
+        # If the connection is broken already, the peer needs no EOF, and a reader gets the error.
         with suppress(OSError):
             self._shut()
 
     def _free(self) -> None:
-        self._let_go()
+        self._unregister()
         release, self._release = self._release, None
         if release is not None:
             release()

@@ -1,10 +1,10 @@
-"""What a process that is forked from ours must not do with what it inherits.
+"""Protection of our descriptors in forked processes.
 
-A tool may fork: by ``os.fork()``, by ``multiprocessing``, in a library. The child has a copy of everything: of the wire, of the
-event loop that serves it, of the handlers that run. One conversation must not have two servers, so in the child every wire
-becomes the null device (FR-04), and whoever serves learns that it is a copy.
+A tool may fork: by ``os.fork()``, by ``multiprocessing``, in a library. The child gets a copy of everything: the wire, the event
+loop that serves it, the running handlers. One connection must not have two servers, so in the child every wire is replaced by the
+null device (FR-04), and serving code can see that it runs in a copy.
 
-The children of ``subprocess`` are not meant: another program takes their place at once, and inherits no wire.
+Children of ``subprocess`` are not affected: they execute another program at once, which does not inherit the wire.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-TYPE_CHECKING = False  # as in twopipes/__init__.py
+TYPE_CHECKING = False  # type checkers treat it as true; importing typing is slow, and every stdio server imports this module
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -20,10 +20,10 @@ __all__ = ["Process", "in_forked_children", "point_at_null", "this_process"]
 
 
 class Process:
-    """The process in which something was made.
+    """Identifies the process in which an object was created.
 
     Attributes:
-        is_forked: Whether this is a copy of it in a child, made by a fork since then.
+        is_forked: Whether the code now runs in a process that was forked after that.
     """
 
     __slots__ = ("is_forked",)
@@ -33,15 +33,15 @@ class Process:
 
 
 def this_process() -> Process:
-    """Return the process that runs this code."""
+    """Return the object for the current process."""
     return _current
 
 
 def in_forked_children(callback: Callable[[], object]) -> Callable[[], None]:
-    """Call a function in every process that is forked from this one, before anything else runs there.
+    """Call a function in every process that is forked from this one, before other code runs there.
 
     Returns:
-        What ends that. A second call changes nothing.
+        A function that unregisters it. A second call does nothing.
     """
     key = object()
     _callbacks[key] = callback
@@ -53,9 +53,9 @@ def in_forked_children(callback: Callable[[], object]) -> Callable[[], None]:
 
 
 def point_at_null(fd: int) -> None:
-    """Replace an open descriptor by one of the null device, which child processes do not inherit.
+    """Replace an open descriptor by one of the null device that child processes do not inherit.
 
-    Not closed: its number would be given to the next file, and whoever still holds the number would use that.
+    It is not closed, because its number would be reused for the next file, and code that still has the number would use that file.
     """
     try:
         null = os.open(os.devnull, os.O_RDWR)
@@ -72,13 +72,13 @@ _callbacks: dict[object, Callable[[], object]] = {}
 
 
 def _start_over() -> None:
-    global _current  # noqa: PLW0603 - there is one process
+    global _current  # noqa: PLW0603 - the state is per process
     _current.is_forked = True
     _current = Process()
     callbacks = list(_callbacks.values())
     _callbacks.clear()
     for callback in callbacks:
-        with suppress(Exception):  # the next one is as important
+        with suppress(Exception):  # the next one must still run
             callback()
 
 

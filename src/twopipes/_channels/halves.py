@@ -1,8 +1,8 @@
-"""The two halves that every channel is made of, and the waiting that all of them share.
+"""The two halves of a channel, and the waiting that all implementations share.
 
-A :class:`Source` brings bytes, a :class:`Sink` takes them. Standard input may be a file while standard output is a pipe, so
-the two are chosen one by one and joined by :class:`TwoHalves`. What kind of descriptor is underneath decides only how bytes
-are fetched and pushed; who waits for what, and which error ends the wait, is written here once.
+A :class:`Source` is read, a :class:`Sink` is written. Standard input may be a file while standard output is a pipe, so the two are
+chosen independently and combined by :class:`TwoHalves`. The kind of descriptor decides only how bytes are read and written; waiting
+and errors are implemented here once.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from twopipes.errors import ChannelBroken, ChannelClosed, LocalProtocolError
 
 __all__ = ["Sink", "Source", "TwoHalves"]
 
-# The descriptors of all halves that are open in this process. A channel belongs to the process that opened it.
+# The descriptors of all open halves. A channel belongs to the process that opened it.
 _descriptors: WeakKeyDictionary[_Half, int] = WeakKeyDictionary()
 
 
-def _give_up_all_descriptors() -> None:
+def _replace_all_descriptors() -> None:
     for fd in set(_descriptors.values()):
         point_at_null(fd)
     _descriptors.clear()
-    in_forked_children(_give_up_all_descriptors)  # the child may open channels of its own, and fork
+    in_forked_children(_replace_all_descriptors)  # the child may open channels of its own, and fork
 
 
-in_forked_children(_give_up_all_descriptors)
+in_forked_children(_replace_all_descriptors)
 
 
 def _closed_here(description: str) -> ChannelClosed:
@@ -42,21 +42,21 @@ def _broken(description: str, cause: OSError) -> ChannelBroken:
 
 
 class _Half:
-    def _hold(self, fd: int) -> None:
-        """From now on a process that is forked from this one finds the null device in place of the descriptor."""
+    def _register(self, fd: int) -> None:
+        """Replace the descriptor by the null device in forked processes."""
         _descriptors[self] = fd
 
-    def _let_go(self) -> None:
-        """The descriptor is about to be closed."""
+    def _unregister(self) -> None:
+        """Forget the descriptor, because it is about to be closed."""
         _descriptors.pop(self, None)
 
 
 class Source(_Half, ABC):
-    """The reading half. It never holds more than one chunk that nobody has asked for."""
+    """The reading half. It reads ahead at most one chunk."""
 
     def __init__(self, description: str) -> None:
         self._description = description
-        # Bytes that arrived for a read which was cancelled before it could return them.
+        # Data for a read that was cancelled before it could return it.
         self._chunk = b""
         self._waiter: asyncio.Future[None] | None = None
         self._at_end = False
@@ -67,7 +67,7 @@ class Source(_Half, ABC):
         """Return the next bytes, or ``b""`` at the end; see :meth:`Channel.read`."""
         if self._waiter is not None:
             raise LocalProtocolError(
-                f"{self._description} is being read by another task already; a channel has one reader at a time"
+                f"{self._description} is already being read by another task; a channel can have one reader at a time"
             )
         while True:
             if self._closed:
@@ -88,10 +88,10 @@ class Source(_Half, ABC):
                 self._waiter = None
 
     def offer_to(self, take: Callable[[bytes], bool]) -> None:
-        """Offer what arrives to a function first; see :meth:`Channel.offer_to`."""
+        """Pass arriving data to a function first; see :meth:`Channel.offer_to`."""
 
     def close(self) -> None:
-        """Wake the reader with ``ChannelClosed`` and free what is held. A second call changes nothing."""
+        """Wake the reader with ``ChannelClosed`` and free all resources. A second call does nothing."""
         if self._closed:
             return
         self._closed = True
@@ -101,11 +101,11 @@ class Source(_Half, ABC):
 
     @abstractmethod
     def _ask(self) -> bool:
-        """See to it that ``_deliver`` or ``_fail`` is called once. Return True when that has happened already."""
+        """Arrange for one call of ``_deliver`` or ``_fail``. Return True if it has happened already."""
 
     @abstractmethod
     def _free(self) -> None:
-        """Give up the descriptor and whatever watches it. Called once."""
+        """Close the descriptor and stop watching it. Called once."""
 
     def _deliver(self, chunk: bytes) -> None:
         if self._closed:
@@ -126,18 +126,18 @@ class Source(_Half, ABC):
 
 
 class Sink(_Half, ABC):
-    """The writing half: what is buffered, and who waits for it to become less."""
+    """The writing half: the buffer, and the tasks that wait for it to shrink."""
 
     def __init__(self, description: str, *, high_water: int = HIGH_WATER, low_water: int = LOW_WATER) -> None:
         if not 0 <= low_water <= high_water:
-            raise LocalProtocolError(f"the low-water mark ({low_water}) must lie between 0 and the high-water mark ({high_water})")
+            raise LocalProtocolError(f"the low-water mark ({low_water}) must be between 0 and the high-water mark ({high_water})")
         self._description = description
         self._high_water = high_water
         self._low_water = low_water
         self._buffered = 0
-        # The high-water mark was passed, and the low-water mark not yet reached again.
+        # The buffer has exceeded the high-water mark and has not fallen to the low-water mark yet.
         self._full = False
-        # False from the moment that close_write, close or a failure makes every further write an error.
+        # False after close_write, close or a failure: every further write is an error.
         self._open = True
         self._closed = False
         self._failure: OSError | None = None
@@ -145,12 +145,12 @@ class Sink(_Half, ABC):
 
     @property
     def buffered(self) -> int:
-        """How many bytes wait to be taken by the system."""
+        """How many bytes the system has not taken yet."""
         return self._buffered
 
     @property
     def unread(self) -> int | None:
-        """How many of the bytes written the peer has not read, where the system tells; ``None`` where it does not."""
+        """How many of the written bytes the peer has not read; ``None`` if the system does not report it."""
         return None
 
     @abstractmethod
@@ -182,7 +182,7 @@ class Sink(_Half, ABC):
         self._half_close()
 
     def close(self) -> None:
-        """Wake the waiters with ``ChannelClosed``, drop what is buffered, free the rest. A second call changes nothing."""
+        """Wake the waiters with ``ChannelClosed``, drop the buffer, free all resources. A second call does nothing."""
         if self._closed:
             return
         self._closed = True
@@ -192,15 +192,15 @@ class Sink(_Half, ABC):
 
     @abstractmethod
     def _half_close(self) -> None:
-        """Let the peer read the end. It may be called several times, also after ``_fail``, never after ``_free``."""
+        """Signal EOF to the peer. May be called several times, also after ``_fail``, but never after ``_free``."""
 
     @abstractmethod
     def _forget(self) -> None:
-        """Let go of the bytes that are buffered and stop pushing."""
+        """Drop the buffer and stop writing."""
 
     @abstractmethod
     def _free(self) -> None:
-        """Give up the descriptor and whatever watches it. Called once."""
+        """Close the descriptor and stop watching it. Called once."""
 
     def _keep(self, size: int) -> None:
         self._buffered += size
@@ -209,11 +209,11 @@ class Sink(_Half, ABC):
 
     def _taken(self, size: int) -> None:
         self._buffered -= size
-        calmed = self._full and self._buffered <= self._low_water
-        if calmed:
+        has_room = self._full and self._buffered <= self._low_water
+        if has_room:
             self._full = False
-        # A waiter is woken when its wait may be over, not for every piece: a 64 MiB line leaves in a thousand of them.
-        if calmed or not self._buffered:
+        # Wake waiters only when their wait may be over, not for every piece: a 64 MiB line is sent in a thousand pieces.
+        if has_room or not self._buffered:
             self._wake()
 
     def _fail(self, error: OSError) -> None:
@@ -254,21 +254,21 @@ class Sink(_Half, ABC):
 
 
 class TwoHalves(Channel):
-    """A channel made of a source and a sink."""
+    """A channel that combines a source and a sink."""
 
     def __init__(self, source: Source, sink: Sink, description: str) -> None:
         self._source = source
         self._sink = sink
         self._description = description
 
-    # These four hand on the coroutine of the half instead of wrapping it in a second one: they run once per message.
+    # These four return the coroutine of the half instead of wrapping it in a second one: they run once per message.
 
     def read(self) -> Coroutine[Any, Any, bytes]:
-        """Return the next bytes, or ``b""`` at the end; see :meth:`Channel.read`."""
+        """Return the next bytes, or ``b""`` at EOF; see :meth:`Channel.read`."""
         return self._source.read()
 
     def offer_to(self, take: Callable[[bytes], bool]) -> None:
-        """Offer what arrives to a function first; see :meth:`Channel.offer_to`."""
+        """Pass arriving data to a function first; see :meth:`Channel.offer_to`."""
         self._source.offer_to(take)
 
     def write(self, data: bytes) -> None:
@@ -292,8 +292,8 @@ class TwoHalves(Channel):
         self.close_now()
 
     def close_now(self) -> None:
-        """Do what :meth:`close` does, where nothing can be awaited: in a callback of the event loop."""
-        # The sink goes first: over a socket both halves use one descriptor, and the source is the one that closes it.
+        """Do the same as :meth:`close` where nothing can be awaited, such as in a callback of the event loop."""
+        # The sink first: over a socket both halves use one descriptor, and the source closes it.
         try:
             self._sink.close()
         finally:
@@ -301,10 +301,10 @@ class TwoHalves(Channel):
 
     @property
     def buffered(self) -> int:
-        """How many bytes wait to be taken by the system."""
+        """How many bytes the system has not taken yet."""
         return self._sink.buffered
 
     @property
     def description(self) -> str:
-        """What this channel is, for messages."""
+        """A name for error messages."""
         return self._description

@@ -1,4 +1,4 @@
-"""A listening socket and its connections: one task for each, and none can harm another."""
+"""A listening socket and its connections: one task per connection, isolated from the others."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from twopipes._channels.unix_socket_path import Placed
 
 __all__ = ["Listener"]
 
-# Connections accepted in one go, before the loop serves those that it has.
+# Connections accepted in one go, before the loop serves the existing ones.
 ACCEPTED_AT_ONCE = 16
-# Seconds without accepting after the system refused a descriptor. The waiting connection would wake the loop at once, for ever.
+# Seconds without accepting after the system had no descriptor left. Otherwise the pending connection would wake the loop at once.
 PAUSE = 0.5
-# What accept() says about one connection that went away again, not about the socket.
+# Errors of accept() that concern one connection, which is gone again, and not the listening socket.
 _GONE_BEFORE_ACCEPTED = {errno.ECONNABORTED, errno.EPROTO, errno.EINTR, errno.EPERM}
 
 
 class Listener:
-    """A listening socket and the connections that came through it.
+    """A listening socket and its connections.
 
-    Each connection is a task of this listener. An exception of one is reported and ends that connection alone (SD-08); its
-    channel is closed when its task ends. Closing the listener ends it all; see :meth:`close`.
+    Each connection has its own task. An exception in it is reported and ends only that connection (SD-08); its channel is closed
+    when its task ends. Closing the listener ends all of them; see :meth:`close`.
 
     Made by ``listen_unix`` and ``listen_tcp`` of :mod:`.sockets`. ``async with listener:`` closes it at the end of the block.
 
     Attributes:
-        address: Where it listens, in words: ``unix:/run/x.sock`` or ``tcp 127.0.0.1:9000``.
-        port: The TCP port, also where 0 was asked for; ``None`` for a Unix socket.
+        address: Its address: ``unix:/run/x.sock`` or ``tcp 127.0.0.1:9000``.
+        port: The TCP port, even if 0 was requested; ``None`` for a Unix socket.
     """
 
     def __init__(
@@ -67,11 +67,11 @@ class Listener:
     async def close(self, *, cancel_connections: bool = True) -> None:
         """Stop accepting, close the listening socket, remove its file, and end the connections.
 
-        Returns when every connection has ended. It may be called by the handler of a connection, which then is not waited for.
-        Cancelling is safe: the listening socket is closed by then, and a second call takes up the waiting.
+        Returns when every connection has ended. The handler of a connection may call it and is then not waited for. Cancelling is
+        safe: the listening socket is closed by then, and a second call continues to wait.
 
         Args:
-            cancel_connections: Cancel those that run. With False they run to their own end; put a timeout around the call.
+            cancel_connections: Cancel the running connections. With False they run to their own end; use a timeout around the call.
         """
         if not self._closed.is_set():
             self._closed.set()
@@ -90,7 +90,7 @@ class Listener:
             await asyncio.wait(others)
 
     async def wait_closed(self) -> None:
-        """Return when someone closes the listener: what a program does that only serves."""
+        """Wait until the listener is closed, for a program that only serves."""
         await self._closed.wait()
 
     async def __aenter__(self) -> Self:
@@ -106,7 +106,7 @@ class Listener:
         if sys.platform == "win32":
             self._accepting = self._loop.create_task(self._accept_by_task())
         else:
-            # Not the loop's sock_accept: cancelling it can lose a connection that it had accepted already.
+            # Not the loop's sock_accept: cancelling it can lose a connection that was already accepted.
             self._loop.add_reader(self._sock, self._accept)
 
     def _stop_accepting(self) -> None:
@@ -147,14 +147,14 @@ class Listener:
         try:
             channel = SocketChannel(sock, f"connection to {self.address}")
         except OSError as error:
-            # It was reset before it could be set up.
+            # The connection was reset before it could be set up.
             sock.close()
             self._report(error)
             return
         task = self._loop.create_task(self._run(channel), name=f"twopipes {channel.description}")
         self._connections.add(task)
 
-        # Not at the end of the task's own coroutine: a task that is cancelled before its first step never enters it.
+        # A callback, because a task that is cancelled before its first step never enters its coroutine.
         def ended(task: asyncio.Task[None]) -> None:
             self._connections.discard(task)
             channel.close_now()

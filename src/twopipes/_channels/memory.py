@@ -1,4 +1,4 @@
-"""Two channels joined in memory: no descriptor, no thread, and the same contract as the others.
+"""Two channels connected in memory: no descriptor, no thread, and the same contract as the others.
 
 For tests, and for a server and a client in one process.
 """
@@ -14,19 +14,19 @@ from twopipes._channels.halves import Sink, Source, TwoHalves
 
 __all__ = ["CAPACITY", "MemoryChannel", "memory_pair"]
 
-# Bytes. What is under way between the two ends counts as taken, as if by a kernel's pipe; the rest counts as buffered.
+# Bytes in transit between the two ends. They count as taken by the system, as in a pipe; more than that counts as buffered.
 CAPACITY = 64 * 1024
 
 
-class _Stretch:
-    """One direction: the bytes between a sink and a source, in order. The first ``capacity`` of them are under way."""
+class _Pipe:
+    """One direction: the bytes between a sink and a source, in order. The first ``capacity`` bytes are in transit."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.pieces: deque[memoryview] = deque()
         self.size = 0
         self.finished = False
-        # Either end is set when both are made, and taken out when it is closed.
+        # Both are set at creation and removed when they are closed.
         self.source: _MemorySource | None = None
         self.sink: _MemorySink | None = None
 
@@ -48,7 +48,7 @@ class _Stretch:
         return b"".join(taken)
 
     def cut(self, size: int) -> None:
-        """Drop everything behind the first ``size`` bytes."""
+        """Drop everything after the first ``size`` bytes."""
         while self.size > size:
             tail = self.pieces.pop()
             self.size -= len(tail)
@@ -59,74 +59,74 @@ class _Stretch:
 
 
 class _MemorySource(Source):
-    def __init__(self, description: str, stretch: _Stretch) -> None:
+    def __init__(self, description: str, pipe: _Pipe) -> None:
         super().__init__(description)
-        self._stretch = stretch
-        stretch.source = self
+        self._pipe = pipe
+        pipe.source = self
 
     def _ask(self) -> bool:
-        stretch = self._stretch
-        if stretch.size:
-            self._deliver(stretch.take())
-            if stretch.sink is not None:
-                stretch.sink.made_room()
+        pipe = self._pipe
+        if pipe.size:
+            self._deliver(pipe.take())
+            if pipe.sink is not None:
+                pipe.sink.made_room()
             return True
-        if stretch.finished:
+        if pipe.finished:
             self._deliver(b"")
             return True
         return False
 
     def arrived(self) -> None:
-        """The reader, if there is one, looks again."""
+        """Wake the reader, if there is one."""
         self._wake()
 
     def break_off(self, error: OSError) -> None:
-        """The peer is gone, and so is what it had sent."""
+        """Report that the peer is gone, together with the data in transit."""
         self._fail(error)
 
     def _free(self) -> None:
-        self._stretch.source = None
-        self._stretch.cut(0)
-        if self._stretch.sink is not None:
-            self._stretch.sink.break_off(BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)))
+        self._pipe.source = None
+        self._pipe.cut(0)
+        if self._pipe.sink is not None:
+            self._pipe.sink.break_off(BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)))
 
 
 class _MemorySink(Sink):
-    def __init__(self, description: str, stretch: _Stretch, *, high_water: int, low_water: int) -> None:
+    def __init__(self, description: str, pipe: _Pipe, *, high_water: int, low_water: int) -> None:
         super().__init__(description, high_water=high_water, low_water=low_water)
-        self._stretch = stretch
-        stretch.sink = self
+        self._pipe = pipe
+        pipe.sink = self
 
     def write(self, data: bytes) -> None:
         if not self._open:
             self._refuse()
         if not data:
             return
-        stretch = self._stretch
-        stretch.put(data if type(data) is bytes else bytes(data))
-        if stretch.size > stretch.capacity:
-            self._keep(stretch.size - stretch.capacity - self._buffered)
-        if stretch.source is not None:
-            stretch.source.arrived()
+        pipe = self._pipe
+        pipe.put(data if type(data) is bytes else bytes(data))
+        if pipe.size > pipe.capacity:
+            self._keep(pipe.size - pipe.capacity - self._buffered)
+        if pipe.source is not None:
+            pipe.source.arrived()
 
     def made_room(self) -> None:
-        """The reader took something, so more of what is buffered is under way."""
+        """Move buffered data into transit, because the reader took some."""
         if self._buffered:
-            self._taken(self._buffered - max(0, self._stretch.size - self._stretch.capacity))
+            self._taken(self._buffered - max(0, self._pipe.size - self._pipe.capacity))
 
     def break_off(self, error: OSError) -> None:
-        """The reader is gone."""
+        """Report that the reader is gone."""
         self._fail(error)
 
     def _half_close(self) -> None:
-        self._stretch.finished = True
-        self._stretch.sink = None
-        if self._stretch.source is not None:
-            self._stretch.source.arrived()
+        self._pipe.finished = True
+        self._pipe.sink = None
+        if self._pipe.source is not None:
+            self._pipe.source.arrived()
 
     def _forget(self) -> None:
-        # What is under way was taken and still arrives, as it would from a pipe.
-        self._stretch.cut(self._stretch.capacity)
+        # Data in transit still arrives, as it would through a pipe.
+        self._pipe.cut(self._pipe.capacity)
 
     def _free(self) -> None:
         self._half_close()
@@ -135,7 +135,7 @@ class _MemorySink(Sink):
 class MemoryChannel(TwoHalves):
     """One end of a :func:`memory_pair`."""
 
-    def __init__(self, description: str, incoming: _Stretch, outgoing: _Stretch, *, high_water: int, low_water: int) -> None:
+    def __init__(self, description: str, incoming: _Pipe, outgoing: _Pipe, *, high_water: int, low_water: int) -> None:
         super().__init__(
             _MemorySource(description, incoming),
             _MemorySink(description, outgoing, high_water=high_water, low_water=low_water),
@@ -144,7 +144,7 @@ class MemoryChannel(TwoHalves):
         self._outgoing = outgoing
 
     async def abort(self) -> None:
-        """Close this end the rude way: the peer's next read and write raise ``ChannelBroken``, and what was under way is lost."""
+        """Close this end abruptly: the peer's next read and write raise ``ChannelBroken``, and data in transit is lost."""
         if self._outgoing.source is not None:
             self._outgoing.cut(0)
             self._outgoing.source.break_off(ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET)))
@@ -154,14 +154,14 @@ class MemoryChannel(TwoHalves):
 def memory_pair(
     *, capacity: int = CAPACITY, high_water: int = HIGH_WATER, low_water: int = LOW_WATER
 ) -> tuple[MemoryChannel, MemoryChannel]:
-    """Return two channels: what one writes, the other reads.
+    """Return two connected channels: what one writes, the other reads.
 
     Args:
-        capacity: Bytes that may be under way in each direction before they count as buffered.
+        capacity: Bytes in transit in each direction before further bytes count as buffered.
         high_water: Bytes; see :data:`twopipes._channels.base.HIGH_WATER`.
         low_water: Bytes; see :data:`twopipes._channels.base.LOW_WATER`.
     """
-    there, back = _Stretch(capacity), _Stretch(capacity)
+    there, back = _Pipe(capacity), _Pipe(capacity)
     return (
         MemoryChannel("memory, first end", back, there, high_water=high_water, low_water=low_water),
         MemoryChannel("memory, second end", there, back, high_water=high_water, low_water=low_water),

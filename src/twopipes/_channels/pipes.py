@@ -1,4 +1,4 @@
-"""A channel over two pipes: the standard output and the standard input of a child, seen from its parent."""
+"""A channel over two pipes: the stdout and the stdin of a child, seen from its parent."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ __all__ = ["PipeChannel", "pipe_pair"]
 
 
 class PipeChannel(TwoHalves):
-    """Reads one pipe and writes another. It owns both descriptors from here on and closes them.
+    """Reads one pipe and writes another. It owns both descriptors and closes them.
 
-    Our end of a child's pipe is an open file description of its own, which nobody else holds, so it is simply made
-    non-blocking. On Windows an event loop cannot watch a pipe; there, two daemon threads do the work.
+    Our end of a child's pipe is an open file description that no one else uses, so it is made non-blocking. On Windows an event
+    loop cannot watch a pipe; there, two daemon threads do the work.
 
     Args:
-        read_fd: The end to read from, such as a child's stdout.
-        write_fd: The end to write to, such as a child's stdin.
-        description: For error messages; the numbers of the descriptors unless given.
-        by_threads: Use blocking calls in daemon threads instead of the event loop. Windows has no other way, whatever is given.
+        read_fd: The descriptor to read, such as a child's stdout.
+        write_fd: The descriptor to write, such as a child's stdin.
+        description: For error messages; the descriptor numbers by default.
+        by_threads: Use blocking calls in daemon threads instead of the event loop. Always so on Windows.
         high_water: Bytes; see :data:`twopipes._channels.base.HIGH_WATER`.
         low_water: Bytes; see :data:`twopipes._channels.base.LOW_WATER`.
 
@@ -66,13 +66,13 @@ class PipeChannel(TwoHalves):
 
     @property
     def unread(self) -> int | None:
-        """How many of the bytes written the peer has not read; ``None`` where that cannot be known."""
+        """How many of the written bytes the peer has not read; ``None`` if the system does not report it."""
         return self._sink.unread
 
     def close_read(self) -> None:
-        """Give up the end that is read, and go on writing: whoever writes to it gets a broken pipe.
+        """Close the read end and keep the write end: the peer's next write raises a broken pipe.
 
-        A read that waits raises :class:`twopipes.ChannelClosed`. Where a thread reads, the pipe is open until its next bytes come.
+        A waiting read raises :class:`twopipes.ChannelClosed`. If a thread reads, the pipe stays open until it gets its next bytes.
         """
         self._source.close()
 
@@ -80,7 +80,7 @@ class PipeChannel(TwoHalves):
 def pipe_pair(
     *, by_threads: bool = sys.platform == "win32", high_water: int = HIGH_WATER, low_water: int = LOW_WATER
 ) -> tuple[PipeChannel, PipeChannel]:
-    """Return two channels joined by two pipes of the system: what one writes, the other reads. See :class:`PipeChannel`."""
+    """Return two channels connected by two pipes of the system: what one writes, the other reads. See :class:`PipeChannel`."""
     there_read, there_write = os.pipe()
     try:
         back_read, back_write = os.pipe()

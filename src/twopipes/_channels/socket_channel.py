@@ -16,12 +16,12 @@ __all__ = ["SocketChannel"]
 
 
 class SocketChannel(TwoHalves):
-    """A channel over a connected stream socket, which it owns from here on and closes.
+    """A channel over a connected stream socket, which it owns and closes.
 
     Args:
         sock: A connected stream socket.
         description: For error messages, such as ``unix:/run/x.sock``.
-        by_threads: Use blocking calls in daemon threads instead of the event loop. Windows has no other way, whatever is given.
+        by_threads: Use blocking calls in daemon threads instead of the event loop. Always so on Windows.
         high_water: Bytes; see :data:`twopipes._channels.base.HIGH_WATER`.
         low_water: Bytes; see :data:`twopipes._channels.base.LOW_WATER`.
     """
@@ -38,12 +38,12 @@ class SocketChannel(TwoHalves):
         source: Source
         sink: Sink
         if sock.family in {socket.AF_INET, socket.AF_INET6}:
-            # A message is complete when it is written. Waiting for more, to fill a packet, would delay every answer.
+            # A message is complete when it is written. Nagle's algorithm would delay every response.
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         shut = partial(sock.shutdown, socket.SHUT_WR)
         if by_threads or sys.platform == "win32":
             sock.setblocking(True)
-            # Each thread closes its own duplicate when it ends, so neither can use a number that means something else by then.
+            # Each thread closes its own duplicate when it ends, so neither can use a number that was reused.
             other = sock.dup()
             wake = partial(_shut_both, sock)
             source = ThreadSource(description, sock.fileno(), receive=sock.recv, release=sock.close, wake=wake)
@@ -59,7 +59,7 @@ class SocketChannel(TwoHalves):
             )
         else:
             sock.setblocking(False)
-            # Reading and writing by number: less work per call than the methods of the socket. The source closes it.
+            # Reading and writing the descriptor is faster than the methods of the socket. The source closes the socket.
             source = DescriptorSource(description, sock.fileno(), release=sock.close)
             sink = DescriptorSink(
                 description, sock.fileno(), release=_nothing, shut=shut, high_water=high_water, low_water=low_water
@@ -72,6 +72,6 @@ def _nothing() -> None:
 
 
 def _shut_both(sock: socket.socket) -> None:
-    # Where it is not connected any more, nothing blocks on it either.
+    # If it is not connected any more, no thread blocks on it.
     with suppress(OSError):
         sock.shutdown(socket.SHUT_RDWR)

@@ -1,6 +1,6 @@
-"""Channels over Unix and TCP sockets: connecting and listening.
+"""Channels over Unix and TCP sockets: connect and listen.
 
-The bytes are the same as over stdio, one message per line (FR-11, FR-12); only the way they travel differs.
+The bytes are the same as over stdio, one message per line (FR-11, FR-12).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from twopipes.errors import ChannelBroken, ListenFailed, LocalProtocolError
 
 __all__ = ["Listener", "SocketChannel", "connect_tcp", "connect_unix", "listen_tcp", "listen_unix"]
 
-# Bytes of a Unix socket's path, the terminating zero included: sun_path of Linux, and of macOS and the BSDs.
+# Bytes of a Unix socket's path, including the terminating zero: sun_path on Linux, and on macOS and the BSDs.
 UNIX_PATH_LIMIT = 108 if sys.platform == "linux" else 104
-# Seconds between two attempts to connect to a Unix socket whose queue is full, and for how many of them to go on.
+# Seconds between two attempts to connect to a Unix socket whose queue is full, and the number of attempts.
 QUEUE_PAUSE = 0.02
 QUEUE_ATTEMPTS = 250
-# Connections that may wait to be accepted. A host opens a handful; more than this at once is not a conversation.
+# Connections that may wait to be accepted. A host opens only a few.
 BACKLOG = 128
 MAX_PORT = 65535
 
@@ -36,7 +36,7 @@ async def connect_unix(path: str | os.PathLike[str], *, high_water: int = HIGH_W
     """Connect to the Unix socket at ``path``.
 
     Raises:
-        ChannelBroken: Nobody listens there, or it may not be entered; the message says which.
+        ChannelBroken: No server listens there, or access is denied; the message says which.
         LocalProtocolError: The path is too long for a Unix socket, or this is Windows.
     """
     place = os.fspath(path)
@@ -55,8 +55,8 @@ async def connect_unix(path: str | os.PathLike[str], *, high_water: int = HIGH_W
 
 
 async def _connect_to_path(sock: socket.socket, path: str) -> None:
-    # A Unix socket connects at once or not at all. Not the loop's sock_connect: where the queue of the listener is full, that
-    # one takes the refusal for a connection under way, and returns a socket that is not connected.
+    # A Unix socket connects at once or not at all. The loop's sock_connect is not used: if the listener's queue is full, it takes
+    # the error for a connection in progress and returns a socket that is not connected.
     for _ in range(QUEUE_ATTEMPTS):
         try:
             sock.connect(path)
@@ -64,18 +64,18 @@ async def _connect_to_path(sock: socket.socket, path: str) -> None:
             await asyncio.sleep(QUEUE_PAUSE)
         else:
             return
-    raise OSError(errno.EAGAIN, "its queue of connections stayed full")
+    raise OSError(errno.EAGAIN, "the server's queue of pending connections stayed full")
 
 
 async def connect_tcp(host: str, port: int, *, high_water: int = HIGH_WATER, low_water: int = LOW_WATER) -> SocketChannel:
     """Connect to ``host`` and ``port``, trying the addresses of the host in turn.
 
-    MCP over TCP is neither encrypted nor authenticated: whoever can reach the port, or listen in on the way, can read and
+    MCP over TCP is neither encrypted nor authenticated: anyone who can reach the port, or read the network traffic, can read and
     send anything. Use it on one machine, or inside a tunnel that adds both.
 
     Raises:
-        ChannelBroken: The name is unknown or no address answered; the message says what was tried.
-        LocalProtocolError: There is no such port.
+        ChannelBroken: The name is unknown or no address accepted the connection; the message lists the attempts.
+        LocalProtocolError: The port number is invalid.
     """
     failures: list[str] = []
     cause: OSError | None = None
@@ -101,22 +101,22 @@ async def listen_unix(
     *,
     on_error: Callable[[Exception], None] | None = None,
 ) -> Listener:
-    """Listen on a Unix socket at ``path``, which only this user can connect to (mode 0600 from its first moment).
+    """Listen on a Unix socket at ``path`` that only this user can connect to (mode 0600 from the start).
 
-    A socket file that a dead server left behind is replaced. A live one, and a file that is no socket, are left alone. Closing
-    the listener removes the file if it still is the one made here.
+    A socket file left behind by a dead server is replaced. A live socket, or a file that is not a socket, is never replaced.
+    Closing the listener removes the file if it is still the one created here.
 
     Args:
-        path: Where the socket appears.
-        on_connect: Awaited for each connection, in a task of its own; the channel is closed when it returns.
-        on_error: Called with what a connection raised, and with failures to accept one. Unless given, the exception handler
-            of the event loop gets it.
+        path: The path of the socket.
+        on_connect: Awaited for each connection in its own task; the channel is closed when it returns.
+        on_error: Called with exceptions of connections, and with failures to accept one. By default the exception handler of
+            the event loop gets them.
 
     Raises:
-        ListenFailed: A server is listening there, something else is in the way, or the folder cannot be written to.
+        ListenFailed: A server listens there, another file is in the way, or the folder is not writable.
         LocalProtocolError: The path is too long for a Unix socket, or this is Windows.
     """
-    # Absolute, since closing must find it again after a chdir; but no link is followed.
+    # Absolute, because close() must find it again after a chdir; links are not resolved.
     place = str(Path.cwd() / path)
     sock = _make_unix_socket(place)
     try:
@@ -136,32 +136,32 @@ async def listen_tcp(
     host: str = "127.0.0.1",
     on_error: Callable[[Exception], None] | None = None,
 ) -> Listener:
-    """Listen on a TCP port of the loopback address, which this machine alone can reach.
+    """Listen on a TCP port of the loopback address, which only this machine can reach.
 
     Warning:
-        MCP over TCP is neither authenticated nor encrypted. With any other ``host`` everyone who can reach that address can use
-        the server with the rights of this process, and everyone on the way can read and change what is said. Even on the
+        MCP over TCP is neither authenticated nor encrypted. With any other ``host``, everyone who can reach that address can use
+        the server with the rights of this process, and everyone on the network path can read and change the data. Even on the
         loopback address every user of this machine can connect: on a shared machine use :func:`listen_unix`.
 
     Args:
-        port: The port, or 0 for a free one: :attr:`Listener.port` says which.
-        on_connect: Awaited for each connection, in a task of its own; the channel is closed when it returns.
-        host: The address to bind. Give one only if the network in front of it is trusted.
+        port: The port, or 0 for a free one; :attr:`Listener.port` has the result.
+        on_connect: Awaited for each connection in its own task; the channel is closed when it returns.
+        host: The address to bind. Set it only if the network is trusted.
         on_error: As for :func:`listen_unix`.
 
     Raises:
-        ListenFailed: The port is taken.
+        ListenFailed: The port is in use.
         ChannelBroken: The name is unknown.
-        LocalProtocolError: There is no such port.
+        LocalProtocolError: The port number is invalid.
     """
     family, wanted = (await _resolve_tcp(host, port))[0]
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         if sys.platform == "win32":
-            # There SO_REUSEADDR would let two servers share a port.
+            # On Windows SO_REUSEADDR would let two servers share a port.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
         else:
-            # A server that is started again must not wait for the connections of the last one to be forgotten.
+            # A restarted server must not wait until the system has forgotten the connections of the last one.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(wanted)
         sock.listen(BACKLOG)
@@ -175,15 +175,15 @@ async def listen_tcp(
 async def _resolve_tcp(host: str, port: int) -> list[tuple[socket.AddressFamily, tuple[Any, ...]]]:
     """Return the addresses of ``host``, at least one, or raise ``ChannelBroken``."""
     if not 0 <= port <= MAX_PORT:
-        raise LocalProtocolError(f"tcp {host}:{port}: a port is a number from 0 to {MAX_PORT}")
+        raise LocalProtocolError(f"tcp {host}:{port}: a port must be a number from 0 to {MAX_PORT}")
     try:
         try:
-            # A literal address needs no resolver, and so no thread of the loop's executor.
+            # A numeric address needs no resolver, and so no thread of the loop's executor.
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
         except socket.gaierror:
             found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
-        raise ChannelBroken(f"tcp {host}:{port}: the name cannot be resolved: {_explain(error)}") from error
+        raise ChannelBroken(f"tcp {host}:{port}: cannot resolve the name: {_explain(error)}") from error
     return [(family, address) for family, _, _, _, address in found]
 
 
@@ -196,22 +196,22 @@ def _name_address(address: tuple[Any, ...]) -> str:
 def _explain(error: OSError) -> str:
     match error:
         case FileNotFoundError():
-            return "there is no such file; is the server running?"
+            return "the socket file does not exist; is the server running?"
         case ConnectionRefusedError():
-            return "nobody listens there; is the server running?"
+            return "connection refused; is the server running?"
         case PermissionError():
-            return "permission denied; a socket of twopipes can be used by the user who made it alone"
+            return "permission denied; only the user who created a twopipes socket can use it"
         case _:
             return error.strerror or str(error)
 
 
 def _make_unix_socket(path: str) -> socket.socket:
-    """Return a socket, or raise ``LocalProtocolError`` if the system has none of that kind, or the path is longer than allowed."""
+    """Create a Unix socket, or raise ``LocalProtocolError`` if the system has none or the path is too long."""
     if sys.platform != "win32":
         size = len(os.fsencode(path))
         if size >= UNIX_PATH_LIMIT:
             raise LocalProtocolError(
-                f"unix:{path}: the path has {size} bytes and a Unix socket's may have {UNIX_PATH_LIMIT - 1}; choose a shorter one"
+                f"unix:{path}: the path has {size} bytes, but a Unix socket allows {UNIX_PATH_LIMIT - 1}; choose a shorter path"
             )
         return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     raise LocalProtocolError(f"unix:{path}: Python has no Unix sockets on Windows; use TCP on the loopback address")

@@ -1,24 +1,24 @@
-"""Standard error that never makes the protocol wait.
+"""Standard error that never blocks the protocol.
 
-Some hosts connect a pipe to our stderr and never read it. After 64 KiB, an ordinary write to it blocks for ever, and with it the
-event loop or the tool that only wanted to log a line. A :class:`StderrLog` gives the system what it takes at once, keeps
-a bounded rest, drops whole lines beyond that, and says how many as soon as somebody reads again (FR-06).
+Some hosts connect a pipe to our stderr and never read it. After 64 KiB an ordinary write blocks forever, and with it the event
+loop or the tool that only wanted to log a line. A :class:`StderrLog` passes to the system what it takes at once, keeps a bounded
+backlog, drops whole lines beyond that, and reports their number as soon as the pipe is read again (FR-06).
 
 Whether a descriptor blocks is a property of the *open file description*, which the shell's terminal or our own stdout
 (``2>&1``) may share. So no flag of descriptor 2 is ever changed:
 
 ================================ =====================================================================================
-what stderr is                   how it is written
+stderr                           how it is written
 ================================ =====================================================================================
-a pipe, a terminal, on Linux     at once, over a non-blocking description of our own opened through ``/proc/self/fd``
-a socket                         at once; each call says that it must not block
+a pipe, a terminal, on Linux     at once, through our own non-blocking description opened from ``/proc/self/fd``
+a socket                         at once; each call has a non-blocking flag
 a regular file                   at once
-anything else                    by a daemon thread that blocks in our place
+anything else                    by a daemon thread that may block
 ================================ =====================================================================================
 
-:func:`reroute` puts the interpreter's own ``sys.stderr`` on top of it, so that tracebacks, prints and logging handlers
-cannot block either. What remains is code that writes to descriptor 2 by its number: a C extension, a child process. It waits,
-as it would anywhere, but only the thread or the child that wrote.
+:func:`reroute` puts the interpreter's own ``sys.stderr`` on top of it, so that tracebacks, prints and logging handlers cannot
+block either. Code that writes to descriptor 2 directly (a C extension, a child process) may still block, but only its own thread
+or process.
 """
 
 from __future__ import annotations
@@ -39,26 +39,26 @@ if TYPE_CHECKING:
 
 __all__ = ["LIMIT", "LogStream", "StderrLog", "duplicate", "reroute"]
 
-# Bytes that wait for a reader, on top of what the pipe holds: ten thousand lines, more than a burst before a slow reader.
+# Bytes that wait for a reader, in addition to the pipe's own capacity: about ten thousand lines.
 LIMIT = 1024 * 1024
-# Bytes of one write from the backlog. A pipe takes up to this many whole, so that our lines and a child's do not mix.
+# Bytes per write from the backlog. A pipe takes up to this many atomically, so our lines and those of a child do not mix.
 PIECE = 4096
-# Seconds to wait for a thread that is known to have nothing left to do but end. It takes microseconds; this is a net.
-ENDING = 1.0
-# The highest number that everybody takes for a standard stream.
+# Seconds to wait for a thread that is about to end. It normally takes microseconds.
+JOIN_TIMEOUT = 1.0
+# The highest descriptor of a standard stream.
 STANDARD = 2
 
 
 class StderrLog:
-    """Lines for stderr, from any thread, the event loop and signal handlers; writing never blocks and never raises.
+    """Writes lines to stderr from any thread, the event loop and signal handlers. Writing never blocks and never raises.
 
-    Lines leave in the order in which they were written. When more than ``limit`` bytes wait, further lines are dropped, whole,
-    until half of that is free again; then a line of the log says how many are missing. A single line longer than
-    the limit is cut. When nobody can read any more (the pipe is broken, the disk is full), lines vanish without a word.
+    Lines keep their order. If more than ``limit`` bytes wait, further lines are dropped until half of that is free again; then a
+    line with their number is written. A single line longer than the limit is cut. If stderr is broken (a closed pipe, a full
+    disk), lines are discarded silently.
 
     Args:
-        fd: The descriptor to write to. It is duplicated, never changed, and stays open. If it is not open, all lines vanish.
-        limit: Bytes to keep while nobody reads.
+        fd: The descriptor to write. It is duplicated, never changed, and stays open. If it is not open, all lines are discarded.
+        limit: Bytes to keep while stderr is not read.
 
     Attributes:
         lines_dropped: How many lines were dropped so far because too many were waiting.
@@ -67,72 +67,72 @@ class StderrLog:
     def __init__(self, fd: int = 2, *, limit: int = LIMIT) -> None:
         self.lines_dropped = 0
         self._limit = limit
-        self._way = _open_way(fd)
+        self._target = _open_target(fd)
         self._pid = os.getpid()
         self._backlog = bytearray()
         self._thread: threading.Thread | None = None
-        # Where close() wakes the thread out of its wait for a reader: the two ends of a pipe.
-        self._alarm: tuple[int, int] | None = None
+        # A pipe by which close() wakes the thread while it waits for the reader: read end, write end.
+        self._wakeup: tuple[int, int] | None = None
         # Reentrant, because a signal handler or a finalizer may log in the middle of a write of the same thread.
         self._changed = threading.Condition()
         self._closed = False
-        # A write of this thread is under way, and whoever interrupts it has to queue behind it.
+        # A write of this thread is in progress; a nested one (a signal handler) must be queued.
         self._writing = False
-        # The thread is inside a call that may block for as long as nobody reads.
+        # The thread is in a call that may block while stderr is not read.
         self._stuck = False
-        # Lines dropped since the log last said so.
-        self._unsaid = 0
-        # The last byte that was accepted did not end a line.
+        # Lines dropped since the last report.
+        self._unreported = 0
+        # The last accepted byte did not end a line.
         self._line_open = False
 
     def write(self, text: str) -> None:
-        """Write ``text``, which is whole lines as a rule, in UTF-8 whatever the locale."""
+        """Write ``text``, normally whole lines, in UTF-8 whatever the locale is."""
         self.write_bytes(text.encode("utf-8", "backslashreplace"))
 
-    def say(self, lines: str) -> None:
-        """Write whole lines of our own, below a line that somebody has left unfinished (a prompt), not at its end."""
+    def write_lines(self, lines: str) -> None:
+        """Write whole lines. They begin on a new line, even if the last output (a prompt) did not end its line."""
         self.write_bytes(lines.encode("utf-8", "backslashreplace"), on_new_line=True)
 
     def write_bytes(self, data: bytes, *, on_new_line: bool = False) -> None:
-        """Write what is encoded already."""
+        """Write encoded text."""
         if os.getpid() != self._pid:
             self._start_over()
         if sys.is_finalizing():
-            # Threads were stopped wherever they were, with the lock in their hands perhaps. These are the last words.
-            if not self._way.may_block and not self._closed:
+            # Threads were stopped at any point, perhaps while holding the lock.
+            if not self._target.may_block and not self._closed:
                 self._send_now(data)
             return
         with self._changed:
             if self._closed or not data:
                 return
-            if on_new_line and self._line_open and not self._unsaid:  # else the count of dropped lines comes first, on its own line
+            if on_new_line and self._line_open and not self._unreported:  # else the number of dropped lines comes first
                 data = b"\n" + data
-            if self._backlog or self._writing or self._way.may_block:
+            if self._backlog or self._writing or self._target.may_block:
                 self._keep(data)
             else:
                 taken = self._send_now(data)
-                self._remember_the_end_of(data[:taken])
+                self._remember_line_end(data[:taken])
                 if taken < len(data):
-                    # In front of what an interruption of this very write may have left there.
+                    # Before what a nested write may have queued.
                     later = bytes(self._backlog)
                     self._backlog.clear()
                     self._keep(data[taken:])
                     self._backlog += later
-            self._own_up()
+            self._report_dropped()
             if self._backlog:
                 self._wake()
 
     def flush(self, timeout: float = 0.5) -> bool:
-        """Wait, for ``timeout`` seconds at most, until the system has taken everything. Return whether it has."""
+        """Wait at most ``timeout`` seconds until the system has taken everything. Return whether it has."""
         if os.getpid() != self._pid:
             self._start_over()
         with self._changed:
             return self._changed.wait_for(lambda: not self._backlog or self._closed, timeout) and not self._backlog
 
     def close(self) -> None:
-        """Drop what still waits, and free everything. Call :meth:`flush` before to keep it. Later lines vanish.
+        """Drop what still waits, and free all resources. Call :meth:`flush` first to keep it. Later lines are discarded.
 
-        Where the system left us no way but a thread that blocks, and it does, the thread ends with its current call.
+        If a thread has to write and is blocked, it ends after its current call.
         """
         if os.getpid() != self._pid:
             self._start_over()
@@ -142,19 +142,19 @@ class StderrLog:
             self._closed = True
             thread = self._thread
             if thread is None:
-                self._way.release()
+                self._target.release()
                 return
             self._changed.notify_all()
-            if self._alarm is not None:
-                os.write(self._alarm[1], b"!")
+            if self._wakeup is not None:
+                os.write(self._wakeup[1], b"!")
             stuck = self._stuck
         if not stuck:
-            thread.join(ENDING)
+            thread.join(JOIN_TIMEOUT)
 
     def _send_now(self, data: bytes) -> int:
         self._writing = True
         try:
-            return self._way.send(data)
+            return self._target.send(data)
         except BlockingIOError:
             return 0
         except OSError:
@@ -163,60 +163,60 @@ class StderrLog:
             self._writing = False
 
     def _keep(self, data: bytes) -> None:
-        if not self._unsaid:
+        if not self._unreported:
             room = self._limit - len(self._backlog)
             cut = len(data) if len(data) <= room else data.rfind(b"\n", 0, max(room, 0)) + 1
             self._backlog += data[:cut]
-            self._remember_the_end_of(data[:cut])
+            self._remember_line_end(data[:cut])
             data = data[cut:]
         if data:
             lines = data.count(b"\n") + (not data.endswith(b"\n"))
-            self._unsaid += lines
+            self._unreported += lines
             self.lines_dropped += lines
 
-    def _remember_the_end_of(self, accepted: bytes) -> None:
+    def _remember_line_end(self, accepted: bytes) -> None:
         if accepted:
             self._line_open = not accepted.endswith(b"\n")
 
-    def _own_up(self) -> None:
-        """Say what is missing, once there is room again."""
-        if self._unsaid and len(self._backlog) <= self._limit // 2:
-            count, self._unsaid = self._unsaid, 0
+    def _report_dropped(self) -> None:
+        """Report the number of dropped lines, once there is room again."""
+        if self._unreported and len(self._backlog) <= self._limit // 2:
+            count, self._unreported = self._unreported, 0
             start = "\n" if self._line_open else ""
             lines = "1 line" if count == 1 else f"{count} lines"
             self._backlog += f"{start}... {lines} dropped, because stderr was not read in time\n".encode()
             self._line_open = False
 
-    # The thread. It exists from the first line on that the system did not take at once.
+    # The thread is started for the first line that the system does not take at once.
 
     def _wake(self) -> None:
         if self._thread is not None:
             self._changed.notify_all()
             return
         self._thread = threading.Thread(target=self._drain, name="twopipes writer of stderr", daemon=True)
-        # No threads are to be had at the end of the interpreter, and no descriptors where too many are open.
+        # At the end of the interpreter no thread can be started, and the descriptors may be used up.
         try:
             if sys.platform != "win32":
-                self._alarm = os.pipe()
+                self._wakeup = os.pipe()
             self._thread.start()
         except (OSError, RuntimeError):
-            self._close_alarm()
+            self._close_wakeup()
             self._thread = None
 
     def _drain(self) -> None:
         try:
             while (piece := self._next_piece()) is not None:
-                if not self._wait_for_a_reader():
+                if not self._wait_for_reader():
                     continue
                 taken = self._send_piece(piece)
                 with self._changed:
                     del self._backlog[:taken]
-                    self._own_up()
+                    self._report_dropped()
                     if not self._backlog:
                         self._changed.notify_all()
         finally:
-            self._way.release()
-            self._close_alarm()
+            self._target.release()
+            self._close_wakeup()
 
     def _next_piece(self) -> bytes | None:
         with self._changed:
@@ -226,19 +226,19 @@ class StderrLog:
             end = self._backlog.rfind(b"\n", 0, PIECE) + 1
             return bytes(self._backlog[: end or PIECE])
 
-    def _wait_for_a_reader(self) -> bool:
-        """Return True when a write may work, False when the alarm was raised."""
-        if sys.platform != "win32" and self._alarm is not None:
+    def _wait_for_reader(self) -> bool:
+        """Return True when a write may succeed, False when close() was called."""
+        if sys.platform != "win32" and self._wakeup is not None:
             poll = select.poll()
-            poll.register(self._way.fd, select.POLLOUT)
-            poll.register(self._alarm[0], select.POLLIN)
-            return self._alarm[0] not in dict(poll.poll())
+            poll.register(self._target.fd, select.POLLOUT)
+            poll.register(self._wakeup[0], select.POLLIN)
+            return self._wakeup[0] not in dict(poll.poll())
         return True
 
     def _send_piece(self, piece: bytes) -> int:
-        self._stuck = self._way.may_block
+        self._stuck = self._target.may_block
         try:
-            return self._way.send(piece)
+            return self._target.send(piece)
         except BlockingIOError:
             return 0
         except OSError:
@@ -246,27 +246,27 @@ class StderrLog:
         finally:
             self._stuck = False
 
-    def _close_alarm(self) -> None:
-        alarm, self._alarm = self._alarm, None
-        for fd in alarm or ():
+    def _close_wakeup(self) -> None:
+        wakeup, self._wakeup = self._wakeup, None
+        for fd in wakeup or ():
             os.close(fd)
 
     def _start_over(self) -> None:
-        # In the child of a fork: the thread stayed behind, a lock that it held is held for ever, and what waits is the parent's.
+        # In a fork: the thread is gone, a lock that it held stays locked, and the backlog belongs to the parent.
         self._pid = os.getpid()
         self._changed = threading.Condition()
         self._backlog = bytearray()
-        self._unsaid = 0
+        self._unreported = 0
         self._writing = False
         self._thread = None
-        self._close_alarm()
+        self._close_wakeup()
 
 
-# How to reach the descriptor
+# Access to the descriptor
 
 
-class _Way:
-    """A private descriptor and how to use it. Not a named tuple: making the class of one costs more than all other imports."""
+class _Target:
+    """A private descriptor and how to use it."""
 
     __slots__ = ("fd", "may_block", "release", "send")
 
@@ -277,36 +277,36 @@ class _Way:
         self.may_block = may_block
 
 
-def _open_way(fd: int) -> _Way:
+def _open_target(fd: int) -> _Target:
     try:
         mode = os.fstat(fd).st_mode
     except OSError:
-        return _Way(-1, len, lambda: None, may_block=False)
+        return _Target(-1, len, lambda: None, may_block=False)
     if sys.platform != "win32":
         if stat.S_ISSOCK(mode):
-            import socket  # noqa: PLC0415 - stderr is seldom one, and this costs every start
+            import socket  # noqa: PLC0415 - stderr is rarely a socket, and the import slows down every start
 
             sock = socket.socket(fileno=duplicate(fd))
             if sock.gettimeout() is not None:
-                sock.settimeout(None)  # A program that called socket.setdefaulttimeout() meant its own sockets.
-            return _Way(sock.fileno(), lambda data: sock.send(data, socket.MSG_DONTWAIT), sock.close, may_block=False)
+                sock.settimeout(None)  # socket.setdefaulttimeout() is meant for the program's own sockets
+            return _Target(sock.fileno(), lambda data: sock.send(data, socket.MSG_DONTWAIT), sock.close, may_block=False)
         if (stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)) and (reopened := _reopen(fd)) is not None:
-            return _Way(reopened, partial(os.write, reopened), partial(os.close, reopened), may_block=False)
+            return _Target(reopened, partial(os.write, reopened), partial(os.close, reopened), may_block=False)
     private = duplicate(fd)
-    return _Way(private, partial(os.write, private), partial(os.close, private), may_block=not stat.S_ISREG(mode))
+    return _Target(private, partial(os.write, private), partial(os.close, private), may_block=not stat.S_ISREG(mode))
 
 
 if sys.platform != "win32":
 
     def _reopen(fd: int) -> int | None:
-        """Return a non-blocking descriptor of a description of our own, or None where that cannot be had."""
+        """Return a non-blocking descriptor of our own description, or None if that is not possible."""
         path = f"/proc/self/fd/{fd}"
         try:
             if os.readlink(path).endswith("ptmx"):
                 return None
             opened = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
         except OSError:
-            # No /proc (macOS, a sandbox), or it was made by another user, or nobody holds the other end.
+            # No /proc (macOS, a sandbox), created by another user, or a pipe without a reader.
             return None
         if opened > STANDARD:
             return opened
@@ -316,7 +316,7 @@ if sys.platform != "win32":
 
 
 def duplicate(fd: int) -> int:
-    """Return a duplicate that children do not inherit, with a number that nobody takes for a standard stream."""
+    """Return a duplicate that children do not inherit, with a number above those of the standard streams."""
     low = []
     while (private := os.dup(fd)) <= STANDARD:
         low.append(private)
@@ -329,7 +329,7 @@ def duplicate(fd: int) -> int:
 
 
 class LogStream(io.RawIOBase):
-    """The bytes under a text stream: they go to a :class:`StderrLog`, while ``fileno()`` names the standard descriptor."""
+    """The raw layer of a text stream: it writes to a :class:`StderrLog`, while ``fileno()`` returns the standard descriptor."""
 
     mode = "wb"
 
@@ -340,19 +340,19 @@ class LogStream(io.RawIOBase):
         self._fd = fd
 
     def writable(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def fileno(self) -> int:
-        """Return the number of the standard descriptor, for whoever passes the stream to a child process."""
+        """Return the standard descriptor, for code that passes the stream to a child process."""
         return self._fd
 
     def isatty(self) -> bool:
-        """Tell whether a person may be looking."""
+        """Whether the standard descriptor is a terminal."""
         return os.isatty(self._fd)
 
     def write(self, data: ReadableBuffer, /) -> int:
-        """Hand the bytes to the log, all of them, at once."""
+        """Pass all bytes to the log at once."""
         if self.closed:
             raise ValueError("I/O operation on closed file.")
         taken = bytes(data)
@@ -361,12 +361,12 @@ class LogStream(io.RawIOBase):
 
 
 def reroute(name: str, raw: LogStream) -> Callable[[], None]:
-    """Make ``sys.stderr`` (or ``sys.stdout``) write to ``raw``, line by line and in UTF-8; return what undoes it.
+    """Make ``sys.stderr`` (or ``sys.stdout``) write to ``raw``, line by line and in UTF-8; return a function that undoes it.
 
-    The stream objects stay the same, and only what is under them is exchanged: a logging handler, or anybody else who took
-    ``sys.stderr`` before, is rerouted as well. A stream that somebody replaced by one which does not write to the
-    descriptor of ``raw`` (a test's capture) is left alone, and where there is none, one is made. To undo it, the
-    descriptor must be again what it was: a stream over a file asks where in the file it stands.
+    The stream objects stay the same; only the layer below them is replaced. So a logging handler or other code that has stored
+    ``sys.stderr`` is rerouted as well. A stream that was replaced by one that does not write to the descriptor of ``raw`` (a test's
+    capture) is not changed, and a missing stream is created. Before undoing it, restore the descriptor: a stream over a file
+    queries its file position.
     """
     undo = ExitStack()
     for attribute in (f"__{name}__", name):
@@ -403,14 +403,14 @@ def _exchange(stream: io.TextIOWrapper, raw: LogStream) -> Callable[[], None]:
         "write_through": stream.write_through,
     }
     buffer = stream.detach()
-    # A stream without its buffer may be given a new one by starting it anew. This is how everyone who holds it is reached.
+    # Calling __init__ again on a detached stream gives it a new buffer, and everyone who holds the stream sees the change.
     io.TextIOWrapper.__init__(stream, raw, **_LINES_IN_UTF8)
 
-    def put_back() -> None:
+    def restore() -> None:
         try:
             stream.detach()
         except ValueError:
-            return  # Somebody closed it meanwhile, and so it stays.
+            return  # it was closed meanwhile and stays closed
         io.TextIOWrapper.__init__(stream, buffer, **before)
 
-    return put_back
+    return restore

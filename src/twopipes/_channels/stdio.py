@@ -2,20 +2,20 @@
 
 Hosts connect pipes, but also socket pairs (Node, Bun), regular files, terminals and ``/dev/null``. Whether a descriptor blocks
 is a property of the *open file description*, which other processes may share: the shell that owns the terminal, or our own
-stderr after ``2>&1``. So nothing here makes a shared description non-blocking if there is another way:
+stderr after ``2>&1``. So a shared description is made non-blocking only if there is no other way:
 
 ================================ =====================================================================================
-what the descriptor is           how it is used
+descriptor                       how it is used
 ================================ =====================================================================================
-a socket                         by the event loop; each call says that it must not block, and no flag is changed
-an anonymous pipe, on Linux      by the event loop, over a description of our own opened through ``/proc/self/fd``
-any other pipe                   by the event loop; made non-blocking, and put back as it was when it is closed
+a socket                         by the event loop; each call has a non-blocking flag, and the description is unchanged
+an anonymous pipe, on Linux      by the event loop, through our own description opened from ``/proc/self/fd``
+any other pipe                   by the event loop; made non-blocking, and restored when it is closed
 a file, a terminal, a device     by a daemon thread that blocks (see :mod:`twopipes._channels.threads`)
 anything, on Windows             by a daemon thread that blocks
 ================================ =====================================================================================
 
-An event loop cannot watch a regular file or ``/dev/null``, and a terminal is shared by nature. A named pipe keeps its own
-description because Linux never reports the end of one to a description that was opened after the last writer had left.
+An event loop cannot watch a regular file or ``/dev/null``, and a terminal is always shared. A named pipe keeps its description
+because Linux never reports EOF to a description that was opened after the last writer had closed the pipe.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["StdioChannel", "open_stdio"]
 
 
 class StdioChannel(TwoHalves):
-    """Standard input and standard output, as made by :func:`open_stdio`."""
+    """Standard input and standard output, made by :func:`open_stdio`."""
 
 
 def open_stdio(
@@ -50,14 +50,14 @@ def open_stdio(
 ) -> StdioChannel:
     """Return a channel that reads ``stdin_fd`` and writes ``stdout_fd``.
 
-    It works on duplicates, so closing it is always safe: the descriptors passed in stay open. It follows that a peer behind a
-    *pipe* reads the end only when the last copy is closed, the process's own descriptor 1 included; behind a socket it does at
-    ``close_write()``. Pass private duplicates with ``owned=True`` to have the end in your hands.
+    It works on duplicates, so closing it is always safe: the descriptors passed in stay open. So a peer behind a *pipe* reads EOF
+    only when the last copy is closed, including the process's own descriptor 1; behind a socket it does at ``close_write()``. Pass
+    private duplicates with ``owned=True`` to control EOF.
 
     Args:
         stdin_fd: The descriptor to read.
         stdout_fd: The descriptor to write.
-        owned: Take both descriptors over: they are closed here once their duplicates exist.
+        owned: Take ownership of both descriptors: they are closed once their duplicates exist.
         high_water: Bytes; see :data:`twopipes._channels.base.HIGH_WATER`.
         low_water: Bytes; see :data:`twopipes._channels.base.LOW_WATER`.
 
@@ -82,7 +82,7 @@ def _kind_of(fd: int, role: str) -> str:
         mode = os.fstat(fd).st_mode
     except OSError as error:
         raise ChannelClosed(
-            f"{role} (descriptor {fd}) is not open: {error.strerror}. A server over stdio is started by its host, with a pipe "
+            f"{role} (descriptor {fd}) is not open: {error.strerror}. A stdio server must be started by its host, with a pipe "
             f"or a socket as standard input and standard output"
         ) from error
     if stat.S_ISSOCK(mode):
@@ -99,14 +99,14 @@ def _open_source(fd: int, kind: str) -> Source:
     if sys.platform != "win32":
         if kind == "socket":
             sock = _duplicate_socket(fd)
-            # The flag of the call, instead of the flag of the description.
+            # A flag of the call, instead of the flag of the shared description.
             return DescriptorSource(
                 description, sock.fileno(), release=sock.close, receive=lambda size: sock.recv(size, socket.MSG_DONTWAIT)
             )
         if kind == "pipe":
             private, release = _nonblocking_pipe(fd, os.O_RDONLY)
             return DescriptorSource(description, private, release=release)
-    from twopipes._channels.threads import ThreadSource  # noqa: PLC0415 - a host connects a pipe or a socket
+    from twopipes._channels.threads import ThreadSource  # noqa: PLC0415 - not needed for a pipe or a socket, as most hosts use
 
     private = os.dup(fd)
     receive = partial(_read_terminal, private) if kind == "terminal" else partial(os.read, private)
@@ -159,7 +159,7 @@ def _duplicate_socket(fd: int) -> socket.socket:
         os.close(private)
         raise
     if sock.gettimeout() is not None:
-        # A program that called socket.setdefaulttimeout() meant its own sockets. With a timeout every call would wait for it.
+        # socket.setdefaulttimeout() is meant for the program's own sockets. With a timeout every call would wait.
         sock.settimeout(None)
     return sock
 
@@ -167,32 +167,32 @@ def _duplicate_socket(fd: int) -> socket.socket:
 if sys.platform != "win32":
 
     def _nonblocking_pipe(fd: int, access: int) -> tuple[int, Callable[[], None]]:
-        """Return a non-blocking descriptor of the same pipe, and what closes it."""
+        """Return a non-blocking descriptor of the same pipe, and a function that closes it."""
         path = f"/proc/self/fd/{fd}"
         try:
             if os.readlink(path).startswith("pipe:"):
                 private = os.open(path, access | os.O_NONBLOCK)
                 return private, partial(os.close, private)
         except OSError:
-            # No /proc (macOS, a sandbox), or the pipe was made by another user and may not be opened again.
+            # No /proc (macOS, a sandbox), or the pipe was created by another user and may not be opened again.
             pass
         private = os.dup(fd)
         if not os.get_blocking(private):
             return private, partial(os.close, private)
         os.set_blocking(private, False)
 
-        def put_back() -> None:
+        def restore() -> None:
             os.set_blocking(private, True)
             os.close(private)
 
-        return private, put_back
+        return private, restore
 
 
 def _read_terminal(fd: int, size: int) -> bytes:
     try:
         return os.read(fd, size)
     except OSError as error:
-        # A terminal that was hung up answers with an error where everything else would answer with the end.
+        # A terminal that was hung up returns an error instead of EOF.
         if error.errno == errno.EIO:
             return b""
         raise

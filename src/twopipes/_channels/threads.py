@@ -1,11 +1,11 @@
-"""The halves for what an event loop cannot watch, or must not switch to non-blocking: a daemon thread that blocks.
+"""A source and a sink for descriptors that an event loop cannot watch, or that must stay blocking: a daemon thread blocks.
 
-Regular files, terminals, character devices, and everything on Windows. The thread does one thing at a time: it reads only what
-was asked for and writes what was handed to it, so it never reads ahead, and it holds no lock that the loop waits for.
+Regular files, terminals, character devices, and everything on Windows. The thread does one thing at a time: it reads only on
+request and writes what it is given, so it never reads ahead, and it holds no lock that the loop waits for.
 
-A thread inside a blocking read or write cannot be woken, except over a socket. :meth:`Channel.close` does not wait for it: it
-returns at once, and the thread ends, and gives up its descriptor, as soon as that one call returns. Bytes that it still
-brought are dropped. Being a daemon, it never keeps the process alive.
+A thread in a blocking read or write cannot be woken, except over a socket. :meth:`Channel.close` does not wait for it: it returns
+at once, and the thread closes its descriptor and ends as soon as that one call returns. Bytes that it still reads are dropped.
+Being a daemon, it never keeps the process alive.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from twopipes._channels.halves import Sink, Source
 
 __all__ = ["ThreadSink", "ThreadSource"]
 
-# Bytes handed to one blocking write. After close() the thread stops at the end of the piece, and buffered goes down by pieces.
+# Bytes per blocking write. After close() the thread stops at the end of a piece, and ``buffered`` decreases by pieces.
 WRITE_SIZE = 64 * 1024
-# Seconds to wait for a thread that is known to have nothing left to do but end. It takes microseconds; this is a net.
-ENDING = 1.0
+# Seconds to wait for a thread that is about to end. It normally takes microseconds.
+JOIN_TIMEOUT = 1.0
 
 
 def _wait_until_ready(fd: int, *, writable: bool) -> None:
-    # A blocking descriptor says "try again" when another process that shares it (a shell, a host written in Node) made it
-    # non-blocking behind our back. This thread may wait as long as it takes.
+    # A blocking descriptor raises BlockingIOError if another process that shares it (a shell, a host written in Node) has made it
+    # non-blocking. This thread may wait as long as necessary.
     if sys.platform != "win32":
         poll = select.poll()
         poll.register(fd, select.POLLOUT if writable else select.POLLIN)
@@ -39,7 +39,7 @@ def _wait_until_ready(fd: int, *, writable: bool) -> None:
 
 
 def _post(loop: asyncio.AbstractEventLoop, callback: Callable[..., None], argument: object) -> bool:
-    """Run ``callback(argument)`` in the loop; False when the loop is closed, and with it everyone who could care."""
+    """Run ``callback(argument)`` in the loop. Return False if the loop is closed."""
     try:
         loop.call_soon_threadsafe(callback, argument)
     except RuntimeError:
@@ -48,14 +48,14 @@ def _post(loop: asyncio.AbstractEventLoop, callback: Callable[..., None], argume
 
 
 class ThreadSource(Source):
-    """Reads in a daemon thread, one chunk each time that one is asked for.
+    """Reads in a daemon thread, one chunk per request.
 
     Args:
         description: For error messages and the name of the thread.
         fd: The descriptor to read.
-        receive: Takes the most bytes to read, and blocks until there is one.
+        receive: Reads at most the given number of bytes, and blocks until there is one.
         release: Called once at the end, by the thread if there is one; closes the descriptor.
-        wake: Makes a blocked ``receive`` return (a socket's shutdown), where that is possible.
+        wake: Makes a blocked ``receive`` return (a socket's shutdown), if that is possible.
     """
 
     def __init__(
@@ -69,78 +69,78 @@ class ThreadSource(Source):
     ) -> None:
         super().__init__(description)
         self._fd = fd
-        self._hold(fd)
+        self._register(fd)
         self._receive = receive
         self._release = release
         self._interrupt = wake
         self._thread: threading.Thread | None = None
-        self._questions: SimpleQueue[bool] = SimpleQueue()
-        # A question is open: asked, and its answer not yet seen by the loop.
-        self._asked = False
+        self._requests: SimpleQueue[bool] = SimpleQueue()
+        # The thread has a request that the loop has not seen the result of.
+        self._is_requested = False
 
     def _ask(self) -> bool:
-        # A read that was cancelled leaves its question open, and the answer serves the next one.
-        if not self._asked:
-            self._asked = True
+        # A cancelled read leaves its request open, and the result serves the next read.
+        if not self._is_requested:
+            self._is_requested = True
             if self._thread is None:
                 self._thread = threading.Thread(
-                    target=self._answer_questions,
+                    target=self._serve_requests,
                     args=(asyncio.get_running_loop(),),
                     name=f"twopipes reader of {self._description}",
                     daemon=True,
                 )
                 self._thread.start()
-            self._questions.put(True)
+            self._requests.put(True)
         return False
 
-    def _answer_questions(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _serve_requests(self, loop: asyncio.AbstractEventLoop) -> None:
         try:
-            while self._questions.get():
+            while self._requests.get():
                 try:
-                    answer: bytes | OSError = self._receive_patiently()
+                    result: bytes | OSError = self._receive_blocking()
                 except OSError as error:
-                    answer = error
-                if not _post(loop, self._answered, answer):
+                    result = error
+                if not _post(loop, self._received, result):
                     break
         finally:
             self._release()
 
-    def _receive_patiently(self) -> bytes:
+    def _receive_blocking(self) -> bytes:
         while True:
             try:
                 return self._receive(READ_SIZE)
             except BlockingIOError:
                 _wait_until_ready(self._fd, writable=False)
 
-    def _answered(self, answer: bytes | OSError) -> None:
-        self._asked = False
-        if isinstance(answer, OSError):
-            self._fail(answer)
+    def _received(self, result: bytes | OSError) -> None:
+        self._is_requested = False
+        if isinstance(result, OSError):
+            self._fail(result)
         else:
-            self._deliver(answer)
+            self._deliver(result)
 
     def _free(self) -> None:
-        self._let_go()
+        self._unregister()
         if self._thread is None:
             self._release()
             return
-        self._questions.put(False)
-        if self._asked and self._interrupt is not None:
+        self._requests.put(False)
+        if self._is_requested and self._interrupt is not None:
             self._interrupt()
-        if not self._asked or self._interrupt is not None:
-            self._thread.join(ENDING)
+        if not self._is_requested or self._interrupt is not None:
+            self._thread.join(JOIN_TIMEOUT)
 
 
 class ThreadSink(Sink):
-    """Writes in a daemon thread, in the order in which it was given the pieces.
+    """Writes in a daemon thread, in order.
 
     Args:
         description: For error messages and the name of the thread.
         fd: The descriptor to write to.
-        send: Takes one piece, blocks until some of it was taken, returns how many bytes that was.
+        send: Writes one piece, blocks until some of it was taken, and returns the number of bytes.
         release: Called once at the end, by the thread if there is one; closes the descriptor.
-        shut: Half-closes (a socket's shutdown) before the release; without it, releasing is half-closing.
-        wake: Makes a blocked ``send`` return (a socket's shutdown of both directions), where that is possible.
+        shut: Half-closes (a socket's shutdown) before the release; without it, releasing half-closes.
+        wake: Makes a blocked ``send`` return (a socket's shutdown of both directions), if that is possible.
         high_water: Bytes. See :data:`twopipes._channels.base.HIGH_WATER`.
         low_water: Bytes. See :data:`twopipes._channels.base.LOW_WATER`.
     """
@@ -159,16 +159,16 @@ class ThreadSink(Sink):
     ) -> None:
         super().__init__(description, high_water=high_water, low_water=low_water)
         self._fd = fd
-        self._hold(fd)
+        self._register(fd)
         self._send = send
         self._release: Callable[[], None] | None = release
         self._shut = shut
         self._interrupt = wake
         self._thread: threading.Thread | None = None
         self._pieces: SimpleQueue[bytes | None] = SimpleQueue()
-        # Read by the thread, set by the loop: what is still queued is not wanted any more.
+        # Set by the loop and read by the thread: drop what is still queued.
         self._abandoned = False
-        # The thread was inside a write, or about to be, when it was told to stop.
+        # The thread was in a write, or about to be, when it was asked to stop.
         self._interrupted = False
 
     def write(self, data: bytes) -> None:
@@ -207,7 +207,7 @@ class ThreadSink(Sink):
             self._end()
 
     def _sent(self, size: int) -> None:
-        # After close or a failure nothing is buffered, and a late report must not make it less than nothing.
+        # After close or a failure nothing is buffered, and a late report must not make the number negative.
         if not self._closed and self._failure is None:
             self._taken(size)
 
@@ -227,7 +227,7 @@ class ThreadSink(Sink):
         self._free()
 
     def _free(self) -> None:
-        self._let_go()
+        self._unregister()
         if self._thread is None:
             self._end()
             return
@@ -235,4 +235,4 @@ class ThreadSink(Sink):
         if self._interrupted and self._interrupt is not None:
             self._interrupt()
         if not self._interrupted or self._interrupt is not None:
-            self._thread.join(ENDING)
+            self._thread.join(JOIN_TIMEOUT)

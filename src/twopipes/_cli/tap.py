@@ -9,7 +9,7 @@ from twopipes._tools.usage import UsageError
 from twopipes._trace.recorder import default_path, header_for, names_to_redact
 
 if sys.platform != "win32":
-    from twopipes._process.relay import Relay, end_like, say
+    from twopipes._process.relay import Relay, exit_like, write_stderr
     from twopipes._trace.tap_recorder import TapRecorder
 
 TYPE_CHECKING = False  # what type checkers read as true; importing typing would cost a host more than all the rest here
@@ -124,7 +124,7 @@ if sys.platform != "win32":
         status = relay.run(_Blind() if recorder is None else recorder)
         if recorder is not None:
             recorder.close()
-        end_like(status)
+        exit_like(status)
 
     def _recorder(options: Options) -> TapRecorder | None:
         """Who writes it down; nobody where there is no place for it. The wire comes first."""
@@ -135,14 +135,14 @@ if sys.platform != "win32":
                 path,
                 header_for("tap", argv=options.command, redact=redact),
                 redact,
-                on_loss=lambda sentence: say(f"twopipes tap: {sentence}\n"),
+                on_loss=lambda sentence: write_stderr(f"twopipes tap: {sentence}\n"),
                 patience=PATIENCE,
             )
         except (OSError, RuntimeError) as error:
-            say(f"twopipes tap: nothing is recorded: {error}\n")
+            write_stderr(f"twopipes tap: nothing is recorded: {error}\n")
             return None
         if not options.is_quiet:
-            say(f"twopipes tap: recording to {path}\n")
+            write_stderr(f"twopipes tap: recording to {path}\n")
         return recorder
 
 

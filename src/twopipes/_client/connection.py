@@ -20,7 +20,6 @@ from twopipes._client.stray_output import StrayReader
 from twopipes._protocol.types import InputRequiredResult, LoggingLevel, Params, ProgressParams, Result, SubscriptionFilter
 from twopipes._session.client import ClientSession
 from twopipes._session.events import (
-    Answered,
     CallCancelled,
     CallReceived,
     ClientOpened,
@@ -31,11 +30,12 @@ from twopipes._session.events import (
     ListenNotified,
     NotificationReceived,
     OpeningEnded,
-    PeerComplained,
+    PeerReportedError,
     ProgressReceived,
+    RequestEnded,
     RequestIgnored,
 )
-from twopipes._session.ledger import Asked, Call
+from twopipes._session.ledger import Call, SentRequest
 from twopipes.errors import (
     ChannelBroken,
     ChannelClosed,
@@ -74,7 +74,7 @@ class Pending:
     __slots__ = ("asked", "broken", "future", "on_progress")
 
     def __init__(self, future: asyncio.Future[Any], on_progress: OnProgress | None) -> None:
-        self.asked: Asked | None = None
+        self.asked: SentRequest | None = None
         # A question of a session that this request led to, as far as is known, and whose callback broke.
         self.broken: QuestionFailed | None = None
         self.future = future
@@ -96,7 +96,7 @@ class ClientConnection:
         answer: Answers what the server of a legacy session asks; told which method of ours led to it, if that is known.
         notified: Told of every notification that belongs to no request of ours, and of its size in bytes.
         callbacks: Calls what the callers want to be called with progress.
-        post_mortem: Asked, once nothing more comes, why; its answer makes the errors of everybody who still waits.
+        post_mortem: SentRequest, once nothing more comes, why; its answer makes the errors of everybody who still waits.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class ClientConnection:
 
     def stirred(self) -> None:
         """The server gave a sign of life that is no message: the patience of the probe starts again."""
-        self.session.stirred(now=self._loop.time())
+        self.session.note_activity(now=self._loop.time())
 
     def end(self, cause: Cause) -> None:
         """Ends the conversation from this side: whoever still waits is told why. What the server still says is read and dropped."""
@@ -291,7 +291,7 @@ class ClientConnection:
             self._handle(self.session.tick(now=self._loop.time()))
             self._flush_soon()
 
-    def listen(self, wanted: SubscriptionFilter, target: ListenTarget) -> Asked:
+    def listen(self, wanted: SubscriptionFilter, target: ListenTarget) -> SentRequest:
         """Opens a subscription on the stateless wire."""
         try:
             asked = self.session.listen(wanted, now=self._loop.time(), context=target)
@@ -300,7 +300,7 @@ class ClientConnection:
         self._sent()
         return asked
 
-    def end_listen(self, asked: Asked) -> None:
+    def end_listen(self, asked: SentRequest) -> None:
         """Ends it (SU-11)."""
         if self.session.cancel(asked):
             self._handle(self.session.tick(now=self._loop.time()))
@@ -315,14 +315,14 @@ class ClientConnection:
 
     def _handle(self, events: list[Event]) -> None:
         for event in events:
-            if type(event) is Answered:
+            if type(event) is RequestEnded:
                 self._settle(event)
             else:
                 self._react(event)
         self._set_timer()
         self._flush_soon()
 
-    def _settle(self, event: Answered) -> None:
+    def _settle(self, event: RequestEnded) -> None:
         pending = event.asked.context
         future = pending.future
         if future.done():
@@ -370,7 +370,7 @@ class ClientConnection:
                 self.noise.add_line(event)
             case RequestIgnored():
                 self.noise.add_request(event.method)
-            case PeerComplained():
+            case PeerReportedError():
                 self.noise.add_complaint(event.error)
             case ClientOpened() | OpeningEnded():
                 if not self._opening.done():
@@ -468,7 +468,7 @@ class ClientConnection:
         if self._answering:
             # The server waits for this side, perhaps for a person: its silence about everything else means nothing.
             for asked in self.session.outgoing:
-                self.session.outgoing.heard(asked.id, now=now)
+                self.session.outgoing.record_progress(asked.id, now=now)
         self._handle(self.session.tick(now=now))
 
 

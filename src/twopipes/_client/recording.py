@@ -43,7 +43,7 @@ class RecordedTarget(Target):
         number = self._opened
         self._opened += 1
         if isinstance(self._inner, CommandTarget):
-            return await self._inner.open(on_stderr, witness=ChildRecording(self._recorder, connection=number))
+            return await self._inner.open(on_stderr, observer=ChildRecording(self._recorder, connection=number))
         link = await self._inner.open(on_stderr)
         link.channel = RecordedChannel(link.channel, self._recorder, reads="<", connection=number)
         return link

@@ -14,7 +14,7 @@ from typing import Any, Self
 from twopipes._client.callbacks import EVENT_SIZE
 from twopipes._client.connection import ClientConnection
 from twopipes._protocol.types import SubscriptionFilter
-from twopipes._session.ledger import Asked
+from twopipes._session.ledger import SentRequest
 from twopipes._session.subscriptions import LIST_CHANGED, RESOURCE_UPDATED, Change
 from twopipes.errors import LocalProtocolError, TwopipesError
 
@@ -66,7 +66,7 @@ class Subscription:
         self._begin = begin
         self._end = end
         self._heard = heard
-        self._asked: Asked | None = None
+        self._asked: SentRequest | None = None
         self._connection: ClientConnection | None = None
         self._changes: dict[Change, None] = {}
         self._error: TwopipesError | None = None

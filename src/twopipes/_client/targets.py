@@ -79,9 +79,9 @@ class CommandTarget(Target):
         self.identity = command.identity()
         self.plan = command.shutdown
 
-    async def open(self, on_stderr: OnStderr | None, *, witness: ProcessObserver | None = None) -> Link:
+    async def open(self, on_stderr: OnStderr | None, *, observer: ProcessObserver | None = None) -> Link:
         """Launches it."""
-        child = await Child.start(self.command, on_stderr=on_stderr, witness=witness)
+        child = await Child.start(self.command, on_stderr=on_stderr, observer=observer)
         return Link(child.channel, child)
 
 

@@ -1,1 +1,1 @@
-"""Processes: the one that launched us, and those that we launch. Nothing is imported here."""
+"""Processes: the parent that launched us, and the children that we launch. Import the submodules directly."""

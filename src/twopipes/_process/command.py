@@ -1,4 +1,4 @@
-"""What to start: the words of a command, its environment, its folder, and how it is to end."""
+"""The description of a server to start: command, environment, folder and shutdown plan."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ __all__ = ["ServerCommand"]
 
 MASK = "***"
 POLICIES = ("minimal", "inherit", "explicit")
-# What cmd.exe, which runs batch files, reads as its own in an argument; there is no way to quote all of it.
+# Characters that cmd.exe, which runs batch files, interprets in an argument; not all of them can be quoted.
 MEANT_FOR_CMD = frozenset('"%!^&|<>\r\n')
 
 
 class _Words(Struct, frozen=True):
-    # The one field without a keyword; msgspec has that decided for a whole class at a time.
+    # argv is the one positional field; msgspec sets kw_only per class.
     argv: Sequence[str]
 
 
 class ServerCommand(_Words, frozen=True, kw_only=True):
-    """A server to be started as a child process. Nothing is started by making one.
+    """A server to be started as a child process. Creating the object starts nothing.
 
-    Secrets belong into ``env``: arguments can be read by every user of the machine. ``repr`` never shows a value of it.
+    Put secrets in ``env``: every user of the machine can read the arguments of a process. ``repr`` never shows a value of ``env``.
 
     Args:
-        argv: The executable and its arguments, one word each; no shell is involved. The executable is searched for on the
-            *child's* PATH. A name with a slash in it is seen from ``cwd``.
-        env: Variables laid over what the policy gives. ``PYTHONUTF8`` and ``PYTHONUNBUFFERED`` are never set for you.
+        argv: The executable and its arguments; no shell is involved. The executable is searched for on the *child's* PATH.
+            A name that contains a slash is relative to ``cwd``.
+        env: Variables added to those of the policy. ``PYTHONUTF8`` and ``PYTHONUNBUFFERED`` are never set for you.
         environment: ``minimal`` gives the child the few variables that every program needs, ``inherit`` all of ours, and
             ``explicit`` nothing but ``env``.
-        cwd: The child's folder; ours unless given.
-        stderr: What is done with its stderr beside keeping the last lines for error messages; see
+        cwd: The child's working folder; ours by default.
+        stderr: What happens to its stderr, in addition to keeping the last lines for error messages; see
             :data:`twopipes._process.stderr.StderrPolicy`.
-        shutdown: How it is ended; close stdin, wait 2 s, SIGTERM, wait 2 s, SIGKILL unless given.
-        die_with_us: End its whole process group when this program dies in any way, also by SIGKILL: SIGTERM, 2 s, SIGKILL.
+        shutdown: How to end it. By default: close stdin, wait 2 s, SIGTERM, wait 2 s, SIGKILL.
+        die_with_us: End its whole process group when this program dies for any reason, SIGKILL included: SIGTERM, 2 s, SIGKILL.
 
     Raises:
-        LocalProtocolError: A part of it cannot be handed to any process.
+        LocalProtocolError: An argument cannot be passed to a process.
     """
 
     env: Mapping[str, str] | None = None
@@ -64,20 +64,20 @@ class ServerCommand(_Words, frozen=True, kw_only=True):
             check_environment(self.env)
             force_setattr(self, "env", dict(self.env))
         if self.environment not in POLICIES:
-            raise LocalProtocolError(f"environment={self.environment!r} is none of {', '.join(map(repr, POLICIES))}")
+            raise LocalProtocolError(f"environment={self.environment!r} is not one of {', '.join(map(repr, POLICIES))}")
         if self.cwd is not None and "\0" in os.fspath(self.cwd):
-            raise LocalProtocolError(f"cwd={os.fspath(self.cwd)!r} holds a NUL byte, which no path can")
+            raise LocalProtocolError(f"cwd={os.fspath(self.cwd)!r} contains a NUL byte, which no path can contain")
         check_policy(self.stderr)
 
     def child_environment(self) -> dict[str, str]:
-        """Return the whole environment that the child will have, if it is started now."""
+        """Return the complete environment that the child would get if it were started now."""
         return environment_of(self.environment, self.env or {})
 
     def resolve(self) -> str:
-        """Return the executable's absolute path, found by the rules of the child.
+        """Return the executable's absolute path, looked up with the child's PATH and folder.
 
         Raises:
-            StartFailed: There is none, it cannot be executed, or the child's folder does not exist.
+            StartFailed: The executable was not found or cannot be executed, or the child's folder does not exist.
         """
         folder = self.folder()
         if not os.path.isdir(folder):
@@ -91,31 +91,31 @@ class ServerCommand(_Words, frozen=True, kw_only=True):
             kind = "it is a folder" if os.path.isdir(found.unfit) else "the permission is missing"
             raise self.failure("not executable", detail=f"{found.unfit}: {kind}", path=found.folders)
         raise self.failure(
-            "not found", path=found.folders, detail="" if "PATH" in environment else "the child has no PATH of its own"
+            "not found", path=found.folders, detail="" if "PATH" in environment else "the child's environment has no PATH"
         )
 
     def folder(self) -> str:
-        """Return the child's working folder, absolute."""
+        """Return the child's working folder as an absolute path."""
         return os.path.abspath(os.fspath(self.cwd) if self.cwd is not None else os.curdir)
 
     def failure(self, reason: Any, *, detail: str = "", path: Sequence[str] | None = None) -> StartFailed:
-        """Return the error that says why this command could not be started."""
+        """Return the error for a failed start of this command."""
         searched = search_path(self.child_environment()) if path is None else path
         return StartFailed(self.argv, reason, path=searched, cwd=self.folder(), detail=detail)
 
     def identity(self) -> str:
-        """Return a name for this command that is the same for the same command, and from which nothing can be read.
+        """Return a stable hash of the command that reveals nothing about it.
 
-        Words, folder, policy and the given variables count; what is done with stderr, and how it ends, do not.
+        It covers argv, folder, environment policy and ``env``, but not ``stderr`` and ``shutdown``.
         """
-        import hashlib  # noqa: PLC0415 - most commands are never remembered
+        import hashlib  # noqa: PLC0415 - few commands are ever hashed; keeps the start of a client light
         import json  # noqa: PLC0415
 
-        told = [list(self.argv), self.folder(), self.environment, sorted((self.env or {}).items())]
-        return hashlib.sha256(json.dumps(told).encode("utf-8", "surrogatepass")).hexdigest()
+        parts = [list(self.argv), self.folder(), self.environment, sorted((self.env or {}).items())]
+        return hashlib.sha256(json.dumps(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
     def describe(self) -> str:
-        """Return the command on one line, as one would type it."""
+        """Return the command on one line, quoted for a shell."""
         import shlex  # noqa: PLC0415 - for messages only
 
         return shlex.join(self.argv)
@@ -127,7 +127,7 @@ class ServerCommand(_Words, frozen=True, kw_only=True):
             if MEANT_FOR_CMD & set(word):
                 raise self.failure(
                     "refused",
-                    detail=f"{executable} is a batch file, and cmd.exe would change its argument {word!r}; start what is behind it",
+                    detail=f"{executable} is a batch file, and cmd.exe would change its argument {word!r}; call its program",
                 )
 
     def _parts(self) -> Iterator[tuple[str, object]]:
@@ -148,20 +148,20 @@ class ServerCommand(_Words, frozen=True, kw_only=True):
         parts = [repr(list(self.argv)), *(f"{name}={value!r}" for name, value in self._parts())]
         return f"ServerCommand({', '.join(parts)})"
 
-    def __rich_repr__(self) -> list[tuple[str, Any]]:  # what pretty printers ask for; the inherited one shows the values
+    def __rich_repr__(self) -> list[tuple[str, Any]]:  # used by rich; the inherited one shows the values of env
         return [("argv", list(self.argv)), *self._parts()]
 
 
 def _checked_words(argv: Any) -> tuple[str, ...]:
     if isinstance(argv, str | bytes | os.PathLike):
         hint = f"; write {argv.split()!r}" if isinstance(argv, str) else ""
-        raise LocalProtocolError(f"a command is a list of words, and {argv!r} is not{hint}")
+        raise LocalProtocolError(f"a command must be a list of strings, got {argv!r}{hint}")
     words = tuple(os.fspath(word) if isinstance(word, os.PathLike) else word for word in argv)
     if not words or not words[0]:
-        raise LocalProtocolError("a command needs at least one word that is not empty: the executable")
+        raise LocalProtocolError("a command needs at least one non-empty string: the executable")
     for word in words:
         if not isinstance(word, str):
-            raise LocalProtocolError(f"every word of a command must be a string, and {word!r} is a {type(word).__name__}")
+            raise LocalProtocolError(f"every argument of a command must be a string, got {word!r} ({type(word).__name__})")
         if "\0" in word:
-            raise LocalProtocolError(f"the word {word!r} of the command holds a NUL byte, which no system can hand over")
+            raise LocalProtocolError(f"the argument {word!r} of the command contains a NUL byte, which no system can pass on")
     return words

@@ -1,7 +1,7 @@
-"""What a child learns of our environment unless it is told otherwise: where things are, and no secrets.
+"""The environment of a child: by default only what nearly every program needs, and no secrets.
 
-An environment holds the tokens of everything the user ever set up, and a server is somebody else's program. So a child gets
-only what nearly every program needs in order to find its files and speak the user's language. Whoever wants more names it.
+Our environment holds every token the user has set up, and a server is a third-party program. So a child gets only the variables
+that programs need to find their files and the user's language. Callers that want more name it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ __all__ = ["EnvironmentPolicy", "check_environment", "environment_of"]
 
 EnvironmentPolicy = Literal["minimal", "inherit", "explicit"]
 
-# Who the user is, where programs and files are, and how to speak: without these, wrappers such as npx and uv find neither their
-# programs nor their caches, and a server writes its text in the wrong encoding. Proxies are left out: their URLs hold passwords.
+# User, paths and locale: without these, wrappers such as npx and uv find neither their programs nor their caches, and a server
+# writes its text in the wrong encoding. Proxies are left out: their URLs may contain passwords.
 SAFE_ON_POSIX = frozenset(
     {
         "HOME",
@@ -31,7 +31,7 @@ SAFE_ON_POSIX = frozenset(
         "TMPDIR",
         "TZ",
         "USER",
-        # A user who moved these folders does not want a second set in the old place.
+        # A user who moved these folders does not want a second set in the default place.
         "XDG_CACHE_HOME",
         "XDG_CONFIG_HOME",
         "XDG_DATA_HOME",
@@ -40,7 +40,7 @@ SAFE_ON_POSIX = frozenset(
     }
 )
 SAFE_PREFIX_ON_POSIX = "LC_"
-# Without SYSTEMROOT, Windows gives a process neither sockets nor random numbers.
+# Without SYSTEMROOT, a Windows process gets neither sockets nor random numbers.
 SAFE_ON_WINDOWS = frozenset(
     {
         "ALLUSERSPROFILE",
@@ -69,12 +69,12 @@ SAFE_ON_WINDOWS = frozenset(
         "WINDIR",
     }
 )
-# A value that begins so is a function that a shell exported. Another shell would run what it reads there.
+# A value that begins like this is a function exported by a shell. Another shell would execute it.
 SHELL_FUNCTION = "()"
 
 
 def is_safe(name: str, value: str, *, windows: bool = sys.platform == "win32") -> bool:
-    """Whether a variable of ours goes to every child."""
+    """Whether a variable of ours is passed to every child."""
     if value.startswith(SHELL_FUNCTION):
         return False
     if windows:
@@ -89,13 +89,13 @@ def environment_of(
     ours: Mapping[str, str] | None = None,
     windows: bool = sys.platform == "win32",
 ) -> dict[str, str]:
-    """Return the whole environment of a child.
+    """Return the complete environment of a child.
 
     Args:
-        policy: What lies underneath: the safe part of ours (``minimal``), all of ours (``inherit``), nothing (``explicit``).
-        given: Laid over it.
-        ours: Our own environment, ``os.environ`` unless given.
-        windows: Whether names are the same in any case.
+        policy: The base: the safe part of ours (``minimal``), all of ours (``inherit``) or nothing (``explicit``).
+        given: Variables added to the base.
+        ours: Our own environment; ``os.environ`` by default.
+        windows: Whether names are case-insensitive.
     """
     ours = os.environ if ours is None else ours
     if policy == "explicit":
@@ -106,27 +106,27 @@ def environment_of(
         found = {name: value for name, value in ours.items() if is_safe(name, value, windows=windows)}
     if not windows:
         return found | dict(given)
-    # Two spellings of one name would both be handed over, and the system would pick one.
+    # Two spellings of one name would both be passed on, and the system would pick one.
     return {name.upper(): value for name, value in found.items()} | {name.upper(): value for name, value in given.items()}
 
 
 def check_environment(given: Mapping[Any, Any]) -> None:
-    """Refuse what no system can hand over. The message never holds a value.
+    """Reject an environment that no system can pass on. The message never contains a value.
 
     Raises:
-        LocalProtocolError: A name or a value is not a string, or holds what cannot stand there.
+        LocalProtocolError: A name or a value is not a string, or contains a forbidden character.
     """
     for name, value in given.items():
         if not isinstance(name, str) or not name or "=" in name or "\0" in name:
             raise LocalProtocolError(
-                f"{str(name).partition('=')[0]!r} cannot be the name of an environment variable: it must be a string, "
-                "not empty, without '=' and NUL"
+                f"{str(name).partition('=')[0]!r} is not a valid name of an environment variable: it must be a non-empty string "
+                "without '=' and NUL"
             )
         if not isinstance(value, str):
             raise LocalProtocolError(
-                f"the environment variable {name} must be a string, not {type(value).__name__}; write str(...) around its value"
+                f"the environment variable {name} must be a string, not {type(value).__name__}; convert it with str(...)"
             )
         if "\0" in value:
             raise LocalProtocolError(
-                f"the value of the environment variable {name} holds a NUL byte, which no system can hand over"
+                f"the value of the environment variable {name} contains a NUL byte, which no system can pass on"
             )

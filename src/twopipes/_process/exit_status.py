@@ -1,4 +1,4 @@
-"""How a process ended: by a code of its own, or by a signal."""
+"""How a process ended: with an exit code or by a signal."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from msgspec import Struct
 
 __all__ = ["SIGKILL", "SIGTERM", "ExitStatus", "signal_name"]
 
-# Windows has neither by name; there these numbers mean "please end" and "end" (see windows.py).
+# Windows has no such signals; windows.py maps these numbers to Ctrl-Break and to ending the job.
 SIGTERM = 15
 SIGKILL = 9
 
 
 def signal_name(number: int) -> str:
-    """Return ``SIGTERM`` for 15; for a number that has no name, as many real-time signals, ``signal 42``."""
+    """Return ``SIGTERM`` for 15, or ``signal 42`` for a number without a name, such as most real-time signals."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -23,20 +23,20 @@ def signal_name(number: int) -> str:
 
 
 class ExitStatus(Struct, frozen=True, kw_only=True):
-    """How a child ended. Both are ``None`` where somebody else waited for it first and took the answer."""
+    """How a child ended. Both fields are ``None`` if other code reaped the child and took its status."""
 
     code: int | None = None
     signal: int | None = None
 
     @classmethod
     def from_wait(cls, status: int) -> ExitStatus:
-        """Read what ``os.waitpid`` returns."""
+        """Convert a wait status from ``os.waitpid``."""
         code = os.waitstatus_to_exitcode(status)
         return cls(signal=-code) if code < 0 else cls(code=code)
 
     @property
     def signal_name(self) -> str | None:
-        """``SIGKILL`` for 9, ``None`` where no signal ended it."""
+        """``SIGKILL`` for 9; ``None`` if the process was not ended by a signal."""
         return None if self.signal is None else signal_name(self.signal)
 
     def describe(self) -> str:

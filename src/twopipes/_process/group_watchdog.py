@@ -1,4 +1,4 @@
-"""A small process beside ours that ends process groups, or single processes, when we die and cannot do it ourselves.
+"""A helper process that ends process groups, or single processes, when its owner dies.
 
 It is a shell that reads a control pipe. We hold the only other end, so the kernel delivers EOF when our process ends for any
 reason: SIGKILL, a crash, ``os._exit``. Then everything that is still registered gets SIGTERM, a grace period, and SIGKILL. It
@@ -13,27 +13,27 @@ import sys
 import threading
 from contextlib import suppress
 
-TYPE_CHECKING = False  # what type checkers read as true; the tap imports this, and typing takes longer than all of it
+TYPE_CHECKING = False  # type checkers treat it as true; `twopipes tap` imports this module, and importing typing is slow
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 __all__ = ["GroupWatchdog", "inheritable_descriptors"]
 
 if sys.platform != "win32":
-    # Not searched for on any PATH. Without a shell there is no watchdog, and a killed owner leaves its children the end of input.
+    # Absolute paths: PATH is not searched. Without a shell there is no watchdog; a killed owner's children then only see EOF.
     SHELLS = ("/bin/sh", "/system/bin/sh")
-    # For `sleep` and `ls`. The owner's environment is not passed on: it may hold secrets, and nothing here needs it.
+    # For `sleep` and `ls`. The owner's environment is not passed on: it may contain secrets, and the script needs none of it.
     ENVIRONMENT = {"PATH": "/usr/bin:/bin:/run/current-system/sw/bin"}
-    # Times per second that the watchdog looks what is left, in the grace period.
-    LOOKS = 10
-    # Times that one change may start the helper: once, and once more if it turns out to be dead.
+    # Polls per second during the grace period.
+    POLLS = 10
+    # How often one change may start the helper: once, and once more if it turns out to be dead.
     ATTEMPTS = 2
 
-    # The list of entries is given at the start; a line "+ entry" or "- entry" changes it. An entry is what `kill` takes: the number
-    # of a process, or that of a group with a minus sign. Or it is "pipe:" and the inode of the pipe that a child is being launched
-    # with: its group is found in /proc, by the processes whose stdin it is. EOF does not come before that works: until it executes
-    # its program, the forked child holds a copy of our end of the control pipe. The trap sends SIGKILL also when the shell gives
-    # up because it cannot fork. The numbers 0 and 1 would mean other processes.
+    # The initial entries are an argument; a line "+ entry" or "- entry" changes them. An entry is an argument of `kill`: a process
+    # id, or a group id with a minus sign. For a child that is being launched it is "pipe:" and the inode of its stdin pipe. Its
+    # group is then found in /proc, by the processes that have this pipe as stdin. This works by the time EOF arrives: until the
+    # forked child executes its program, it holds a copy of our end of the control pipe. The trap sends SIGKILL even if the shell
+    # gives up because it cannot fork. Entries 0 and 1 are skipped: `kill` would signal other processes.
     SCRIPT = r"""
 trap '' HUP INT QUIT ALRM TERM USR1 USR2
 cd /
@@ -66,7 +66,7 @@ group_in() {
     echo "-$3"
 }
 
-looks=$1
+polls=$1
 targets=
 trap 'for target in $targets; do send KILL "$target"; done' EXIT
 for entry in $entries; do
@@ -75,12 +75,12 @@ done
 for entry in $entries; do
     case $entry in pipe:*) targets="$targets $(groups_of_pipe "${entry#pipe:}")" ;; esac
 done
-if [ "$looks" -gt 0 ]; then
+if [ "$polls" -gt 0 ]; then
     for target in $targets; do send TERM "$target"; done
 fi
-while [ -n "$targets" ] && [ "$looks" -gt 0 ]; do
+while [ -n "$targets" ] && [ "$polls" -gt 0 ]; do
     sleep 0.1 || exit
-    looks=$((looks - 1))
+    polls=$((polls - 1))
     left=
     for target in $targets; do
         send 0 "$target" && left="$left $target"
@@ -90,32 +90,32 @@ done
 """
 
     class GroupWatchdog:
-        """Ends what is registered when this process has died. The helper process exists while anything is registered.
+        """Ends all registered processes when this process has died. The helper runs while anything is registered.
 
         All methods may be called from any thread, and by finalizers. They never raise because of the helper: if it cannot be
-        started, a killed owner still leaves its children the end of their input. If it was killed, the next change replaces it.
+        started, the children of a killed owner still see EOF on stdin. If it was killed, the next change replaces it.
 
         Args:
             grace: Seconds between SIGTERM and SIGKILL. With 0 there is no SIGTERM.
         """
 
         def __init__(self, grace: float) -> None:
-            self._looks = round(grace * LOOKS)
+            self._polls = round(grace * POLLS)
             # Reentrant: a garbage collection during a change may run the finalizer of a child, which removes an entry.
             self._lock = threading.RLock()
             self._wanted: dict[str, None] = {}
-            self._told: dict[str, None] = {}
+            self._sent: dict[str, None] = {}
             self._is_syncing = False
             self._pid: int | None = None
             self._control_w = -1
-            # A fork must not hold the control pipe, or EOF would not come before the fork ends as well.
+            # A fork must not hold the control pipe, or EOF would not arrive before the fork exits as well.
             os.register_at_fork(before=self._lock.acquire, after_in_parent=self._lock.release, after_in_child=self._forked)
 
         def expect(self, stdin: int) -> str:
-            """Register a child before it is launched, so that it is found even if we die while it is launched.
+            """Register a child before it is launched, so that it is found even if we die during the launch.
 
             Args:
-                stdin: The end of a pipe that becomes its standard input.
+                stdin: The read end of the pipe that becomes its standard input.
 
             Returns:
                 The entry, for :meth:`add` or :meth:`remove`.
@@ -127,64 +127,64 @@ done
             return entry
 
         def add(self, group: int, expected: str) -> None:
-            """Register a group, which takes the place of the entry that was made before it was launched."""
+            """Register a group. It replaces the entry that was made before the launch."""
             with self._lock:
                 self._wanted[f"-{group}"] = None
                 self._wanted.pop(expected, None)
                 self._sync()
 
         def remove(self, entry: int | str) -> None:
-            """Forget a group, or a launch that failed. From here on the number of the group may belong to others."""
+            """Remove a group or a failed launch. From now on the number of the group may be reused by others."""
             with self._lock:
                 self._wanted.pop(entry if isinstance(entry, str) else f"-{entry}", None)
                 self._sync()
 
         def watch_processes(self, pids: Iterable[int]) -> None:
-            """Register these processes, and nothing else any more."""
+            """Replace all entries by these processes."""
             with self._lock:
                 self._wanted = dict.fromkeys(map(str, sorted(pids)))
                 self._sync()
 
         def _sync(self) -> None:
-            """Bring the helper up to date. An interrupted call notices what a nested call has changed."""
+            """Bring the helper up to date. A call that was interrupted by a nested call also sends the nested changes."""
             if self._is_syncing:
                 return
             self._is_syncing = True
             try:
                 failures = 0
-                while list(self._wanted) != list(self._told) and failures < ATTEMPTS:
-                    wanted, told = list(self._wanted), list(self._told)
+                while list(self._wanted) != list(self._sent) and failures < ATTEMPTS:
+                    wanted, sent = list(self._wanted), list(self._sent)
                     if not wanted:
                         self._stop()
                     elif self._pid is None:
                         self._start(wanted)
-                    elif not self._tell(wanted, told):
-                        self._stop()  # it was killed, or was stopped and does not read; it is replaced
+                    elif not self._send_changes(wanted, sent):
+                        self._stop()  # it was killed, or is stopped and does not read; replace it
                         failures += 1
             except OSError:
-                pass  # no shell, no room for one more process or descriptor; the next change tries again
+                pass  # no shell, or too many processes or descriptors; the next change tries again
             finally:
                 self._is_syncing = False
 
-        def _tell(self, wanted: list[str], told: list[str]) -> bool:
-            # First what is new, in one write: a launch turns into a group without a moment in which neither is registered.
-            changes = [f"+ {entry}\n" for entry in wanted if entry not in self._told]
-            changes += [f"- {entry}\n" for entry in told if entry not in self._wanted]
+        def _send_changes(self, wanted: list[str], sent: list[str]) -> bool:
+            # New entries first, in one write: a launch becomes a group without a moment in which neither is registered.
+            changes = [f"+ {entry}\n" for entry in wanted if entry not in self._sent]
+            changes += [f"- {entry}\n" for entry in sent if entry not in self._wanted]
             data = "".join(changes).encode()
             try:
                 if os.write(self._control_w, data) != len(data):
                     return False
             except (BrokenPipeError, BlockingIOError):
                 return False
-            self._told = dict.fromkeys(wanted)
+            self._sent = dict.fromkeys(wanted)
             return True
 
         def _start(self, wanted: list[str]) -> None:
             control_r, self._control_w = map(_above_the_standard_streams, os.pipe())
             try:
                 os.set_blocking(self._control_w, False)
-                self._pid = _spawn(control_r, self._looks, wanted)
-                self._told = dict.fromkeys(wanted)
+                self._pid = _spawn(control_r, self._polls, wanted)
+                self._sent = dict.fromkeys(wanted)
             except BaseException:
                 os.close(self._control_w)
                 raise
@@ -192,30 +192,30 @@ done
                 os.close(control_r)
 
         def _stop(self) -> None:
-            pid, self._pid, self._told = self._pid, None, {}
+            pid, self._pid, self._sent = self._pid, None, {}
             with suppress(ChildProcessError, ProcessLookupError):
-                # Raises if the program has waited for all its children. Then the number may belong to another process.
+                # Raises if the program has already waited for all its children. Then the number may belong to another process.
                 if pid is not None and os.waitpid(pid, os.WNOHANG)[0] == 0:
                     os.kill(pid, signal.SIGKILL)
                     os.waitpid(pid, 0)
-            os.close(self._control_w)  # not before it is dead: it would take this for our end
+            os.close(self._control_w)  # only when it is dead: it would take EOF for our death
 
         def _forked(self) -> None:
             if self._pid is not None:
                 os.close(self._control_w)
-            self._pid, self._wanted, self._told = None, {}, {}
+            self._pid, self._wanted, self._sent = None, {}, {}
             self._lock.release()
 
     def inheritable_descriptors() -> Iterator[int]:
-        """The open descriptors of this process, beyond the standard streams, that a program it executes would get."""
-        with suppress(OSError):  # no such folder, in some sandboxes
+        """Yield the open descriptors, beyond the standard streams, that an executed program would inherit."""
+        with suppress(OSError):  # some sandboxes have no /dev/fd
             for name in os.listdir("/dev/fd"):
                 descriptor = int(name)
-                with suppress(OSError):  # the one that listed them is closed
+                with suppress(OSError):  # the descriptor that listed the folder is closed by now
                     if descriptor > 2 and os.get_inheritable(descriptor):
                         yield descriptor
 
-    def _spawn(control_r: int, looks: int, entries: list[str]) -> int:
+    def _spawn(control_r: int, polls: int, entries: list[str]) -> int:
         actions = [
             (os.POSIX_SPAWN_DUP2, control_r, 0),
             (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
@@ -224,16 +224,16 @@ done
         ]
         options = {
             "file_actions": actions,
-            # Only SIGKILL ends it before its time: all else is blocked until the script ignores it (dash clears this mask later).
-            # SIGCHLD, which our program may ignore, tells the shell that `sleep` has ended.
+            # Only SIGKILL can end it: all other signals are blocked until the script ignores them (dash clears this mask later).
+            # SIGCHLD, which our program may ignore, wakes the shell when `sleep` has ended.
             "setsigmask": signal.valid_signals() - {signal.SIGCHLD},
             "setsigdef": [signal.SIGCHLD],
         }
         shell = next(filter(os.path.exists, SHELLS), SHELLS[0])
-        title = f"# twopipes: ends what process {os.getpid()} has started if it is killed"  # what `ps` shows of it first
-        argv = ["sh", "-c", title + SCRIPT, "sh", str(looks), " ".join(entries)]
+        title = f"# twopipes: ends what process {os.getpid()} has started if it is killed"  # the start of its line in `ps`
+        argv = ["sh", "-c", title + SCRIPT, "sh", str(polls), " ".join(entries)]
         try:
-            # A session of its own: whatever signals our group or our terminal does not mean this process.
+            # A session of its own: signals to our group or our terminal do not reach it.
             return os.posix_spawn(shell, argv, ENVIRONMENT, setsid=True, **options)  # type: ignore[arg-type]
         except NotImplementedError:
             return os.posix_spawn(shell, argv, ENVIRONMENT, setpgroup=0, **options)  # type: ignore[arg-type]

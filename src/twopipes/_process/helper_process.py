@@ -1,4 +1,4 @@
-"""A process of ours beside us that does one thing: a fork, so it is made while we have one thread only."""
+"""A forked process that runs one function. Fork while the program has only one thread."""
 
 from __future__ import annotations
 
@@ -7,85 +7,85 @@ import select
 import signal
 import sys
 
-TYPE_CHECKING = False  # what type checkers read as true; a host waits for us, and typing takes longer than all the rest here
+TYPE_CHECKING = False  # type checkers treat it as true; `twopipes tap` imports this module, and importing typing is slow
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["Sibling"]
+__all__ = ["HelperProcess"]
 
 if sys.platform != "win32":
 
-    class Sibling:
-        """Runs a function in a process of its own, with a pipe to it. Made by making one.
+    class HelperProcess:
+        """Runs a function in a forked process and holds a pipe to it. Creating the object starts the process.
 
-        No signal but SIGKILL reaches it, and none that is sent to our group. It has to end at the end of the pipe, which comes at
-        the latest when we end, in whatever way. It holds open nothing that others wait to see closed.
+        Only SIGKILL reaches it, and no signal that is sent to our group. The function must return at EOF of the pipe, which the
+        kernel delivers when our process exits for any reason. All other descriptors are closed in it.
 
         Args:
-            work: Gets the descriptor to read.
-            keeps: Descriptors that it needs beside that.
+            work: The function; its argument is the read end of the pipe.
+            keep_open: Further descriptors that it needs.
 
         Raises:
-            OSError: There is no room for one more process, or for a few more descriptors.
+            OSError: Too many processes or descriptors.
         """
 
-        def __init__(self, work: Callable[[int], object], *, keeps: Iterable[int] = ()) -> None:
-            ear, self._rope = os.pipe()
-            self._end, breath = os.pipe()
+        def __init__(self, work: Callable[[int], object], *, keep_open: Iterable[int] = ()) -> None:
+            control_r, self._control_w = os.pipe()
+            # The helper holds exit_w and never writes to it, so exit_r becomes readable (EOF) when the helper exits.
+            self._exit_r, exit_w = os.pipe()
             try:
                 self._pid = os.fork()
             except OSError:
-                for each in (ear, self._rope, self._end, breath):
+                for each in (control_r, self._control_w, self._exit_r, exit_w):
                     os.close(each)
                 raise
             if self._pid == 0:
-                _live(work, ear, {ear, breath, *keeps})
-            os.close(ear)
-            os.close(breath)
+                _run_and_exit(work, control_r, {control_r, exit_w, *keep_open})
+            os.close(control_r)
+            os.close(exit_w)
 
         def send(self, data: bytes) -> None:
-            """Write all of it, and wait if the other side does not keep up.
+            """Write all of the data; block while the pipe is full.
 
             Raises:
-                BrokenPipeError: The other side has ended.
+                BrokenPipeError: The helper has exited.
             """
             rest = memoryview(data)
             while rest:
-                rest = rest[os.write(self._rope, rest) :]
+                rest = rest[os.write(self._control_w, rest) :]
 
-        def hang_up(self) -> None:
-            """End the pipe."""
-            if self._rope >= 0:
-                os.close(self._rope)
-                self._rope = -1
+        def close_pipe(self) -> None:
+            """Close our end of the pipe. The helper reads EOF."""
+            if self._control_w >= 0:
+                os.close(self._control_w)
+                self._control_w = -1
 
         def wait(self, seconds: float) -> bool:
-            """Wait for its end, for so long at most; return whether it came by itself. It is over in any case."""
+            """Wait at most ``seconds`` for the helper to exit, then kill it. Return whether it exited by itself."""
             poll = select.poll()
-            # Nothing is ever written there.
-            poll.register(self._end, select.POLLIN)
-            has_ended = bool(poll.poll(seconds * 1000))
+            poll.register(self._exit_r, select.POLLIN)
+            has_exited = bool(poll.poll(seconds * 1000))
             self.kill()
-            return has_ended
+            return has_exited
 
         def kill(self) -> None:
-            """End it, now."""
+            """Kill the helper."""
             os.kill(self._pid, signal.SIGKILL)
             os.waitpid(self._pid, 0)
-            os.close(self._end)
-            self.hang_up()
+            os.close(self._exit_r)
+            self.close_pipe()
 
-    def _live(work: Callable[[int], object], ear: int, keeps: set[int]) -> None:
-        """All that a sibling does. It never returns into the code that it is a copy of."""
+    def _run_and_exit(work: Callable[[int], object], control_r: int, keep_open: set[int]) -> None:
+        """Run the function in the fork. Never return into the code of the parent."""
         try:
-            # Whoever kills our whole group does not mean the ones who have to clear up after that.
+            # A signal to the parent's process group must not stop the helper, which cleans up after the parent.
             os.setsid()
             signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
             first = 0
-            for each in sorted(keeps):
+            for each in sorted(keep_open):
                 os.closerange(first, each)
                 first = each + 1
             os.closerange(first, os.sysconf("SC_OPEN_MAX"))
-            work(ear)
+            work(control_r)
         finally:
             os._exit(0)

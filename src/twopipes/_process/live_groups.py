@@ -1,42 +1,42 @@
-"""Every process group that was started and not yet seen to be gone: what must not outlive the interpreter."""
+"""The process groups that we started and that may still be alive. They are killed when the interpreter exits."""
 
 from __future__ import annotations
 
 import atexit
 from typing import Protocol
 
-__all__ = ["ProcessGroup", "dismiss", "enlist", "kill_everything"]
+__all__ = ["ProcessGroup", "kill_all", "register", "unregister"]
 
 
 class ProcessGroup(Protocol):
-    """A process group, as far as this register cares."""
+    """The part of a process group that this module needs."""
 
     def is_gone(self) -> bool:
-        """Whether nothing of it is left; also waits, without blocking, for what has ended."""
+        """Whether no process of the group is left. Reaps, without blocking, what has exited."""
 
     def kill(self) -> None:
-        """End all of it, now. In a process that was forked from the one that started it, this does nothing."""
+        """Kill the whole group. In a fork of the process that started the group, this does nothing."""
 
 
-# Groups and not children: a child that nobody holds any more may be collected, what it started may not be forgotten.
-_living: set[ProcessGroup] = set()
+# Groups, not Child objects: an unreferenced Child may be collected, but its processes must not be forgotten.
+_live: set[ProcessGroup] = set()
 
 
-def enlist(group: ProcessGroup) -> None:
-    """See to it that the group does not outlive us. Groups that went meanwhile are let go."""
-    for other in list(_living):
-        dismiss(other)
-    _living.add(group)
+def register(group: ProcessGroup) -> None:
+    """Add a group, and drop those that are gone by now."""
+    for other in list(_live):
+        unregister(other)
+    _live.add(group)
 
 
-def dismiss(group: ProcessGroup) -> None:
-    """Let go of a group, if it is gone."""
+def unregister(group: ProcessGroup) -> None:
+    """Remove a group if it is gone."""
     if group.is_gone():
-        _living.discard(group)
+        _live.discard(group)
 
 
 @atexit.register
-def kill_everything() -> None:
-    """End whatever is still there when the interpreter exits."""
-    for group in list(_living):
+def kill_all() -> None:
+    """Kill every group that is left."""
+    for group in list(_live):
         group.kill()

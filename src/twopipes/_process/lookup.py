@@ -1,4 +1,4 @@
-"""Where an executable is, by the rules of the child that will be it: its PATH, its folder, its extensions."""
+"""Look up an executable by the rules of the child: its PATH, its folder, its extensions."""
 
 from __future__ import annotations
 
@@ -9,43 +9,43 @@ from typing import NamedTuple
 
 __all__ = ["Lookup", "look_up", "search_path"]
 
-# What Windows takes for a program where the child's environment does not say.
+# What Windows treats as a program if the child's environment has no PATHEXT.
 USUAL_EXTENSIONS = ".COM;.EXE;.BAT;.CMD"
 
 
 class Lookup(NamedTuple):
-    """What a search brought to light."""
+    """The result of a search."""
 
-    found: str | None  # absolute
-    unfit: str | None  # has the right name and cannot be executed: a folder, or a file without the permission
-    folders: tuple[str, ...]  # where was looked, in this order; empty for a name that says its own folder
+    found: str | None  # an absolute path
+    unfit: str | None  # has the right name but cannot be executed: a folder, or a file without the permission
+    folders: tuple[str, ...]  # the searched folders, in order; empty if the name contains a folder
 
 
 def search_path(environment: Mapping[str, str]) -> list[str]:
-    """Return the folders of a child's PATH; those that the system searches where it has none."""
+    """Return the folders of a child's PATH, or the system's default if it has none."""
     path = environment.get("PATH")
     return (os.defpath if path is None else path).split(os.pathsep)
 
 
 def look_up(name: str, environment: Mapping[str, str], folder: str, *, windows: bool = sys.platform == "win32") -> Lookup:
-    """Find the file that ``name`` stands for.
+    """Find the file for the first word of a command.
 
-    A name with a slash in it is a path, seen from the child's folder. Any other name is searched for in the child's PATH, whose
-    relative entries are seen from the child's folder as well. On Windows the extensions of ``PATHEXT`` are tried where the name
-    has none of them; the current folder is not searched unless PATH names it, because what lies there by accident must not be run.
+    A name that contains a slash is a path relative to the child's folder. Any other name is searched for in the child's PATH, whose
+    relative entries are relative to the child's folder too. On Windows the extensions of ``PATHEXT`` are tried unless the name
+    has one of them. The current folder is searched only if PATH names it, because a file that happens to be there must not run.
 
     Args:
         name: The first word of the command.
-        environment: The child's.
-        folder: The child's working folder, absolute.
-        windows: Whether its rules apply.
+        environment: The child's environment.
+        folder: The child's working folder, as an absolute path.
+        windows: Whether to apply the rules of Windows.
     """
     names = _spellings(name, environment) if windows else [name]
     if "/" in name or (windows and ("\\" in name or ":" in name)):
         folders: list[str] = []
         candidates = [os.path.join(folder, each) for each in names]
     else:
-        # An empty entry means the current folder, except on Windows, where it means nothing.
+        # An empty entry means the current folder; on Windows it is ignored.
         entries = [each for each in search_path(environment) if each or not windows]
         folders = [os.path.normpath(os.path.join(folder, each)) for each in entries]
         candidates = [os.path.join(each, spelling) for each in folders for spelling in names]
@@ -59,7 +59,7 @@ def look_up(name: str, environment: Mapping[str, str], folder: str, *, windows: 
 
 
 def _spellings(name: str, environment: Mapping[str, str]) -> list[str]:
-    """The names to try on Windows: ``npx`` is ``npx.cmd``, and the file ``npx`` beside it is a script for other systems."""
+    """Return the names to try on Windows: for ``npx`` it is ``npx.cmd``; the file ``npx`` is a script for other systems."""
     extensions = [each for each in environment.get("PATHEXT", USUAL_EXTENSIONS).lower().split(";") if each]
     if name.lower().endswith(tuple(extensions)):
         return [name]

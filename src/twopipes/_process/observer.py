@@ -1,4 +1,4 @@
-"""Somebody who sees what happens to a child."""
+"""Observe the events of a child process."""
 
 from __future__ import annotations
 
@@ -9,39 +9,37 @@ from twopipes._channels.base import Channel
 from twopipes._process.exit_status import ExitStatus
 from twopipes._process.stderr import Copier
 
-__all__ = ["ProcessObserver", "TappedCopier"]
+__all__ = ["ObservedCopier", "ProcessObserver"]
 
 
 class ProcessObserver(Protocol):
-    """Is told of everything about one child, when it happens. It neither waits nor raises."""
+    """Receives the events of one child as they happen. Its methods must not block or raise."""
 
     def started(self, pid: int, channel: Channel) -> Channel:
-        """It runs. What this returns is used as its pipes."""
+        """The child has started. The returned channel is used in place of its pipes."""
 
     def stderr(self, data: bytes) -> None:
-        """It wrote this to its stderr, cut anywhere."""
+        """The child wrote these bytes to stderr. They may end in the middle of a line."""
 
     def signalled(self, number: int) -> None:
-        """It is sent a signal."""
+        """A signal is being sent to the child."""
 
     def exited(self, status: ExitStatus) -> None:
-        """It has ended, and all that it wrote to stderr was told before."""
+        """The child has exited. All of its stderr was reported before."""
 
 
-class TappedCopier(Copier):
-    """Hands a child's stderr to two."""
+class ObservedCopier(Copier):
+    """Passes a child's stderr to an observer and to another copier."""
 
-    def __init__(self, inner: Copier | None, tell: Callable[[bytes], None]) -> None:
+    def __init__(self, inner: Copier | None, on_data: Callable[[bytes], None]) -> None:
         self._inner = inner
-        self._tell = tell
+        self._on_data = on_data
 
     def write(self, data: bytes) -> None:
-        """Hand these bytes on, without waiting."""
-        self._tell(data)
+        self._on_data(data)
         if self._inner is not None:
             self._inner.write(data)
 
     def close(self) -> None:
-        """Nothing more comes."""
         if self._inner is not None:
             self._inner.close()

@@ -1,8 +1,8 @@
-"""The death of the process that launched us.
+"""Detect the death of the process that launched us.
 
-A server over stdio learns from the end of its input that its host is gone. That end never comes while anybody else holds
-the other side of the pipe: a child of the host that inherited it, a wrapper, a debugger. Then the server stays for ever, which is
-the most voiced complaint about servers. So the process that launched us is watched as well.
+A stdio server sees EOF on stdin when its host exits. But EOF never arrives while another process holds the write end of the pipe:
+a child of the host that inherited it, a wrapper, a debugger. Then the server would run forever, which is the most frequent
+complaint about MCP servers. So the parent process is watched as well.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ if TYPE_CHECKING:
 
 __all__ = ["POLL", "watch_parent"]
 
-# Seconds between two looks, where the system cannot tell by itself. An orphan may live that much longer.
+# Seconds between two polls, where the kernel cannot notify us. An orphan may live that much longer.
 POLL = 1.0
-# No parent in this namespace (0), or the one that outlives everybody (1).
+# No parent in this pid namespace (0), or init (1), which does not exit.
 IMMORTAL = 1
 
 
 async def watch_parent(pid: int | None = None, *, poll: float = POLL) -> int:
-    """Return when the process that launched us has ended; the value is its process id.
+    """Wait until the process that launched us has exited; return its process id.
 
-    On Linux the system tells, through a pidfd; elsewhere, and where that is refused, this looks every ``poll`` seconds.
+    On Linux the kernel reports the exit through a pidfd. Elsewhere, and where pidfds are refused, this polls.
 
-    It never returns where nothing can be watched: the parent is process 1 (launched by init, or orphaned before the first
-    look), or lies outside of our pid namespace (0). It watches only the direct parent: a wrapper that starts us and stays
-    (``npx``, ``uv run``, ``sh -c``) is the one whose end counts, and one that starts us and leaves on purpose ends us.
+    It never returns if there is nothing to watch: the parent is process 1 (we were launched by init, or orphaned before the first
+    look), or is outside of our pid namespace (0). Only the direct parent is watched: the exit of a wrapper that stays
+    (``npx``, ``uv run``, ``sh -c``) ends us, and so does that of one that starts us and exits on purpose.
 
-    Cancelling is safe and leaves no descriptor behind; there is no thread.
+    Cancelling is safe and leaks no descriptor; no thread is used.
 
     Args:
-        pid: The parent as it was when the program started: ``os.getppid()``, asked as early as possible. If another process
-            is the parent by now, this returns at once. By default, who is the parent now.
-        poll: Seconds.
+        pid: The parent when the program started: ``os.getppid()``, called as early as possible. If the parent is another process
+            by now, this returns at once. By default the current parent.
+        poll: Seconds between two polls.
     """
     if pid is None:
         pid = os.getppid()
     if pid <= IMMORTAL:
         await asyncio.get_running_loop().create_future()
     if sys.platform == "win32":
-        await _watch_a_handle(pid, poll)
-    elif sys.platform != "linux" or not await _watch_a_pidfd(pid):
+        await _watch_handle(pid, poll)
+    elif sys.platform != "linux" or not await _watch_pidfd(pid):
         while os.getppid() == pid:
             await asyncio.sleep(poll)
     return pid
@@ -55,17 +55,17 @@ async def watch_parent(pid: int | None = None, *, poll: float = POLL) -> int:
 
 if sys.platform == "linux":
 
-    async def _watch_a_pidfd(pid: int) -> bool:
-        """Return True when the process has ended, False when this kernel or this sandbox has no pidfd for us."""
+    async def _watch_pidfd(pid: int) -> bool:
+        """Wait for the process to exit. Return False if this kernel or this sandbox does not give us a pidfd."""
         try:
             fd = os.pidfd_open(pid)
         except (AttributeError, OSError):
-            # Also when there is no such process any more: the question who is the parent now answers that.
+            # Also if the process is gone; the caller's check of getppid() then detects that.
             return False
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[None] = loop.create_future()
         try:
-            # While it is our parent it has not ended, and nobody else has its number: the pidfd is the right one.
+            # While it is our parent its number cannot have been reused, so the pidfd refers to the right process.
             if os.getppid() != pid:
                 return True
             loop.add_reader(fd, _settle, ended)
@@ -84,21 +84,21 @@ if sys.platform == "linux":
 
 if sys.platform == "win32":
 
-    async def _watch_a_handle(pid: int, poll: float) -> None:
-        # Windows tells the number of whoever launched us, even when it has ended and the number belongs to somebody else.
-        # A handle that was opened in time keeps the number from being given away.
+    async def _watch_handle(pid: int, poll: float) -> None:
+        # Windows reports the parent's number even if the parent has exited and the number was reused. An open handle
+        # keeps the number from being reused.
         with _open_process(pid) as has_ended:
             while not has_ended():
                 await asyncio.sleep(poll)
 
     @contextmanager
     def _open_process(pid: int) -> Iterator[Callable[[], bool]]:
-        import _winapi  # noqa: PLC0415
+        import _winapi  # noqa: PLC0415 - exists on Windows only
 
         try:
             handle = _winapi.OpenProcess(_winapi.SYNCHRONIZE, False, pid)
         except PermissionError:
-            # It is there, and it is not ours to watch.
+            # It runs, but we may not watch it.
             yield lambda: False
             return
         except OSError:

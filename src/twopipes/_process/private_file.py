@@ -1,4 +1,4 @@
-"""Open files that hold what was said, so that only their owner can read them."""
+"""Open files with recorded or logged text so that only their owner can read them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["open_private"]
 
 
 def open_private(path: str | os.PathLike[str], flags: int) -> int:
-    """Opens a file with mode 0600, also if it exists with another mode, or is behind a link.
+    """Open a file with mode 0600, even if it exists with another mode or is behind a link.
 
-    What is not a regular file (a FIFO, a device, a terminal) is opened as it is. Windows has no such modes.
+    Anything but a regular file (a FIFO, a device, a terminal) is opened unchanged. Windows has no such modes.
 
     Raises:
-        OSError: It cannot be opened; or it belongs to another user, who could read what is written to it.
+        OSError: The file cannot be opened, or belongs to another user, who could read what is written to it.
     """
     descriptor = os.open(path, flags | getattr(os, "O_CLOEXEC", 0), 0o600)
     try:
@@ -37,7 +37,7 @@ if sys.platform != "win32":
             return
         if found.st_uid != os.geteuid():
             raise PermissionError(
-                errno.EPERM, "it belongs to another user, who could read it; choose another file", os.fspath(path)
+                errno.EPERM, "the file belongs to another user, who could read it; choose another file", os.fspath(path)
             )
-        with suppress(PermissionError):  # a file system without modes, such as that of a USB stick
+        with suppress(PermissionError):  # a file system without modes, such as FAT on a USB stick
             os.fchmod(descriptor, 0o600)

@@ -1,10 +1,10 @@
-"""Standing between a host and its server: what one says reaches the other unchanged and at once, and so do their ends.
+"""Run a server between a host and us: pass on bytes, EOF and signals unchanged and at once.
 
-A thread for each of the three streams reads and writes, and nothing else: it looks for no lines, and waits only for whoever reads
-on the far side, so that backpressure passes as well. The main thread waits for signals, of which the end of the child is one.
+Each of the three streams has a thread that only reads and writes. It does not look for lines and waits only for the reader on the
+other side, so backpressure is passed on too. The main thread waits for signals, including SIGCHLD.
 
-The child leads a session of its own, as every child of ours. Whoever kills our group means the child too, and does not reach it; so
-the signals that ask a program to end go to its whole group, and a watchdog passes on SIGKILL, which cannot be caught.
+The child leads a session of its own, so a signal to our process group does not reach it. Signals that ask a program to end are
+therefore passed to its whole group. A watchdog does the same for SIGKILL, which cannot be caught.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import sys
 import threading
 from contextlib import suppress
 
-TYPE_CHECKING = False  # what type checkers read as true; a host waits for us, and typing takes longer than all the rest here
+TYPE_CHECKING = False  # type checkers treat it as true; `twopipes tap` imports this module, and importing typing is slow
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Literal, NoReturn, Protocol
 
     Stream = Literal[">", "<", "!"]
 
-    class ProcessObserver(Protocol):
-        """Who is told what passes and happens. It neither waits nor raises, and may be told by several threads."""
+    class RelayObserver(Protocol):
+        """Receives all bytes and events. Its methods must not block or raise, and are called from several threads."""
 
         def chunk(self, kind: Stream, data: bytes, /) -> object:
             """Bytes as they were read: ``>`` to the child, ``<`` from it, ``!`` from its stderr."""
@@ -40,45 +40,46 @@ if TYPE_CHECKING:
             code: int | None = None,
             reason: str | None = None,
         ) -> object:
-            """Something else, with what there is to say about it."""
+            """Any other event. Which details are set depends on the event."""
 
 
-__all__ = ["Relay", "end_like", "say"]
+__all__ = ["Relay", "exit_like", "write_stderr"]
 
 if sys.platform != "win32":
     from twopipes._process.group_watchdog import GroupWatchdog, inheritable_descriptors
 
-    # Bytes read at once: what a pipe of Linux holds.
+    # Bytes per read: the capacity of a Linux pipe.
     READ_SIZE = 64 * 1024
-    # Bytes that a dead child may have left in a pipe: what an unprivileged user can make one hold.
+    # Bytes that a dead child may have left in a pipe: the largest capacity that an unprivileged user can set.
     LARGEST_PIPE = 1024 * 1024
-    # Seconds that a child is given to leave at the end of its input, when its host is dead, and as many after SIGTERM.
+    # Seconds that a child has to exit on EOF when its host is dead, and again after SIGTERM.
     GRACE = 2.0
-    # Seconds between two looks at the host, where the system cannot tell of its end.
+    # Seconds between two polls of the parent, where the kernel cannot report its exit.
     POLL = 1.0
-    # Seconds to wait for a thread that is known to have nothing left to do but end, mostly.
-    LAST_LOOK = 0.1
-    # No parent in this namespace (0), or the one that outlives everybody (1).
+    # Seconds to wait for a thread that normally has nothing left to do.
+    JOIN_TIMEOUT = 0.1
+    # No parent in this pid namespace (0), or init (1), which does not exit.
     IMMORTAL = 1
-    # Seconds. A thread that has bytes to pass waits no longer than this for one that writes down what has passed.
-    TURN = 0.0005
-    # What asks a program to end, and means all of it. Others, such as SIGUSR1, would end a grandchild that does not know them.
+    # Seconds. Limits how long a thread with bytes to pass on waits for the thread that records them.
+    SWITCH_INTERVAL = 0.0005
+    # Signals that ask a program to end go to the whole group. Others, such as SIGUSR1, would kill a grandchild without a handler.
     ENDING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}
-    # What is not passed on: faults of our own, what nobody can catch, and stopping, which pauses both as it pauses us.
-    OURS = {"SIGKILL", "SIGSTOP", "SIGTSTP", "SIGTTIN", "SIGTTOU", "SIGCONT", "SIGCHLD", "SIGPIPE"} | {
+    # Signals that are not passed on: our own faults, those that cannot be caught, and job control, which the terminal applies to
+    # both processes.
+    NOT_PASSED_ON = {"SIGKILL", "SIGSTOP", "SIGTSTP", "SIGTTIN", "SIGTTOU", "SIGCONT", "SIGCHLD", "SIGPIPE"} | {
         *("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS", "SIGXCPU", "SIGXFSZ"),
     }
 
-    # Why a stream ended that was not brought to its end by whoever wrote it.
-    UNREAD = "nobody reads it any more"
-    HELD = "the server has ended, and something that it started still holds this"
-    OVER = {">": "the host is dead", "<": HELD, "!": HELD}
+    # Why a stream ended without EOF from its writer.
+    UNREAD = "the reader has closed it"
+    HELD = "the server has exited, but a process that it started still holds this stream"
+    STOPPED = {">": "the host is dead", "<": HELD, "!": HELD}
 
     class Relay:
-        """A child whose three streams are ours. Making one starts it; to be used once, in a program that has one thread.
+        """A child between our three standard streams. Creating the object starts it. Use it once, in a single-threaded program.
 
         Args:
-            argv: The words of the command. The first is searched for in PATH.
+            argv: The command and its arguments. The executable is searched for in PATH.
 
         Raises:
             OSError: The command cannot be started.
@@ -87,13 +88,13 @@ if sys.platform != "win32":
         def __init__(self, argv: Sequence[str]) -> None:
             self._host = os.getppid()
             self._gone = threading.Event()
-            self._is_given_up = False
+            self._has_given_up = False
             # No grace period: a host that kills the tap means to kill the server, and has asked before (docs/decisions/0019).
             self._watchdog = GroupWatchdog(grace=0)
-            nothing = _open_all_three()
-            # From here on a signal waits until somebody asks for it. Some are ignored where they have no handler, even so.
-            signal.signal(signal.SIGCHLD, _nothing_to_do)
-            self._passed = {each for each in signal.valid_signals() if getattr(each, "name", "") not in OURS}
+            null = _open_null_above_standard_streams()
+            # Block the signals, so that sigwait() gets them. A blocked SIGCHLD without a handler would be discarded.
+            signal.signal(signal.SIGCHLD, _do_nothing)
+            self._passed = {each for each in signal.valid_signals() if getattr(each, "name", "") not in NOT_PASSED_ON}
             mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*self._passed, signal.SIGCHLD})
             its_input, to_child = os.pipe()
             from_child, its_output = os.pipe()
@@ -103,7 +104,7 @@ if sys.platform != "win32":
                 self.pid = _spawn(argv, (its_input, its_output, its_stderr), mask)
             except BaseException:
                 self._watchdog.remove(expected)
-                for each in (to_child, from_child, from_its_stderr, nothing):
+                for each in (to_child, from_child, from_its_stderr, null):
                     os.close(each)
                 signal.pthread_sigmask(signal.SIG_SETMASK, mask)
                 raise
@@ -111,38 +112,38 @@ if sys.platform != "win32":
                 for each in (its_input, its_output, its_stderr):
                     os.close(each)
             self._watchdog.add(self.pid, expected)
-            # A host may hand over more than three descriptors. The child has them now; their end shall be its end.
+            # Close further descriptors that the host passed to us. The child has them now, and they must close when it exits.
             for each in inheritable_descriptors():
                 os.close(each)
-            self._no_more_input, no_more_input = _bell()
-            self._no_more_output, no_more_output = _bell()
-            self._in = _Pump(">", 0, to_child, bell=no_more_input, nothing=nothing)
-            self._out = _Pump("<", from_child, 1, bell=no_more_output, nothing=nothing)
-            self._err = _Pump("!", from_its_stderr, 2, bell=no_more_output, nothing=nothing)
+            input_stop_r, self._input_stop_w = os.pipe()
+            output_stop_r, self._output_stop_w = os.pipe()
+            self._in = _Pump(">", 0, to_child, stop_r=input_stop_r, null=null)
+            self._out = _Pump("<", from_child, 1, stop_r=output_stop_r, null=null)
+            self._err = _Pump("!", from_its_stderr, 2, stop_r=output_stop_r, null=null)
 
-        def run(self, witness: ProcessObserver) -> int:
-            """Pass on bytes and signals until the child has ended and what it said is passed on.
+        def run(self, observer: RelayObserver) -> int:
+            """Pass on bytes and signals until the child has exited and all of its output is passed on.
 
             Returns:
-                Its status, as ``os.wait`` has it.
+                Its wait status, as from ``os.wait``.
             """
-            self._witness = witness
+            self._observer = observer
             self._main = threading.get_ident()
-            witness.event("spawn", pid=self.pid)
-            sys.setswitchinterval(TURN)
+            observer.event("spawn", pid=self.pid)
+            sys.setswitchinterval(SWITCH_INTERVAL)
             threads = [threading.Thread(target=self._run, args=(pump,), daemon=True) for pump in (self._in, self._out, self._err)]
             for thread in threads:
                 thread.start()
             if self._host > IMMORTAL:
-                threading.Thread(target=self._watch_the_host, daemon=True).start()
+                threading.Thread(target=self._watch_host, daemon=True).start()
             status = self._wait()
-            # It notices by itself that nobody reads, unless something that the child started does.
-            threads[0].join(LAST_LOOK)
+            # The thread ends when the read end of the child's stdin is closed, unless a descendant of the child holds it.
+            threads[0].join(JOIN_TIMEOUT)
             code = os.waitstatus_to_exitcode(status)
             if code < 0:
-                witness.event("exit", signal=_name(-code))
+                observer.event("exit", signal=_name(-code))
             else:
-                witness.event("exit", code=code)
+                observer.event("exit", code=code)
             return status
 
         def _wait(self) -> int:
@@ -150,17 +151,17 @@ if sys.platform != "win32":
             while True:
                 number = signal.sigwait({*self._passed, signal.SIGCHLD})
                 if status is not None and number != signal.SIGCHLD:
-                    # There is nobody left to pass it to, only bytes that the host does not take.
+                    # The child has exited; only output that the host does not read is left.
                     return status
                 if number != signal.SIGCHLD:
                     self._pass_on(number)
                 elif status is None:
                     status = self._reap()
-                if status is not None and (self._is_given_up or (self._out.is_done and self._err.is_done)):
+                if status is not None and (self._has_given_up or (self._out.is_done and self._err.is_done)):
                     return status
 
         def _pass_on(self, number: int) -> None:
-            self._witness.event("signal", signal=_name(number))
+            self._observer.event("signal", signal=_name(number))
             try:
                 if number in ENDING:
                     os.killpg(self.pid, number)
@@ -168,18 +169,18 @@ if sys.platform != "win32":
                     os.kill(self.pid, number)
             except OSError as error:
                 # It is a zombie by now, or runs as another user.
-                self._witness.event("note", reason=f"{_name(number)} did not reach the server: {error.strerror}")
+                self._observer.event("note", reason=f"{_name(number)} did not reach the server: {error.strerror}")
 
         def _reap(self) -> int | None:
-            """The status of the child, if it has ended."""
+            """Return the wait status of the child if it has exited."""
             if sys.platform == "linux" or sys.version_info >= (3, 13):
                 if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
                     return None
-                # The number of the group is still its own: the leader was not waited for.
+                # The child is not reaped yet, so the number of the group cannot have been reused.
                 self._clear_up()
                 status = os.waitpid(self.pid, 0)[1]
             else:
-                # On macOS Python cannot look without taking. The number stays the group's as long as anybody is left in it.
+                # On macOS Python cannot check without reaping. The number stays reserved while the group has members.
                 ended, status = os.waitpid(self.pid, os.WNOHANG)
                 if not ended:
                     return None
@@ -189,40 +190,38 @@ if sys.platform != "win32":
             except ProcessLookupError:
                 self._watchdog.remove(self.pid)
             except OSError:
-                pass  # see below
-            # Otherwise something of the group is left. The watchdog kills it when the tap ends, which it is about to do.
-            os.close(self._no_more_output)
+                pass
+            # If members of the group are left, the watchdog kills them when the tap exits, which happens next.
+            os.close(self._output_stop_w)
             return status
 
         def _clear_up(self) -> None:
-            """Where the host is dead, nobody else will."""
+            """Kill what is left of the group if the host is dead, because no one else will."""
             if self._host > IMMORTAL and os.getppid() != self._host:
                 self._end_group(signal.SIGKILL)
             self._gone.set()
 
         def _run(self, pump: _Pump) -> None:
             try:
-                pump.run(self._witness)
+                pump.run(self._observer)
             finally:
                 pump.is_done = True
-                # The main thread waits for nothing but signals, and this one means: have a look.
+                # Wakes the main thread, which waits only for signals.
                 signal.pthread_kill(self._main, signal.SIGCHLD)
 
-        # The host
-
-        def _watch_the_host(self) -> None:
-            _wait_for_the_end_of(self._host)
-            self._witness.event("note", reason="the host is dead")
-            os.close(self._no_more_input)
+        def _watch_host(self) -> None:
+            _wait_for_exit_of_parent(self._host)
+            self._observer.event("note", reason="the host is dead")
+            os.close(self._input_stop_w)
             for number in (signal.SIGTERM, signal.SIGKILL):
                 if self._gone.wait(GRACE):
                     break
-                self._witness.event("signal", signal=_name(number))
+                self._observer.event("signal", signal=_name(number))
                 self._end_group(number)
             self._gone.wait()
-            # Somebody who holds the host's end of the output, and does not read, shall not hold us.
+            # Do not wait longer for a process that holds the read end of the output and does not read it.
             threading.Event().wait(GRACE)
-            self._is_given_up = True
+            self._has_given_up = True
             signal.pthread_kill(self._main, signal.SIGCHLD)
 
         def _end_group(self, number: int) -> None:
@@ -230,57 +229,57 @@ if sys.platform != "win32":
                 try:
                     os.killpg(self.pid, number)
                 except ProcessLookupError:
-                    pass  # nobody is left in it
+                    pass  # the group is empty
                 except OSError as error:
-                    self._witness.event("note", reason=f"{_name(number)} did not reach the server: {error.strerror}")
+                    self._observer.event("note", reason=f"{_name(number)} did not reach the server: {error.strerror}")
 
     class _Pump:
-        """One stream, from where it is read to where it is written. When one side ends, so does the other.
+        """Copies one stream. When one side is closed, the other is closed too.
 
         Args:
             stream: ``>``, ``<`` or ``!``.
-            source: What is read.
-            target: What is written.
-            bell: Can be read when nothing more will come: what is there is passed on, and that is the end.
-            nothing: What takes the place of a descriptor that must keep its number.
+            source: The descriptor to read.
+            target: The descriptor to write.
+            stop_r: Becomes readable (EOF) when no more data is expected. What is in the pipe is still copied.
+            null: Replaces a closed descriptor whose number must stay in use.
         """
 
-        def __init__(self, stream: Stream, source: int, target: int, *, bell: int, nothing: int) -> None:
+        def __init__(self, stream: Stream, source: int, target: int, *, stop_r: int, null: int) -> None:
             self._stream = stream
             self._source = source
             self._target = target
-            self._bell = bell
-            self._nothing = nothing
+            self._stop_r = stop_r
+            self._null = null
             self.is_done = False
 
-        def run(self, witness: ProcessObserver) -> None:
-            """Pass on all there is, to the end; then close both sides."""
+        def run(self, observer: RelayObserver) -> None:
+            """Copy everything up to the end; then close both sides."""
             try:
-                reason = self._pass_all(witness)
+                reason = self._copy(observer)
             except OSError as error:
                 reason = error.strerror or str(error)
-            witness.event("eof", stream=self._stream, reason=reason)
+            observer.event("eof", stream=self._stream, reason=reason)
             for each in (self._target, self._source):
                 self._close(each)
 
-        def _pass_all(self, witness: ProcessObserver) -> str | None:
-            """Return why it ended, where that was not the end of the source."""
-            stream, source, target, bell = self._stream, self._source, self._target, self._bell
+        def _copy(self, observer: RelayObserver) -> str | None:
+            """Copy until the stream ends. Return the reason if it was not EOF from the source."""
+            stream, source, target, stop_r = self._stream, self._source, self._target, self._stop_r
             poll = select.poll()
             poll.register(source, select.POLLIN)
-            poll.register(bell, select.POLLIN)
-            # No event but the one that cannot be declined: nobody reads there any more. Files and devices have no such thing.
+            poll.register(stop_r, select.POLLIN)
+            # POLLERR, which needs no registration, reports that the read end is closed. Files and devices never report it.
             poll.register(target, 0)
-            patience, left = None, LARGEST_PIPE
+            timeout, left = None, LARGEST_PIPE
             while True:
-                ready = dict(poll.poll(patience))
+                ready = dict(poll.poll(timeout))
                 if not ready or left <= 0:
-                    return OVER[stream]
+                    return STOPPED[stream]
                 if target in ready:
                     return UNREAD
-                if bell in ready:
-                    poll.unregister(bell)
-                    patience = 0
+                if stop_r in ready:
+                    poll.unregister(stop_r)
+                    timeout = 0
                 if source not in ready:
                     continue
                 try:
@@ -289,11 +288,11 @@ if sys.platform != "win32":
                     continue
                 if not data:
                     return None
-                # First this, so that a question never stands behind its answer; it takes a microsecond.
-                witness.chunk(stream, data)
+                # Record before writing, so that a request always precedes its response in the trace.
+                observer.chunk(stream, data)
                 if not self._write(data):
                     return UNREAD
-                if patience is not None:
+                if timeout is not None:
                     left -= len(data)
 
         def _write(self, data: bytes) -> bool:
@@ -302,7 +301,7 @@ if sys.platform != "win32":
                 try:
                     written = os.write(self._target, rest)
                 except BlockingIOError:
-                    # Whoever shares it with us made it so.
+                    # Another process that shares the descriptor made it non-blocking.
                     poll = select.poll()
                     poll.register(self._target, select.POLLOUT)
                     poll.poll()
@@ -316,32 +315,32 @@ if sys.platform != "win32":
 
         def _close(self, descriptor: int) -> None:
             if descriptor in {0, 1}:
-                # Another file must not get its number: somebody might think that it is still the wire.
-                os.dup2(self._nothing, descriptor, inheritable=False)
+                # Keep the number in use: another file that gets it would be taken for the wire.
+                os.dup2(self._null, descriptor, inheritable=False)
             elif descriptor > 2:
                 os.close(descriptor)
 
-    def say(text: str) -> None:
-        """Tell people something on stderr, in one piece, unless nobody reads there."""
+    def write_stderr(text: str) -> None:
+        """Write a text to stderr in one piece; drop it if stderr would block."""
         poll = select.poll()
         poll.register(2, select.POLLOUT)
         with suppress(OSError):
             if poll.poll(0):
                 os.write(2, text.encode(errors="backslashreplace"))
 
-    def end_like(status: int) -> NoReturn:
-        """End this process at once, in the way in which a child has ended."""
+    def exit_like(status: int) -> NoReturn:
+        """Exit at once in the same way as a child with this wait status: with its code, or by its signal."""
         code = os.waitstatus_to_exitcode(status)
         if code < 0:
-            import resource  # noqa: PLC0415 - few children end like this
+            import resource  # noqa: PLC0415 - few children end by a signal
 
-            # The core that tells something is the child's.
+            # Only the core dump of the child is of interest.
             resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
             if -code not in {signal.SIGKILL, signal.SIGSTOP}:
                 signal.signal(-code, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {-code})
             os.kill(os.getpid(), -code)
-            # Still here: process 1 of a container dies of no signal. As a shell says it.
+            # Process 1 of a container is not killed by its own signal. Use the exit code that a shell would report.
             code = 128 - code
         os._exit(code)
 
@@ -349,7 +348,7 @@ if sys.platform != "win32":
         actions = [(os.POSIX_SPAWN_DUP2, each, number) for number, each in enumerate(streams)]
         options = {
             "file_actions": actions,
-            # Python ignores these two for itself, and a program that inherits that may never end.
+            # Python ignores these two, and a program that inherits this may never end.
             "setsigdef": [signal.SIGPIPE, signal.SIGXFSZ],
             "setsigmask": mask,
         }
@@ -358,19 +357,14 @@ if sys.platform != "win32":
         except NotImplementedError:
             return os.posix_spawnp(argv[0], argv, os.environ, setpgroup=0, **options)  # type: ignore[arg-type]
 
-    def _open_all_three() -> int:
-        """See to it that no pipe of ours gets one of the first three numbers; return a descriptor of nothing."""
-        while (nothing := os.open(os.devnull, os.O_RDWR)) <= 2:
+    def _open_null_above_standard_streams() -> int:
+        """Make sure that descriptors 0 to 2 are open, so that no pipe gets them; return a descriptor of the null device."""
+        while (null := os.open(os.devnull, os.O_RDWR)) <= 2:
             pass
-        return nothing
+        return null
 
-    def _bell() -> tuple[int, int]:
-        """What to close in order to ring, and what to wait for."""
-        ear, rope = os.pipe()
-        return rope, ear
-
-    def _wait_for_the_end_of(pid: int) -> None:
-        if sys.platform == "linux" and _is_told_of_the_end_of(pid):
+    def _wait_for_exit_of_parent(pid: int) -> None:
+        if sys.platform == "linux" and _wait_for_pidfd(pid):
             return
         pause = threading.Event()
         while os.getppid() == pid:
@@ -378,13 +372,13 @@ if sys.platform != "win32":
 
     if sys.platform == "linux":
 
-        def _is_told_of_the_end_of(pid: int) -> bool:
-            """Return True when our parent has ended, False when this kernel or this sandbox does not tell."""
+        def _wait_for_pidfd(pid: int) -> bool:
+            """Wait for our parent to exit. Return False if this kernel or this sandbox does not give us a pidfd."""
             try:
                 descriptor = os.pidfd_open(pid)
             except (AttributeError, OSError):
                 return False
-            # While it is our parent it has not ended, and nobody else has its number: the descriptor is the right one.
+            # While it is our parent its number cannot have been reused, so the descriptor refers to the right process.
             if os.getppid() == pid:
                 poll = select.poll()
                 poll.register(descriptor, select.POLLIN)
@@ -397,5 +391,5 @@ if sys.platform != "win32":
         except ValueError:
             return f"signal {number}"
 
-    def _nothing_to_do(*_: object) -> None:
+    def _do_nothing(*_: object) -> None:
         pass

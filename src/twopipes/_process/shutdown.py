@@ -1,8 +1,8 @@
-"""How a child is brought to its end: a plan that can be printed, replaced and timed, and a report of how it went.
+"""The shutdown of a child: a plan that can be printed, replaced and timed, and a report of how it went.
 
-There is no message that ends a conversation over stdio. The client closes the server's standard input and waits; then it asks
-by a signal; then it does not ask any more (SD-01). The plan goes on until the whole process group is gone: a wrapper that
-leaves at the end of its input while the server behind it stays has not ended anything.
+MCP over stdio has no message that ends a conversation. The client closes the server's standard input and waits; then it sends
+SIGTERM and waits; then it sends SIGKILL (SD-01). The plan continues until the whole process group is gone: a wrapper that
+exits on EOF may leave the server behind it running.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ __all__ = [
     "POSIX",
     "WINDOWS",
     "CloseStdin",
-    "Ending",
     "ShutdownPlan",
     "ShutdownReport",
+    "ShutdownTarget",
     "Signal",
     "StepTaken",
     "Wait",
-    "carry_out",
+    "run_plan",
 ]
 
-# Seconds for each patient step, as Timeouts.shutdown has it. Of 34 real servers the slowest needed 0.5 s after the end of input.
+# Seconds for each wait, the default of Timeouts.shutdown. Of 34 real servers the slowest needed 0.5 s after EOF.
 STEP = 2.0
-# Seconds that the system gets to remove what was killed. Only a process that hangs inside of the kernel needs more.
+# Seconds that the system gets to remove killed processes. Only a process that hangs in the kernel needs more.
 SETTLE = 2.0
 
 
 class CloseStdin(Struct, frozen=True):
-    """Send what is still buffered, then let the child read the end of its input."""
+    """Send what is still buffered, then close the child's stdin."""
 
     def __str__(self) -> str:
         return "close stdin"
 
 
 class Wait(Struct, frozen=True):
-    """Wait until the group is gone, but no longer than this."""
+    """Wait until the group is gone, but no longer than ``seconds``."""
 
     seconds: float
 
@@ -63,10 +63,10 @@ Step = CloseStdin | Wait | Signal
 
 
 class ShutdownPlan(Struct, frozen=True):
-    """The steps that end a child, in order. They stop as soon as nothing is left to end.
+    """The steps that end a child, in order. They stop as soon as the group is gone.
 
-    A plan that does not end with SIGKILL may leave something behind. The report then says so, and what is left is killed when
-    the interpreter exits.
+    A plan that does not end with SIGKILL may leave processes behind. The report then says so, and they are killed when the
+    interpreter exits.
     """
 
     steps: tuple[Step, ...]
@@ -75,11 +75,11 @@ class ShutdownPlan(Struct, frozen=True):
         for step in self.steps:
             if not isinstance(step, CloseStdin | Wait | Signal):
                 raise LocalProtocolError(
-                    f"{step!r} is no step of a ShutdownPlan; "
+                    f"{step!r} is not a step of a ShutdownPlan; "
                     "twopipes._process.shutdown has CloseStdin(), Wait(seconds), Signal(number)"
                 )
             if isinstance(step, Wait) and not step.seconds >= 0:
-                raise LocalProtocolError(f"a ShutdownPlan cannot wait for {step.seconds!r} seconds")
+                raise LocalProtocolError(f"a ShutdownPlan cannot wait for {step.seconds!r} seconds; pass a number from 0 up")
 
     @classmethod
     def default(cls, seconds: float = STEP) -> ShutdownPlan:
@@ -88,12 +88,12 @@ class ShutdownPlan(Struct, frozen=True):
 
     @classmethod
     def patient(cls, seconds: float) -> ShutdownPlan:
-        """Give a server that has much to put in order so many seconds after the end of its input; then as usual."""
+        """Wait ``seconds`` after closing stdin, for a server that needs time to clean up; then continue as usual."""
         return cls((CloseStdin(), Wait(seconds), Signal(SIGTERM), Wait(STEP), Signal(SIGKILL)))
 
     @classmethod
     def at_once(cls) -> ShutdownPlan:
-        """SIGKILL, without a word before."""
+        """SIGKILL at once."""
         return cls((Signal(SIGKILL),))
 
     def __str__(self) -> str:
@@ -101,12 +101,12 @@ class ShutdownPlan(Struct, frozen=True):
 
 
 POSIX = ShutdownPlan.default()
-# The same steps: what the two numbers mean there is written in windows.py.
+# The same steps: windows.py explains what the two signal numbers mean there.
 WINDOWS = ShutdownPlan.default()
 
 
 class StepTaken(Struct, frozen=True):
-    """One step, and how many seconds after the beginning it was taken."""
+    """A step, and the number of seconds after the start of the shutdown at which it was taken."""
 
     step: Step
     at: float
@@ -115,21 +115,21 @@ class StepTaken(Struct, frozen=True):
 class ShutdownReport(Struct, frozen=True, kw_only=True):
     """How a child ended.
 
-    ``ended_by`` names the last thing that was done to it: ``eof``, ``SIGTERM``, ``SIGKILL`` or another signal of the plan;
-    ``already gone`` where nothing had to be done; ``nothing`` where the plan was only to wait.
+    ``ended_by`` names the last action: ``eof``, ``SIGTERM``, ``SIGKILL`` or another signal of the plan; ``already gone`` if nothing
+    had to be done; ``nothing`` if the plan only waited.
     """
 
     steps: tuple[StepTaken, ...] = ()
-    # Of the process that was started, not of what it started in turn; None when it is still there, or where there was none.
+    # Of the started process, not of its descendants; None if it still runs or there was no process.
     exit: ExitStatus | None = None
     ended_by: str = "already gone"
     # Seconds from the first step to the end.
     took: float = 0.0
-    # A process of the group survived the whole plan.
+    # Whether a process of the group survived the whole plan.
     left_behind: bool = False
 
     def describe(self) -> str:
-        """Return one line for people: ``ended by eof after 0.03 s, exit code 0``."""
+        """Return a one-line summary: ``ended by eof after 0.03 s, exit code 0``."""
         status = "" if self.exit is None else f", {self.exit.describe()}"
         if self.left_behind:
             steps = ", ".join(str(taken.step) for taken in self.steps)
@@ -139,50 +139,52 @@ class ShutdownReport(Struct, frozen=True, kw_only=True):
         return f"ended by {self.ended_by} after {self.took:.2f} s{status}"
 
 
-class Ending(Protocol):
-    """What a plan is carried out on: a child with its group, or a test's idea of one."""
+class ShutdownTarget(Protocol):
+    """The object of a plan: a child with its group, or a fake in a test."""
 
     @property
     def exit(self) -> ExitStatus | None:
-        """How the process itself ended, if it did."""
+        """How the process itself ended; ``None`` while it runs."""
 
     @property
-    def in_a_hurry(self) -> bool:
-        """Whether whoever asked for the end has no time left."""
+    def shutdown_cancelled(self) -> bool:
+        """Whether the caller was cancelled, so that the rest must be killed at once."""
 
     def is_gone(self) -> bool:
-        """Whether nothing of the group is left."""
+        """Whether no process of the group is left."""
 
     def close_stdin(self) -> None:
-        """Begin to end its input; never wait for it."""
+        """Start to close its stdin, without waiting."""
 
     def signal(self, number: int) -> None:
-        """Send a signal to all that is left."""
+        """Send a signal to the whole group."""
 
     async def wait_until_gone(self, seconds: float) -> None:
-        """Return when nothing is left, after so many seconds, or when somebody is in a hurry."""
+        """Return when the group is gone, after ``seconds``, or when the shutdown is cancelled."""
 
 
-async def carry_out(plan: ShutdownPlan, target: Ending, *, clock: Callable[[], float], settle: float = SETTLE) -> ShutdownReport:
-    """Take the steps of a plan until nothing of the target is left.
+async def run_plan(
+    plan: ShutdownPlan, target: ShutdownTarget, *, clock: Callable[[], float], settle: float = SETTLE
+) -> ShutdownReport:
+    """Take the steps of a plan until the target is gone.
 
-    When the target gets into a hurry, what is left of the plan is skipped and SIGKILL is sent.
+    If the shutdown is cancelled, skip the rest of the plan and send SIGKILL.
 
     Args:
         plan: The steps.
-        target: What is to end.
-        clock: Seconds, for the report.
-        settle: Seconds that the system gets after the last step.
+        target: The child to end.
+        clock: Returns the time in seconds, for the report.
+        settle: Seconds to wait after the last step.
     """
-    begun = clock()
+    started_at = clock()
     taken: list[StepTaken] = []
     ended_by = "already gone" if target.is_gone() else "nothing"
     rest = list(plan.steps)
     while rest and not target.is_gone():
-        step = Signal(SIGKILL) if target.in_a_hurry else rest.pop(0)
-        if target.in_a_hurry:
+        step = Signal(SIGKILL) if target.shutdown_cancelled else rest.pop(0)
+        if target.shutdown_cancelled:
             rest.clear()
-        taken.append(StepTaken(step, clock() - begun))
+        taken.append(StepTaken(step, clock() - started_at))
         if isinstance(step, CloseStdin):
             ended_by = "eof"
             target.close_stdin()
@@ -197,6 +199,6 @@ async def carry_out(plan: ShutdownPlan, target: Ending, *, clock: Callable[[], f
         steps=tuple(taken),
         exit=target.exit,
         ended_by=ended_by,
-        took=clock() - begun,
+        took=clock() - started_at,
         left_behind=not target.is_gone(),
     )

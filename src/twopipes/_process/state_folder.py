@@ -1,11 +1,11 @@
-"""Where a user's programs keep what should outlive them, and is neither a document nor a setting."""
+"""The folder for a user's state files, which are neither documents nor settings."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-TYPE_CHECKING = False  # as in twopipes/__init__.py: a tap asks for this at its start, and needs no pathlib
+TYPE_CHECKING = False  # type checkers treat it as true; `twopipes tap` imports this module and does not need pathlib
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -13,10 +13,10 @@ __all__ = ["state_folder", "state_path"]
 
 
 def state_folder() -> Path:
-    """The folder of twopipes below the user's state folder. Whether it is there is another question.
+    """Return the folder of twopipes in the user's state folder. It may not exist yet.
 
     Raises:
-        RuntimeError: Nobody knows where this user is at home.
+        RuntimeError: The home folder of this user is unknown.
     """
     from pathlib import Path  # noqa: PLC0415 - see above
 
@@ -24,16 +24,16 @@ def state_folder() -> Path:
 
 
 def state_path() -> str:
-    """The same as a string.
+    """Return the folder of :func:`state_folder` as a string.
 
     Raises:
-        RuntimeError: Nobody knows where this user is at home.
+        RuntimeError: The home folder of this user is unknown.
     """
     if sys.platform == "win32":
         folder = os.environ.get("LOCALAPPDATA") or os.path.join(_home(), "AppData", "Local")
     else:
         folder = os.environ.get("XDG_STATE_HOME", "")
-        # A relative one is to be ignored, says the standard that the variable comes from.
+        # The XDG specification says that relative paths are ignored.
         if not os.path.isabs(folder):
             folder = os.path.join(_home(), ".local", "state")
     return os.path.join(folder, "twopipes")
@@ -42,5 +42,5 @@ def state_path() -> str:
 def _home() -> str:
     home = os.path.expanduser("~")
     if home == "~":
-        raise RuntimeError("nobody knows where this user is at home")
+        raise RuntimeError("the home folder of this user is unknown; set HOME")
     return home

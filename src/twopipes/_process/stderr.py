@@ -1,8 +1,8 @@
-"""A child's standard error: always drained, so that the child never waits for us to read it, and never more of it kept than a tail.
+"""A child's stderr: always drained, so that the child never blocks on it, with only the last lines kept.
 
-What a server writes there is the only explanation of its death that there is, so the last lines are kept for the error message,
-whatever else is done with them. One read takes at most a pipe's worth in one turn of the event loop: a child that floods
-its stderr delays nobody, and costs no memory.
+What a server wrote there is the only explanation of a crash, so the last lines are kept for the error message under every policy.
+One turn of the event loop reads at most the capacity of a pipe: a child that floods its stderr neither delays other tasks
+nor uses memory.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ from twopipes._channels.stderr import StderrLog
 from twopipes._process.private_file import open_private
 from twopipes.errors import LocalProtocolError
 
-__all__ = ["Copier", "Listeners", "StderrLine", "StderrPolicy", "StderrReader", "StderrTail", "check_policy", "copier_of"]
+__all__ = ["Copier", "Listeners", "StderrLine", "StderrPolicy", "StderrReader", "StderrTail", "check_policy", "copier_for"]
 
 KIB = 1024
-# Lines and bytes of the tail. A Python traceback through an async framework has about a hundred lines.
+# Lines and bytes of the tail. A Python traceback through an async framework has about 100 lines.
 MAX_LINES = 200
 MAX_BYTES = 64 * KIB
-# Bytes. Longer lines are cut: a JSON dump must not push everything else out of the tail.
+# Bytes. Longer lines are cut, so that a JSON dump does not push everything else out of the tail.
 MAX_LINE = 8 * KIB
 CUT_MARK = " ... (cut)"
-# Bytes that are still read in one go when the child has ended. A pipe of Linux can be made this large and no larger.
-LAST_WORDS = 1024 * KIB
-# Seconds to wait for a reader that does not keep up (a full pipe behind our stderr) when the child has ended.
+# Bytes to read at most when the child has exited: the largest capacity that an unprivileged user can give a Linux pipe.
+LAST_READ = 1024 * KIB
+# Seconds to wait for a slow reader of our own stderr when the child has exited.
 FLUSH = 0.1
 
 
 class StderrLine(Struct, frozen=True):
-    """One line of a child's stderr: when it was read, on the clock of the event loop, and what it says."""
+    """One line of a child's stderr, and the time it was read on the event loop's clock."""
 
     time: float
     text: str
 
 
 StderrPolicy = Literal["tail", "inherit", "discard"] | Path | IO[Any] | Callable[[StderrLine], Any]
-"""What is done with a child's stderr beside keeping its tail.
+"""What happens to a child's stderr, in addition to keeping its tail.
 
-``tail``: nothing. ``inherit``: it is copied to our own stderr. A ``Path``: appended to that file. An open file: written to it, in
-the event loop, so its ``write`` should not block. A function: called with each :class:`StderrLine`, likewise. ``discard``: it goes
-to the null device, and not even a tail is kept.
+``tail``: nothing. ``inherit``: copied to our own stderr. A ``Path``: appended to that file. An open file: written to it in the
+event loop, so its ``write`` should not block. A function: called in the event loop with each :class:`StderrLine`. ``discard``: sent
+to the null device, and no tail is kept.
 """
 
 
@@ -62,15 +62,15 @@ class StderrTail:
 
     Args:
         max_lines: How many lines are kept.
-        max_bytes: How many bytes they have together.
-        max_line: Bytes; longer lines are cut.
-        on_line: Called with every line, also with those that are not kept. It must not raise; see :class:`Listeners`.
+        max_bytes: How many bytes are kept in total.
+        max_line: Bytes per line; longer lines are cut.
+        on_line: Called with every line, including those that are not kept. It must not raise; see :class:`Listeners`.
 
     Attributes:
-        first_at: When the first bytes came, on the event loop's clock; ``None`` before.
-        last_at: When the latest came.
-        received: Bytes in all.
-        dropped: Lines that are not in the tail any more.
+        first_at: When the first bytes arrived, on the event loop's clock; ``None`` before that.
+        last_at: When the last bytes arrived.
+        received: Total number of bytes.
+        dropped: Number of lines that are no longer in the tail.
     """
 
     def __init__(
@@ -91,18 +91,18 @@ class StderrTail:
         self._on_line = on_line
         self._kept: deque[bytes] = deque()
         self._size = 0
-        # The line that has no end yet: at most one byte more than fits, which shows that it was cut.
+        # The unfinished line: at most one byte more than the limit, which shows that it was cut.
         self._open = b""
 
     def lines(self, count: int | None = None) -> list[str]:
-        """Return the last lines, at most ``count`` of them, the unfinished one included. What is no UTF-8 is replaced."""
+        """Return the last lines, at most ``count``, with the unfinished one. Bytes that are not UTF-8 are replaced."""
         found = [*self._kept, self._open] if self._open else list(self._kept)
         if count is not None:
             found = found[max(len(found) - count, 0) :]
         return [self._text(line) for line in found]
 
     def feed(self, data: bytes, now: float) -> None:
-        """Take the next bytes."""
+        """Add the next bytes."""
         if not data:
             return
         if self.first_at is None:
@@ -118,7 +118,7 @@ class StderrTail:
                 self._on_line(StderrLine(now, self._text(line)))
 
     def finish(self, now: float) -> None:
-        """Nothing more comes: what has no newline is a line as well."""
+        """Handle EOF: a last line without a newline is a line too."""
         if self._open:
             line, self._open = self._open, b""
             self._keep([line])
@@ -126,12 +126,12 @@ class StderrTail:
                 self._on_line(StderrLine(now, self._text(line)))
 
     def _keep(self, lines: list[bytes]) -> None:
-        # Of a flood only the end is looked at: a hundred thousand lines a second must not cost more than splitting them.
+        # Of a flood only the end is examined: 100,000 lines per second must not cost more than splitting them.
         surplus = len(lines) - self._max_lines
         if surplus > 0:
             self.dropped += surplus
         for line in lines[max(surplus, 0) :]:
-            # A copy of the part that is kept, so that a tail never holds on to what it does not show.
+            # A copy of the part that is kept, so that the tail does not hold the whole buffer in memory.
             kept = line[: self._max_line + 1]
             self._kept.append(kept)
             self._size += len(kept)
@@ -146,55 +146,55 @@ class StderrTail:
 
 
 class Listeners:
-    """Calls each of several functions with every line. One that fails is reported once, and goes on being called."""
+    """Calls several functions with every line. The first failure is reported; later lines are still delivered."""
 
     def __init__(self, functions: Sequence[Callable[[StderrLine], object]], loop: asyncio.AbstractEventLoop) -> None:
         self._functions = functions
         self._loop = loop
-        self._complained = False
+        self._reported = False
 
     def __call__(self, line: StderrLine) -> None:
-        """Tell all of them."""
+        """Call all functions with a line."""
         for function in self._functions:
             try:
                 function(line)
             except Exception as error:
-                self._complain(error)
+                self._report(error)
 
-    def _complain(self, error: Exception) -> None:
-        if not self._complained and not self._loop.is_closed():
-            self._complained = True
+    def _report(self, error: Exception) -> None:
+        if not self._reported and not self._loop.is_closed():
+            self._reported = True
             self._loop.call_exception_handler(
-                {"message": "a listener for the stderr of a child failed; the lines are kept all the same", "exception": error}
+                {"message": "a listener for the stderr of a child failed; the lines are still kept", "exception": error}
             )
 
 
 def check_policy(policy: Any) -> None:
-    """Refuse what is none.
+    """Check a stderr policy.
 
     Raises:
-        LocalProtocolError: With what there is.
+        LocalProtocolError: It is not a valid policy.
     """
     if policy in ("tail", "inherit", "discard") or isinstance(policy, Path) or callable(policy) or hasattr(policy, "write"):
         return
-    hint = f"; for a file write Path({policy!r})" if isinstance(policy, str) else ""
+    hint = f"; for a file pass Path({policy!r})" if isinstance(policy, str) else ""
     raise LocalProtocolError(
-        f"stderr={policy!r} is none of 'tail', 'inherit', 'discard', a Path, an open file or a function that takes a line{hint}"
+        f"stderr={policy!r} is not one of 'tail', 'inherit', 'discard', a Path, an open file or a function that takes a line{hint}"
     )
 
 
 class Copier:
-    """Hands a child's stderr on as it comes. Whatever fails there harms neither the child nor us."""
+    """Passes on a child's stderr as it arrives. A failure affects neither the child nor us."""
 
     def write(self, data: bytes) -> None:
-        """Hand these bytes on, without waiting."""
+        """Pass on these bytes, without blocking."""
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """Handle the end of the stream."""
 
 
 class _LogCopier(Copier):
-    """To a descriptor that may be slow, full or broken: our stderr, or a file, which may be a pipe that nobody reads."""
+    """Copies to a descriptor that may be slow, full or broken: our stderr, or a file, which may be a pipe without a reader."""
 
     def __init__(self, fd: int) -> None:
         self._log = StderrLog(fd)
@@ -208,16 +208,16 @@ class _LogCopier(Copier):
 
 
 class _FileCopier(Copier):
-    """To a file object of the caller's, which is flushed after each piece and stays open."""
+    """Copies to a file object of the caller, which is flushed after each write and stays open."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
         is_text = isinstance(file, io.TextIOBase) or hasattr(file, "encoding")
-        # A character that is cut by the end of a read is put together again.
+        # Joins a character that was split between two reads.
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace") if is_text else None
 
     def write(self, data: bytes) -> None:
-        # A full disk, a closed file, a file of somebody's own making.
+        # A full disk, a closed file, a custom file object.
         with suppress(Exception):
             self._file.write(data if self._decoder is None else self._decoder.decode(data))
             self._file.flush()
@@ -229,8 +229,8 @@ class _FileCopier(Copier):
                 self._file.flush()
 
 
-def copier_of(policy: StderrPolicy) -> Copier | None:
-    """Return where a child's stderr is copied to, if it is.
+def copier_for(policy: StderrPolicy) -> Copier | None:
+    """Return the copier for a policy, or ``None`` if it needs no copy.
 
     Raises:
         OSError: The file cannot be opened.
@@ -238,13 +238,13 @@ def copier_of(policy: StderrPolicy) -> Copier | None:
     if policy == "inherit":
         return _LogCopier(2)
     if isinstance(policy, Path):
-        # Private, because programs tell their secrets to stderr. Not waiting for a reader, where the file is a pipe.
+        # Private, because programs write secrets to stderr. Non-blocking, so that a FIFO without a reader does not block us.
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         if sys.platform != "win32":
             flags |= os.O_NONBLOCK
         fd = open_private(policy, flags)
         try:
-            return _LogCopier(fd)  # which makes a duplicate
+            return _LogCopier(fd)  # it duplicates the descriptor
         finally:
             os.close(fd)
     if isinstance(policy, str) or not hasattr(policy, "write"):
@@ -253,16 +253,16 @@ def copier_of(policy: StderrPolicy) -> Copier | None:
 
 
 class StderrReader:
-    """Drains the pipe of a child's stderr into its tail and, where wanted, elsewhere.
+    """Drains the pipe of a child's stderr into its tail and an optional copier.
 
-    The event loop does it by a callback, not by a task, so that no cancellation can stop it. On Windows, where an event loop cannot
-    watch a pipe, a daemon thread reads, one piece at a time.
+    The event loop does this in a callback, not in a task, so that no cancellation can stop it. On Windows, where an event loop
+    cannot watch a pipe, a daemon thread reads one chunk at a time.
 
     Args:
-        fd: Our end. It is closed at the end of the stream, and by :meth:`close`.
-        tail: Where the lines go.
-        loop: The running one.
-        copier: Gets the bytes as well; closed at the end.
+        fd: The read end. It is closed at EOF and by :meth:`close`.
+        tail: Receives the lines.
+        loop: The running event loop.
+        copier: Also receives the bytes; closed at the end.
         on_first: Called once, with the first bytes.
         by_thread: Read in a thread.
     """
@@ -286,7 +286,7 @@ class StderrReader:
         self._thread: threading.Thread | None = None
         self._next = threading.Event()
         if by_thread or sys.platform == "win32":
-            self._thread = threading.Thread(target=self._read_in_a_thread, name=f"twopipes reader of stderr fd {fd}", daemon=True)
+            self._thread = threading.Thread(target=self._read_in_thread, name=f"twopipes reader of stderr fd {fd}", daemon=True)
             self._thread.start()
         else:
             os.set_blocking(fd, False)
@@ -294,19 +294,19 @@ class StderrReader:
 
     @property
     def is_open(self) -> bool:
-        """Whether more may come."""
+        """Whether more data may arrive."""
         return self._is_open
 
-    def read_what_is_there(self) -> None:
-        """Read all that the child has written so far, without waiting: after its death these are its last words."""
+    def read_available(self) -> None:
+        """Read everything that the child has written so far, without blocking."""
         if self._thread is not None:
             return
         before = self._tail.received
-        while self._is_open and self._tail.received - before < LAST_WORDS and self._read_some():
+        while self._is_open and self._tail.received - before < LAST_READ and self._read_some():
             pass
 
     def close(self) -> None:
-        """Stop reading and free everything. A second call changes nothing."""
+        """Stop reading and free all resources. A second call does nothing."""
         if not self._is_open:
             return
         self._is_open = False
@@ -343,7 +343,7 @@ class StderrReader:
             on_first()
         self._tail.feed(data, self._loop.time())
 
-    def _read_in_a_thread(self) -> None:
+    def _read_in_thread(self) -> None:
         try:
             while self._is_open:
                 try:
@@ -352,16 +352,16 @@ class StderrReader:
                     data = b""
                 self._next.clear()
                 try:
-                    self._loop.call_soon_threadsafe(self._take_from_the_thread, data)
+                    self._loop.call_soon_threadsafe(self._take_from_thread, data)
                 except RuntimeError:
-                    return  # the loop is closed, and with it everyone who could care
+                    return  # the loop is closed
                 if not data:
                     return
-                # The next piece is read when this one was dealt with: a flood waits in the pipe and not in our memory.
+                # Read the next chunk only when this one is handled, so that a flood stays in the pipe and not in our memory.
                 self._next.wait()
         finally:
             os.close(self._fd)
 
-    def _take_from_the_thread(self, data: bytes) -> None:
+    def _take_from_thread(self, data: bytes) -> None:
         self._take(data)
         self._next.set()

@@ -1,8 +1,8 @@
-"""Starting a process tree on Windows, and everything that can be known and done about it by system calls.
+"""Start a process tree on Windows, watch it and signal it.
 
-A job object takes the place of the process group: whatever a member starts is a member, and when the last handle of the job is
-closed, which happens at the latest when our process ends in whatever way, the system ends them all. The child is started
-suspended and resumed when it is in the job, so that nothing it starts can slip out.
+A job object takes the place of the process group: a child of a member is a member too, and when the last handle of the job is
+closed, at the latest when our process exits for any reason, the system ends them all. The child is started suspended and resumed
+when it is in the job, so that none of its own children can escape.
 
 There are no signals. 15 sends a Ctrl-Break to the child's console group, which a console program may handle, and 9 ends every
 process of the job.
@@ -27,9 +27,9 @@ if sys.platform == "win32":
 
     __all__ = ["ProcessGroup", "spawn"]
 
-    # Seconds to wait for a thread that is known to have nothing left to do but end. It takes microseconds; this is a net.
-    ENDING = 1.0
-    # The exit code of what we end by force; 128 + 9, as a shell of other systems would say it.
+    # Seconds to wait for a thread that is about to end. It normally takes microseconds.
+    JOIN_TIMEOUT = 1.0
+    # The exit code of a killed process: 128 + 9, as a POSIX shell reports SIGKILL.
     KILLED = 137
     CREATE_SUSPENDED = 0x00000004
     JOB_OBJECT_BASIC_ACCOUNTING_INFORMATION = 1
@@ -118,7 +118,7 @@ if sys.platform == "win32":
         return job
 
     def _no_window() -> int:
-        # A program with windows of its own must not have a black one appear. A console is shared: Ctrl-Break goes that way.
+        # A GUI program must not open a console window. Where we have a console it is shared, because Ctrl-Break needs it.
         return 0 if _kernel.GetConsoleWindow() else subprocess.CREATE_NO_WINDOW
 
     def spawn(
@@ -131,7 +131,7 @@ if sys.platform == "win32":
         stderr: int,
         die_with_us: bool,
     ) -> ProcessGroup:
-        """Start a process in a job of its own; see :func:`twopipes._process.posix.spawn`.
+        """Start a process in its own job; see :func:`twopipes._process.posix.spawn`.
 
         Raises:
             OSError: It could not be started.
@@ -148,7 +148,7 @@ if sys.platform == "win32":
                 close_fds=True,
                 creationflags=subprocess.CREATE_NEW_PROCESS_GROUP | CREATE_SUSPENDED | _no_window(),
             )
-            # What Popen knows and does not tell: the handle, which cannot come to mean another process, as a number can.
+            # Popen has no public attribute for the handle. Unlike the process id, the handle cannot be reused.
             handle = int(process._handle)  # type: ignore[attr-defined]  # noqa: SLF001
             try:
                 _check(_kernel.AssignProcessToJobObject(job, handle))
@@ -163,11 +163,11 @@ if sys.platform == "win32":
         return ProcessGroup(process, job)
 
     class ProcessGroup:
-        """A process that we started, and all that belongs to its job.
+        """A process that we started, and its job.
 
         Attributes:
-            pid: Of the process that was started.
-            status: How it ended; ``None`` while it runs.
+            pid: The process id.
+            status: How the process ended; ``None`` while it runs.
         """
 
         def __init__(self, process: subprocess.Popen[bytes], job: int) -> None:
@@ -179,31 +179,31 @@ if sys.platform == "win32":
             self._thread: threading.Thread | None = None
 
         def watch(self, loop: asyncio.AbstractEventLoop, on_exit: Callable[[], None]) -> None:
-            """Have ``on_exit`` called once in the loop, when the process has ended and ``status`` is known."""
+            """Call ``on_exit`` once in the loop, when the process has exited and ``status`` is known."""
             thread = threading.Thread(
-                target=self._wait_in_a_thread, args=(loop, on_exit), name=f"twopipes waits for child {self.pid}", daemon=True
+                target=self._wait_in_thread, args=(loop, on_exit), name=f"twopipes waits for child {self.pid}", daemon=True
             )
             thread.start()
-            self._thread = thread  # not before: it may have failed to start
+            self._thread = thread  # only now: start() may fail
 
         def unwatch(self) -> None:
-            """Free what watching took. The thread ends with the process."""
+            """Free the resources of :meth:`watch`. The thread ends when the process exits."""
             if self._thread is not None and self.status is not None and self._thread is not threading.current_thread():
-                self._thread.join(ENDING)
+                self._thread.join(JOIN_TIMEOUT)
 
-        def _wait_in_a_thread(self, loop: asyncio.AbstractEventLoop, on_exit: Callable[[], None]) -> None:
+        def _wait_in_thread(self, loop: asyncio.AbstractEventLoop, on_exit: Callable[[], None]) -> None:
             self._process.wait()
             self.reap()
-            with suppress(RuntimeError):  # the loop is closed, and with it everyone who could care
+            with suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(on_exit)
 
         def reap(self) -> bool:
-            """Look, without blocking, whether the process has ended."""
+            """Return, without blocking, whether the process has exited."""
             with self._lock:
                 if self.status is None:
                     code = self._process.poll()
                     if code is not None:
-                        # Large codes are what Windows calls an exception: 0xC0000005 and its like.
+                        # Large codes are Windows exceptions, such as 0xC0000005.
                         self.status = ExitStatus(code=code)
                 return self.status is not None
 
@@ -213,14 +213,14 @@ if sys.platform == "win32":
                 return self.reap() and (self._job is None or self._active() == 0)
 
         def signal(self, number: int) -> None:
-            """Do to the job what the number means here: 15 asks by a Ctrl-Break, 9 ends it."""
+            """Apply a signal number to the job: 15 sends a Ctrl-Break, 9 ends every process."""
             with self._lock:
                 if self._job is None or self.is_gone():
                     return
                 if number == SIGKILL:
                     _kernel.TerminateJobObject(self._job, KILLED)
                 elif number == SIGTERM:
-                    # Without a console that we share, nobody hears it; the plan goes on.
+                    # Without a shared console it is not delivered; the plan continues.
                     with suppress(OSError):
                         os.kill(self.pid, signal.CTRL_BREAK_EVENT)
                 else:
@@ -228,12 +228,12 @@ if sys.platform == "win32":
                         self._process.send_signal(number)
 
         def kill(self) -> None:
-            """End all of it, now."""
+            """End every process of the job."""
             self.signal(SIGKILL)
             self.reap()
 
         def release(self) -> None:
-            """Close the handle of the job, which ends whatever is left in it."""
+            """Close the handle of the job, which ends every process that is left in it."""
             with self._lock:
                 job, self._job = self._job, None
             if job is not None:

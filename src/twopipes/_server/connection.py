@@ -23,7 +23,7 @@ from twopipes._protocol.types import InputRequest, LoggingLevel, Result
 from twopipes._server.context import GAP, Context, Next, is_no_failure
 from twopipes._server.early_response import EarlyResponder
 from twopipes._server.forked_child import come_back, leave
-from twopipes._session.events import CallAbandoned, CallCancelled, CallReceived, Event, InputsAnswered, OwnCallReceived
+from twopipes._session.events import CallAbandoned, CallCancelled, CallReceived, Event, InputsAnswered, SessionCallReceived
 from twopipes._session.ledger import Call
 from twopipes._session.server import ServerSession
 from twopipes._session.subscriptions import Change
@@ -201,7 +201,7 @@ class ServerConnection:
             match event:
                 case CallReceived():
                     self._queue[event.call] = None
-                case OwnCallReceived():
+                case SessionCallReceived():
                     self._start_own(event.call)
                 case CallCancelled() | CallAbandoned():
                     self._cancel(event.call)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Final
 
-from twopipes._channels.stdout_guard import place_in_words
+from twopipes._channels.stdout_guard import format_place
 
 __all__ = ["Watchdog"]
 
@@ -63,7 +63,7 @@ class Watchdog:
         frame = _culprit(frame)
         if frame is None:
             return
-        place = place_in_words(frame.f_code.co_filename, frame.f_lineno)
+        place = format_place(frame.f_code.co_filename, frame.f_lineno)
         if place not in self._named:
             self._named.add(place)
             self._say(

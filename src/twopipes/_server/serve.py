@@ -36,7 +36,7 @@ def run_stdio(
     server: Server, guard: Guard, trace: Trace | None, redact: Iterable[str], *, parent: int, begun: EarlyResponder | None
 ) -> None:
     """Serves the standard streams until the end."""
-    tracing = _tracing(trace, guard.log.say, redact)
+    tracing = _tracing(trace, guard.log.write_lines, redact)
     channel: Channel = open_stdio(guard.stdin_fd, guard.stdout_fd)
     if tracing is not None:
         channel = tracing.watch(channel)
@@ -44,7 +44,9 @@ def run_stdio(
     last_resort = LastResort(children.end, guard.log.flush, meanwhile=children.guard)
     try:
         asyncio.run(
-            serve_stdio(server, channel, last_resort, parent=parent, stdin_fd=guard.stdin_fd, say=guard.log.say, begun=begun)
+            serve_stdio(
+                server, channel, last_resort, parent=parent, stdin_fd=guard.stdin_fd, say=guard.log.write_lines, begun=begun
+            )
         )
     finally:
         last_resort.call_off_until_exit(GRACE)
@@ -56,7 +58,7 @@ def run_stdio(
 
 async def serve_in_a_loop(server: Server, guard: Guard, trace: Trace | None, redact: Iterable[str]) -> None:
     """Serves the standard streams in a process that is not ours: neither signals nor the parent are watched."""
-    tracing = _tracing(trace, guard.log.say, redact)
+    tracing = _tracing(trace, guard.log.write_lines, redact)
     channel: Channel = open_stdio(guard.stdin_fd, guard.stdout_fd)
     if tracing is not None:
         channel = tracing.watch(channel)

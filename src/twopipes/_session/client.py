@@ -1,7 +1,7 @@
-"""The client's end of one connection: finds out what the server speaks, and then speaks that.
+"""The client side of one connection: it finds out which revision the server speaks, and then uses it.
 
-After the opening, requests are booked, sent in the agreed dialect and settled, each exactly once; what the server asks or tells
-comes out as events.
+After the opening, requests are recorded, sent in the agreed dialect and ended exactly once. Requests and notifications of the
+server become events.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ from twopipes._session.base import BatchReply
 from twopipes._session.client_handshake import ClientOpening
 from twopipes._session.eras import ClientPhase, Reply
 from twopipes._session.events import (
-    Answered,
     CallCancelled,
     CallReceived,
     ListenAcknowledged,
@@ -43,10 +42,11 @@ from twopipes._session.events import (
     ListenNotified,
     NotificationReceived,
     ProgressReceived,
+    RequestEnded,
     RequestIgnored,
 )
 from twopipes._session.identity import ClientProfile
-from twopipes._session.ledger import Asked, Call, progress_token
+from twopipes._session.ledger import Call, SentRequest, progress_token
 from twopipes._wire import LineRejected
 from twopipes.errors import (
     ConnectionLost,
@@ -67,18 +67,18 @@ __all__ = ["ClientSession"]
 
 _LISTEN: Final = "subscriptions/listen"
 _KNOWN_METHODS: Final = frozenset(row.method for row in REQUESTS)
-# A server that asks back for ever is broken; a wizard of sixteen pages is long (MR-10).
-_MOST_ROUNDS: Final = 16
+# A server that asks for input forever is broken; a wizard with sixteen pages is long (MR-10).
+_MAX_ROUNDS: Final = 16
 
 
 class ClientSession(ClientOpening):
     """One connection of one client.
 
     Args:
-        profile: What the client is.
-        timeouts: How long to wait; ``connect``, ``probe``, ``request`` and ``total`` are read here.
-        limits: How much of anything the connection may hold.
-        skip_probe: Open with ``initialize`` at once: the server is known as a legacy one, or died of a probe (DE-06, DE-07).
+        profile: Name, capabilities and revisions of the client.
+        timeouts: ``connect``, ``probe``, ``request`` and ``total`` are used here.
+        limits: Limits of what the connection may hold.
+        skip_probe: Send ``initialize`` at once: the server is known to be a legacy one, or died on a probe (DE-06, DE-07).
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class ClientSession(ClientOpening):
         super().__init__(profile, timeouts=timeouts or Timeouts(), limits=limits or Limits(), skip_probe=skip_probe)
         self._acknowledged: set[RequestId] = set()
 
-    # What the caller says
+    # Requests and notifications of the caller
 
     def request(
         self,
@@ -105,18 +105,18 @@ class ClientSession(ClientOpening):
         log_level: LoggingLevel | None = None,
         extra_meta: Mapping[str, Any] | None = None,
         context: Any = None,
-    ) -> Asked:
-        """Sends a request; an :class:`~twopipes._session.events.Answered` follows, whatever happens.
+    ) -> SentRequest:
+        """Send a request; an :class:`~twopipes._session.events.RequestEnded` event always follows.
 
         Args:
-            method: Any method of the revision, or one that no revision knows.
-            params: Typed params, which are fitted to the revision, or a mapping, which is sent as it is.
+            method: Any method of the revision, or one that no revision defines.
+            params: Typed params, which are adapted to the revision, or a mapping, which is sent unchanged.
             now: The time.
-            idle: Seconds of silence to bear; progress starts them again. ``Timeouts.request`` by default.
-            total: Seconds to bear in all. ``Timeouts.total`` by default.
-            log_level: On the stateless wire, the least level of log messages wanted for this request.
-            extra_meta: Keys of the caller's own for ``_meta``.
-            context: Kept with the request for the caller.
+            idle: Seconds without progress before the request is given up. ``Timeouts.request`` by default.
+            total: Seconds before the request is given up in any case. ``Timeouts.total`` by default.
+            log_level: In the modern era, the lowest level of log messages wanted for this request.
+            extra_meta: Additional keys for ``_meta``.
+            context: Stored with the request for the caller.
 
         Raises:
             LocalProtocolError: The connection is not open, or the method does not exist in its revision.
@@ -144,31 +144,31 @@ class ClientSession(ClientOpening):
         return asked
 
     def retry(
-        self, asked: Asked, asking: InputRequiredResult, answers: Mapping[str, Any], *, now: float, context: Any = None
-    ) -> Asked:
-        """Sends a request again with the answers that its result asked for (MR-05 to MR-09).
+        self, asked: SentRequest, asking: InputRequiredResult, answers: Mapping[str, Any], *, now: float, context: Any = None
+    ) -> SentRequest:
+        """Send a request again with the input that the server asked for (MR-05 to MR-09).
 
-        The total limit is one for all rounds; what they have used of it, the time for the answers included, is gone.
+        The total limit covers all rounds, including the time in which the user answered.
 
         Args:
-            asked: The request that was answered with ``asking``.
-            asking: What it was answered with.
+            asked: The request whose result is ``asking``.
+            asking: The result that asks for input.
             answers: A result for each question, by its key.
             now: The time.
-            context: Kept with the retry for the caller; that of the first request unless given.
+            context: Stored with the retry for the caller; that of the first request by default.
 
         Raises:
             LocalProtocolError: An answer is missing.
-            RemoteProtocolError: The server has asked back too many times (MR-10).
+            RemoteProtocolError: The server has asked for input too often (MR-10).
         """
         questions = asking.input_requests or {}
         if missing := [key for key in questions if key not in answers]:
-            raise LocalProtocolError(f"{asked.method} asked for {', '.join(missing)}; all questions are answered at once")
-        if asked.round >= _MOST_ROUNDS:
-            raise RemoteProtocolError(f"the server has asked back {asked.round} times about {asked.method}, without an end")
+            raise LocalProtocolError(f"{asked.method} also asked for {', '.join(missing)}; answer all questions in one retry")
+        if asked.round >= _MAX_ROUNDS:
+            raise RemoteProtocolError(f"the server asked for input {asked.round} times for one {asked.method}; giving up")
         spoken = self.dialect
         given = {key: Raw(msgspec_json.encode(spoken.fit(answers[key]))) for key in questions} or None
-        # MR-07: the state goes back as it came, and none where none came; MR-09: nothing of an earlier round stays.
+        # MR-07: the state is sent back unchanged, or not at all if there was none; MR-09: nothing of an earlier round is kept.
         if isinstance(asked.params, Params):
             params: Any = structs.replace(cast("Any", asked.params), input_responses=given, request_state=asking.request_state)
         else:
@@ -190,35 +190,35 @@ class ClientSession(ClientOpening):
         again.round = asked.round + 1
         return again
 
-    def listen(self, wanted: SubscriptionFilter, *, now: float, context: Any = None) -> Asked:
-        """Opens a subscription; only its acknowledgement is waited for with a limit (TO-04). :meth:`cancel` ends it (SU-11)."""
+    def listen(self, wanted: SubscriptionFilter, *, now: float, context: Any = None) -> SentRequest:
+        """Open a subscription. Only its acknowledgement has a time limit (TO-04). :meth:`cancel` ends it (SU-11)."""
         return self.request(_LISTEN, ListenParams(wanted), now=now, total=None, context=context)
 
-    def cancel(self, asked: Asked, *, reason: str | None = None) -> bool:
-        """Gives a request up and tells the server (CA-01). False if it was over already: then nobody is told (CA-02)."""
+    def cancel(self, asked: SentRequest, *, reason: str | None = None) -> bool:
+        """Give up a request and notify the server (CA-01). Return False, and send nothing, if it had already ended (CA-02)."""
         if self.outgoing.settle(asked.id) is None:
             return False
-        self._tell_cancelled(asked, reason)
+        self._notify_cancelled(asked, reason)
         self._forget(asked, RequestCancelled(asked.method, asked.id, reason))
         return True
 
     def notify(self, method: str, params: Params | None = None) -> None:
-        """Sends a notification that this side may send in this revision.
+        """Send a notification.
 
         Raises:
-            LocalProtocolError: It may not: the revision has no such notification from a client (RT-05, PR-05).
+            LocalProtocolError: A client of this revision may not send it (RT-05, PR-05).
         """
         spoken = self.dialect
         if not spoken.knows_notification(method, sender="client"):
-            raise LocalProtocolError(f"a client of revision {spoken.revision} does not send {method}")
+            raise LocalProtocolError(f"a client of revision {spoken.revision} must not send {method}")
         self._notify(method, UNSET if params is None else spoken.fit(params))
 
-    def _request_line(self, asked: Asked, params: Params | Mapping[str, Any] | None) -> bytes:
+    def _request_line(self, asked: SentRequest, params: Params | Mapping[str, Any] | None) -> bytes:
         spoken = self.dialect
         meta = spoken.request_meta(
             client_info=self.profile.info,
             capabilities=self.profile.capabilities,
-            # PR-07: a listen has no progress. PR-01: the id is unique among the open ones, and so is a token that equals it.
+            # PR-07: a listen has no progress. PR-01: the id is unique among the open requests, so it can serve as the token.
             progress_token=None if asked.method == _LISTEN else asked.id,
             log_level=asked.log_level,
             extra=asked.extra_meta,
@@ -230,9 +230,9 @@ class ClientSession(ClientOpening):
             sent = {**own, "_meta": {**own.get("_meta", {}), **(meta or {})}}
         return jsonrpc.encode(Request(asked.id, asked.method, sent))
 
-    # What comes in
+    # Messages of the server
 
-    def _on_answer(self, asked: Asked, answer: Response | ErrorResponse, now: float) -> None:
+    def _on_answer(self, asked: SentRequest, answer: Response | ErrorResponse, now: float) -> None:
         if asked is self._opening:
             self._on_opening_answer(asked, answer, now)
             return
@@ -242,32 +242,32 @@ class ClientSession(ClientOpening):
         elif asked.method == _LISTEN:
             self._forget(asked, None)  # SU-13: the server has ended it
         elif asked.method not in _KNOWN_METHODS:
-            self._events.append(Answered(asked, answer.result))
+            self._events.append(RequestEnded(asked, answer.result))
         else:
             try:
                 result = spoken.read_result(asked.method, answer.result)
             except TwopipesError as error:
-                self._events.append(Answered(asked, error=error))
+                self._events.append(RequestEnded(asked, error=error))
             else:
-                self._events.append(Answered(asked, result))
+                self._events.append(RequestEnded(asked, result))
 
-    def _on_failure(self, asked: Asked, error: TwopipesError, now: float) -> None:
+    def _on_failure(self, asked: SentRequest, error: TwopipesError, now: float) -> None:
         if asked is not self._opening:
             self._forget(asked, error)
         elif isinstance(error, RequestTimedOut):
-            self._move(Reply.SILENCE, f"the server did not answer {asked.method} within {error.waited:.3g} s", now)
+            self._move(Reply.SILENCE, f"the server did not respond to {asked.method} within {error.waited:.3g} s", now)
         elif isinstance(error, ConnectionLost):
-            self._move(Reply.GONE, f"the server left without an answer to {asked.method}", now)
+            self._move(Reply.GONE, f"the server exited without a response to {asked.method}", now)
         else:
             self._move(Reply.UNUSABLE, str(error), now)
 
-    def _forget(self, asked: Asked, error: TwopipesError | None) -> None:
-        """A request is over without a result: told once, as the end of a subscription or of a request (SU-15)."""
+    def _forget(self, asked: SentRequest, error: TwopipesError | None) -> None:
+        """Report the end of a request or of a subscription without a result, once (SU-15)."""
         self._acknowledged.discard(asked.id)
         if asked.method == _LISTEN:
             self._events.append(ListenEnded(asked, error))
         else:
-            self._events.append(Answered(asked, error=error))
+            self._events.append(RequestEnded(asked, error=error))
 
     def _on_notification(self, notification: Notification, now: float) -> None:
         spoken = self._dialect or dialect(LATEST_MODERN)
@@ -281,7 +281,7 @@ class ClientSession(ClientOpening):
             return  # malformed; JR-10
         if method == "notifications/progress":
             progress = cast("ProgressParams", params)
-            asked = self.outgoing.heard(progress.progress_token, now=now)
+            asked = self.outgoing.record_progress(progress.progress_token, now=now)
             if asked is not None:
                 self._events.append(ProgressReceived(asked, progress, self._size))
         elif method == "notifications/cancelled":
@@ -292,14 +292,14 @@ class ClientSession(ClientOpening):
             self._events.append(NotificationReceived(method, params, self._size))
 
     def _on_tagged(self, method: str, params: Params, tag: Any) -> None:
-        """A notification of a subscription: routed by its tag, by value and JSON type (SU-04, SU-08)."""
+        """Route a notification of a subscription by its tag, by value and JSON type (SU-04, SU-08)."""
         asked = self.outgoing.get(tag) if isinstance(tag, str | int) and not isinstance(tag, bool) else None
         if asked is None or asked.method != _LISTEN:
-            return  # of a subscription that is over, or that never was
+            return  # of a subscription that has ended or never existed
         if method == "notifications/subscriptions/acknowledged":
             if asked.id not in self._acknowledged:
                 self._acknowledged.add(asked.id)
-                self.outgoing.await_for_ever(asked)  # TO-04
+                self.outgoing.remove_limits(asked)  # TO-04
                 self._events.append(ListenAcknowledged(asked, cast("AcknowledgedParams", params).notifications))
         else:
             self._events.append(ListenNotified(asked, method, params))
@@ -318,14 +318,14 @@ class ClientSession(ClientOpening):
 
     def _on_request(self, request: Request, now: float, batch: BatchReply | None) -> None:
         if self.phase not in {ClientPhase.LEGACY, ClientPhase.INITIALIZING}:
-            # FR-10: on the stateless wire a client sends no responses, and a server that asks is out of order.
+            # FR-10: in the modern era a client sends no responses, and a server must not send requests.
             self._events.append(RequestIgnored(request.method, request.id))
             return
         spoken = cast("Dialect", self._dialect)
         try:
             if request.id in self.incoming:
-                # As on the server: an error with that id would be taken for the answer to the open one.
-                raise InvalidRequest(f"the id {request.id!r} belongs to a request that is still open; this one is not served")
+                # As on the server: an error with that id would be taken for the response to the open request.
+                raise InvalidRequest(f"the id {request.id!r} belongs to a request that is still open; use a new id")
             call = self._read_call(request, spoken, batch)
             self.incoming.begin(call)
         except McpError as error:
@@ -338,19 +338,19 @@ class ClientSession(ClientOpening):
                 self._events.append(CallReceived(call))
 
     def _read_call(self, request: Request, spoken: Dialect, batch: BatchReply | None) -> Call:
-        """Judges a request of the server: known (JR-16), declared (CP-02), and of a kind that was declared (EL-09, SA-05)."""
+        """Check a request of the server: known (JR-16), declared (CP-02), and of a declared kind (EL-09, SA-05)."""
         declared = self.profile.capabilities
         method = request.method
         if not spoken.asks(method):
-            raise MethodNotFound(f"there is no method {method} here, by revision {spoken.revision}")
+            raise MethodNotFound(f"method {method} does not exist in revision {spoken.revision}")
         params = spoken.read_params(method, None if request.params is UNSET else request.params)
         name = {"roots/list": "roots", "sampling/createMessage": "sampling", "elicitation/create": "elicitation"}.get(method)
         if name is not None and not declared.allows(name):
-            raise MethodNotFound(f"this client has no {name}")  # RT-02, ER-15
+            raise MethodNotFound(f"this client does not support {name}")  # RT-02, ER-15
         if isinstance(params, ElicitParams) and not declared.allows("elicitation", params.mode or "form"):
-            raise InvalidParams(f"this client does not take elicitations of mode {params.mode or 'form'}")
+            raise InvalidParams(f"this client does not support elicitation in mode {params.mode or 'form'}")
         if isinstance(params, CreateMessageParams) and params.tools is not None and not declared.allows("sampling", "tools"):
-            raise InvalidParams("this client does not take sampling with tools")
+            raise InvalidParams("this client does not support sampling with tools")
         if isinstance(params, CreateMessageParams):
             self._check_conversation(params.messages)
         return Call(
@@ -367,11 +367,11 @@ class ClientSession(ClientOpening):
         if fault := conversation_fault(messages):
             raise InvalidParams(fault)  # SA-06
         most, turns = self.limits.max_tool_turns, tool_turns(messages)
-        if most is not None and turns > most:  # SA-12; on the stateless wire the rounds of the call are counted
-            raise InvalidParams(f"the model of this conversation has used tools in {turns} turns; this client takes {most} of them")
+        if most is not None and turns > most:  # SA-12; in the modern era the rounds of the call are counted
+            raise InvalidParams(f"the model used tools in {turns} turns of this conversation; this client allows {most}")
 
     def _may_answer(self, rejected: LineRejected) -> bool:
-        """StrayReader on stdout is not answered; a broken request with an id is, in a legacy session (JR-16, FR-10)."""
+        """Respond only to a broken request with an id in a legacy session; other lines are stray output (JR-16, FR-10)."""
         return self.phase is ClientPhase.LEGACY and rejected.request_id is not None
 
     def _finish(self, call: Call, result: Result) -> Result:

@@ -1,8 +1,8 @@
-"""The opening moves of both sides, as tables (sections LC, VN and DE of the rules).
+"""The opening of a connection on both sides, as tables (sections LC, VN and DE of the rules).
 
-Five revisions, two eras. A *legacy* session is opened by a handshake and lives as long as the connection; a *modern* request
-carries its own version and capabilities and needs no session. The server decides message by message, so both may run on one
-connection at once (DE-12). The client decides once, by a probe.
+Five revisions, two eras. A *legacy* session is opened by a handshake and lasts as long as the connection. A *modern* request
+carries its own revision and capabilities and needs no session. The server decides for each message, so both eras may be used on
+one connection (DE-12). The client decides once, by a probe.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Eras = Literal["both", "legacy", "modern"]
 
 
 def eras_of(revisions: Sequence[str]) -> Eras:
-    """Which eras these revisions belong to."""
+    """Return the eras of these revisions."""
     modern = [is_modern(revision) for revision in revisions]
     return "modern" if all(modern) else "both" if any(modern) else "legacy"
 
@@ -28,9 +28,9 @@ def eras_of(revisions: Sequence[str]) -> Eras:
 
 
 class Phase(enum.Enum):
-    """How far the legacy handshake of a connection has come. Modern requests neither read nor change it."""
+    """The state of the legacy handshake of a connection. Modern requests neither read nor change it."""
 
-    __hash__ = object.__hash__  # that of enum is written in Python, and each request asks for it
+    __hash__ = object.__hash__  # the hash of enum.Enum is written in Python; this one is needed for every request
 
     FRESH = "no initialize yet"
     OPENING = "initialize answered"
@@ -38,9 +38,9 @@ class Phase(enum.Enum):
 
 
 class Kind(enum.Enum):
-    """What a request says about its era."""
+    """What a request shows about its era."""
 
-    __hash__ = object.__hash__  # as above
+    __hash__ = object.__hash__  # as in Phase
 
     MODERN = "carries modern _meta"
     INITIALIZE = "initialize"
@@ -71,12 +71,12 @@ SERVER_MOVES: dict[Offer, Move] = {
     ("both", Phase.OPENING, Kind.MODERN): Move.SERVE_MODERN,
     ("both", Phase.OPENING, Kind.INITIALIZE): Move.REFUSE_SECOND,
     ("both", Phase.OPENING, Kind.PING): Move.ANSWER_PING,
-    ("both", Phase.OPENING, Kind.PLAIN): Move.SERVE_LEGACY,  # LC-05 binds the client; hosts that hurry are served
+    ("both", Phase.OPENING, Kind.PLAIN): Move.SERVE_LEGACY,  # LC-05 binds the client; hosts that do not wait are served
     ("both", Phase.OPEN, Kind.MODERN): Move.SERVE_MODERN,  # DE-12
     ("both", Phase.OPEN, Kind.INITIALIZE): Move.REFUSE_SECOND,
     ("both", Phase.OPEN, Kind.PING): Move.ANSWER_PING,
     ("both", Phase.OPEN, Kind.PLAIN): Move.SERVE_LEGACY,
-    # A server without the modern era does not know what modern _meta means: to it, such a request is a plain one.
+    # A legacy server does not know the modern _meta: to it, such a request is a plain one.
     ("legacy", Phase.FRESH, Kind.MODERN): Move.REFUSE_EARLY,
     ("legacy", Phase.FRESH, Kind.INITIALIZE): Move.OPEN_SESSION,
     ("legacy", Phase.FRESH, Kind.PING): Move.ANSWER_PING,
@@ -89,7 +89,7 @@ SERVER_MOVES: dict[Offer, Move] = {
     ("legacy", Phase.OPEN, Kind.INITIALIZE): Move.REFUSE_SECOND,
     ("legacy", Phase.OPEN, Kind.PING): Move.ANSWER_PING,
     ("legacy", Phase.OPEN, Kind.PLAIN): Move.SERVE_LEGACY,
-    # A server without the legacy era never leaves FRESH.
+    # A modern server never leaves FRESH.
     ("modern", Phase.FRESH, Kind.MODERN): Move.SERVE_MODERN,
     ("modern", Phase.FRESH, Kind.INITIALIZE): Move.REFUSE_HANDSHAKE,
     ("modern", Phase.FRESH, Kind.PING): Move.REFUSE_BARE,  # PI-04
@@ -98,10 +98,9 @@ SERVER_MOVES: dict[Offer, Move] = {
 
 
 def kind_of(method: str, meta: Mapping[str, Any] | None) -> Kind:
-    """Tells a request's era by its ``_meta`` first, by its method second.
+    """Classify a request by its ``_meta`` first and by its method second.
 
-    Either of the two keys that a modern request must carry is enough: whoever sends one of them means the modern era and is
-    told what is missing (VN-02).
+    One of the two required modern keys is enough: the sender means the modern era, and the error names the missing key (VN-02).
     """
     if meta is not None and (META_VERSION in meta or META_CAPABILITIES in meta):
         return Kind.MODERN
@@ -116,7 +115,7 @@ def kind_of(method: str, meta: Mapping[str, Any] | None) -> Kind:
 
 
 class ClientPhase(enum.Enum):
-    """Where the client stands in the opening."""
+    """The state of the client during the opening."""
 
     CLOSED = "nothing sent yet"
     PROBING = "server/discover sent"
@@ -125,12 +124,12 @@ class ClientPhase(enum.Enum):
     RECONSIDERING = "server/discover sent again, because the handshake was refused with a modern version"
     MODERN = "open, stateless"
     LEGACY = "open, a session"
-    RESPAWN = "the server died of the probe; open again with a new process and no probe"
+    RESPAWN = "the server died on the probe; open again with a new process and no probe"
     FAILED = "no common ground"
 
 
 class Reply(enum.Enum):
-    """What came back to the opening request."""
+    """The kinds of responses to the opening request."""
 
     DISCOVERED = "a discover result with a version we speak"
     OTHER_VERSION = "an error with a modern version we speak"
@@ -138,9 +137,9 @@ class Reply(enum.Enum):
     NO_COMMON_VERSION = "a version list without a date we speak"
     INITIALIZED = "an initialize result with a version we speak"
     STRANGE_VERSION = "an initialize result with a version we do not speak"
-    NEEDS_CAPABILITY = "error -32021: a modern server that wants more of us"
+    NEEDS_CAPABILITY = "error -32021: a modern server that needs a capability we lack"
     REFUSED = "any other error"
-    UNUSABLE = "a result that makes no sense"
+    UNUSABLE = "a result that is invalid"
     SILENCE = "nothing within the limit"
     GONE = "end of file"
 
@@ -166,7 +165,7 @@ CLIENT_MOVES: dict[tuple[ClientPhase, Reply], ClientPhase] = {
     (ClientPhase.RETRYING, Reply.GONE): ClientPhase.FAILED,
     (ClientPhase.INITIALIZING, Reply.INITIALIZED): ClientPhase.LEGACY,
     (ClientPhase.INITIALIZING, Reply.STRANGE_VERSION): ClientPhase.FAILED,  # LC-10
-    # DE-07, DE-09: the verdict was wrong. A modern server that starts slowly is silent for as long as the probe waits.
+    # DE-07, DE-09: the guess was wrong. A modern server that starts slowly does not respond while the probe waits.
     (ClientPhase.INITIALIZING, Reply.OTHER_VERSION): ClientPhase.RECONSIDERING,
     (ClientPhase.INITIALIZING, Reply.REFUSED): ClientPhase.FAILED,  # LC-13
     (ClientPhase.INITIALIZING, Reply.UNUSABLE): ClientPhase.FAILED,
@@ -186,9 +185,9 @@ CLIENT_MOVES: dict[tuple[ClientPhase, Reply], ClientPhase] = {
 
 
 def versions_offered(offered: Sequence[str], *, spoken: Sequence[str]) -> tuple[Reply, str | None]:
-    """Reads a server's version list: the newest modern date that both speak, or why there is none (DE-15).
+    """Classify a server's list of revisions and return the newest modern one that both support, if any (DE-15).
 
-    Legacy dates in the list cannot be used per request; they only permit the handshake.
+    Legacy revisions in the list cannot be used per request; they only allow the handshake.
     """
     common = [version for version in offered if version in spoken]
     modern = [version for version in common if is_modern(version)]

@@ -1,4 +1,4 @@
-"""What a session tells its driver. Each event is one thing that happened; none of them has to be understood to be ignored."""
+"""The events that a session returns to its driver. A driver may ignore any event it does not know."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from twopipes._protocol.types import (
     ServerCapabilities,
     SubscriptionFilter,
 )
-from twopipes._session.ledger import Asked, Call
+from twopipes._session.ledger import Call, SentRequest
 from twopipes._wire import LineRejected
 from twopipes.errors import McpError, OpeningFailed, RequestId, TwopipesError
 
 __all__ = [
-    "Answered",
     "CallAbandoned",
     "CallCancelled",
     "CallReceived",
@@ -32,93 +31,94 @@ __all__ = [
     "ListenNotified",
     "NotificationReceived",
     "OpeningEnded",
-    "OwnCallReceived",
-    "PeerComplained",
-    "PeerLeft",
+    "PeerClosed",
+    "PeerReportedError",
     "ProgressReceived",
+    "RequestEnded",
     "RequestIgnored",
     "ServerOpened",
+    "SessionCallReceived",
 ]
 
 
 class CallReceived(Struct, frozen=True):
-    """The peer asks; somebody must answer with ``respond`` or ``fail``."""
+    """The peer sent a request. The driver must answer it with ``respond`` or ``fail``."""
 
     call: Call
 
 
-class OwnCallReceived(Struct, frozen=True):
-    """On a server that delegates: the peer asks what the session itself can do.
+class SessionCallReceived(Struct, frozen=True):
+    """A server session with ``delegates=True`` received a request that the session itself can handle.
 
-    ``perform`` does it and gives the answer, or ``listen`` opens the subscription. ``respond`` or ``fail`` ends the call.
+    ``perform`` handles it and returns the result; ``listen`` opens the subscription. ``respond`` or ``fail`` ends the call.
     """
 
     call: Call
 
 
 class CallCancelled(Struct, frozen=True):
-    """The peer no longer wants the answer. Stop working on it; whatever is still said about it is not sent (CA-03, CA-04)."""
+    """The peer cancelled its request. Stop working on it; a response is not sent any more (CA-03, CA-04)."""
 
     call: Call
     reason: str | None = None
 
 
 class CallAbandoned(Struct, frozen=True):
-    """A handler waits for answers that will not come to it: too late, too many waiting, or the connection ended (MR-18)."""
+    """A handler waits for input that will not arrive: too late, too many handlers waiting, or the connection ended (MR-18)."""
 
     call: Call
 
 
 class InputsAnswered(Struct, frozen=True):
-    """The client answered what a handler asked. A value is a result, or an error where the client could not answer."""
+    """The client answered the questions of a handler. Each value is a result, or an error if the client could not answer."""
 
     call: Call
     answers: Mapping[str, Any]
 
 
-class Answered(Struct, frozen=True):
-    """A request of this side is over: with a result, with an error of the peer, or without an answer (timeout, loss)."""
+class RequestEnded(Struct, frozen=True):
+    """A request of this side has ended: with a result, with an error of the peer, or without a response (timeout, loss)."""
 
-    asked: Asked
+    asked: SentRequest
     result: Any = None
     error: TwopipesError | None = None
 
 
 class ProgressReceived(Struct, frozen=True):
-    """The peer reports progress of a request of this side. ``size`` is what the notification took on the wire, in bytes."""
+    """The peer reported progress of a request of this side. ``size`` is the length of the notification in bytes."""
 
-    asked: Asked
+    asked: SentRequest
     params: ProgressParams
     size: int = 0
 
 
 class NotificationReceived(Struct, frozen=True):
-    """A notification that the session itself does not act on. ``size`` is what it took on the wire, in bytes."""
+    """A notification that the session itself does not handle. ``size`` is its length in bytes."""
 
     method: str
     params: Any
     size: int = 0
 
 
-class PeerComplained(Struct, frozen=True):
-    """An error without an id: the peer could not read something that this side sent."""
+class PeerReportedError(Struct, frozen=True):
+    """The peer sent an error without an id: it could not read something that this side sent."""
 
     error: McpError
 
 
 class RequestIgnored(Struct, frozen=True):
-    """A modern server sent a request, which it must not; it stays unanswered (FR-10)."""
+    """A modern server sent a request, which it must not do. The client does not respond (FR-10)."""
 
     method: str
     request_id: RequestId
 
 
-class PeerLeft(Struct, frozen=True):
-    """End of file: nothing more will come."""
+class PeerClosed(Struct, frozen=True):
+    """The peer closed its side of the connection: no more messages will arrive."""
 
 
 class ServerOpened(Struct, frozen=True):
-    """On the server: a legacy client finished its handshake."""
+    """On the server: a legacy client has completed its handshake."""
 
     revision: str
     client_info: Implementation
@@ -126,7 +126,7 @@ class ServerOpened(Struct, frozen=True):
 
 
 class ClientOpened(Struct, frozen=True):
-    """On the client: the two sides agree, and requests may be sent."""
+    """On the client: both sides have agreed on a revision, and requests may be sent."""
 
     era: Literal["legacy", "modern"]
     revision: str
@@ -136,46 +136,46 @@ class ClientOpened(Struct, frozen=True):
 
 
 class OpeningEnded(Struct, frozen=True):
-    """On the client: no agreement. With ``respawn`` a fresh process opened as a legacy one may still succeed (DE-06)."""
+    """On the client: there is no agreement. With ``respawn``, a new process opened as a legacy server may succeed (DE-06)."""
 
     error: OpeningFailed
     respawn: bool = False
 
 
 class ListenAcknowledged(Struct, frozen=True):
-    """On the client: a subscription is live; ``honoured`` is what the server will really deliver (SU-07)."""
+    """On the client: a subscription is active; ``honoured`` is what the server will deliver (SU-07)."""
 
-    asked: Asked
+    asked: SentRequest
     honoured: SubscriptionFilter
 
 
 class ListenNotified(Struct, frozen=True):
-    """On the client: something happened that this very subscription wanted to hear of (SU-08)."""
+    """On the client: a notification of one subscription (SU-08)."""
 
-    asked: Asked
+    asked: SentRequest
     method: str
     params: Any
 
 
 class ListenEnded(Struct, frozen=True):
-    """On the client: a subscription is over, told once whichever way it ended (SU-15); no ``error`` if the server ended it."""
+    """On the client: a subscription has ended. Reported once (SU-15); ``error`` is ``None`` if the server ended it."""
 
-    asked: Asked
+    asked: SentRequest
     error: TwopipesError | None = None
 
 
 Event = (
     CallReceived
-    | OwnCallReceived
+    | SessionCallReceived
     | CallCancelled
     | CallAbandoned
     | InputsAnswered
-    | Answered
+    | RequestEnded
     | ProgressReceived
     | NotificationReceived
-    | PeerComplained
+    | PeerReportedError
     | RequestIgnored
-    | PeerLeft
+    | PeerClosed
     | ServerOpened
     | ClientOpened
     | OpeningEnded

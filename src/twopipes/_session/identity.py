@@ -1,4 +1,4 @@
-"""What the two sides say about themselves."""
+"""The profiles of both sides: name, capabilities and revisions."""
 
 from __future__ import annotations
 
@@ -17,30 +17,28 @@ __all__ = ["ClientProfile", "ServerProfile"]
 
 
 def _check(revisions: Sequence[str], capabilities: ServerCapabilities | ClientCapabilities) -> None:
-    """Says what is wrong with a profile while its author looks on, and not when the first peer comes."""
+    """Report an invalid profile when it is created, not when the first peer connects."""
     unknown = [revision for revision in revisions if revision not in ALL]
     if unknown or not revisions:
-        raise LocalProtocolError(f"a profile speaks some of {', '.join(ALL)}; not {', '.join(unknown) or 'none at all'}")
+        raise LocalProtocolError(f"revisions must be some of {', '.join(ALL)}; got {', '.join(unknown) or 'none'}")
     for name in capabilities.extensions or ():
         if not is_extension_name(name):
-            raise LocalProtocolError(
-                f"{name!r} cannot be the name of an extension: it needs a prefix, as in com.example/name (CP-07)"
-            )
+            raise LocalProtocolError(f"{name!r} is not a valid extension name: it needs a prefix, as in com.example/name (CP-07)")
 
 
 class ServerProfile(Struct, frozen=True, kw_only=True):
-    """What a server says about itself.
+    """The profile of a server.
 
     Raises:
-        LocalProtocolError: It speaks no revision, or one that there is not, or an extension has no proper name.
+        LocalProtocolError: It has no revision or an unknown one, or an extension has an invalid name.
 
     Attributes:
-        info: Its name and version.
-        capabilities: What it offers; methods of what is not declared here do not exist (ER-03).
-        instructions: How to use it, for the model.
-        revisions: What it speaks. Both eras by default: a server of one era fails with most hosts.
-        ttl_ms: For how long a client may keep a result that says nothing about it, in milliseconds (CH-02).
-        discover_ttl_ms: The same for what this profile says; as ``ttl_ms`` if ``None``.
+        info: Name and version.
+        capabilities: What it offers; methods of undeclared capabilities do not exist (ER-03).
+        instructions: How to use the server, for the model.
+        revisions: The supported revisions. Both eras by default: a server of one era fails with most hosts.
+        ttl_ms: How long a client may cache a result that does not set its own time, in milliseconds (CH-02).
+        discover_ttl_ms: The same for the discovery result; ``ttl_ms`` if ``None``.
         cache_scope: Whether such a result is the same for every user.
         cancel_ended_listens: Whether a listen that the server ends gets a ``notifications/cancelled`` before its result (CON-01).
     """
@@ -59,12 +57,12 @@ class ServerProfile(Struct, frozen=True, kw_only=True):
 
     @property
     def eras(self) -> Eras:
-        """Which eras the revisions belong to."""
+        """The eras of the revisions."""
         return eras_of(self.revisions)
 
     @property
     def short_info(self) -> Implementation:
-        """Name, version and title alone: what goes along with every result."""
+        """Name, version and title only: they are part of every result."""
         info = self.info
         if info.icons is None and info.description is None and info.website_url is None:
             return info
@@ -72,20 +70,20 @@ class ServerProfile(Struct, frozen=True, kw_only=True):
 
     @property
     def supported_versions(self) -> list[str]:
-        """The list for clients: modern dates first, legacy ones after them (CON-06), newest first."""
+        """The list for clients: modern revisions first, then legacy ones (CON-06), newest first."""
         return sorted(self.revisions, reverse=True)
 
 
 class ClientProfile(Struct, frozen=True, kw_only=True):
-    """What a client says about itself.
+    """The profile of a client.
 
     Raises:
         LocalProtocolError: As for :class:`ServerProfile`.
 
     Attributes:
-        info: Its name and version.
+        info: Name and version.
         capabilities: What it can do for a server.
-        revisions: What it speaks. With both eras it probes; with one it does not fall back to the other.
+        revisions: The supported revisions. With both eras it probes; with one it does not fall back to the other.
     """
 
     info: Implementation
@@ -97,15 +95,15 @@ class ClientProfile(Struct, frozen=True, kw_only=True):
 
     @property
     def eras(self) -> Eras:
-        """Which eras the revisions belong to."""
+        """The eras of the revisions."""
         return eras_of(self.revisions)
 
     @property
     def newest_legacy(self) -> str:
-        """What to ask for in a handshake (LC-07)."""
+        """The revision to request in a handshake (LC-07)."""
         return max(revision for revision in self.revisions if not is_modern(revision))
 
     @property
     def newest_modern(self) -> str:
-        """What to probe with (DE-01)."""
+        """The revision to probe with (DE-01)."""
         return max(revision for revision in self.revisions if is_modern(revision))

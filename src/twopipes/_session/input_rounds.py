@@ -1,12 +1,12 @@
-"""InputRounds to the client: one interface, two drivers (section MR of the rules).
+"""Questions to the client: one interface, one implementation per era (section MR of the rules).
 
-A handler asks by :meth:`InputRounds.ask`, in every era. If the client has answered already, the answers come back at once;
-otherwise an :class:`~twopipes._session.events.InputsAnswered` event follows when it has.
+In every era a handler asks with :meth:`InputRounds.ask`. If the answers are known already, they are returned at once; otherwise an
+:class:`~twopipes._session.events.InputsAnswered` event follows.
 
-In a legacy session a question is a request of the server. On the stateless wire the server may not send requests: the call
-itself is answered with ``input_required``, and the client sends the call again with the answers. The handler waits in memory
-meanwhile and goes on under the id of the retry. If it is not there any more (a new process, too many waiting, too late), the
-call starts from the top, and the sealed state brings along every answer that was already given, so nobody is asked twice.
+In a legacy session a question is a request of the server. In the modern era the server must not send requests: the response to
+the call is ``input_required``, and the client sends the call again with the answers. Meanwhile the handler waits in memory and
+continues under the id of the retry. If it is gone by then (a new process, too many waiting, too late), the call starts from the
+beginning. The sealed state contains every answer given so far, so the user is not asked twice.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from twopipes._protocol.types import (
     InputRequiredResult,
     Params,
 )
-from twopipes._session.ledger import Asked, Call, Outgoing
+from twopipes._session.ledger import Call, Outgoing, SentRequest
 from twopipes._session.state_token import StateSealer, binding_of
 from twopipes.errors import CapabilityMissing, InvalidParams, LocalProtocolError, RemoteProtocolError
 from twopipes.settings import InputPolicy
 
-__all__ = ["InputRounds", "RequestQuestions", "RoundQuestions", "method_of", "needed_capability"]
+__all__ = ["InputRounds", "LegacyInputRounds", "ModernInputRounds", "method_of", "needed_capability"]
 
-_URL_NEEDS_AN_ID_IN: Final = "2025-11-25"
+_URL_NEEDS_ID_IN: Final = "2025-11-25"
 
 
 def method_of(question: InputRequest) -> str:
-    """The method that a question would have as a request."""
+    """Return the method of a question when it is sent as a request."""
     return str(question.__struct_config__.tag)
 
 
 def needed_capability(question: InputRequest) -> dict[str, Any]:
-    """What the client must have declared to be asked this, as a ClientCapabilities object (ER-10)."""
+    """Return what the client must have declared for this question, as a ClientCapabilities object (ER-10)."""
     if isinstance(question, ElicitRequest):
         return {"elicitation": {"url": {}} if question.params.mode == "url" else {}}  # CP-04, EL-08
     if isinstance(question, CreateMessageRequest):
@@ -67,14 +67,14 @@ def _sampling_details(params: CreateMessageParams) -> dict[str, Any]:
 def _is_declared(needed: Mapping[str, Any], capabilities: ClientCapabilities) -> bool:
     for name, details in needed.items():
         if name == "elicitation" and not details:
-            details = {"form": {}}  # noqa: PLW2901 - a form is what an elicitation without details is
+            details = {"form": {}}  # noqa: PLW2901 - an elicitation without details is a form
         if not all(capabilities.allows(name, *detail) for detail in ([()] if not details else [(key,) for key in details])):
             return False
     return True
 
 
 class Given(Struct, array_like=True, frozen=True):
-    """An answer that the client gave: to what kind of question, to which exact one, and what it said."""
+    """An answer of the client, with the method and the digest of its question."""
 
     method: str
     digest: str
@@ -82,24 +82,24 @@ class Given(Struct, array_like=True, frozen=True):
 
 
 class Pending(Struct, array_like=True, frozen=True):
-    """A question that waits for its answer."""
+    """A question without an answer yet."""
 
     method: str
     digest: str
 
 
 class InputRounds(ABC):
-    """What both drivers share: whether a question may be asked, and whether it was answered before."""
+    """What both eras share: whether a question may be asked, and whether it was answered before."""
 
     def __init__(self, policy: InputPolicy) -> None:
         self._policy = policy
 
     def ask(self, call: Call, questions: Mapping[str, InputRequest], *, now: float) -> dict[str, Any] | None:
-        """Asks the client, once for all the questions.
+        """Ask the client all the questions in one round.
 
         Args:
-            call: On whose behalf.
-            questions: By key. Keys are the handler's own; the same question asked again under the same key is not asked twice.
+            call: The call of the handler that asks.
+            questions: By key. The handler chooses the keys; the same question under the same key is asked only once.
             now: The time.
 
         Returns:
@@ -107,7 +107,7 @@ class InputRounds(ABC):
 
         Raises:
             CapabilityMissing: The client did not declare what a question needs (MR-04, CP-06); nothing was asked.
-            LocalProtocolError: The call asks without end, or its method may not ask at all.
+            LocalProtocolError: The call has asked too often, or its method must not ask.
         """
         known: dict[str, Any] = {}
         for key, question in questions.items():
@@ -122,26 +122,26 @@ class InputRounds(ABC):
         if self._policy.max_rounds is not None and call.rounds >= self._policy.max_rounds:
             raise LocalProtocolError(f"{call.method} has asked {call.rounds} times; the limit is {self._policy.max_rounds}")
         call.rounds += 1
-        self._put(call, questions, known, now)
+        self._send_questions(call, questions, known, now)
         return None
 
     @abstractmethod
     def _exists(self, dialect: Dialect, method: str) -> bool: ...
 
     @abstractmethod
-    def _put(self, call: Call, questions: Mapping[str, InputRequest], known: dict[str, Any], now: float) -> None: ...
+    def _send_questions(self, call: Call, questions: Mapping[str, InputRequest], known: dict[str, Any], now: float) -> None: ...
 
 
 def read_answer(dialect: Dialect, given: Given) -> Any:
-    """An answer with its types.
+    """Decode an answer.
 
     Raises:
-        InvalidParams: It is not an answer to this kind of question (MR-14).
+        InvalidParams: It does not fit the kind of question (MR-14).
     """
     try:
         return dialect.read_result(given.method, given.answer)
     except RemoteProtocolError as error:
-        raise InvalidParams(f"an input response does not answer {given.method}: {error.what}") from None
+        raise InvalidParams(f"an input response does not match {given.method}: {error.what}") from None
 
 
 def _digest(question: InputRequest) -> str:
@@ -149,30 +149,30 @@ def _digest(question: InputRequest) -> str:
 
 
 class _Group:
-    """InputRounds that were put together and are answered together."""
+    """Questions that were asked together and are answered together."""
 
     __slots__ = ("answers", "call", "missing")
 
     def __init__(self, call: Call, answers: dict[str, Any]) -> None:
         self.call = call
         self.answers = answers
-        self.missing: dict[Any, Asked] = {}
+        self.missing: dict[Any, SentRequest] = {}
 
 
-class RequestQuestions(InputRounds):
-    """The driver of a legacy session: each question is a request of the server.
+class LegacyInputRounds(InputRounds):
+    """Questions in a legacy session: each one is a request of the server.
 
     Args:
         policy: How long to wait.
-        outgoing: Where the requests are booked.
-        send: Sends a booked request, which has been encoded.
+        outgoing: The ledger for the requests.
+        send: Sends an encoded request.
     """
 
-    def __init__(self, policy: InputPolicy, outgoing: Outgoing, send: Callable[[Asked, bytes], None]) -> None:
+    def __init__(self, policy: InputPolicy, outgoing: Outgoing, send: Callable[[SentRequest, bytes], None]) -> None:
         super().__init__(policy)
         self._outgoing = outgoing
         self._send = send
-        # By call, because a handler may ask several things side by side.
+        # By call. A list, because a handler may ask several times concurrently.
         self._groups: dict[Call, list[_Group]] = {}
 
     def __len__(self) -> int:
@@ -181,7 +181,7 @@ class RequestQuestions(InputRounds):
     def _exists(self, dialect: Dialect, method: str) -> bool:
         return dialect.asks(method)
 
-    def _put(self, call: Call, questions: Mapping[str, InputRequest], known: dict[str, Any], now: float) -> None:
+    def _send_questions(self, call: Call, questions: Mapping[str, InputRequest], known: dict[str, Any], now: float) -> None:
         group = _Group(call, dict(known))
         lines: list[bytes] = []
         try:
@@ -192,7 +192,7 @@ class RequestQuestions(InputRounds):
                 group.missing[asked.id] = asked
                 lines.append(_question_line(asked, question, call.dialect))
         except BaseException:
-            # One of them cannot be asked: then none is, and nothing stays behind that nobody will answer.
+            # If one question cannot be sent, none is, and none stays in the ledger.
             for asked in group.missing.values():
                 self._outgoing.settle(asked.id)
             raise
@@ -200,8 +200,8 @@ class RequestQuestions(InputRounds):
         for asked, line in zip(group.missing.values(), lines, strict=True):
             self._send(asked, line)
 
-    def answered(self, asked: Asked, answer: Any) -> tuple[Call, dict[str, Any]] | None:
-        """Takes an answer, or the error that came instead. Returns the call and all its answers once none is missing."""
+    def answered(self, asked: SentRequest, answer: Any) -> tuple[Call, dict[str, Any]] | None:
+        """Record an answer or an error. Return the call and all its answers once none is missing."""
         group: _Group
         group, key = asked.context
         group.answers[key] = answer
@@ -214,27 +214,27 @@ class RequestQuestions(InputRounds):
             del self._groups[group.call]
         return group.call, group.answers
 
-    def withdraw(self, call: Call) -> list[Asked]:
-        """The call is over: takes its open questions out of the ledger and returns them, to be cancelled (CA-02)."""
+    def withdraw(self, call: Call) -> list[SentRequest]:
+        """Remove the open questions of a call that has ended from the ledger; return them, to be cancelled (CA-02)."""
         open_questions = [asked for group in self._groups.pop(call, ()) for asked in group.missing.values()]
         for asked in open_questions:
             self._outgoing.settle(asked.id)
         return open_questions
 
 
-def _question_line(asked: Asked, question: InputRequest, dialect: Dialect) -> bytes:
+def _question_line(asked: SentRequest, question: InputRequest, dialect: Dialect) -> bytes:
     params: Params | None = question.params
-    if isinstance(question, ElicitRequest) and _lacks_an_id(question, dialect):
+    if isinstance(question, ElicitRequest) and _lacks_id(question, dialect):
         params = structs.replace(question.params, elicitation_id=_token())  # EL-10
     return jsonrpc.encode(Request(asked.id, asked.method, UNSET if params is None else dialect.fit(params)))
 
 
-def _lacks_an_id(question: ElicitRequest, dialect: Dialect) -> bool:
-    return question.params.mode == "url" and dialect.revision == _URL_NEEDS_AN_ID_IN and question.params.elicitation_id is None
+def _lacks_id(question: ElicitRequest, dialect: Dialect) -> bool:
+    return question.params.mode == "url" and dialect.revision == _URL_NEEDS_ID_IN and question.params.elicitation_id is None
 
 
-class _Memory(Struct, array_like=True):
-    """What a sealed state remembers of a call."""
+class _CallState(Struct, array_like=True):
+    """The content of a sealed state."""
 
     dialogue: str
     rounds: int
@@ -254,21 +254,21 @@ class _Waiting:
 
 
 class Resumed(Struct, frozen=True):
-    """What a retry turned out to be: ``call`` goes on with these questions, or, if there are none, starts from the top."""
+    """The result of a retry: ``call`` continues with these questions or, if they are ``None``, starts from the beginning."""
 
     call: Call
     questions: Mapping[str, InputRequest] | None
 
 
-class RoundQuestions(InputRounds):
-    """The driver of the stateless wire: a question ends the request, and the answer comes with the next one.
+class ModernInputRounds(InputRounds):
+    """Questions in the modern era: they end the request, and the answers arrive with the retry.
 
     Args:
-        policy: How many may wait, and how long.
-        sealer: Seals what the client carries for us.
-        respond: Answers a call.
-        unix_offset: Seconds of the Unix epoch when the session's own clock stood at zero: a state outlives the process.
-        principal: Who is at the other end, where that is known; states of one are worthless for another (MR-16).
+        policy: How many handlers may wait, and how long.
+        sealer: Seals the state that the client carries.
+        respond: Sends the response to a call.
+        unix_offset: Unix time at zero of the session's clock: a state may outlive the process.
+        principal: The identity of the client, if known; a state of one client is invalid for another (MR-16).
     """
 
     def __init__(
@@ -295,20 +295,20 @@ class RoundQuestions(InputRounds):
     def _exists(self, dialect: Dialect, method: str) -> bool:
         return True
 
-    def _put(self, call: Call, questions: Mapping[str, InputRequest], known: dict[str, Any], now: float) -> None:
+    def _send_questions(self, call: Call, questions: Mapping[str, InputRequest], known: dict[str, Any], now: float) -> None:
         if call.method not in MAY_ASK_BACK:  # MR-01
-            raise LocalProtocolError(f"{call.method} may not ask the client; only {', '.join(MAY_ASK_BACK)} may")
-        # A name that no other process and no other connection gives: a state from there must not wake a handler here.
+            raise LocalProtocolError(f"{call.method} must not ask the client for input; only {', '.join(MAY_ASK_BACK)} may")
+        # Unique among all processes and connections: a state from elsewhere must not resume a handler here.
         call.dialogue = call.dialogue or _token()
         missing = {key: question for key, question in questions.items() if key not in known}
-        memory = _Memory(
+        content = _CallState(
             call.dialogue,
             call.rounds,
             call.answers,
             {key: Pending(method_of(question), _digest(question)) for key, question in missing.items()},
         )
         state = self._sealer.seal(
-            memory,
+            content,
             binding=self._binding(call),
             expires=now + self._unix_offset + self._policy.state_lifetime,
         )
@@ -319,43 +319,42 @@ class RoundQuestions(InputRounds):
                 self._abandoned.append(self._waiting.popitem(last=False)[1].call)
 
     def resume(self, retry: Call, *, now: float) -> Resumed:
-        """Takes a call that carries a ``requestState`` and finds the handler that waits for it.
+        """Find the handler that waits for a call with a ``requestState``.
 
-        Whether the answers are complete shows when its questions are asked again: what a retry left out is then asked anew
-        (MR-12).
+        If the retry left out an answer, the question is asked again when the handler continues (MR-12).
 
         Raises:
-            InvalidParams: The state is not ours, not for this call or too old (MR-15, MR-16), or an answer is malformed (MR-14).
+            InvalidParams: The state is not ours, not for this call or expired (MR-15, MR-16), or an answer is malformed (MR-14).
         """
-        memory = self._sealer.open(retry.params.request_state, _Memory, binding=self._binding(retry), now=now + self._unix_offset)
+        state = self._sealer.open(retry.params.request_state, _CallState, binding=self._binding(retry), now=now + self._unix_offset)
         responses: Mapping[str, Raw] = retry.params.input_responses or {}
         fresh = {
-            # A copy: a Raw keeps the whole line alive that it was cut from.
+            # A copy, because a Raw keeps the whole line in memory.
             key: Given(pending.method, pending.digest, responses[key].copy())
-            for key, pending in memory.pending.items()
-            if key in responses  # MR-13: keys that nobody asked for are ignored
+            for key, pending in state.pending.items()
+            if key in responses  # MR-13: other keys are ignored
         }
         for given in fresh.values():
             read_answer(retry.dialect, given)
-        retry.answers = {**memory.given, **fresh}
-        retry.rounds = memory.rounds
-        waiting = self._waiting.get(memory.dialogue)
-        # A state of an earlier round finds its handler further on; it gets a run of its own instead.
-        if waiting is None or waiting.call.rounds != memory.rounds:
+        retry.answers = {**state.given, **fresh}
+        retry.rounds = state.rounds
+        waiting = self._waiting.get(state.dialogue)
+        # The state is of an earlier round, and its handler has continued since; start a new handler.
+        if waiting is None or waiting.call.rounds != state.rounds:
             return Resumed(retry, None)
-        del self._waiting[memory.dialogue]
+        del self._waiting[state.dialogue]
         waiting.call.continue_as(retry)
         return Resumed(waiting.call, waiting.questions)
 
     def next_deadline(self) -> float | None:
-        """When the first handler has waited long enough."""
+        """When the first waiting handler is abandoned."""
         if self._abandoned:
             return 0.0  # at once
         first = next(iter(self._waiting.values()), None)
         return None if first is None else first.deadline
 
     def abandon(self, *, now: float) -> list[Call]:
-        """Takes out the handlers that waited too long, and those that had to give way; a late retry starts from the top."""
+        """Remove the handlers that waited too long or were displaced by others; a late retry starts from the beginning."""
         while self._waiting:
             first = next(iter(self._waiting.values()))
             if first.deadline is None or first.deadline > now:
@@ -365,7 +364,7 @@ class RoundQuestions(InputRounds):
         return abandoned
 
     def close(self) -> list[Call]:
-        """The connection is over: takes out everybody who waits."""
+        """Remove all waiting handlers, because the connection is over."""
         self._abandoned += [waiting.call for waiting in self._waiting.values()]
         self._waiting.clear()
         abandoned, self._abandoned = self._abandoned, []
@@ -374,12 +373,12 @@ class RoundQuestions(InputRounds):
     def _binding(self, call: Call) -> bytes:
         try:
             return binding_of(call.method, call.params, principal=self._principal)
-        except (RecursionError, LocalProtocolError):  # read at first sight, but too deep to be taken apart
+        except (RecursionError, LocalProtocolError):  # shallow enough to decode, but too deep to encode again
             raise InvalidParams(f"the params of {call.method} are nested too deeply") from None
 
 
 def _token() -> str:
-    """A name that nobody guesses."""
-    from secrets import token_urlsafe  # noqa: PLC0415 - it brings OpenSSL along, and most servers never ask
+    """Return an unguessable name."""
+    from secrets import token_urlsafe  # noqa: PLC0415 - it loads OpenSSL, and most servers never ask
 
     return token_urlsafe(16)

@@ -1,8 +1,8 @@
-"""Two ledgers: what I asked, and what I was asked.
+"""Two ledgers: the requests that this side sent, and those that it received.
 
-A request is in its ledger from the moment it is sent or received until it is answered, cancelled, expired or lost, and each of
-these ways out goes through one door here. Whoever settles a request that is no longer in the ledger learns so and does
-nothing: that is how late answers, answers to nobody and races between a cancel and an answer become harmless (JR-19, CA-07).
+A request is in its ledger from the moment it is sent or received until it is answered, cancelled, expired or lost. Each of these
+removes it in one place. Ending a request that is no longer in the ledger has no effect: this makes late responses, unexpected
+responses and races between a cancellation and a response harmless (JR-19, CA-07).
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from twopipes._protocol.revisions import META_PROGRESS_TOKEN
 from twopipes._protocol.types import ClientCapabilities, Implementation, LoggingLevel
 from twopipes.errors import InvalidRequest, RequestId
 
-__all__ = ["Asked", "Call", "Incoming", "Outgoing", "is_number", "progress_token"]
+__all__ = ["Call", "Incoming", "Outgoing", "SentRequest", "is_number", "progress_token"]
 
 Limit = Literal["idle", "total"]
 
 
-class Asked:
-    """One request that this side sent and that is, or was, waiting for its answer.
+class SentRequest:
+    """A request that this side sent and that is, or was, waiting for its response.
 
     Attributes:
-        id: Its id, which is its progress token too: unique among the open ones (PR-01).
-        method: What was asked.
-        params: What was sent, before it was fitted to the revision; a retry starts from it.
-        sent_at: The time it was sent.
-        idle: Seconds of silence it survives; progress starts them again. ``None`` for no limit.
-        total: Seconds it survives whatever happens (TO-03). ``None`` for no limit.
-        cancellable: Whether giving it up is told to the peer. An ``initialize`` never is (LC-12).
-        round: How many times the peer has asked back for input before this attempt.
-        log_level: The least level of log messages that was asked for with it; a retry asks for the same.
-        extra_meta: The caller's own keys of ``_meta``; a retry carries them again.
-        context: The caller's own; nothing here reads it.
+        id: Its id, which is also its progress token: unique among the open requests (PR-01).
+        method: Its method.
+        params: Its params before they were adapted to the revision; a retry starts from them.
+        sent_at: When it was sent.
+        idle: Seconds without progress before it expires. ``None`` for no limit.
+        total: Seconds before it expires in any case (TO-03). ``None`` for no limit.
+        cancellable: Whether the peer is notified when it is given up. Never for ``initialize`` (LC-12).
+        round: How often the peer asked for input before this attempt.
+        log_level: The lowest level of log messages requested with it; a retry requests the same.
+        extra_meta: Additional keys of ``_meta``; a retry sends them again.
+        context: For the caller; not used here.
     """
 
     __slots__ = (
@@ -78,30 +78,30 @@ class Asked:
         self.context = context
 
     def __repr__(self) -> str:
-        return f"<Asked {self.method} id={self.id!r}>"
+        return f"<SentRequest {self.method} id={self.id!r}>"
 
 
 class Outgoing:
-    """What I asked: ids, deadlines, progress.
+    """The sent requests: ids, deadlines, progress.
 
-    Deadlines cost the same however many requests are open. Requests with the same limit expire in the order in which they
-    were last heard of, so each limit in use has one queue, and only the heads of the queues are looked at.
+    Checking deadlines is independent of the number of open requests. Requests with the same limit expire in the order of their last
+    activity, so there is one queue per limit in use, and only the first entry of each queue is examined.
     """
 
     def __init__(self) -> None:
-        self._open: dict[RequestId, Asked] = {}
+        self._open: dict[RequestId, SentRequest] = {}
         self.last_id = 0
-        """The id of the last request. Set it before the first one, to go on where another connection ended."""
+        """The id of the last request. Set it before the first request to continue the ids of another connection."""
         self._queues: dict[tuple[Limit, float], OrderedDict[RequestId, float]] = {}
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def __iter__(self) -> Iterator[Asked]:
+    def __iter__(self) -> Iterator[SentRequest]:
         return iter(list(self._open.values()))
 
-    def get(self, request_id: RequestId) -> Asked | None:
-        """The open request with this id, by value and JSON type, or ``None``."""
+    def get(self, request_id: RequestId) -> SentRequest | None:
+        """Return the open request with this id, by value and JSON type, or ``None``."""
         return self._open.get(request_id)
 
     def open(
@@ -114,48 +114,50 @@ class Outgoing:
         total: float | None = None,
         cancellable: bool = True,
         context: Any = None,
-    ) -> Asked:
-        """Books a new request under an id that this side has never used before (JR-04, JR-05)."""
+    ) -> SentRequest:
+        """Add a new request under an id that this side has never used before (JR-04, JR-05)."""
         self.last_id += 1
-        asked = Asked(self.last_id, method, params, sent_at=now, idle=idle, total=total, cancellable=cancellable, context=context)
+        asked = SentRequest(
+            self.last_id, method, params, sent_at=now, idle=idle, total=total, cancellable=cancellable, context=context
+        )
         self._open[asked.id] = asked
         self._enqueue(asked, "idle", idle, now)
         self._enqueue(asked, "total", total, now)
         return asked
 
-    def settle(self, request_id: RequestId) -> Asked | None:
-        """Takes a request out: it was answered, cancelled or given up. ``None`` if it is not open (any more) (JR-19, CA-06)."""
+    def settle(self, request_id: RequestId) -> SentRequest | None:
+        """Remove a request that was answered, cancelled or given up. Return ``None`` if it is not open (JR-19, CA-06)."""
         asked = self._open.pop(request_id, None)
         if asked is not None:
             self._dequeue(asked, "idle", asked.idle)
             self._dequeue(asked, "total", asked.total)
         return asked
 
-    def heard(self, token: RequestId, *, now: float) -> Asked | None:
-        """Progress arrived: the idle limit starts again, the total one does not (TO-03)."""
+    def record_progress(self, token: RequestId, *, now: float) -> SentRequest | None:
+        """Restart the idle limit, but not the total limit, because progress arrived (TO-03)."""
         asked = self._open.get(token)
         if asked is not None:
             self._enqueue(asked, "idle", asked.idle, now)
         return asked
 
-    def restart(self, asked: Asked, *, now: float) -> None:
-        """Starts both limits of an open request again."""
+    def restart(self, asked: SentRequest, *, now: float) -> None:
+        """Restart both limits of an open request."""
         if asked.id in self._open:
             self._enqueue(asked, "idle", asked.idle, now)
             self._enqueue(asked, "total", asked.total, now)
 
-    def await_for_ever(self, asked: Asked) -> None:
-        """Lifts the limits of an open request: a subscription that was acknowledged may stay silent (TO-04)."""
+    def remove_limits(self, asked: SentRequest) -> None:
+        """Remove the limits of an open request: an acknowledged subscription may stay silent (TO-04)."""
         self._dequeue(asked, "idle", asked.idle)
         self._dequeue(asked, "total", asked.total)
         asked.idle = asked.total = None
 
     def next_deadline(self) -> float | None:
-        """When :meth:`expire` has something to do at the earliest."""
+        """The earliest time at which :meth:`expire` has something to do."""
         return min((next(iter(queue.values())) for queue in self._queues.values()), default=None)
 
-    def expire(self, *, now: float) -> list[tuple[Asked, Limit]]:
-        """Takes out whatever ran past a limit, the longest overdue first."""
+    def expire(self, *, now: float) -> list[tuple[SentRequest, Limit]]:
+        """Remove the requests that are past a limit, the longest overdue first."""
         overdue: list[tuple[float, RequestId, Limit]] = []
         for (limit, _), queue in self._queues.items():
             for request_id, deadline in queue.items():
@@ -163,24 +165,24 @@ class Outgoing:
                     break
                 overdue.append((deadline, request_id, limit))
         overdue.sort(key=lambda entry: entry[0])
-        # A request can be past both of its limits; it leaves once, for the one that came first.
+        # A request can be past both of its limits; it is removed once, for the limit that came first.
         return [(asked, limit) for _, request_id, limit in overdue if (asked := self.settle(request_id)) is not None]
 
-    def close(self) -> list[Asked]:
-        """The connection is over: takes out everything, in the order it was asked."""
+    def close(self) -> list[SentRequest]:
+        """Remove all requests, because the connection is over; return them in the order they were sent."""
         lost = list(self._open.values())
         self._open.clear()
         self._queues.clear()
         return lost
 
-    def _enqueue(self, asked: Asked, limit: Limit, seconds: float | None, now: float) -> None:
+    def _enqueue(self, asked: SentRequest, limit: Limit, seconds: float | None, now: float) -> None:
         if seconds is None:
             return
         queue = self._queues.setdefault((limit, seconds), OrderedDict())
         queue[asked.id] = now + seconds
         queue.move_to_end(asked.id)
 
-    def _dequeue(self, asked: Asked, limit: Limit, seconds: float | None) -> None:
+    def _dequeue(self, asked: SentRequest, limit: Limit, seconds: float | None) -> None:
         if seconds is None:
             return
         queue = self._queues[limit, seconds]
@@ -190,19 +192,19 @@ class Outgoing:
 
 
 class Call:
-    """One request of the peer: what a handler needs to know, and whether its answer is still wanted.
+    """A request of the peer.
 
     Attributes:
-        id: The id to answer with, exactly as it came.
-        method: What is asked.
+        id: The id for the response, exactly as received.
+        method: Its method.
         params: The typed params of the method.
-        dialect: The revision in which it was asked and will be answered.
-        capabilities: What the client can do, for this request (ST-01): from the handshake, or from the request itself.
-        client_info: Who asks, for logs only (VN-14).
-        log_level: The lowest level the request wants log messages of; ``None`` for none (LG-05).
-        progress_token: Where to report progress; ``None`` for nowhere (PR-02).
-        answers: What the client already answered to this call's questions, by key; see :mod:`twopipes._session.input_rounds`.
-        context: The handler's own; nothing here reads it.
+        dialect: The revision of the request and its response.
+        capabilities: What the client declared for this request (ST-01): in the handshake, or in the request itself.
+        client_info: The client's name and version, for logs only (VN-14).
+        log_level: The lowest level of log messages that the request wants; ``None`` for none (LG-05).
+        progress_token: The token for progress notifications; ``None`` if none are wanted (PR-02).
+        answers: The client's answers to the questions of this call so far; see :mod:`twopipes._session.input_rounds`.
+        context: For the handler; not used here.
     """
 
     __slots__ = (
@@ -253,15 +255,15 @@ class Call:
     def __repr__(self) -> str:
         return f"<Call {self.method} id={self.id!r} {self.dialect.revision}>"
 
-    def rises_to(self, progress: float) -> bool:
-        """Whether this progress may be reported: only what is more than before (PR-03), and a number to JSON too."""
+    def advances_to(self, progress: float) -> bool:
+        """Whether this progress may be reported: it must increase (PR-03) and be a number in JSON."""
         if not is_number(progress) or (self._progress is not None and progress <= self._progress):
             return False
         self._progress = progress
         return True
 
     def continue_as(self, retry: Call) -> None:
-        """Goes on under the id of the retried request, whose own token, level and capabilities count from here (MR-08, ST-01)."""
+        """Continue under the id of the retried request, with its token, level and capabilities (MR-08, ST-01)."""
         self.id = retry.id
         self.params = retry.params
         self.capabilities = retry.capabilities
@@ -273,19 +275,19 @@ class Call:
 
 
 def is_number(value: float) -> bool:
-    """Whether JSON can say it. Not by ``math.isfinite``, which refuses whole numbers too large for a float."""
+    """Whether JSON can represent the number. ``math.isfinite`` would reject integers too large for a float."""
     return -math.inf < value < math.inf
 
 
 def progress_token(meta: Mapping[str, Any]) -> RequestId | None:
-    """The token that a request wants its progress reported to, or ``None``. Zero and strings are tokens (PR-01)."""
+    """Return the progress token of a request, or ``None``. Zero and strings are valid tokens (PR-01)."""
     token = meta.get(META_PROGRESS_TOKEN)
-    # MT-06: a malformed token costs the progress, not the request. True is an int to Python, and no token.
+    # MT-06: a malformed token disables progress but not the request. A bool is an int in Python, but not a token.
     return token if isinstance(token, (str, int)) and not isinstance(token, bool) else None
 
 
 class Incoming:
-    """What I was asked. A call is answered only while it is in here, and under an id only one call can be."""
+    """The received requests. A call can be answered only while it is in here; there is one call per id."""
 
     def __init__(self, *, max_open: int | None = None) -> None:
         self._open: dict[RequestId, Call] = {}
@@ -298,37 +300,37 @@ class Incoming:
         return request_id in self._open
 
     def get(self, request_id: RequestId) -> Call | None:
-        """The open call with this id, by value and JSON type, or ``None``."""
+        """Return the open call with this id, by value and JSON type, or ``None``."""
         return self._open.get(request_id)
 
     def is_open(self, call: Call) -> bool:
-        """Whether an answer to this call, or anything else about it, may still be sent."""
-        # By identity: its id may have been freed by a cancel and taken by another request since.
+        """Whether a response or a notification for this call may still be sent."""
+        # By identity: its id may have been freed by a cancellation and reused since.
         return self._open.get(call.id) is call
 
     def begin(self, call: Call) -> None:
-        """Books a request of the peer.
+        """Add a request of the peer.
 
         Raises:
-            InvalidRequest: There are more open requests than this side is willing to hold.
+            InvalidRequest: Too many requests are open.
         """
         if self._max_open is not None and len(self._open) >= self._max_open:
-            raise InvalidRequest(f"{len(self._open):,} requests are open already; wait for some of them to be answered")
+            raise InvalidRequest(f"{len(self._open):,} requests are open already; wait for responses before sending more")
         self._open[call.id] = call
 
     def finish(self, call: Call) -> bool:
-        """Takes a call out to be answered. False if it was cancelled or answered before: then nothing may be sent (CA-04)."""
+        """Remove a call to answer it. Return False if it is no longer open: then nothing may be sent (CA-04)."""
         if not self.is_open(call):
             return False
         del self._open[call.id]
         return True
 
     def cancel(self, request_id: RequestId) -> Call | None:
-        """Takes a call out because the peer lost interest. ``7`` does not cancel ``"7"`` (CA-13), unknown ids nothing (CA-05)."""
+        """Remove a call that the peer cancelled. ``7`` does not cancel ``"7"`` (CA-13); unknown ids are ignored (CA-05)."""
         return self._open.pop(request_id, None)
 
     def close(self) -> list[Call]:
-        """The connection is over: takes out everything, in the order it arrived."""
+        """Remove all calls, because the connection is over; return them in the order they arrived."""
         lost = list(self._open.values())
         self._open.clear()
         return lost

@@ -1,8 +1,9 @@
-"""The server's end of one connection: both eras at once, decided message by message.
+"""The server side of one connection: both eras, decided for each message.
 
-What only the protocol knows is done here: the handshake, discovery, ping, the log level, subscriptions, cancellation, questions
-to the client. What the author's code must do comes out as :class:`~twopipes._session.events.CallReceived`; and with ``delegates``
-all the rest comes out, too, as :class:`~twopipes._session.events.OwnCallReceived`, and is done when the driver says so.
+The session handles what belongs to the protocol: handshake, discovery, ping, log level, subscriptions, cancellation, questions
+to the client. Requests for user code become :class:`~twopipes._session.events.CallReceived` events. With ``delegates=True`` the
+other requests become :class:`~twopipes._session.events.SessionCallReceived` events, and the session handles them on request of the
+driver.
 """
 
 from __future__ import annotations
@@ -37,19 +38,19 @@ from twopipes._protocol.types import (
 )
 from twopipes._session.eras import Phase
 from twopipes._session.events import (
-    Answered,
     CallAbandoned,
     CallCancelled,
     CallReceived,
     Event,
     InputsAnswered,
     NotificationReceived,
-    OwnCallReceived,
     ProgressReceived,
+    RequestEnded,
+    SessionCallReceived,
 )
 from twopipes._session.identity import ServerProfile
-from twopipes._session.input_rounds import RequestQuestions, RoundQuestions
-from twopipes._session.ledger import Asked, Call, is_number
+from twopipes._session.input_rounds import LegacyInputRounds, ModernInputRounds
+from twopipes._session.ledger import Call, SentRequest, is_number
 from twopipes._session.server_gate import ServerGate
 from twopipes._session.state_token import StateSealer
 from twopipes._session.subscriptions import Change, Subscriptions, honoured
@@ -59,7 +60,7 @@ from twopipes.settings import InputPolicy, Limits
 
 __all__ = ["ServerSession"]
 
-# What the session can do by itself.
+# Methods that the session can handle itself.
 _OWN: Final = frozenset(
     (
         "initialize",
@@ -77,14 +78,14 @@ class ServerSession(ServerGate):
     """One connection of one server.
 
     Args:
-        profile: What the server is. May be replaced at run time by one with other capabilities.
-        sealer: Seals the state of questions on the stateless wire; a random key by default.
-        limits: How much of anything the connection may hold.
+        profile: Name, capabilities and revisions. It may be replaced at run time by one with other capabilities.
+        sealer: Seals the state of questions in the modern era; with a random key by default.
+        limits: Limits of what the connection may hold.
         questions: How to wait for the client's answers.
-        unix_offset: What to add to ``now`` to get seconds of the Unix epoch; needed only if sealed states outlive the process.
-        principal: Who is at the other end, where that is known.
-        delegates: Whether what the session can do by itself comes out as :class:`~twopipes._session.events.OwnCallReceived`, so
-            that somebody can stand around it.
+        unix_offset: What to add to ``now`` to get Unix time; needed only if sealed states outlive the process.
+        principal: The identity of the client, if known.
+        delegates: Whether requests that the session can handle itself become
+            :class:`~twopipes._session.events.SessionCallReceived` events, so that middleware can wrap them.
     """
 
     def __init__(
@@ -101,25 +102,27 @@ class ServerSession(ServerGate):
         super().__init__(profile, limits=limits or Limits(), delegates=delegates)
         policy = questions or InputPolicy()
         self.subscriptions = Subscriptions(limits=self.limits)
-        self._requests = RequestQuestions(policy, self.outgoing, self._send_question)
-        self._rounds = RoundQuestions(policy, sealer or StateSealer(), self.respond, unix_offset=unix_offset, principal=principal)
-        # What changed since the last data_to_send. Equal changes are told once, so a slow reader costs little (SU-18).
+        self._requests = LegacyInputRounds(policy, self.outgoing, self._send_question)
+        self._rounds = ModernInputRounds(
+            policy, sealer or StateSealer(), self.respond, unix_offset=unix_offset, principal=principal
+        )
+        # Changes since the last data_to_send. Equal changes are merged, so a slow reader costs little (SU-18).
         self._changes: dict[Change, None] = {}
 
-    # What the author's code says
+    # Responses, notifications and requests of the driver
 
     def respond(self, call: Call, result: Result) -> bool:
-        """Answers a call, as any session does; questions that it left open are withdrawn."""
+        """Send the result of a call, as any session does; its open questions are withdrawn."""
         if self._delegates and call.method == "subscriptions/listen":
-            # SU-13: whoever made the result, it ends the subscription, and names it.
+            # SU-13: the result ends the subscription and carries its id, whoever produced it.
             result = structs.replace(result, meta={**(result.meta or {}), **(self.end_listen(call).meta or {})})
         try:
             return super().respond(call, result)
         finally:
-            self._withdraw_questions(call, "the call that asked was answered")
+            self._withdraw_questions(call, "the call that asked has ended")
 
     def fail(self, call: Call, error: BaseException) -> bool:
-        """Answers a call with an error, as any session does; questions that it left open are withdrawn."""
+        """Send an error as the response to a call, as any session does; its open questions are withdrawn."""
         if call.method == "subscriptions/listen":
             self.end_listen(call)
         failed = super().fail(call, error)
@@ -129,8 +132,8 @@ class ServerSession(ServerGate):
         return failed
 
     def report_progress(self, call: Call, progress: float, total: float | None = None, message: str | None = None) -> bool:
-        """Tells how far a call is. False, and not sent, if nobody asked, it did not rise or the call is over (PR-02 to PR-04)."""
-        if call.progress_token is None or not self.incoming.is_open(call) or not call.rises_to(progress):
+        """Report progress. Return False, and send nothing, without a token, an increase or an open call (PR-02 to PR-04)."""
+        if call.progress_token is None or not self.incoming.is_open(call) or not call.advances_to(progress):
             return False
         finite_total = total if total is not None and is_number(total) else None
         params = ProgressParams(call.progress_token, progress, finite_total, message)
@@ -138,7 +141,7 @@ class ServerSession(ServerGate):
         return True
 
     def log(self, level: LoggingLevel, data: Any, *, logger: str | None = None, call: Call | None = None) -> bool:
-        """Sends a log message if somebody wants it: the session by its level, a modern request by its own (LG-03, LG-05)."""
+        """Send a log message if its level is wanted by the session, or by the modern request (LG-03, LG-05)."""
         least: LoggingLevel | None
         if call is not None and call.dialect.modern:
             least = call.log_level if self.incoming.is_open(call) else None
@@ -152,49 +155,49 @@ class ServerSession(ServerGate):
         return True
 
     def announce(self, change: Change) -> None:
-        """Tells everybody who wants to hear of it, each in the way of its era; nobody else (SU-05, TL-17)."""
+        """Notify every subscriber of a change, in the way of its era, and no one else (SU-05, TL-17)."""
         self._changes[change] = None
 
     def ask(self, call: Call, questions: Mapping[str, InputRequest], *, now: float) -> dict[str, Any] | None:
-        """Asks the client on behalf of a call; see :meth:`twopipes._session.input_rounds.InputRounds.ask`.
+        """Ask the client for input on behalf of a call; see :meth:`twopipes._session.input_rounds.InputRounds.ask`.
 
-        On the stateless wire this ends the request that the call came by, and the call goes on under the id of its retry.
+        In the modern era this ends the request, and the call continues under the id of its retry.
 
         Raises:
             CapabilityMissing: The client did not declare what this needs.
-            ConnectionLost: The client of a session is gone, and nobody will answer.
-            LocalProtocolError: The call is over, asks without end, or is of a method that may not ask.
+            ConnectionLost: The client of a legacy session is gone.
+            LocalProtocolError: The call has ended, has asked too often, or its method must not ask.
         """
         if not self.incoming.is_open(call):
-            raise LocalProtocolError(f"{call!r} is over; nothing can be asked on its behalf")
+            raise LocalProtocolError(f"{call!r} has ended; it cannot ask the client for input any more")
         if call.method == "initialize":
-            raise LocalProtocolError("initialize may not ask the client, which waits for its answer first (LC-06)")
-        # DE-16: requests only for legacy work, rounds only for modern work, whatever else runs on the connection.
+            raise LocalProtocolError("initialize must not ask the client for input; the client waits for its response (LC-06)")
+        # DE-16: requests only for legacy calls, rounds only for modern calls, whatever else runs on the connection.
         if call.dialect.modern:
             answers = self._rounds.ask(call, questions, now=now)
             if self._ended:
-                # The questions are an answer, which can still be sent. The retry will come by another connection, if at all.
+                # The questions are a response, which can still be sent. The retry can only come over another connection.
                 self._events.extend(CallAbandoned(waiting) for waiting in self._rounds.close())
             return answers
         if self._ended:
             raise ConnectionLost(call.method, call.id)
         return self._requests.ask(call, questions, now=now)
 
-    def ping(self, *, now: float, limit: float | None) -> Asked:
-        """Asks whether the client of the legacy session is alive; an :class:`~twopipes._session.events.Answered` follows (PI-01).
+    def ping(self, *, now: float, limit: float | None) -> SentRequest:
+        """Ping the client of the legacy session; an :class:`~twopipes._session.events.RequestEnded` event follows (PI-01).
 
         Raises:
             LocalProtocolError: There is no legacy session; a modern server sends no requests (FR-09).
             ConnectionLost: The client is gone already.
         """
         if self._session_dialect is None:
-            raise LocalProtocolError("there is no session to ping in; on the stateless wire a server sends no requests")
+            raise LocalProtocolError("there is no legacy session to ping; a modern server sends no requests")
         asked = self._book("ping", now=now, idle=limit)
         self._emit(jsonrpc.encode(Request(asked.id, "ping")))
         return asked
 
     def elicitation_complete(self, elicitation_id: str) -> bool:
-        """Tells a legacy client that the user has finished at a URL; only 2025-11-25 has a word for it (EL-12)."""
+        """Notify a legacy client that the user has finished at a URL; only 2025-11-25 has this notification (EL-12)."""
         method = "notifications/elicitation/complete"
         if self._session_dialect is None or not self._session_dialect.knows_notification(method, sender="server"):
             return False
@@ -202,14 +205,14 @@ class ServerSession(ServerGate):
         return True
 
     def perform(self, call: Call) -> Result:
-        """Does what a call asks of the session itself, and returns the answer, which is still to be sent.
+        """Handle a call that the session itself can handle, and return the result without sending it.
 
         Raises:
             McpError: It cannot be done.
-            LocalProtocolError: The call is over, or is none that the session can answer.
+            LocalProtocolError: The call has ended, or the session cannot handle its method.
         """
         if not self.incoming.is_open(call):
-            raise LocalProtocolError(f"{call!r} is over; nothing more is done about it")
+            raise LocalProtocolError(f"{call!r} has ended; it cannot be performed any more")
         match call.method:
             case "server/discover":
                 return self._discovery()
@@ -224,61 +227,61 @@ class ServerSession(ServerGate):
             case "ping":
                 pass
             case method:
-                raise LocalProtocolError(f"{method} is not for the session to answer")
+                raise LocalProtocolError(f"the session does not handle {method}")
         return EmptyResult()
 
     def listen(self, call: Call) -> None:
-        """Opens the subscription that a call asks for, and acknowledges it. It lives until its call is answered or cancelled.
+        """Open and acknowledge the subscription of a call. It lasts until its call is answered or cancelled.
 
         Raises:
             InternalError: There are too many; nothing was acknowledged (SU-18).
-            LocalProtocolError: The call is over, or has its subscription already.
+            LocalProtocolError: The call has ended, or its subscription is open already.
         """
         if not self.incoming.is_open(call) or call.id in self.subscriptions:
-            raise LocalProtocolError(f"{call!r} is over, or has been heard already; it opens one subscription")
+            raise LocalProtocolError(f"{call!r} has ended or is subscribed already; a call opens one subscription")
         wanted = honoured(cast("ListenParams", call.params).notifications, self.profile.capabilities)
-        self._tell_changes()  # what changed before belongs to the listens that were there before
+        self._send_changes()  # earlier changes go only to the listens that existed before
         self.subscriptions.listen(call.id, wanted)
         acknowledged = AcknowledgedParams(wanted, meta={META_SUBSCRIPTION_ID: call.id})
         self._notify("notifications/subscriptions/acknowledged", acknowledged)  # SU-02: before anything else with this id
 
     def end_listen(self, call: Call) -> SubscriptionsListenResult:
-        """Ends a subscription from this side, and returns the result, which is still to be sent (SU-13).
+        """End a subscription and return its result without sending it (SU-13).
 
-        What is pending is told before, and then ``notifications/cancelled`` (SU-14). Nothing is said about one that is over.
+        Pending changes are sent first, then ``notifications/cancelled`` (SU-14). Nothing is sent if it has already ended.
         """
         tag = {META_SUBSCRIPTION_ID: call.id}
         if self.incoming.is_open(call) and call.id in self.subscriptions:
-            self._tell_changes()
+            self._send_changes()
             self.subscriptions.end(call.id)
             if self.profile.cancel_ended_listens:
                 self._notify("notifications/cancelled", CancelledParams(request_id=call.id, meta=tag))
         return SubscriptionsListenResult(meta=tag)
 
     def end_listens(self) -> None:
-        """Ends every subscription from this side: what is pending, ``notifications/cancelled``, the result (SU-13, SU-14)."""
+        """End every subscription: send pending changes, ``notifications/cancelled`` and the result (SU-13, SU-14)."""
         for listen_id in self.subscriptions:
             call = self.incoming.get(listen_id)
-            if call is not None:  # pragma: no branch - a listen is open in the ledger as long as it is subscribed
+            if call is not None:  # pragma: no branch - a subscribed listen is always open in the ledger
                 self.respond(call, self.end_listen(call))
 
     def data_to_send(self) -> bytes:
-        """All bytes that were produced since the last call, announcements of changes last."""
+        """Return all bytes produced since the last call, notifications of changes last."""
         if self._changes:
-            self._tell_changes()
+            self._send_changes()
         return super().data_to_send()
 
     def next_deadline(self) -> float | None:
-        """When to call :meth:`tick` at the latest."""
+        """The latest time to call :meth:`tick`."""
         deadlines = (super().next_deadline(), self._rounds.next_deadline())
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def tick(self, *, now: float) -> list[Event]:
-        """Gives up questions that nobody answered, and handlers that waited too long for a retry."""
+        """End questions that were not answered in time, and handlers that waited too long for a retry."""
         self._events.extend(CallAbandoned(call) for call in self._rounds.abandon(now=now))
         return super().tick(now=now)
 
-    # What comes in
+    # Messages of the client
 
     def _serve(self, call: Call, now: float) -> None:
         self.incoming.begin(call)
@@ -292,7 +295,7 @@ class ServerSession(ServerGate):
 
     def _serve_own(self, call: Call) -> None:
         if self._delegates:
-            self._events.append(OwnCallReceived(call))
+            self._events.append(SessionCallReceived(call))
             return
         try:
             if call.method == "subscriptions/listen":
@@ -312,7 +315,7 @@ class ServerSession(ServerGate):
         )
 
     def _resume(self, retry: Call, now: float) -> None:
-        """A request that carries a state: the handler that waits for it goes on, or a new one starts with the known answers."""
+        """Handle a request with a state: its waiting handler continues, or a new one starts with the known answers."""
         try:
             resumed = self._rounds.resume(retry, now=now)
         except InvalidParams as error:
@@ -339,7 +342,7 @@ class ServerSession(ServerGate):
         try:
             params = spoken.read_notification(notification.method, None if raw is UNSET else raw)
         except McpError:
-            return  # JR-10, CA-05: never answered, whatever is wrong with it
+            return  # JR-10, CA-05: a notification never gets a response
         match notification.method:
             case "notifications/cancelled":
                 self._on_cancelled(cast("CancelledParams", params))
@@ -347,7 +350,7 @@ class ServerSession(ServerGate):
                 self._on_initialized()
             case "notifications/progress":
                 progress = cast("ProgressParams", params)
-                asked = self.outgoing.heard(progress.progress_token, now=now)
+                asked = self.outgoing.record_progress(progress.progress_token, now=now)
                 if asked is not None:
                     self._events.append(ProgressReceived(asked, progress))
             case method:
@@ -356,17 +359,17 @@ class ServerSession(ServerGate):
     def _on_cancelled(self, params: CancelledParams) -> None:
         meant = None if params.request_id is None else self.incoming.get(params.request_id)
         if meant is not None and meant.method == "initialize":
-            return  # LC-12: a handshake is not cancelled
+            return  # LC-12: a handshake cannot be cancelled
         call = self._cancelled_call(params)
         if call is None:
             return
-        # SU-11: silence from here on. Who stands around it is told, and nobody else is there.
+        # SU-11: nothing is sent from here on. Only middleware is notified.
         if self.subscriptions.end(call.id) and not self._delegates:
             return
         self._withdraw_questions(call, "the call that asked was cancelled")
         self._events.append(CallCancelled(call, params.reason))
 
-    def _on_answer(self, asked: Asked, answer: Response | ErrorResponse, now: float) -> None:
+    def _on_answer(self, asked: SentRequest, answer: Response | ErrorResponse, now: float) -> None:
         spoken = self._session_dialect or dialect(LATEST_LEGACY)
         outcome: Any
         if isinstance(answer, ErrorResponse):
@@ -380,14 +383,14 @@ class ServerSession(ServerGate):
                 outcome = error
         self._settled(asked, outcome)
 
-    def _on_failure(self, asked: Asked, error: TwopipesError, now: float) -> None:
+    def _on_failure(self, asked: SentRequest, error: TwopipesError, now: float) -> None:
         self._settled(asked, error)
 
-    def _settled(self, asked: Asked, outcome: Any) -> None:
-        """A request of the server is over: it was a question of some call, or a ping."""
+    def _settled(self, asked: SentRequest, outcome: Any) -> None:
+        """Report the end of a server request: a question of a call, or a ping."""
         if asked.context is None:
             failed = isinstance(outcome, TwopipesError)
-            self._events.append(Answered(asked, None if failed else outcome, outcome if failed else None))
+            self._events.append(RequestEnded(asked, None if failed else outcome, outcome if failed else None))
             return
         complete = self._requests.answered(asked, outcome)
         if complete is not None:
@@ -397,19 +400,19 @@ class ServerSession(ServerGate):
         return True
 
     def _lose_everything(self, now: float) -> None:
-        """Nothing more will come: who waits for the client stops waiting; who works may still finish and answer (SD-07)."""
+        """Abandon the handlers that wait for the client. Those that still work may finish and respond (SD-07)."""
         super()._lose_everything(now)
         self._events.extend(CallAbandoned(call) for call in self._rounds.close())
 
-    # What goes out
+    # Output
 
     def _finish(self, call: Call, result: Result) -> Result:
         profile = self.profile
-        # VN-08: in every result, so without pictures and prose, but for the one that introduces the server.
+        # VN-08: the server info is in every result, so only discovery gets it with icons and description.
         info = profile.info if call.method == "server/discover" else profile.short_info
         return call.dialect.finish(call.method, result, server_info=info, ttl_ms=profile.ttl_ms, cache_scope=profile.cache_scope)
 
-    def _send_question(self, asked: Asked, line: bytes) -> None:
+    def _send_question(self, asked: SentRequest, line: bytes) -> None:
         if self.phase is Phase.OPENING:
             self._held[asked.id] = line
         else:
@@ -419,19 +422,19 @@ class ServerSession(ServerGate):
         if not self._requests:
             return
         for asked in self._requests.withdraw(call):
-            self._tell_cancelled(asked, why)
+            self._notify_cancelled(asked, why)
 
-    def _tell_cancelled(self, asked: Asked, reason: str | None) -> None:
-        # CA-02: a question that was held back (LC-06) was never asked, so it is not sent any more, and nobody is told.
+    def _notify_cancelled(self, asked: SentRequest, reason: str | None) -> None:
+        # CA-02: a question that was held back (LC-06) was never sent, so it needs no cancellation.
         if self._held.pop(asked.id, None) is None:
-            super()._tell_cancelled(asked, reason)
+            super()._notify_cancelled(asked, reason)
 
-    def _tell_changes(self) -> None:
+    def _send_changes(self) -> None:
         for change in self._changes:
             updated = change.kind == "resource"
-            if self.phase is Phase.OPEN and self.subscriptions.session_hears(change, self._declared):
+            if self.phase is Phase.OPEN and self.subscriptions.session_wants(change, self._declared):
                 self._notify(change.method, ResourceUpdatedParams(change.uri) if updated else UNSET)
-            for listen_id in self.subscriptions.hearing(change):
+            for listen_id in self.subscriptions.listens_for(change):
                 tag = {META_SUBSCRIPTION_ID: listen_id}  # SU-04: with its JSON type
                 self._notify(change.method, ResourceUpdatedParams(change.uri, meta=tag) if updated else EmptyParams(meta=tag))
         self._changes.clear()

@@ -1,4 +1,4 @@
-"""The server's gate: every request is judged here, era by era and rung by rung, before anything is done about it."""
+"""Validation of requests on the server: era, method and params are checked in a fixed order before a request is handled."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ __all__ = ["ServerGate"]
 
 
 class Arrival(Struct, frozen=True):
-    """A request, read as far as it can be.
+    """A request, decoded as far as possible.
 
     Attributes:
-        request: As it came.
-        meta: Its ``_meta``, empty where there is none.
-        params: With the types of its method; ``None`` if they do not fit or the method is unknown.
-        fault: What is wrong with the params, kept until its rung comes (ER-17).
-        batch: The batch it came in.
+        request: The request as received.
+        meta: Its ``_meta``; empty if it has none.
+        params: Its typed params; ``None`` if they are invalid or the method is unknown.
+        fault: What is wrong with the params. It is raised only after the earlier checks (ER-17).
+        batch: The batch it is part of.
     """
 
     request: Request
@@ -74,10 +74,10 @@ _decode_meta = Decoder(_MetaOnly).decode
 
 
 def read_request(request: Request, batch: BatchReply | None) -> Arrival:
-    """Decodes the params of a request once, into the types of its method."""
+    """Decode the params of a request into the types of its method."""
     raw: Raw | None = None if request.params is UNSET else request.params
     fault: InvalidParams | None = None
-    for revision in (LATEST_MODERN, LATEST_LEGACY):  # the types are the same in all; together these two know every method
+    for revision in (LATEST_MODERN, LATEST_LEGACY):  # the types are the same in all revisions; these two know every method
         try:
             params = dialect(revision).read_params(request.method, raw)
         except MethodNotFound:
@@ -94,7 +94,7 @@ def read_request(request: Request, batch: BatchReply | None) -> Arrival:
 
 
 class ServerGate(Session):
-    """The part of a server's connection that decides what a request is: of which era, allowed, well formed."""
+    """The part of a server session that validates requests: era, method, params."""
 
     def __init__(self, profile: ServerProfile, *, limits: Limits, delegates: bool = False) -> None:
         super().__init__(limits=limits)
@@ -106,9 +106,9 @@ class ServerGate(Session):
         self._session_dialect: Dialect | None = None
         self._client_capabilities = ClientCapabilities()
         self._client_info: Implementation | None = None
-        # What the handshake told the session's client; the profile may have changed since.
+        # The capabilities sent in the handshake; the profile may have changed since.
         self._declared = ServerCapabilities()
-        # LC-06: what must wait for notifications/initialized.
+        # LC-06: requests that must wait for notifications/initialized.
         self._held: dict[RequestId, bytes] = {}
 
     @property
@@ -118,7 +118,7 @@ class ServerGate(Session):
 
     @abstractmethod
     def _serve(self, call: Call, now: float) -> None:
-        """Does what a call asks for, once it has passed."""
+        """Handle a valid call."""
 
     def _on_request(self, request: Request, now: float, batch: BatchReply | None) -> None:
         arrival = read_request(request, batch)
@@ -130,8 +130,8 @@ class ServerGate(Session):
             spoken = dialect(LATEST_MODERN if modern else LATEST_LEGACY)
         try:
             if request.id in self.incoming:
-                # An answer with that id would be taken for the answer to the open one, so this error has none.
-                message = f"the id {request.id!r} belongs to a request that is still open; this one is not served"
+                # A response with that id would be taken for the response to the open request, so this error has no id.
+                message = f"the id {request.id!r} belongs to a request that is still open; use a new id"
                 raise InvalidRequest(message)
             self._make_move(move, arrival, spoken, now)
         except McpError as error:
@@ -140,7 +140,7 @@ class ServerGate(Session):
             self._send_response(line, batch, size=len(line))
 
     def _respond_now(self, arrival: Arrival, result: Result) -> None:
-        """Answer what never becomes a call."""
+        """Respond to a request that does not become a call."""
         line = jsonrpc.encode(Response(arrival.request.id, result))
         self._send_response(line, arrival.batch, size=len(line))
 
@@ -158,21 +158,21 @@ class ServerGate(Session):
             case Move.OPEN_SESSION:
                 self._open_session(arrival, now)
             case Move.REFUSE_SECOND:
-                raise InvalidRequest("this connection has a session already; initialize comes once")
+                raise InvalidRequest("this connection already has a session; send initialize only once")
             case Move.REFUSE_EARLY:
-                raise InvalidRequest(f"{request.method} came before initialize")
+                raise InvalidRequest(f"{request.method} was sent before initialize; send initialize first")
             case Move.REFUSE_BARE:
                 handshake = ", or an initialize before it" if self._eras == "both" else ""
                 raise InvalidParams(f"{request.method} needs params._meta with {META_VERSION} and {META_CAPABILITIES}{handshake}")
             case Move.REFUSE_HANDSHAKE:
                 versions = self.profile.supported_versions
-                message = f"There is no initialize here; send requests by version {', '.join(versions)}"
+                message = f"initialize is not supported; send requests with version {', '.join(versions)} in params._meta"
                 raise UnsupportedRevision(getattr(arrival.params, "protocol_version", ""), versions, message=message)
 
     def _modern_call(self, arrival: Arrival) -> Call:
-        """Judges a modern request by what it carries, rung by rung (ER-17), and by nothing else (ST-01, VN-13)."""
+        """Validate a modern request by what it carries (ST-01, VN-13), in the order of ER-17."""
         if arrival.batch is not None:
-            raise InvalidRequest("a request that stands alone does not come in a batch")  # JR-15
+            raise InvalidRequest("a modern request must not be part of a batch")  # JR-15
         meta = arrival.meta
         version = meta.get(META_VERSION)
         declared = meta.get(META_CAPABILITIES)
@@ -190,7 +190,7 @@ class ServerGate(Session):
         try:
             capabilities = convert(declared, ClientCapabilities)
         except ValidationError as error:
-            raise InvalidParams(f"{META_CAPABILITIES} does not make sense: {error}") from None
+            raise InvalidParams(f"{META_CAPABILITIES} is invalid: {error}") from None
         return Call(
             arrival.request.id,
             arrival.request.method,
@@ -210,7 +210,7 @@ class ServerGate(Session):
         return Call(
             arrival.request.id,
             arrival.request.method,
-            EmptyParams() if arrival.params is None else arrival.params,  # a ping is answered whatever comes with it
+            EmptyParams() if arrival.params is None else arrival.params,  # a ping gets a response whatever its params are
             dialect=spoken,
             capabilities=self._client_capabilities,
             client_info=self._client_info,
@@ -220,22 +220,22 @@ class ServerGate(Session):
         )
 
     def _check(self, arrival: Arrival, spoken: Dialect) -> None:
-        """The rungs that both eras share: the method exists (ER-03), its params make sense (ER-04)."""
+        """The checks that both eras share: the method exists (ER-03), its params are valid (ER-04)."""
         method = arrival.request.method
         needed = NEEDED_CAPABILITIES.get(method)
         if arrival.fault is None and arrival.params is None:
-            raise MethodNotFound(f"there is no method {method}")
+            raise MethodNotFound(f"unknown method {method}")
         if not spoken.serves(method) or (needed and not self.profile.capabilities.allows(*needed)):
-            raise MethodNotFound(f"there is no method {method} here, by revision {spoken.revision}")
+            raise MethodNotFound(f"this server does not support {method} in revision {spoken.revision}")
         if arrival.fault is not None:
             raise arrival.fault
 
     def _open_session(self, arrival: Arrival, now: float) -> None:
         if arrival.fault is not None:
-            raise arrival.fault  # LC-02, CON-08: the one case in which a handshake fails
+            raise arrival.fault  # LC-02, CON-08: the only case in which a handshake fails
         opening = cast("InitializeParams", arrival.params)
         legacy = [revision for revision in self.profile.revisions if not is_modern(revision)]
-        # LC-08: echoed if spoken. LC-09, LC-16: else the newest, which is a result and not an error.
+        # LC-08: the requested revision if supported. LC-09, LC-16: else the newest, as a result and not as an error.
         spoken = dialect(opening.protocol_version if opening.protocol_version in legacy else max(legacy))
         self._client_capabilities = opening.capabilities
         self._client_info = opening.client_info
@@ -243,12 +243,12 @@ class ServerGate(Session):
             self._serve(self._session_call(arrival, spoken), now)
         else:
             self._respond_now(arrival, spoken.fit(self._introduction(spoken)))
-        # At once, whoever answers and when: what comes in the same read belongs to the session already.
+        # At once, even if the response is sent later: the next message in the same read belongs to the session already.
         self._session_dialect = spoken
         self.phase = Phase.OPENING
 
     def _introduction(self, spoken: Dialect) -> InitializeResult:
-        """The answer to ``initialize``, by what the server is now."""
+        """Return the result of ``initialize`` for the current profile."""
         profile = self.profile
         self._declared = profile.capabilities
         return InitializeResult(
@@ -259,7 +259,7 @@ class ServerGate(Session):
         )
 
     def _close_session(self) -> None:
-        """A handshake that is refused after all leaves no session behind; the client may try another one."""
+        """Discard the session of a handshake that was refused after all; the client may try again."""
         self._session_dialect = None
         self._client_capabilities = ClientCapabilities()
         self._client_info = None

@@ -1,8 +1,8 @@
-"""Sealing of ``requestState``: what a stateless server hands to the client and must not believe unseen when it comes back.
+"""Sealing of ``requestState``, which a stateless server gives to the client and must verify when it comes back.
 
-A sealed state is text, ``payload.expiry.mac``, each part base64url. The MAC covers a version, the expiry, the binding and the
-payload, so none of them can be changed, and a state made for one request is worthless for another (MR-15, MR-16). It is not
-encrypted: it holds the client's own answers, which the client knows.
+A sealed state is the text ``payload.expiry.mac``, each part in base64url. The MAC covers a version, the expiry, the binding and the
+payload, so none of them can be changed, and a state made for one request is invalid for another (MR-15, MR-16). It is not
+encrypted: it contains the client's own answers, which the client knows.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from twopipes.errors import InvalidParams, LocalProtocolError
 __all__ = ["StateSealer", "binding_of"]
 
 _VERSION: Final = b"twopipes requestState 1"
-_SHORTEST_KEY: Final = 16
+_MIN_KEY_SIZE: Final = 16
 T = TypeVar("T")
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 def binding_of(method: str, params: Any, *, principal: str = "") -> bytes:
-    """A digest of what a state is good for: who asked, the method, and the params that say what is wanted.
+    """Return a digest of what a state is valid for: the principal, the method, and the params.
 
     Members that differ between a request and its retry (``_meta``, ``inputResponses``, ``requestState``) are left out, and the
-    order of members does not count.
+    order of members does not matter.
 
     Raises:
-        LocalProtocolError: The params cannot be written as JSON.
+        LocalProtocolError: The params cannot be encoded as JSON.
     """
-    from hashlib import sha256  # noqa: PLC0415 - OpenSSL takes its time at the start, and most servers never ask
+    from hashlib import sha256  # noqa: PLC0415 - it loads OpenSSL, which is slow, and most servers never ask for input
 
     members = msgspec.json.decode(encode_line(params))
     for changing in ("_meta", "inputResponses", "requestState"):
@@ -43,8 +43,8 @@ class StateSealer:
     """Seals and opens states with one key.
 
     Args:
-        key: At least 16 secret bytes. Processes that share it can open each other's states (ST-03). Without one, a random
-            key is made, and states die with the process.
+        key: At least 16 secret bytes. Processes with the same key can open each other's states (ST-03). By default a random key is
+            generated, and states are invalid after the process has ended.
     """
 
     def __init__(self, key: bytes | None = None) -> None:
@@ -52,30 +52,30 @@ class StateSealer:
             from secrets import token_bytes  # noqa: PLC0415 - see binding_of
 
             key = token_bytes(32)
-        if len(key) < _SHORTEST_KEY:
-            raise LocalProtocolError(f"a state key needs at least {_SHORTEST_KEY} bytes; this one has {len(key)}")
+        if len(key) < _MIN_KEY_SIZE:
+            raise LocalProtocolError(f"a state key needs at least {_MIN_KEY_SIZE} bytes, got {len(key)}")
         self._key = _digest(key, _VERSION)
 
     def __repr__(self) -> str:
         return "<StateSealer>"  # never the key
 
     def seal(self, payload: Any, *, binding: bytes, expires: float) -> str:
-        """Wraps a payload for one request. ``expires`` is in seconds of the Unix epoch, which means the same to a new process."""
+        """Wrap a payload for one request. ``expires`` is Unix time, which has the same meaning in a new process."""
         body = msgspec.json.encode(payload)
         deadline = str(int(expires)).encode()
         return ".".join(_to_text(part) for part in (body, deadline, self._mac(body, deadline, binding)))
 
     def open(self, state: str, payload_type: type[T], *, binding: bytes, now: float) -> T:
-        """Unwraps what came back, as the type that was sealed.
+        """Verify and unwrap a state as the type that was sealed.
 
         Raises:
-            InvalidParams: It was changed, made by somebody else, made for another request, or is too old. Which of the first
-                three cannot be told, by intention.
+            InvalidParams: It was changed, made with another key, made for another request, or has expired. The first three are
+                deliberately not distinguished.
         """
         try:
             body, deadline, mac = map(_from_text, state.split("."))
         except ValueError:  # not three parts, or not base64
-            raise InvalidParams("requestState is not one of this server's") from None
+            raise InvalidParams("requestState was not issued by this server") from None
         from hmac import compare_digest  # noqa: PLC0415 - see binding_of
 
         if not compare_digest(mac, self._mac(body, deadline, binding)):
@@ -84,11 +84,11 @@ class StateSealer:
             raise InvalidParams("requestState has expired; start the request again without it")
         try:
             return msgspec.json.decode(body, type=payload_type)
-        except msgspec.DecodeError:  # the key is shared with something that keeps other things in its states
-            raise InvalidParams("requestState is not one of this server's") from None
+        except msgspec.DecodeError:  # the key is shared with a program that stores other payloads
+            raise InvalidParams("requestState was not issued by this server") from None
 
     def _mac(self, body: bytes, deadline: bytes, binding: bytes) -> bytes:
-        # Lengths first: no two different triples may look the same once they are joined.
+        # Lengths first: different triples must not give the same bytes when they are joined.
         lengths = b"%d %d %d " % (len(body), len(deadline), len(binding))
         return _digest(self._key, lengths + body + deadline + binding)
 
@@ -106,7 +106,7 @@ def _to_text(data: bytes) -> str:
 
 
 def _from_text(text: str) -> bytes:
-    """The inverse of :func:`_to_text`, which takes nothing else: a state has one spelling only."""
+    """Decode what :func:`_to_text` returned, and reject any other spelling of the same bytes."""
     from base64 import b64decode  # noqa: PLC0415 - see binding_of
 
     data = b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)

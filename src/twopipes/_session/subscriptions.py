@@ -1,8 +1,8 @@
-"""Who wants to hear of which changes (section SU of the rules).
+"""Subscriptions to changes, on the server (section SU of the rules).
 
-On the server, one bus with two kinds of listener. A legacy session hears of every list that declared ``listChanged`` and of the
-resources that it subscribed to. A modern client opens any number of ``subscriptions/listen`` requests, and each gets its own
-copy of what it asked for, tagged with its own id (SU-04, SU-10).
+A legacy session is notified of every list that declared ``listChanged`` and of the resources that it subscribed to. A modern client
+opens any number of ``subscriptions/listen`` requests. Each gets its own copy of what it asked for, tagged with its own id (SU-04,
+SU-10).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RESOURCE_UPDATED: Final = "notifications/resources/updated"
 
 
 class Change:
-    """Something a client may want to hear of: a list that changed, or one resource that did. Equal changes are one change."""
+    """A change that a client may subscribe to: of a list or of one resource. Equal changes count as one."""
 
     __slots__ = ("kind", "uri")
 
@@ -46,12 +46,12 @@ class Change:
 
     @property
     def method(self) -> str:
-        """The notification that tells of it."""
+        """The method of its notification."""
         return RESOURCE_UPDATED if self.kind == "resource" else LIST_CHANGED[self.kind]
 
 
 def honoured(asked: SubscriptionFilter, capabilities: ServerCapabilities) -> SubscriptionFilter:
-    """What of a filter this server will deliver: only types it declared (SU-06), only types that were asked for (SU-05)."""
+    """Return the part of a filter that this server delivers: declared (SU-06) and asked for (SU-05)."""
     return SubscriptionFilter(
         tools_list_changed=True if asked.tools_list_changed and capabilities.allows("tools", "listChanged") else None,
         prompts_list_changed=True if asked.prompts_list_changed and capabilities.allows("prompts", "listChanged") else None,
@@ -85,10 +85,10 @@ class Subscriptions:
         return listen_id in self._filters
 
     def listen(self, listen_id: RequestId, wanted: SubscriptionFilter) -> None:
-        """Opens a listen with a filter that :func:`honoured` has cut down.
+        """Open a listen with a filter returned by :func:`honoured`.
 
         Raises:
-            InternalError: One more is more than this side is willing to hold (SU-18).
+            InternalError: Too many listens or resources (SU-18).
         """
         uris = wanted.resource_subscriptions or []
         if self._limits.max_listens is not None and len(self._filters) >= self._limits.max_listens:
@@ -102,7 +102,7 @@ class Subscriptions:
         self._watched += len(uris)
 
     def end(self, listen_id: RequestId) -> bool:
-        """Closes a listen; nothing is delivered to it from here on (SU-11). False if there is none of this id."""
+        """Close a listen; nothing more is delivered to it (SU-11). Return False if it does not exist."""
         wanted = self._filters.pop(listen_id, None)
         if wanted is None:
             return False
@@ -117,10 +117,10 @@ class Subscriptions:
         return True
 
     def watch(self, uri: str) -> None:
-        """``resources/subscribe`` of the legacy session (RS-03).
+        """Handle ``resources/subscribe`` of the legacy session (RS-03).
 
         Raises:
-            InternalError: One more is more than this side is willing to hold.
+            InternalError: Too many resources.
         """
         if uri not in self._session_watches:
             self._make_room(1)
@@ -128,19 +128,19 @@ class Subscriptions:
             self._watched += 1
 
     def unwatch(self, uri: str) -> None:
-        """``resources/unsubscribe`` of the legacy session; one that was never subscribed is no error."""
+        """Handle ``resources/unsubscribe`` of the legacy session; it is not an error if there was no subscription."""
         if uri in self._session_watches:
             self._session_watches.remove(uri)
             self._watched -= 1
 
-    def session_hears(self, change: Change, capabilities: ServerCapabilities) -> bool:
-        """Whether the legacy session is told: lists by the declared flag, resources only where subscribed (RS-04)."""
+    def session_wants(self, change: Change, capabilities: ServerCapabilities) -> bool:
+        """Whether the legacy session is notified: of lists by the declared flag, of resources if subscribed (RS-04)."""
         if change.kind == "resource":
             return any(uri in self._session_watches for uri in _with_parents(change.uri))
         return capabilities.allows(change.kind, "listChanged")
 
-    def hearing(self, change: Change) -> list[RequestId]:
-        """The listens that get a copy, each once, in the order they were opened (SU-10)."""
+    def listens_for(self, change: Change) -> list[RequestId]:
+        """Return the listens that get a copy, each once, in the order they were opened (SU-10)."""
         if change.kind != "resource":
             return list(self._listeners[change.kind])
         found: dict[RequestId, None] = {}
@@ -164,7 +164,7 @@ class Subscriptions:
 
 
 def _with_parents(uri: str) -> Iterator[str]:
-    """A URI and the collections it lies in: whoever watches ``file:///a`` or ``file:///a/`` hears of ``file:///a/b`` (SU-09)."""
+    """Yield a URI and its parents: a watcher of ``file:///a`` or ``file:///a/`` is notified of ``file:///a/b`` (SU-09)."""
     yield uri
     end = len(uri)
     start = uri.find("://") + 3 if "://" in uri else 0

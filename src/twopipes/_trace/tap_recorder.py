@@ -15,7 +15,7 @@ from _queue import Empty
 from twopipes._trace.recorder import OVERHEAD, Recorder
 
 assert sys.platform != "win32"
-from twopipes._process.helper_process import Sibling  # noqa: E402 - see above
+from twopipes._process.helper_process import HelperProcess  # noqa: E402 - see above
 
 TYPE_CHECKING = False  # see twopipes/__init__.py
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class TapRecorder(Recorder):
             _Writing(path, header, redact, on_loss=on_loss, began=began).all_from(ear, patience)
 
         # On stderr it says what is lost.
-        self._sibling = Sibling(write, keeps=[2])
+        self._helper = HelperProcess(write, keep_open=[2])
         self._patience = patience
         super().__init__(path, header, redact, on_loss=on_loss)
         self._began = began
@@ -90,7 +90,7 @@ class TapRecorder(Recorder):
         is_complete = super().close(0.0)
         # What could not be handed over stands behind a disk that takes nothing. Otherwise the other one gives up by itself when its
         # time is over, and says what is missing then; it may be at its first breath, in a session that ended at once.
-        return self._sibling.wait(0.0 if self._abandoned else 2 * patience) and is_complete
+        return self._helper.wait(0.0 if self._abandoned else 2 * patience) and is_complete
 
     def _write(self) -> None:
         try:
@@ -102,11 +102,11 @@ class TapRecorder(Recorder):
                 batch = [first, *self._waiting()] if first is not None else [None]
                 is_over = batch[-1] is None
                 data = marshal.dumps(batch)
-                self._sibling.send(len(data).to_bytes(HEAD, "little"))
-                self._sibling.send(data)
+                self._helper.send(len(data).to_bytes(HEAD, "little"))
+                self._helper.send(data)
                 self._taken += sum(_size(item) for item in batch if item is not None)
         finally:
-            self._sibling.hang_up()
+            self._helper.close_pipe()
 
     def _waiting(self) -> Iterator[Any]:
         """What is in the queue, up to the last entry of all."""

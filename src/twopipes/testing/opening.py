@@ -208,9 +208,9 @@ class _InAProcess(_Tested):
             raise LocalProtocolError(
                 "a child lives in real time, which a ManualClock cannot move; use pair() with the server object"
             )
-        witness = _Witness(self.log, self.plan_of_faults, self._next())
-        child = await Child.start(self._command, on_stderr=on_stderr, witness=witness)
-        witness.child = child
+        observer = _Witness(self.log, self.plan_of_faults, self._next())
+        child = await Child.start(self._command, on_stderr=on_stderr, observer=observer)
+        observer.child = child
         return Link(child.channel, child)
 
 

@@ -285,7 +285,7 @@ with Guard.take() as guard:
     except LocalProtocolError as error:
         guard.log.write(str(error))
 """
-    assert serve.program(text) == (b"", ["standard input and output are guarded already; there is one wire in a process"])
+    assert serve.program(text) == (b"", ["standard input and output are guarded already; a process can serve stdio only once"])
 
 
 @pytest.mark.parametrize(("closed", "name"), [("<&-", "standard input (descriptor 0)"), (">&-", "standard output (descriptor 1)")])
@@ -303,7 +303,7 @@ assert os.listdir("/proc/self/fd") == before
 assert Guard.current() is None
 """
     _, said = serve.program(text, "sh", "-c", f'exec "$0" "$@" {closed}')
-    assert said[0].startswith(f"{name} is not open. A server over stdio is started by its host")
+    assert said[0].startswith(f"{name} is not open. A stdio server must be started by its host")
 
 
 def test_without_stderr_strays_vanish_and_no_file_takes_its_place(serve):

@@ -134,10 +134,10 @@ def test_a_line_longer_than_the_limit_is_cut_and_the_count_stands_on_its_own_lin
 
 def test_what_we_say_ourselves_stands_below_a_line_that_somebody_left_unfinished(pipe):
     log = StderrLog(pipe.fd)
-    log.say("first\n")
+    log.write_lines("first\n")
     log.write("What is your name? ")
-    log.say("second\n")
-    log.say("third\n")
+    log.write_lines("second\n")
+    log.write_lines("third\n")
     assert pipe.read_until(b"third\n") == b"first\nWhat is your name? \nsecond\nthird\n"
     log.close()
 
@@ -186,15 +186,15 @@ def test_lines_of_many_threads_stay_whole(pipe):
 def test_whoever_interrupts_a_write_queues_behind_it(pipe):
     """A signal handler, or a finalizer, that logs in the middle of a write."""
     log = StderrLog(pipe.fd)
-    send = log._way.send
+    send = log._target.send
 
     def interrupted(data):
-        log._way.send = send
+        log._target.send = send
         taken = send(data[:3])
         log.write("from a signal handler\n")
         return taken
 
-    log._way.send = interrupted
+    log._target.send = interrupted
     log.write("interrupted\n")
     assert pipe.read_until(b"handler\n") == b"interrupted\nfrom a signal handler\n"
     log.close()

@@ -243,7 +243,7 @@ async def test_one_probe_is_enough_and_a_later_failure_does_not_demote_a_modern_
 async def test_a_modern_client_finds_a_legacy_server_out_by_the_probe():
     """DE-08: nothing else was said, and the message tells which version is missing."""
     fake = legacy()
-    with pytest.raises(OpeningFailed, match=r"handshake era.*2026-07-28"):
+    with pytest.raises(OpeningFailed, match=r"a legacy server.*2026-07-28"):
         await connect(fake, era="modern")
     await fake.gone.wait()
     assert fake.methods == ["server/discover"]

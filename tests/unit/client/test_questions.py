@@ -511,7 +511,7 @@ async def test_a_server_that_only_wants_another_try_gets_a_few(monkeypatch):
     assert len(fake.of("tools/call")) == 4
     fake = FakeServer({"tools/call": asks(state="wait")})
     async with connect(fake) as client:
-        with pytest.raises(RemoteProtocolError, match="without an end"):
+        with pytest.raises(RemoteProtocolError, match="asked for input 16 times"):
             await client.call_tool("x")
     assert len(fake.of("tools/call")) == 17
 

@@ -102,13 +102,13 @@ def test_a_whole_command_in_one_text():
         resolved("python server.py")
     )
     assert told(lambda: ServerCommand("python server.py")) == (
-        "a command is a list of words, and 'python server.py' is not; write ['python', 'server.py']"
+        "a command must be a list of strings, got 'python server.py'; write ['python', 'server.py']"
     )
 
 
 def test_a_plan_that_is_none():
     assert told(lambda: ShutdownPlan((2.0,))) == (
-        "2.0 is no step of a ShutdownPlan; twopipes._process.shutdown has CloseStdin(), Wait(seconds), Signal(number)"
+        "2.0 is not a step of a ShutdownPlan; twopipes._process.shutdown has CloseStdin(), Wait(seconds), Signal(number)"
     )
 
 

@@ -28,11 +28,11 @@ def program(tmp_path):
 @pytest.mark.parametrize(
     ("argv", "complaint"),
     [
-        ([], "at least one word"),
-        ([""], "at least one word"),
+        ([], "at least one non-empty string"),
+        ([""], "at least one non-empty string"),
         ("python server.py", r"write \['python', 'server.py'\]"),
-        (b"python", "a list of words"),
-        (["python", 7], "7 is a int"),
+        (b"python", "a list of strings"),
+        (["python", 7], r"got 7 \(int\)"),
         (["python", "a\0b"], "NUL"),
     ],
 )
@@ -44,14 +44,14 @@ def test_a_command_that_nobody_could_start_is_refused_at_once(argv, complaint):
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"env": {"A=B": "x"}}, "'A' cannot be the name"),
-        ({"env": {"": "x"}}, "cannot be the name"),
+        ({"env": {"A=B": "x"}}, "'A' is not a valid name"),
+        ({"env": {"": "x"}}, "is not a valid name"),
         ({"env": {"A": 1}}, "A must be a string, not int"),
         ({"env": {"A": "a\0b"}}, "NUL"),
-        ({"environment": "everything"}, "none of 'minimal', 'inherit', 'explicit'"),
+        ({"environment": "everything"}, "not one of 'minimal', 'inherit', 'explicit'"),
         ({"cwd": "a\0b"}, "NUL"),
-        ({"stderr": "server.log"}, r"write Path\('server.log'\)"),
-        ({"stderr": 7}, "none of 'tail'"),
+        ({"stderr": "server.log"}, r"pass Path\('server.log'\)"),
+        ({"stderr": 7}, "not one of 'tail'"),
     ],
 )
 def test_options_that_cannot_be_are_refused_at_once(options, complaint):
@@ -144,7 +144,7 @@ def test_a_name_with_a_slash_is_a_path_seen_from_the_childs_folder(program, tmp_
 @posix_only
 def test_without_a_path_the_usual_folders_are_searched():
     command = ServerCommand(["no-such-server"], environment="explicit")
-    with pytest.raises(StartFailed, match="the child has no PATH of its own") as caught:
+    with pytest.raises(StartFailed, match="the child's environment has no PATH") as caught:
         command.resolve()
     assert caught.value.path == os.defpath.split(os.pathsep)
 

@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from twopipes._process.exit_status import SIGKILL, SIGTERM, ExitStatus, signal_name
-from twopipes._process.shutdown import CloseStdin, ShutdownPlan, ShutdownReport, Signal, StepTaken, Wait, carry_out
+from twopipes._process.shutdown import CloseStdin, ShutdownPlan, ShutdownReport, Signal, StepTaken, Wait, run_plan
 from twopipes.errors import LocalProtocolError
 
 
@@ -27,7 +27,7 @@ class Actor:
         return ExitStatus(code=0) if self.is_gone() else None
 
     @property
-    def in_a_hurry(self):
+    def shutdown_cancelled(self):
         return self._hurry_at is not None and self.now >= self._hurry_at
 
     def is_gone(self):
@@ -54,7 +54,7 @@ class Actor:
         self.now = min(ends)
 
     def end_by(self, plan):
-        return asyncio.run(carry_out(plan, self, clock=lambda: self.now))
+        return asyncio.run(run_plan(plan, self, clock=lambda: self.now))
 
 
 def test_who_leaves_at_the_end_of_input_is_left_alone():
@@ -122,7 +122,7 @@ def test_a_plan_can_be_printed():
 @pytest.mark.parametrize(
     ("step", "complaint"),
     [
-        ("close stdin", "'close stdin' is no step"),
+        ("close stdin", "'close stdin' is not a step"),
         (Wait(-1), "cannot wait for -1"),
         (Wait(float("nan")), "cannot wait for nan"),
     ],

@@ -131,8 +131,8 @@ def test_an_open_breaker_says_why_with_the_counts():
     supervised = restarts(max_restarts=2, window=120.0)
     delays(supervised, count=3, gap=1.5, uptime=0.25)
     assert supervised.why(3.0) == (
-        "the server died 3 times within 3 s, the last time after 0.25 s of life; at most 2 restarts in 120 s are allowed, so the "
-        "next one may be tried in 117 s. Its stderr may tell what is wrong; RestartPolicy has the limits"
+        "the server crashed 3 times within 3 s, the last time 0.25 s after its start; RestartPolicy allows 2 restarts in 120 s, "
+        "so the next one is possible in 117 s. Look at its stderr for the cause, or change RestartPolicy"
     )
     assert supervised.why(200.0) == ""
 
@@ -141,5 +141,5 @@ def test_a_server_that_is_never_restarted_says_why_too():
     supervised = restarts(max_restarts=0, window=60.0)
     assert supervised.crashed(0.0, 5.0) is None
     assert supervised.why(0.0).startswith(
-        "the server died once within 0 s, the last time after 5 s of life; at most 0 restarts in 60 s"
+        "the server crashed once within 0 s, the last time 5 s after its start; RestartPolicy allows 0 restarts in 60 s"
     )

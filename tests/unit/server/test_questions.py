@@ -387,7 +387,7 @@ def test_nothing_else_may_ask_on_the_stateless_wire(capsys):
         assert (await client.error("tools/list"))["code"] == -32603
 
     play(server, scenario)
-    assert "tools/list may not ask" in capsys.readouterr().err
+    assert "tools/list must not ask" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("revision", ERAS)

@@ -6,7 +6,7 @@ import sys
 import threading
 from pathlib import Path
 
-from twopipes._channels.stdout_guard import place_in_words
+from twopipes._channels.stdout_guard import format_place
 from twopipes._server.loop_watchdog import Watchdog, _culprit
 
 
@@ -46,5 +46,5 @@ def test_whoever_has_started_the_loop_does_not_block_it():
 
 def test_a_place_is_seen_from_the_folder_that_the_program_runs_in(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert place_in_words(str(tmp_path / "a" / "server.py"), 7) == f"{Path('a', 'server.py')}:7"
-    assert place_in_words(str(tmp_path.parent / "server.py"), 7) == f"{tmp_path.parent / 'server.py'}:7"
+    assert format_place(str(tmp_path / "a" / "server.py"), 7) == f"{Path('a', 'server.py')}:7"
+    assert format_place(str(tmp_path.parent / "server.py"), 7) == f"{tmp_path.parent / 'server.py'}:7"

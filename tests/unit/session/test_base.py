@@ -26,12 +26,12 @@ from sessions import (
 from twopipes._protocol import types
 from twopipes._protocol.revisions import ALL, LEGACY
 from twopipes._session.events import (
-    Answered,
     CallCancelled,
     CallReceived,
     LineRejected,
-    PeerComplained,
-    PeerLeft,
+    PeerClosed,
+    PeerReportedError,
+    RequestEnded,
 )
 from twopipes.errors import (
     ConnectionLost,
@@ -113,7 +113,7 @@ def test_a_last_line_without_newline_is_read_at_the_end():
     session = server_session()
     session.receive(b'{"jsonrpc":"2.0","id":1,"method":"ping"}', now=0.0)
     assert said(session) == []
-    assert session.receive_eof(now=0.0) == [PeerLeft()]
+    assert session.receive_eof(now=0.0) == [PeerClosed()]
     assert said(session) == [answer(1)]
     assert session.receive_eof(now=0.0) == []
 
@@ -175,7 +175,7 @@ def test_an_error_without_an_id_is_a_complaint(more):
     session = opened_client()
     session.request("tools/list", now=0.0)
     complaint = only(tell(session, {"jsonrpc": "2.0", **more, "error": {"code": -32700, "message": "what?", "data": 5}}))
-    assert isinstance(complaint, PeerComplained)
+    assert isinstance(complaint, PeerReportedError)
     assert (complaint.error.code, complaint.error.message, complaint.error.data) == (-32700, "what?", 5)
     plain = only(tell(session, {"jsonrpc": "2.0", "error": {"code": -32700, "message": "what?"}}))
     assert plain.error.data is None
@@ -287,7 +287,7 @@ def test_the_end_ends_every_request_with_a_local_error():
     *lost, left = session.receive_eof(now=1.0)
     assert [event.asked for event in lost] == asked
     assert all(isinstance(event.error, ConnectionLost) for event in lost)
-    assert left == PeerLeft()
+    assert left == PeerClosed()
     assert session.next_deadline() is None
 
 
@@ -302,7 +302,7 @@ def test_an_answer_that_the_end_cut_off_is_lost_and_not_broken(rest):
     assert rejected.reason in {"not JSON", "not UTF-8"}
     assert lost.asked is asked
     assert isinstance(lost.error, ConnectionLost)
-    assert left == PeerLeft()
+    assert left == PeerClosed()
 
 
 def test_a_whole_answer_that_is_wrong_is_broken_also_at_the_end():
@@ -469,7 +469,7 @@ def test_a_client_answers_a_batch_of_its_server_with_an_array():
     asked = session.request("tools/list", now=0.0)
     said(session)
     answered, received = batch(session, request("p", "ping"), answer(asked.id, tools=[]), {"x": 1}, request("r", "roots/list"))[::2]
-    assert isinstance(answered, Answered)
+    assert isinstance(answered, RequestEnded)
     session.respond(received.call, types.ListRootsResult([]))
     assert said(session) == [[answer("p"), answer("r", roots=[])]]
 

@@ -6,7 +6,7 @@ from sessions import CAPABILITIES, EVERYTHING, VERSION, answer, client_session, 
 from twopipes._protocol import types
 from twopipes._protocol.revisions import ALL, LATEST_LEGACY, LATEST_MODERN, LEGACY, MODERN
 from twopipes._session.eras import CLIENT_MOVES, ClientPhase, Reply
-from twopipes._session.events import ClientOpened, OpeningEnded, PeerLeft, RequestIgnored
+from twopipes._session.events import ClientOpened, OpeningEnded, PeerClosed, RequestIgnored
 from twopipes.errors import LocalProtocolError, OpeningFailed
 from twopipes.settings import Timeouts
 
@@ -93,7 +93,7 @@ def test_the_client_goes_where_the_table_says(row, to):
         (ended, *left) = events
         assert isinstance(ended.error, OpeningFailed)
         assert ended.respawn is (to is ClientPhase.RESPAWN)
-        assert left == ([PeerLeft()] if reply is Reply.GONE else [])
+        assert left == ([PeerClosed()] if reply is Reply.GONE else [])
         assert lines == []
         with pytest.raises(LocalProtocolError):
             session.request("tools/list", now=0.0)
@@ -293,7 +293,7 @@ def test_a_connection_is_opened_once():
     with pytest.raises(LocalProtocolError, match="nothing sent yet"):
         session.request("tools/list", now=0.0)
     session.open(now=0.0)
-    with pytest.raises(LocalProtocolError, match="opened once"):
+    with pytest.raises(LocalProtocolError, match="opened only once"):
         session.open(now=0.0)
     with pytest.raises(LocalProtocolError, match="not open"):
         session.notify("notifications/roots/list_changed")
@@ -311,8 +311,8 @@ def test_only_ping_is_answered_while_the_handshake_is_under_way():
 
 def test_a_server_that_leaves_before_the_opening_has_just_left():
     session = client_session()
-    assert session.receive_eof(now=0.0) == [PeerLeft()]
-    with pytest.raises(OpeningFailed, match="left before"):
+    assert session.receive_eof(now=0.0) == [PeerClosed()]
+    with pytest.raises(OpeningFailed, match="exited before"):
         session.open(now=0.0)
     assert said(session) == []
     assert session.next_deadline() is None
@@ -327,4 +327,4 @@ def test_a_connection_that_failed_stays_failed():
     session, last = reach(ClientPhase.INITIALIZING)
     tell(session, error(last, -1))
     assert tell(session, initialized(last), request("p", "ping")) == [RequestIgnored("ping", "p")]
-    assert session.receive_eof(now=0.0) == [PeerLeft()]
+    assert session.receive_eof(now=0.0) == [PeerClosed()]

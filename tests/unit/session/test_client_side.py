@@ -27,15 +27,15 @@ from twopipes._protocol import types
 from twopipes._protocol.revisions import ALL, LEGACY
 from twopipes._session.eras import ClientPhase
 from twopipes._session.events import (
-    Answered,
     CallCancelled,
     CallReceived,
     ListenAcknowledged,
     ListenEnded,
     ListenNotified,
     NotificationReceived,
-    PeerLeft,
+    PeerClosed,
     ProgressReceived,
+    RequestEnded,
     RequestIgnored,
 )
 from twopipes.errors import (
@@ -363,7 +363,7 @@ def test_a_server_that_asks_back_for_ever_is_given_up():
     for _ in range(16):
         asked = session.retry(asked, asked_back(session, asked, input_required(asked.id, "s")), {}, now=0.0)
     asking = asked_back(session, asked, input_required(asked.id, "s"))
-    with pytest.raises(RemoteProtocolError, match="without an end"):
+    with pytest.raises(RemoteProtocolError, match="asked for input 16 times"):
         session.retry(asked, asking, {}, now=0.0)
     assert said(session) == []
 
@@ -481,7 +481,7 @@ def test_a_lost_connection_ends_subscriptions_too():
     assert isinstance(ended, ListenEnded)
     assert isinstance(ended.error, ConnectionLost)
     assert ended.asked is asked
-    assert left == PeerLeft()
+    assert left == PeerClosed()
     with pytest.raises(ConnectionLost):
         session.listen(types.SubscriptionFilter(), now=0.0)
 
@@ -643,4 +643,4 @@ def test_an_answer_is_fitted_to_the_revision():
 def test_an_answered_event_holds_what_came():
     session = opened_client("2025-11-25")
     asked = session.request("ping", now=0.0)
-    assert only(tell(session, answer(asked.id))) == Answered(asked, types.EmptyResult())
+    assert only(tell(session, answer(asked.id))) == RequestEnded(asked, types.EmptyResult())

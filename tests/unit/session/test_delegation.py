@@ -22,7 +22,7 @@ from sessions import (
 from twopipes import Limits, McpError
 from twopipes._protocol import types
 from twopipes._session.eras import Phase
-from twopipes._session.events import CallCancelled, CallReceived, OwnCallReceived, ServerOpened
+from twopipes._session.events import CallCancelled, CallReceived, ServerOpened, SessionCallReceived
 from twopipes._session.identity import ServerProfile
 from twopipes._session.server import ServerSession
 from twopipes._session.state_token import StateSealer
@@ -71,12 +71,12 @@ def test_the_answer_is_the_one_that_the_session_gives_by_itself(method, params):
     if method != "initialize":
         for each in (alone, session):
             for event in tell(each, initialize(), OPENED):
-                if isinstance(event, OwnCallReceived):
+                if isinstance(event, SessionCallReceived):
                     each.respond(event.call, each.perform(event.call))
             said(each)
     tell(alone, message(method, params))
     (event,) = tell(session, message(method, params))
-    assert isinstance(event, OwnCallReceived)
+    assert isinstance(event, SessionCallReceived)
     assert event.call.method == method
     assert said(session) == []
     assert session.respond(event.call, session.perform(event.call))
@@ -104,7 +104,7 @@ def test_a_ping_before_the_handshake_comes_out_with_params_whatever_it_carried()
 def test_what_comes_in_the_same_read_as_the_handshake_belongs_to_its_session():
     session = delegating()
     events = tell(session, initialize(), OPENED, request(1, "tools/list"), request(2, "ping"))
-    assert [type(event) for event in events] == [OwnCallReceived, ServerOpened, CallReceived, OwnCallReceived]
+    assert [type(event) for event in events] == [SessionCallReceived, ServerOpened, CallReceived, SessionCallReceived]
     assert session.phase is Phase.OPEN
     assert events[0].call.client_info.name == "c"
 
@@ -135,7 +135,7 @@ def test_a_handshake_cannot_ask():
     """LC-06: the client would answer after it has its answer."""
     session = delegating()
     call = asks(session, initialize(1, capabilities={"elicitation": {}}))
-    with pytest.raises(LocalProtocolError, match="initialize may not ask"):
+    with pytest.raises(LocalProtocolError, match="initialize must not ask"):
         session.ask(call, {"name": FORM}, now=0.0)
 
 
@@ -153,7 +153,7 @@ def test_a_call_that_was_cancelled_gets_no_answer_and_nothing_is_done():
     session = opened()
     call = asks(session, request(1, "logging/setLevel", level="error"))
     assert [type(event) for event in tell(session, cancelled(1))] == [CallCancelled]
-    with pytest.raises(LocalProtocolError, match="is over"):
+    with pytest.raises(LocalProtocolError, match="has ended"):
         session.perform(call)
     assert session.log_level == "info"
     assert not session.respond(call, types.EmptyResult())
@@ -163,7 +163,7 @@ def test_a_call_that_was_cancelled_gets_no_answer_and_nothing_is_done():
 def test_what_a_handler_must_do_is_not_for_the_session():
     session = opened()
     call = asks(session, request(1, "tools/list"))
-    with pytest.raises(LocalProtocolError, match="tools/list is not for the session to answer"):
+    with pytest.raises(LocalProtocolError, match="the session does not handle tools/list"):
         session.perform(call)
 
 
@@ -242,7 +242,7 @@ def test_a_cancelled_listen_is_told_and_silent(is_open):
     assert event == CallCancelled(call)
     session.announce(Change("tools"))
     session.end_listen(call)
-    with pytest.raises(LocalProtocolError, match="is over"):
+    with pytest.raises(LocalProtocolError, match="has ended"):
         session.listen(call)
     assert said(session) == []
 

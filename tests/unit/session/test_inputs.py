@@ -27,8 +27,8 @@ from sessions import (
     tell,
 )
 from twopipes._protocol import types
-from twopipes._session.events import CallAbandoned, CallCancelled, CallReceived, InputsAnswered, PeerLeft, ProgressReceived
-from twopipes._session.input_rounds import Given, RoundQuestions, _digest, method_of, needed_capability
+from twopipes._session.events import CallAbandoned, CallCancelled, CallReceived, InputsAnswered, PeerClosed, ProgressReceived
+from twopipes._session.input_rounds import Given, ModernInputRounds, _digest, method_of, needed_capability
 from twopipes._session.state_token import StateSealer
 from twopipes.errors import (
     CapabilityMissing,
@@ -329,7 +329,7 @@ def test_a_lost_connection_answers_every_question():
     event, left = legacy.session.receive_eof(now=1.0)
     assert isinstance(event.answers["f"], ConnectionLost)
     assert isinstance(event.answers["r"], ConnectionLost)
-    assert left == PeerLeft()
+    assert left == PeerClosed()
     with pytest.raises(ConnectionLost):
         legacy.session.ask(legacy.call, {"q": FORM}, now=1.0)
 
@@ -407,7 +407,7 @@ def test_a_method_that_may_not_ask_does_not():
     """MR-01, CON-14."""
     session = server_session()
     call = asks(session, modern(1, "tools/list", can=ABLE, requestState="x", inputResponses={}))
-    with pytest.raises(LocalProtocolError, match="tools/list may not ask"):
+    with pytest.raises(LocalProtocolError, match="tools/list must not ask"):
         session.ask(call, {"q": FORM}, now=0.0)
     assert session.respond(call, types.ListToolsResult([]))
 
@@ -628,7 +628,7 @@ def test_a_cancel_between_two_rounds_is_for_a_request_that_is_over():
 def test_nothing_is_asked_twice_at_once():
     flow = Stateless()
     flow.ask(q=FORM)
-    with pytest.raises(LocalProtocolError, match="is over"):
+    with pytest.raises(LocalProtocolError, match="has ended"):
         flow.session.ask(flow.call, {"r": ROOTS}, now=0.0)
 
 
@@ -649,7 +649,7 @@ def test_handlers_may_wait_for_ever_if_that_is_wanted():
     flow.ask(q=FORM)
     assert flow.session.next_deadline() is None
     assert flow.session.tick(now=1e9) == []
-    assert flow.session.receive_eof(now=1e9) == [CallAbandoned(flow.call), PeerLeft()]
+    assert flow.session.receive_eof(now=1e9) == [CallAbandoned(flow.call), PeerClosed()]
 
 
 def test_only_so_many_handlers_wait_and_the_oldest_gives_way():
@@ -692,7 +692,7 @@ def test_the_end_abandons_who_waits():
     one.ask(q=FORM)
     two = Stateless(session=session)
     two.ask(q=FORM)
-    assert session.receive_eof(now=0.0) == [CallAbandoned(one.call), CallAbandoned(two.call), PeerLeft()]
+    assert session.receive_eof(now=0.0) == [CallAbandoned(one.call), CallAbandoned(two.call), PeerClosed()]
     assert session.tick(now=1e9) == []
 
 
@@ -708,7 +708,7 @@ def test_after_the_end_the_questions_are_still_the_answer_but_nobody_waits():
 
 
 def test_a_call_that_cannot_be_answered_does_not_wait():
-    driver = RoundQuestions(InputPolicy(), StateSealer(KEY), lambda _call, _result: False, unix_offset=0.0)
+    driver = ModernInputRounds(InputPolicy(), StateSealer(KEY), lambda _call, _result: False, unix_offset=0.0)
     asking = call()
     asking.capabilities = types.ClientCapabilities(roots={})
     assert driver.ask(asking, {"q": ROOTS}, now=0.0) is None

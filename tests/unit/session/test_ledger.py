@@ -44,17 +44,17 @@ def test_progress_starts_the_idle_limit_again_and_not_the_total_one():
     ledger = Outgoing()
     asked = ledger.open("tools/call", now=0.0, idle=10.0, total=25.0)
     assert ledger.next_deadline() == 10.0
-    assert ledger.heard(asked.id, now=8.0) is asked
+    assert ledger.record_progress(asked.id, now=8.0) is asked
     assert ledger.next_deadline() == 18.0
     assert ledger.expire(now=10.0) == []
-    ledger.heard(asked.id, now=16.0)
+    ledger.record_progress(asked.id, now=16.0)
     assert ledger.next_deadline() == 25.0
     assert ledger.expire(now=25.0) == [(asked, "total")]
     assert len(ledger) == 0
 
 
 def test_progress_of_nobody_is_nothing():
-    assert Outgoing().heard(7, now=0.0) is None
+    assert Outgoing().record_progress(7, now=0.0) is None
 
 
 def test_a_request_past_both_limits_leaves_once_for_the_one_that_came_first():
@@ -68,7 +68,7 @@ def test_a_request_past_both_limits_leaves_once_for_the_one_that_came_first():
 def test_who_was_heard_of_last_expires_last():
     ledger = Outgoing()
     first, second = (ledger.open("a", now=0.0, idle=5.0) for _ in range(2))
-    ledger.heard(first.id, now=1.0)
+    ledger.record_progress(first.id, now=1.0)
     assert ledger.expire(now=6.0) == [(second, "idle"), (first, "idle")]
 
 
@@ -76,10 +76,10 @@ def test_lifted_limits_never_expire():
     """TO-04."""
     ledger = Outgoing()
     asked = ledger.open("subscriptions/listen", now=0.0, idle=5.0, total=6.0)
-    ledger.await_for_ever(asked)
+    ledger.remove_limits(asked)
     assert ledger.next_deadline() is None
     assert ledger.expire(now=math.inf) == []
-    assert ledger.heard(asked.id, now=1.0) is asked
+    assert ledger.record_progress(asked.id, now=1.0) is asked
     assert ledger.settle(asked.id) is asked
 
 
@@ -93,7 +93,7 @@ def test_the_end_takes_everything_out_in_the_order_it_was_asked():
 
 def test_what_is_in_a_ledger_shows_itself():
     ledger = Outgoing()
-    assert repr(ledger.open("ping", now=0.0)) == "<Asked ping id=1>"
+    assert repr(ledger.open("ping", now=0.0)) == "<SentRequest ping id=1>"
     assert repr(call("x")) == "<Call tools/call id='x' 2026-07-28>"
 
 
@@ -173,7 +173,7 @@ def test_progress_must_rise_and_be_a_number_to_json():
     reported = [
         value
         for value in (-math.inf, math.nan, -2, -2, -2.5, -1, math.nan, 0, 0.0, 0.5, math.inf, 10**400, 1, 10**400 + 1)
-        if asked.rises_to(value)
+        if asked.advances_to(value)
     ]
     assert reported == [-2, -1, 0, 0.5, 10**400, 10**400 + 1]
 
@@ -181,9 +181,9 @@ def test_progress_must_rise_and_be_a_number_to_json():
 def test_a_resumed_call_takes_over_what_its_retry_says_and_counts_progress_anew():
     """MR-08, ST-01."""
     old, retry = call(1, token="a"), call(2, token="b")
-    assert old.rises_to(5)
+    assert old.advances_to(5)
     retry.answers = {"k": object()}
     retry.log_level = "error"
     old.continue_as(retry)
     assert (old.id, old.progress_token, old.log_level, old.answers) == (2, "b", "error", retry.answers)
-    assert old.rises_to(1)
+    assert old.advances_to(1)

@@ -8,7 +8,7 @@ INFO = Implementation("n", "1")
 
 
 @pytest.mark.parametrize("profile", [ServerProfile, ClientProfile])
-@pytest.mark.parametrize(("revisions", "words"), [((), "none at all"), (("2026-07-28", "1999-01-01"), "not 1999-01-01")])
+@pytest.mark.parametrize(("revisions", "words"), [((), "got none"), (("2026-07-28", "1999-01-01"), "got 1999-01-01")])
 def test_a_profile_that_speaks_nothing_known_is_refused_at_once(profile, revisions, words):
     with pytest.raises(LocalProtocolError, match=words):
         profile(info=INFO, revisions=revisions)

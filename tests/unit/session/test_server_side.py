@@ -26,7 +26,7 @@ from sessions import (
 )
 from twopipes._protocol import types
 from twopipes._protocol.revisions import ALL, LEGACY
-from twopipes._session.events import Answered, CallCancelled, NotificationReceived, PeerLeft, ProgressReceived
+from twopipes._session.events import CallCancelled, NotificationReceived, PeerClosed, ProgressReceived, RequestEnded
 from twopipes._session.subscriptions import Change
 from twopipes.errors import InternalError, LocalProtocolError, McpError, RemoteProtocolError, RequestTimedOut
 from twopipes.settings import Limits
@@ -83,7 +83,7 @@ def test_ping_goes_both_ways_in_a_session(revision):
     asked = session.ping(now=0.0, limit=5.0)
     assert said(session) == [answer("p"), {"jsonrpc": "2.0", "id": asked.id, "method": "ping"}]
     (event,) = tell(session, answer(asked.id))
-    assert event == Answered(asked, types.EmptyResult())
+    assert event == RequestEnded(asked, types.EmptyResult())
 
 
 def test_a_ping_that_is_not_answered_ends_as_a_timeout():
@@ -463,7 +463,7 @@ def test_both_eras_hear_in_their_own_way():
 def test_the_end_leaves_the_listens_to_their_fate():
     session = server_session()
     tell(session, listen(1, toolsListChanged=True))
-    assert session.receive_eof(now=0.0) == [PeerLeft()]
+    assert session.receive_eof(now=0.0) == [PeerClosed()]
 
 
 # The life of a session

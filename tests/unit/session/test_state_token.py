@@ -101,7 +101,7 @@ def test_parts_cannot_be_swapped_between_states():
 
 def test_a_state_with_another_content_than_expected_is_refused():
     """A key may be shared with something that keeps other things in its states."""
-    with pytest.raises(InvalidParams, match="not one of"):
+    with pytest.raises(InvalidParams, match="was not issued by"):
         StateSealer(KEY).open(sealed(), int, binding=BINDING, now=0.0)
 
 

@@ -45,10 +45,10 @@ def test_each_listen_hears_what_it_asked_for_in_the_order_they_were_opened():
     listens.listen(7, SubscriptionFilter(tools_list_changed=True))
     listens.listen("7", SubscriptionFilter(tools_list_changed=True, prompts_list_changed=True))
     listens.listen(8, SubscriptionFilter(resources_list_changed=True))
-    assert listens.hearing(TOOLS) == [7, "7"]
-    assert listens.hearing(Change("prompts")) == ["7"]
-    assert listens.hearing(Change("resources")) == [8]
-    assert listens.hearing(Change("resource", "file:///a")) == []
+    assert listens.listens_for(TOOLS) == [7, "7"]
+    assert listens.listens_for(Change("prompts")) == ["7"]
+    assert listens.listens_for(Change("resources")) == [8]
+    assert listens.listens_for(Change("resource", "file:///a")) == []
     assert list(listens) == [7, "7", 8]
 
 
@@ -61,11 +61,11 @@ def test_an_ended_listen_hears_nothing_and_the_others_live_on():
     assert not listens.end(1)
     assert 1 not in listens
     assert 2 in listens
-    assert listens.hearing(TOOLS) == [2]
-    assert listens.hearing(Change("resource", "file:///a")) == [2]
+    assert listens.listens_for(TOOLS) == [2]
+    assert listens.listens_for(Change("resource", "file:///a")) == [2]
     assert listens.end(2)
     assert len(listens) == 0
-    assert listens.hearing(Change("resource", "file:///a")) == []
+    assert listens.listens_for(Change("resource", "file:///a")) == []
     assert listens._watchers == {}
     assert listens._watched == 0
 
@@ -94,31 +94,31 @@ def test_whoever_watches_a_collection_hears_of_what_lies_in_it(watched, changed,
     """SU-09, RS-04."""
     listens = bus()
     listens.listen(1, watching(watched))
-    assert listens.hearing(Change("resource", changed)) == ([1] if hears else [])
+    assert listens.listens_for(Change("resource", changed)) == ([1] if hears else [])
     listens.watch(watched)
-    assert listens.session_hears(Change("resource", changed), ALL) is hears
+    assert listens.session_wants(Change("resource", changed), ALL) is hears
 
 
 def test_one_change_is_told_to_a_listen_once_however_often_it_fits():
     listens = bus()
     listens.listen(2, watching("file:///a", "file:///a/", "file:///a/b"))
     listens.listen(1, watching("file:///a/b"))
-    assert listens.hearing(Change("resource", "file:///a/b")) == [2, 1]
+    assert listens.listens_for(Change("resource", "file:///a/b")) == [2, 1]
 
 
-def test_the_session_hears_of_declared_lists_and_of_what_it_watches():
+def test_the_session_wants_of_declared_lists_and_of_what_it_watches():
     """RS-03, RS-04."""
     session = bus()
-    assert session.session_hears(TOOLS, ALL)
-    assert not session.session_hears(TOOLS, ServerCapabilities(tools={}))
+    assert session.session_wants(TOOLS, ALL)
+    assert not session.session_wants(TOOLS, ServerCapabilities(tools={}))
     change = Change("resource", "file:///a")
-    assert not session.session_hears(change, ALL)
+    assert not session.session_wants(change, ALL)
     session.watch("file:///a")
     session.watch("file:///a")
-    assert session.session_hears(change, ALL)
+    assert session.session_wants(change, ALL)
     session.unwatch("file:///a")
     session.unwatch("file:///a")
-    assert not session.session_hears(change, ALL)
+    assert not session.session_wants(change, ALL)
 
 
 def test_listens_are_bounded():
