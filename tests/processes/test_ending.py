@@ -414,17 +414,15 @@ def test_two_signals_that_come_before_the_event_loop_are_one_end(write, launch, 
     """Whoever has the first answer may send both before there is a loop."""
     program = """
         import os, signal, sys
-        import twopipes._server.without_tls as loading
         from twopipes import Server
 
-        load = loading.import_asyncio
+        class SignalsBeforeTheLoop:
+            def find_spec(self, name, path=None, target=None):
+                if name == "twopipes._server.serve":
+                    os.kill(os.getpid(), signal.SIGINT)
+                    os.kill(os.getpid(), signal.SIGTERM)
 
-        def load_after_signals():
-            os.kill(os.getpid(), signal.SIGINT)
-            os.kill(os.getpid(), signal.SIGTERM)
-            load()
-
-        loading.import_asyncio = load_after_signals
+        sys.meta_path.insert(0, SignalsBeforeTheLoop())
         server = Server("early", tools=[])
         server.run()
         print("run() returned", file=sys.stderr)

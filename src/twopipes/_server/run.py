@@ -62,10 +62,7 @@ def _run_stdio(server: Server, trace: Trace | None, redact: Iterable[str]) -> No
         _greet(server, guard)
         begun = respond_early(server, guard.stdin_fd, guard.stdout_fd, is_traced=bool(trace or os.environ.get("TWOPIPES_TRACE")))
         try:
-            from twopipes._server.without_tls import import_asyncio  # noqa: PLC0415 - a loop takes its time; the first answer is out
-
-            import_asyncio()
-            from twopipes._server.serve import run_stdio  # noqa: PLC0415 - likewise
+            from twopipes._server.serve import run_stdio  # noqa: PLC0415 - it imports asyncio; the first response is out
 
             run_stdio(server, guard, trace, redact, parent=parent, begun=begun)
         finally:
