@@ -7,12 +7,8 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from opcode import opmap
-from types import FrameType, FunctionType
+from types import FrameType
 from typing import Any
-
-# What an await, an `async for` and an `async with` are made of, in one version of Python or another.
-_WAITING = {opmap[name] for name in ("GET_AWAITABLE", "GET_ANEXT", "SEND", "YIELD_VALUE", "YIELD_FROM") if name in opmap}
 
 
 def _steps(function: Any) -> list[Any]:
@@ -66,16 +62,6 @@ def lacks_its_object(function: Callable[..., Any], first: inspect.Parameter | No
 def is_async(function: Callable[..., Any]) -> bool:
     """Whether a call gives something to await."""
     return any(inspect.iscoroutinefunction(each) for each in _steps(function))
-
-
-def never_waits(function: Callable[..., Any]) -> bool:
-    """Whether a coroutine function is sure to be done with its first step: there is no ``await`` in it, in any form.
-
-    Only of a plain function is that known. What a decorator made of one waits for it.
-    """
-    if type(function) is not FunctionType or not function.__code__.co_flags & inspect.CO_COROUTINE:
-        return False
-    return _WAITING.isdisjoint(function.__code__.co_code[::2])  # every other byte is an operation, the rest are its arguments
 
 
 def callable_name(function: Callable[..., Any]) -> str:

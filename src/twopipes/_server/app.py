@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from inspect import isasyncgenfunction, isgeneratorfunction
 from typing import TYPE_CHECKING, Any, Literal, Never
 
 from twopipes._channels.base import Channel
@@ -39,7 +40,6 @@ __all__ = ["Server"]
 # What clients may keep, and for how long is a setting of the server.
 _CACHED = ("tools", "prompts", "resources", "templates", "discover")
 _REVISIONS = {"both": LEGACY + MODERN, "legacy": LEGACY, "modern": MODERN}
-_YIELDS = 0x20 | 0x200  # CO_GENERATOR and CO_ASYNC_GENERATOR; where they have names is large
 Middleware = Callable[["Context", "Next"], Awaitable[Result]]
 Lifespan = Callable[["Server"], AbstractAsyncContextManager[Any]]
 
@@ -106,14 +106,14 @@ class Server(Offer):
         settings: ServerSettings | None = None,
         debug: bool | None = None,
     ) -> None:
-        flags = getattr(getattr(lifespan, "__code__", None), "co_flags", 0)
         texts: tuple[object, ...] = (name, version)  # whatever an author without a type checker gives
         if (
             not name
             or not all(isinstance(text, str) for text in texts)
             or eras not in _REVISIONS
             or callable(tools)
-            or flags & _YIELDS
+            or isasyncgenfunction(lifespan)
+            or isgeneratorfunction(lifespan)
         ):
             from twopipes._server.hints import not_a_server  # noqa: PLC0415 - see there
 
@@ -317,7 +317,6 @@ class Server(Offer):
             self.new_session() if begun is None else begun.session,
             channel,
             self._handler(),
-            is_instant=self._methods.is_instant if middleware is None else None,  # a middleware may wait
             lifespan=lifespan,
             max_running=self.settings.max_running,
             report=self._report,

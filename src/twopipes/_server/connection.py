@@ -8,13 +8,10 @@ read from it, and nothing is turned into bytes that can wait.
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
-from contextvars import copy_context
-from functools import partial
 from typing import Any
 
 from twopipes._channels.base import READ_SIZE, Channel
@@ -35,19 +32,6 @@ __all__ = ["Next", "ServerConnection"]
 _LAST_WORDS = 0.5
 
 
-def task_maker(loop: asyncio.AbstractEventLoop) -> Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]:
-    """How a handler becomes a task, as cheaply as it can be had.
-
-    From 3.12 on a task may start at once: one that never waits is done when it is made, and costs no turn of the loop.
-    """
-    if loop.get_task_factory() is not None:
-        return loop.create_task  # whoever has set one wants to see every task
-    if sys.version_info >= (3, 12):
-        return partial(asyncio.Task, loop=loop, name="twopipes handler", eager_start=True)
-    # What create_task does without a factory; a name of its own would be written for each.
-    return partial(asyncio.Task, loop=loop, name="twopipes handler")
-
-
 class ServerConnection:
     """Serves one channel to its end.
 
@@ -58,7 +42,6 @@ class ServerConnection:
         lifespan: What the server's lifespan gave, for the handlers.
         max_running: How many handlers may work at once; further calls wait their turn. Those that wait for the client do not count.
         report: Told of what went wrong in a handler, with the call.
-        is_instant: Whether the handler of a call is sure to wait for nothing.
         begun: What was said before there was a loop.
         around_own: Stands around what the session can do by itself, if the session delegates that. Such calls wait for nobody.
     """
@@ -72,7 +55,6 @@ class ServerConnection:
         lifespan: Any = None,
         max_running: int = 100,
         report: Callable[[Call, BaseException], None] | None = None,
-        is_instant: Callable[[Call], bool] | None = None,
         begun: EarlyResponder | None = None,
         around_own: Callable[[Context, Next], Awaitable[Result]] | None = None,
     ) -> None:
@@ -81,12 +63,10 @@ class ServerConnection:
         self.thread_id = threading.get_ident()
         self.process = this_process()
         self.loop = asyncio.get_running_loop()
-        self._new_task = task_maker(self.loop)
         self._handler = handler
         self._lifespan = lifespan
         self._max_running = max_running
         self._report = report
-        self._is_instant = is_instant
         self._around_own = around_own
         self._begun = begun
         self._contexts: dict[Call, Context] = {}
@@ -224,8 +204,7 @@ class ServerConnection:
             # While the peer does not read, no more answers are made: those that wait to be read are enough.
             while self._queue and self._draining is None and len(self._contexts) - self._parked - self._beside < self._max_running:
                 call, _ = self._queue.popitem(last=False)
-                start = self._start if self._is_instant is None or not self._is_instant(call) else self._do
-                start(Context(call, self, self._lifespan), self._handler)
+                self._start(Context(call, self, self._lifespan), self._handler)
         finally:
             self._starting = False
         self._rest_if_idle()
@@ -235,23 +214,10 @@ class ServerConnection:
             self._idle.set()
 
     def _start(self, context: Context, handler: Next) -> None:
-        self._contexts[context.call] = context  # first: the handler may be done when its task is made
-        context.task = self._new_task(self._work(context, handler))
+        self._contexts[context.call] = context  # first: with an eager task factory the handler may be done when its task is made
+        context.task = self.loop.create_task(self._work(context, handler), name="twopipes handler")
         if self.process.is_forked:
-            come_back()  # a task that starts at once has waited for something
-
-    def _do(self, context: Context, handler: Next) -> None:
-        """Does what waits for nothing: here and now, without a task, which would cost as much as all the rest of a small call."""
-        self._contexts[context.call] = context
-        work = self._work(context, handler)
-        variables = copy_context()
-        try:
-            variables.run(work.send, None)
-        # CancelledError comes from the author's code, if it comes; the peer has its answer then.
-        except (StopIteration, asyncio.CancelledError):  # `suppress` would cost a twentieth of the whole call
-            return
-        # Its handler is done, and its response waits for a moment: the rest is a task's, from the bare yield of sleep(0) on.
-        context.task = self.loop.create_task(work, context=variables)
+            come_back()  # an eager task has forked, and this is the child
 
     def _start_own(self, call: Call) -> None:
         """Starts what the session can do by itself: at once, and in the order in which it came, however busy the handlers are."""
@@ -387,7 +353,6 @@ class ServerConnection:
         """
         context.close()  # no progress can come now
         with suppress(asyncio.CancelledError):
-            await asyncio.sleep(0)  # see _do
             await self.drain()
             self._flush()
             await asyncio.sleep(GAP)

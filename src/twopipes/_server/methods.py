@@ -58,13 +58,6 @@ class Methods:
         self._ttls = ttls
         self._report = report
 
-    def is_instant(self, call: Call) -> bool:
-        """Whether :meth:`serve` is sure to wait for nothing: most small tools compute something, and that is all."""
-        if call.method != "tools/call":
-            return False
-        entry = self._server.tools.get(call.params.name)
-        return entry is not None and entry.is_instant
-
     async def serve(self, context: Context) -> Result:
         """Does what a call asks for.
 

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
-from twopipes._server.simple_signatures import is_obvious
 from twopipes.errors import LocalProtocolError
 from twopipes.settings import MAX_FILE_SIZE
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from twopipes._server.tools import ToolEntry
     from twopipes._session.subscriptions import ListKind
 
-__all__ = ["Offer", "Postponed", "Registry", "place_of"]
+__all__ = ["Offer", "Registry", "place_of"]
 
 
 class RegistryEntry(Protocol):
@@ -48,16 +47,6 @@ def place_of(function: Callable[..., Any] | None) -> str:
     return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else "somewhere"
 
 
-class Postponed(Generic[E]):
-    """An entry that is made when somebody asks for it."""
-
-    __slots__ = ("make", "place")
-
-    def __init__(self, make: Callable[[], E], place: str) -> None:
-        self.make = make
-        self.place = place
-
-
 class Registry(Generic[E]):
     """Entries by name, in the order in which they were added. Any thread may change it, while others read.
 
@@ -74,14 +63,14 @@ class Registry(Generic[E]):
         self._changed = changed
         self._lock = threading.Lock()
         # No name comes or goes, but the whole is replaced: whoever goes through it at the time is not disturbed.
-        self._entries: dict[str, E | Postponed[E]] = {}
+        self._entries: dict[str, E] = {}
         self.used = False
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def __iter__(self) -> Iterator[E]:
-        return iter(self.entries.values())
+        return iter(self._entries.values())
 
     def __contains__(self, name: str) -> bool:
         return name in self._entries
@@ -89,22 +78,13 @@ class Registry(Generic[E]):
     @property
     def entries(self) -> dict[str, E]:
         """All of them, by name."""
-        entries = self._entries
-        return {name: self._made(name, entry) if isinstance(entry, Postponed) else entry for name, entry in entries.items()}
+        return self._entries
 
     def get(self, name: str) -> E | None:
         """The entry of that name, or ``None``."""
-        entry = self._entries.get(name)
-        return self._made(name, entry) if isinstance(entry, Postponed) else entry
+        return self._entries.get(name)
 
-    def _made(self, name: str, postponed: Postponed[E]) -> E:
-        entry = postponed.make()
-        with self._lock:
-            if self._entries.get(name) is postponed:
-                self._entries[name] = entry
-        return entry
-
-    def add(self, name: str, entry: E | Postponed[E]) -> None:
+    def add(self, name: str, entry: E) -> None:
         """Adds an entry.
 
         Raises:
@@ -171,10 +151,9 @@ class Offer:
 
     def add_tool(self, function: Callable[..., Any], **options: Unpack[ToolOptions]) -> None:
         """Registers a tool at any time; clients are told as their era allows."""
-        if not options and is_obvious(function):
-            self.tools.add(function.__name__, Postponed(functools.partial(_tool, function), place_of(function)))
-            return
-        entry = _tool(function, **options)
+        from twopipes._server.tools import make_tool  # noqa: PLC0415 - see above
+
+        entry = _described("tool", make_tool, function, **options)
         self.tools.add(entry.tool.name, entry)
 
     def remove_tool(self, name: str) -> None:
@@ -291,12 +270,6 @@ class Offer:
     def remove_completion(self, ref: str, argument: str) -> None:
         """Takes such a function away."""
         self.completions.remove(f"{ref} {argument}")
-
-
-def _tool(function: Callable[..., Any], **options: Any) -> ToolEntry:
-    from twopipes._server.tools import make_tool  # noqa: PLC0415 - see obvious.py
-
-    return _described("tool", make_tool, function, **options)
 
 
 def _described(kind: str, describe: Callable[..., E], *given: Any, **options: Any) -> E:

@@ -12,7 +12,6 @@ from msgspec import UNSET, Raw
 from twopipes._protocol.rejections import ArgumentsRejected, FormRejected, Problem, ReturnRejected
 from twopipes._protocol.types import CallToolParams, CallToolResult, Icon, TextContent, Tool, ToolAnnotations
 from twopipes._schema.custom_types import encode
-from twopipes._schema.functions import never_waits
 from twopipes._schema.signature import Signature, describe
 from twopipes._server.checks import WrittenSchema, check_schema
 from twopipes._server.context import Context
@@ -40,7 +39,7 @@ class ToolEntry:
         written_output: The schema of the structured content, likewise.
     """
 
-    __slots__ = ("_written_input", "_written_output", "function", "is_instant", "place", "signature", "tool")
+    __slots__ = ("_written_input", "_written_output", "function", "place", "signature", "tool")
 
     def __init__(
         self,
@@ -55,8 +54,6 @@ class ToolEntry:
         self.signature = signature
         self.function = function
         self.place = place_of(function)
-        # A call is done with its first step, and needs no task.
-        self.is_instant = never_waits(function)
         self._written_input = written_input
         self._written_output = written_output
 
