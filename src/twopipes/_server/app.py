@@ -28,7 +28,6 @@ from twopipes.settings import InputPolicy, Limits, ServerSettings
 if TYPE_CHECKING:
     from twopipes._server.connection import ServerConnection
     from twopipes._server.context import Context, Next
-    from twopipes._server.early_response import EarlyResponder
     from twopipes._server.methods import Methods
     from twopipes._server.shutdown import Ending, LastResort
     from twopipes._server.telemetry import Spans
@@ -290,11 +289,6 @@ class Server(Offer):
         finally:
             no_longer()
 
-    @property
-    def answers_alone(self) -> bool:
-        """Whether an opening needs nothing of the author's: neither a lifespan nor a middleware comes before it."""
-        return self._lifespan is None and self._middleware is None
-
     def new_session(self) -> ServerSession:
         """The protocol of a connection to be, by what the server is now."""
         if self._sealer is None:
@@ -308,19 +302,18 @@ class Server(Offer):
             delegates=self._middleware is not None,
         )
 
-    def connect(self, channel: Channel, lifespan: Any = None, *, begun: EarlyResponder | None = None) -> ServerConnection:
-        """A connection of this server over a channel, not yet running; ``begun`` if it goes on with what was said before."""
+    def connect(self, channel: Channel, lifespan: Any = None) -> ServerConnection:
+        """A connection of this server over a channel, not yet running."""
         from twopipes._server.connection import ServerConnection  # noqa: PLC0415 - this file is read before there is a loop
 
         middleware = self._middleware
         return ServerConnection(
-            self.new_session() if begun is None else begun.session,
+            self.new_session(),
             channel,
             self._handler(),
             lifespan=lifespan,
             max_running=self.settings.max_running,
             report=self._report,
-            begun=begun,
             around_own=None if middleware is None else functools.partial(self._through_middleware, middleware),
         )
 
@@ -337,7 +330,6 @@ class Server(Offer):
         *,
         ending: Ending | None = None,
         last_resort: LastResort | None = None,
-        begun: EarlyResponder | None = None,
     ) -> None:
         """Serves one channel until its peer leaves or the end begins, and lets what is in flight finish.
 
@@ -346,7 +338,6 @@ class Server(Offer):
             lifespan: What handlers find in ``ctx.lifespan``.
             ending: The wish to end, if somebody may have it.
             last_resort: Armed once the end has begun, where the process ends with the channel.
-            begun: What was said before there was an event loop.
 
         Raises:
             Exception: Reading failed because of a defect, ours or that of a channel. What was in flight has been finished before.
@@ -355,7 +346,7 @@ class Server(Offer):
 
         from twopipes._server.shutdown import GRACE, finished_in_time  # noqa: PLC0415 - likewise
 
-        connection = self.connect(channel, lifespan, begun=begun)
+        connection = self.connect(channel, lifespan)
         self._connections.add(connection)
 
         def abandon() -> None:

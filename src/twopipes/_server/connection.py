@@ -18,7 +18,6 @@ from twopipes._channels.base import READ_SIZE, Channel
 from twopipes._channels.fork import this_process
 from twopipes._protocol.types import InputRequest, LoggingLevel, Result
 from twopipes._server.context import GAP, Context, Next, is_no_failure
-from twopipes._server.early_response import EarlyResponder
 from twopipes._server.forked_child import come_back, leave
 from twopipes._session.events import CallAbandoned, CallCancelled, CallReceived, Event, InputsAnswered, OwnCallReceived
 from twopipes._session.ledger import Call
@@ -42,7 +41,6 @@ class ServerConnection:
         lifespan: What the server's lifespan gave, for the handlers.
         max_running: How many handlers may work at once; further calls wait their turn. Those that wait for the client do not count.
         report: Told of what went wrong in a handler, with the call.
-        begun: What was said before there was a loop.
         around_own: Stands around what the session can do by itself, if the session delegates that. Such calls wait for nobody.
     """
 
@@ -55,7 +53,6 @@ class ServerConnection:
         lifespan: Any = None,
         max_running: int = 100,
         report: Callable[[Call, BaseException], None] | None = None,
-        begun: EarlyResponder | None = None,
         around_own: Callable[[Context, Next], Awaitable[Result]] | None = None,
     ) -> None:
         self.session = session
@@ -68,7 +65,6 @@ class ServerConnection:
         self._max_running = max_running
         self._report = report
         self._around_own = around_own
-        self._begun = begun
         self._contexts: dict[Call, Context] = {}
         self._starting = False
         # Calls that wait for a place, in order. A cancelled one leaves at once, with its arguments: they may be large.
@@ -91,10 +87,6 @@ class ServerConnection:
         loop = self.loop
         session, channel = self.session, self.channel
         try:
-            if self._begun is not None:
-                channel.write(self._begun.unsent)
-                self._handle(self._begun.events)
-                self._begun = None
             channel.offer_to(self._take)
             while chunk := await channel.read():
                 await self.drain()  # what came while the peer does not read waits here, and nothing is read after it

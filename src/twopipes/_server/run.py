@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from twopipes._channels.stdout_guard import Guard
-from twopipes._server.early_response import respond_early
 from twopipes._server.launch import Launch
+from twopipes._server.serve import run_sockets, run_stdio, serve_in_a_loop
 from twopipes.errors import LocalProtocolError
 
 if TYPE_CHECKING:
@@ -49,8 +49,6 @@ def run(
         if launch.unix is not None or launch.tcp is not None:
             unix, tcp = launch.unix, launch.tcp
     if unix is not None or tcp is not None:
-        from twopipes._server.serve import run_sockets  # noqa: PLC0415 - see _run_stdio
-
         run_sockets(server, unix=unix, tcp=tcp, trace=trace, redact=redact)
     else:
         _run_stdio(server, trace, redact)
@@ -60,22 +58,13 @@ def _run_stdio(server: Server, trace: Trace | None, redact: Iterable[str]) -> No
     parent = os.getppid()
     with _guarded(server) as guard:
         _greet(server, guard)
-        begun = respond_early(server, guard.stdin_fd, guard.stdout_fd, is_traced=bool(trace or os.environ.get("TWOPIPES_TRACE")))
-        try:
-            from twopipes._server.serve import run_stdio  # noqa: PLC0415 - it imports asyncio; the first response is out
-
-            run_stdio(server, guard, trace, redact, parent=parent, begun=begun)
-        finally:
-            if begun is not None:
-                begun.put_back_signals()
+        run_stdio(server, guard, trace, redact, parent=parent)
 
 
 async def serve_standard_streams(server: Server, trace: Trace | None, redact: Iterable[str]) -> None:
     """Serves standard input and output inside of an event loop that somebody else runs, until the input ends or it is cancelled."""
     with _guarded(server) as guard:
         _greet(server, guard)
-        from twopipes._server.serve import serve_in_a_loop  # noqa: PLC0415 - as above
-
         await serve_in_a_loop(server, guard, trace, redact)
 
 

@@ -16,7 +16,6 @@ from twopipes._channels.stdio import open_stdio
 from twopipes._channels.stdout_guard import Guard
 from twopipes._process.parent import watch_parent
 from twopipes._server.children import Children
-from twopipes._server.early_response import EarlyResponder
 from twopipes._server.loop_watchdog import Watchdog
 from twopipes._server.shutdown import GRACE, Ending, LastResort, ended_by_signals
 from twopipes.errors import TwopipesError
@@ -32,9 +31,7 @@ __all__ = ["run_sockets", "run_stdio", "serve_in_a_loop", "serve_sockets", "serv
 _FOR_THE_TRACE = 1.0
 
 
-def run_stdio(
-    server: Server, guard: Guard, trace: Trace | None, redact: Iterable[str], *, parent: int, begun: EarlyResponder | None
-) -> None:
+def run_stdio(server: Server, guard: Guard, trace: Trace | None, redact: Iterable[str], *, parent: int) -> None:
     """Serves the standard streams until the end."""
     tracing = _tracing(trace, guard.log.say, redact)
     channel: Channel = open_stdio(guard.stdin_fd, guard.stdout_fd)
@@ -43,9 +40,7 @@ def run_stdio(
     children = Children()
     last_resort = LastResort(children.end, guard.log.flush, meanwhile=children.guard)
     try:
-        asyncio.run(
-            serve_stdio(server, channel, last_resort, parent=parent, stdin_fd=guard.stdin_fd, say=guard.log.say, begun=begun)
-        )
+        asyncio.run(serve_stdio(server, channel, last_resort, parent=parent, stdin_fd=guard.stdin_fd, say=guard.log.say))
     finally:
         last_resort.call_off_until_exit(GRACE)
         children.end()
@@ -79,7 +74,6 @@ async def serve_stdio(
     parent: int,
     stdin_fd: int,
     say: Callable[[str], None],
-    begun: EarlyResponder | None = None,
 ) -> None:
     """Serves one channel for the life of the process."""
     settings = server.settings
@@ -98,13 +92,11 @@ async def serve_stdio(
         async with AsyncExitStack() as stack:
             stack.enter_context(_watched(settings.blocked_after, say, end_if_alone))
             stack.enter_context(ended_by_signals(ending, last_resort, settings.drain_on_signal + GRACE))
-            if begun is not None:
-                begun.take_signals()
             lifespan = await stack.enter_async_context(server.running())
             # What start-up has left lives as long as the process: no collection needs to look through it again. 4 % of a call, and
             # more where the author's imports are large.
             gc.freeze()
-            await server.serve_channel(channel, lifespan, ending=ending, last_resort=last_resort, begun=begun)
+            await server.serve_channel(channel, lifespan, ending=ending, last_resort=last_resort)
     finally:
         if watching is not None:
             watching.cancel()

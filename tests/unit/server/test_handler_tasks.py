@@ -1,8 +1,6 @@
 """Each handler runs in a task of its own, with context variables of its own."""
 
 import asyncio
-import subprocess
-import sys
 from contextvars import ContextVar
 
 import pytest
@@ -64,19 +62,3 @@ def test_a_tool_is_described_when_it_is_registered():
     assert "plain" in server.tools
     with pytest.raises(LocalProtocolError, match="cannot be the name of a tool"):
         server.tool(name="not a name")(plain)
-
-
-def test_a_server_object_loads_no_event_loop():
-    """A host waits for the start: `twopipes run` answers the first request before asyncio is loaded."""
-    program = """
-import sys
-from twopipes import Server
-server = Server("s")
-@server.tool
-async def echo(text: str) -> str:
-    return text
-heavy = {"asyncio", "twopipes._server.methods"}
-sys.exit(", ".join(heavy & sys.modules.keys()) or 0)
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
