@@ -250,8 +250,6 @@ def test_an_editor_marks_what_is_wrong(checked):
 
 # What the public classes have for the rest of the package.
 PLUMBING = {
-    twopipes.Server: {"connect", "handle", "new_session", "profile", "running", "serve_channel", "tools", "resources", "templates"},
-    twopipes.Context: {"call", "pace", "task"},
     twopipes.Client: {"reopened"},
     twopipes.Subscription: {"attach"},
 }

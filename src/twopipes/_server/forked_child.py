@@ -12,7 +12,7 @@ from twopipes._channels.stdout_guard import PATIENCE, Guard
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["abandon_loop", "come_back", "leave"]
+__all__ = ["abandon_loop", "exit_at_loop", "exit_child"]
 
 _CAME_BACK = (
     "Warning: a process that was forked from the server came back to the event loop, which belongs to the server, and ends here. "
@@ -20,7 +20,7 @@ _CAME_BACK = (
 )
 
 
-def leave(error: BaseException | None = None) -> NoReturn:
+def exit_child(error: BaseException | None = None) -> NoReturn:
     """End this process as Python ends one: with a traceback and 1 for an error, with the status of a ``SystemExit``, else with 0.
 
     Nothing is tidied up on the way. Whatever is there to be tidied up is the server's, which goes on.
@@ -50,12 +50,12 @@ def abandon_loop(loop: asyncio.AbstractEventLoop) -> None:
     import selectors  # noqa: PLC0415 - in a child only
 
     if hasattr(loop, "_selector") and hasattr(loop, "_ready"):  # a loop of asyncio; others have names of their own
-        loop._selector = selectors.DefaultSelector()  # noqa: SLF001 - there is no other way to part them
-        loop._ready.clear()  # noqa: SLF001 - likewise
-    loop.call_soon(come_back)
+        loop._selector = selectors.DefaultSelector()
+        loop._ready.clear()
+    loop.call_soon(exit_at_loop)
 
 
-def come_back() -> NoReturn:
+def exit_at_loop() -> NoReturn:
     """End this process, where a coroutine has given the event loop its turn."""
     with suppress(Exception):
         sys.stderr.write(_CAME_BACK)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-from asyncio import CancelledError
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from twopipes._protocol.types import (
+    CallToolResult,
     CompleteResult,
     ListPromptsResult,
     ListResourcesResult,
@@ -17,12 +17,11 @@ from twopipes._protocol.types import (
     ReadResourceResult,
     Result,
 )
-from twopipes._server.context import Context, is_no_failure
+from twopipes._server.context import Context
+from twopipes._server.failures import failure_response
 from twopipes._server.pagination import page_of
 from twopipes._server.threads import Workers
-from twopipes._server.tools import failed
-from twopipes._session.ledger import Call
-from twopipes.errors import McpError, MethodNotFound, NotFound
+from twopipes.errors import MethodNotFound, NotFound
 
 if TYPE_CHECKING:
     from twopipes._server.app import Server
@@ -40,7 +39,6 @@ class Methods:
         workers: Threads for functions that block.
         page_size: How many items a list gives at once; ``None`` for all.
         ttls: For how long clients may keep a list, in milliseconds, by its name.
-        report: Told of what went wrong in a tool, with the call.
     """
 
     def __init__(
@@ -50,13 +48,11 @@ class Methods:
         *,
         page_size: int | None,
         ttls: Mapping[str, int],
-        report: Callable[[Call, BaseException], None],
     ) -> None:
         self.page_size = page_size
         self._server = server
         self._workers = workers
         self._ttls = ttls
-        self._report = report
 
     async def serve(self, context: Context) -> Result:
         """Does what a call asks for.
@@ -100,13 +96,11 @@ class Methods:
             raise NotFound("tool", context.call.params.name)  # TL-04
         try:
             return await entry.call(context, self._workers.run, lenient=self._server.settings.lenient_arguments)
-        except (McpError, CancelledError, KeyboardInterrupt):
-            raise
-        except BaseException as error:  # TL-05: the model is told, and the server goes on
-            if is_no_failure(error, context):
+        except BaseException as error:
+            response = failure_response(error, context, tool=entry.tool.name, debug=self._server.debug)
+            if not isinstance(response, CallToolResult):
                 raise
-            self._report(context.call, error)
-            return failed(entry, error, debug=self._server.debug)
+            return response
 
     async def _list_resources(self, context: Context) -> ListResourcesResult:
         resources = {uri: entry.resource for uri, entry in self._server.resources.entries.items()}

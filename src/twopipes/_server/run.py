@@ -38,7 +38,7 @@ def run(
         LocalProtocolError: An event loop is running already.
     """
     asyncio = sys.modules.get("asyncio")  # without it there is no event loop
-    if asyncio is not None and asyncio._get_running_loop() is not None:  # noqa: SLF001 - the question that does not raise
+    if asyncio is not None and asyncio._get_running_loop() is not None:
         raise LocalProtocolError(
             "run() starts an event loop, and one is running here already; use await server.serve(), which takes unix= and tcp= too"
         )
@@ -85,7 +85,7 @@ def _guarded(server: Server) -> Generator[Guard, None, None]:
         yield guard
     finally:
         # No thread can be stopped, and one that still works for a tool could print onto the wire.
-        if not server.threads_at_work:
+        if not server._workers.busy:
             guard.restore()
 
 

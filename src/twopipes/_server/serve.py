@@ -56,8 +56,8 @@ async def serve_in_a_loop(server: Server, guard: Guard, trace: Trace | None, red
     if tracing is not None:
         channel = tracing.watch(channel)
     try:
-        async with server.running() as lifespan:
-            await server.serve_channel(channel, lifespan)
+        async with server._running() as lifespan:
+            await server._serve_channel(channel, lifespan)
     finally:
         await channel.close()
         if tracing is not None and tracing.recorder is not None:
@@ -92,11 +92,11 @@ async def serve_stdio(
         async with AsyncExitStack() as stack:
             stack.enter_context(_watched(settings.blocked_after, say, end_if_alone))
             stack.enter_context(ended_by_signals(ending, last_resort, settings.drain_on_signal + GRACE))
-            lifespan = await stack.enter_async_context(server.running())
+            lifespan = await stack.enter_async_context(server._running())
             # What start-up has left lives as long as the process: no collection needs to look through it again. 4 % of a call, and
             # more where the author's imports are large.
             gc.freeze()
-            await server.serve_channel(channel, lifespan, ending=ending, last_resort=last_resort)
+            await server._serve_channel(channel, lifespan, ending=ending, last_resort=last_resort)
     finally:
         if watching is not None:
             watching.cancel()
@@ -161,12 +161,12 @@ async def serve_sockets(
         if last_resort is not None:
             stack.enter_context(_watched(server.settings.blocked_after, _say))
             stack.enter_context(ended_by_signals(ending, last_resort, server.settings.drain_on_signal + GRACE))
-        lifespan = await stack.enter_async_context(server.running())
+        lifespan = await stack.enter_async_context(server._running())
 
         async def serve(channel: Channel) -> None:
             if tracing is not None:
                 channel = tracing.watch(channel)
-            await server.serve_channel(channel, lifespan, ending=ending)
+            await server._serve_channel(channel, lifespan, ending=ending)
 
         listeners = []
         # Last in, first out: nobody is served any more when the lifespan ends.

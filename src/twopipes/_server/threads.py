@@ -15,7 +15,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from twopipes._channels.fork import this_process
-from twopipes._server.forked_child import leave
+from twopipes._server.forked_child import exit_child
 
 if TYPE_CHECKING:
     import asyncio
@@ -183,7 +183,7 @@ class Workers:
             except BaseException as error:
                 outcome, value = _throw, error
             if process.is_forked:
-                leave(value if outcome is _throw else None)
+                exit_child(value if outcome is _throw else None)
             # Before anybody hears of it: whoever has the last answer finds nobody at work.
             with self._lock:
                 self._busy -= 1

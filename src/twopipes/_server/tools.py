@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Raw
 
-from twopipes._protocol.rejections import ArgumentsRejected, FormRejected, Problem, ReturnRejected
+from twopipes._protocol.rejections import ArgumentsRejected, Problem, ReturnRejected
 from twopipes._protocol.types import CallToolParams, CallToolResult, Icon, TextContent, Tool, ToolAnnotations
 from twopipes._schema.custom_types import encode
 from twopipes._schema.signature import Signature, describe
@@ -18,7 +18,7 @@ from twopipes._server.context import Context
 from twopipes._server.registry import place_of
 from twopipes._server.results import CONTENT_TYPES, ToolResult, blocks_of, is_content
 from twopipes._server.text_arguments import RunBlocking, call_function
-from twopipes.errors import CapabilityMissing, InvalidParams, LocalProtocolError, ToolError
+from twopipes.errors import InvalidParams, LocalProtocolError, ToolError
 
 __all__ = ["ToolEntry", "make_tool"]
 
@@ -65,17 +65,9 @@ class ToolEntry:
                 self._check_arguments(self._written_input, params.arguments)
             arguments = self.signature.bind(params.arguments, lenient=lenient)
         except ArgumentsRejected as error:
-            if context.call.dialect.revision < _ARGUMENT_ERRORS_ARE_RESULTS_SINCE:
-                raise InvalidParams(str(error)) from None
-            return _failure(str(error))
-        try:
-            value = await call_function(self.function, self.signature, arguments, context, run_blocking)
-        except ToolError as error:
-            return _failure(str(error))
-        except CapabilityMissing as error:
-            if context.call.dialect.modern:
-                raise  # CP-06: -32021, which names what to declare
-            return _failure(error.message)  # TL-05: a legacy host shows this to the model; some restart the server on an error
+            is_result = context.call.dialect.revision >= _ARGUMENT_ERRORS_ARE_RESULTS_SINCE
+            raise (ToolError(str(error)) if is_result else InvalidParams(str(error))) from None
+        value = await call_function(self.function, self.signature, arguments, context, run_blocking)
         result = self.result_of(value)
         if self.signature.output_schema is not None and result.structured_content is UNSET and not result.is_error:
             # TL-10. Clients refuse such a result, so its author had better hear of it.
@@ -108,21 +100,6 @@ class ToolEntry:
         structured = self.signature.structured(value)  # TL-10: a value that does not fit is an error, not bad data
         text = value if isinstance(value, str) else self.signature.text(structured)
         return CallToolResult([TextContent(text)], structured)  # TL-13
-
-
-def _failure(text: str) -> CallToolResult:
-    return CallToolResult([TextContent(text)], is_error=True)
-
-
-def failed(entry: ToolEntry, error: BaseException, *, debug: bool = False) -> CallToolResult:
-    """What the model is told when a tool breaks: that it did, and not how, unless its author is debugging it (TL-05)."""
-    if debug:
-        from twopipes._server.failure_log import summary  # noqa: PLC0415 - see there
-
-        what = summary(error)
-    else:
-        what = error.summary if isinstance(error, FormRejected) else type(error).__name__
-    return _failure(f"The tool {entry.tool.name} failed: {what}")
 
 
 def make_tool(
