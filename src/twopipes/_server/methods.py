@@ -1,4 +1,4 @@
-"""What each method of the protocol does with what an author has registered."""
+"""The methods of the protocol, served from what an author has registered."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Methods:
     """Finds the handler of a request, and calls it.
 
     Args:
-        server: Whose tools, resources, prompts and completions they are, as they are registered at the moment of each request.
+        server: The server, whose entries are looked up at each request.
         workers: Threads for functions that block.
-        page_size: How many items a list gives at once; ``None`` for all.
-        ttls: For how long clients may keep a list, in milliseconds, by its name.
+        page_size: How many items a page of a list has; ``None`` for all.
+        ttls: How long clients may cache a list, in milliseconds, by its name.
     """
 
     def __init__(
@@ -55,10 +55,10 @@ class Methods:
         self._ttls = ttls
 
     async def serve(self, context: Context) -> Result:
-        """Does what a call asks for.
+        """Handle a request.
 
         Raises:
-            McpError: It cannot be done, for a reason that the client is told.
+            McpError: It cannot be done; the client gets the reason.
         """
         match context.call.method:
             case "tools/call":
@@ -88,7 +88,7 @@ class Methods:
             case "completion/complete":
                 return await self._complete(context)
             case method:
-                raise MethodNotFound(f"there is no method {method} here")
+                raise MethodNotFound(f"unknown method {method}")
 
     async def _call_tool(self, context: Context) -> Result:
         entry = self._server.tools.get(context.call.params.name)
@@ -130,7 +130,7 @@ class Methods:
         raise NotFound("resource", uri)
 
     async def _complete(self, context: Context) -> CompleteResult:
-        from twopipes._server.completion import completed, suggestions  # noqa: PLC0415 - few hosts ask for it
+        from twopipes._server.completion import completed, suggestions  # noqa: PLC0415 - few hosts use it
 
         params = context.call.params
         ref, argument = params.ref, params.argument

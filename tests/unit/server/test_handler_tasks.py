@@ -52,7 +52,8 @@ def test_a_tool_is_described_when_it_is_registered():
 
     assert server.tools.get("plain").tool.input_schema["required"] == ["text"]
     with pytest.raises(
-        LocalProtocolError, match=r"there is a tool 'plain' already, from .*test_handler_tasks\.py:\d+; this one is from"
+        LocalProtocolError,
+        match=r"the tool 'plain' is already registered \(.*test_handler_tasks\.py:\d+\); rename",
     ):
         server.tool(plain)
     server.remove_tool("plain")
