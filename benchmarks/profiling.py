@@ -151,12 +151,10 @@ def _owner(above: list[str]) -> str:
 
 def memory_table() -> str:
     """Megabytes held by processes that import more and more."""
-    lean = "from twopipes._server.without_tls import import_asyncio; import_asyncio()"
     steps = {
         "an empty Python": "",
         "with msgspec": "import msgspec, msgspec.json",
-        "with asyncio as well, without OpenSSL": f"import msgspec, msgspec.json\n{lean}",
-        "with asyncio as it comes": "import msgspec, msgspec.json, asyncio",
+        "with asyncio as well": "import msgspec, msgspec.json, asyncio",
     }
     rows = [[name, short(median(_held(code) for _ in range(STARTS)) / 1e6)] for name, code in steps.items()]
     servers = {"our server with one tool": ONE_TOOL, "our server with more, which imports asyncio by itself": SERVER}

@@ -16,12 +16,14 @@ ROOT = Path(__file__).parents[1]
 
 # Each line that ends with a comment reveals a type: the expression before it has the type in the comment.
 REVEALED = """
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TypedDict
 
 from twopipes import Context, Server, blocking, connect
 from twopipes.outcome import Err, Ok, attempt
-from twopipes.types import Elicitation, LogParams, ProgressParams, TextContent
+from twopipes.types import AcceptedForm, CancelledForm, DeclinedForm, Elicitation, LogParams, ProgressParams, TextContent
 
 
 @dataclass
@@ -70,19 +72,50 @@ suggest  # def (typed: str) -> list[str]
 
 async def handler(ctx: Context) -> None:
     asked = await ctx.elicit("Who?", Person)
-    asked  # Elicited[Person]
+    asked  # AcceptedForm[Person] | DeclinedForm | CancelledForm
     asked.content  # Person | None
     asked.action  # Literal['accept'] | Literal['decline'] | Literal['cancel']
+    if asked.action == "accept":
+        asked.content  # Person
+    if asked:
+        asked.content.name  # str
+    match asked:
+        case AcceptedForm(content=person):
+            person  # Person
+        case DeclinedForm() | CancelledForm():
+            asked.content  # None
     (await ctx.elicit("Who?", Form)).content  # TypedDict(Form, {'name': str}) | None
     (await ctx.elicit("Who?", {"type": "object", "properties": {}})).content  # dict[str, Any] | None
-    ctx.wait(ctx.elicit("Who?", Person))  # Elicited[Person]
-    await ctx.elicit_url("Look", "https://example.org")  # Elicited[None]
+    ctx.wait(ctx.elicit("Who?", Person))  # AcceptedForm[Person] | DeclinedForm | CancelledForm
+    await ctx.elicit_url("Look", "https://example.org")  # AcceptedForm[None] | DeclinedForm | CancelledForm
     await ctx.sample("Hello")  # CreateMessageResult
     (await ctx.sample("Hello")).text  # str
     (await ctx.list_roots())[0].uri  # str
     ctx.client.capabilities  # ClientCapabilities
     ctx.cancelled  # CancelToken
     ctx.progress(1, 2)  # Awaitable[None]
+    ctx.lifespan  # Any
+
+
+@dataclass
+class App:
+    database: str
+
+
+@asynccontextmanager
+async def lifespan(server: Server) -> AsyncIterator[App]:
+    yield App("db")
+
+
+server  # Server[Any]
+Server("with a lifespan", lifespan=lifespan)  # Server[App]
+
+
+@server.tool
+def query(ctx: Context[App], text: str) -> str:
+    ctx.lifespan  # App
+    ctx.lifespan.database  # str
+    return text
 
 
 def answer(question: Elicitation) -> dict[str, str]:
@@ -250,8 +283,6 @@ def test_an_editor_marks_what_is_wrong(checked):
 
 # What the public classes have for the rest of the package.
 PLUMBING = {
-    twopipes.Server: {"connect", "handle", "new_session", "profile", "running", "serve_channel", "tools", "resources", "templates"},
-    twopipes.Context: {"call", "pace", "task"},
     twopipes.Client: {"reopened"},
     twopipes.Subscription: {"attach"},
 }

@@ -56,16 +56,16 @@ class Transcript(Player):
         async with asyncio.timeout(PATIENCE):
             if kind in {"memory", "pipes"}:
                 ours, theirs = memory_pair() if kind == "memory" else pipe_pair()
-                serving = asyncio.create_task(server.serve_channel(theirs))
+                serving = asyncio.create_task(server._serve_channel(theirs))
                 await self._play(ours)
                 await serving
             elif kind == "unix":
                 with tempfile.TemporaryDirectory() as folder:
                     path = Path(folder) / "s"
-                    async with await listen_unix(path, server.serve_channel):
+                    async with await listen_unix(path, server._serve_channel):
                         await self._play(await connect_unix(path))
             else:
-                async with await listen_tcp(0, server.serve_channel) as listener:
+                async with await listen_tcp(0, server._serve_channel) as listener:
                     await self._play(await connect_tcp("127.0.0.1", listener.port))
 
     async def _play(self, channel):

@@ -105,7 +105,8 @@ if TYPE_CHECKING:
         UnknownContent,
         UnsubscribeParams,
     )
-    from twopipes._server.context import ClientView, Elicited
+    from twopipes._server.context import ClientView
+    from twopipes._server.forms import AcceptedForm, CancelledForm, DeclinedForm
     from twopipes._server.options import PromptOptions, ResourceOptions, ToolOptions
 else:
     from twopipes._lazy import lazy_names
@@ -137,7 +138,8 @@ else:
                 "ToolAnnotations ToolChoice ToolExecution ToolResultContent ToolUseContent UnknownContent "
                 "UnsubscribeParams"
             ),
-            "twopipes._server.context": "ClientView Elicited",
+            "twopipes._server.context": "ClientView",
+            "twopipes._server.forms": "AcceptedForm CancelledForm DeclinedForm",
             "twopipes._server.options": "PromptOptions ResourceOptions ToolOptions",
         },
     )
@@ -148,6 +150,7 @@ __all__ = [
     "LEGACY",
     "LOGGING_LEVELS",
     "MODERN",
+    "AcceptedForm",
     "AcknowledgedParams",
     "Annotations",
     "AnsweringParams",
@@ -157,6 +160,7 @@ __all__ = [
     "CacheableResult",
     "CallToolParams",
     "CallToolResult",
+    "CancelledForm",
     "CancelledParams",
     "ClientCapabilities",
     "ClientView",
@@ -169,6 +173,7 @@ __all__ = [
     "CreateMessageParams",
     "CreateMessageRequest",
     "CreateMessageResult",
+    "DeclinedForm",
     "DiscoverResult",
     "ElicitParams",
     "ElicitRequest",
@@ -177,7 +182,6 @@ __all__ = [
     "ElicitValue",
     "Elicitation",
     "ElicitationCompleteParams",
-    "Elicited",
     "EmbeddedResource",
     "EmptyParams",
     "EmptyResult",

@@ -79,7 +79,7 @@ def served(server: Server, wrap: Wrap | None = None) -> Callable[[], Any]:
     @asynccontextmanager
     async def connect() -> AsyncIterator[Channel]:
         ours, theirs = memory_pair()
-        serving = asyncio.create_task(server.serve_channel(theirs, None))
+        serving = asyncio.create_task(server._serve_channel(theirs, None))
         try:
             yield ours if wrap is None else wrap(ours)
         finally:

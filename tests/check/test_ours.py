@@ -55,7 +55,7 @@ def test_our_server_over_a_unix_socket(tmp_path, revisions):
 
     async def scene():
         server = new_server()
-        listener = await listen_unix(path, lambda channel: server.serve_channel(channel, None))
+        listener = await listen_unix(path, lambda channel: server._serve_channel(channel, None))
         try:
             return await of_server(AddressSubject(f"unix:{path}", waits=WAITS), revisions=revisions)
         finally:
@@ -70,7 +70,7 @@ def test_our_server_over_a_unix_socket(tmp_path, revisions):
 def test_our_server_over_tcp(revisions):
     async def scene():
         server = new_server()
-        listener = await listen_tcp(0, lambda channel: server.serve_channel(channel, None))
+        listener = await listen_tcp(0, lambda channel: server._serve_channel(channel, None))
         try:
             return await of_server(AddressSubject(f"tcp://127.0.0.1:{listener.port}", waits=WAITS), revisions=revisions)
         finally:

@@ -410,34 +410,6 @@ def test_another_signal_after_the_first_leaves_the_lifespan_its_time(wire, first
     assert child.ended() == []
 
 
-def test_two_signals_that_come_before_the_event_loop_are_one_end(write, launch, tmp_path):
-    """Whoever has the first answer may send both before there is a loop."""
-    program = """
-        import os, signal, sys
-        import twopipes._server.without_tls as loading
-        from twopipes import Server
-
-        load = loading.import_asyncio
-
-        def load_after_signals():
-            os.kill(os.getpid(), signal.SIGINT)
-            os.kill(os.getpid(), signal.SIGTERM)
-            load()
-
-        loading.import_asyncio = load_after_signals
-        server = Server("early", tools=[])
-        server.run()
-        print("run() returned", file=sys.stderr)
-    """
-    reading, writing = os.pipe()
-    os.write(writing, lines(INITIALIZE))
-    done = subprocess.run(python(write(program)), stdin=reading, capture_output=True, timeout=NET, check=False, cwd=tmp_path)
-    os.close(reading)
-    os.close(writing)
-    assert json.loads(done.stdout)["id"] == 0
-    assert (done.returncode, done.stderr) == (0, b"run() returned\n")
-
-
 def wait_until_seen(pid, number):
     """Waits until a signal has reached the program, which from then on leaves the next one to the system."""
     caught = 1 << (number - 1)

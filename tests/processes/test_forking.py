@@ -224,7 +224,7 @@ def test_a_copy_that_comes_back_to_the_event_loop_says_so(program, launch):
     child.initialize()
     assert text_of(child.ask(call(1, "fork_and_await"))) == "1"
     assert child.finish() == []
-    assert "a process that was forked from the server came back to the event loop" in child.complaints()
+    assert "a process that was forked from the server returned to the event loop" in child.complaints()
 
 
 def test_a_child_that_goes_on_ends_with_the_server(program, launch):

@@ -439,7 +439,7 @@ def test_on_a_terminal_a_hint_says_what_the_program_waits_for(environment, tmp_p
     )
     os.close(theirs)
     with process:
-        assert process.stderr.readline().startswith(b"hello is an MCP server: it waits for a host to speak")
+        assert process.stderr.readline().startswith(b"hello is an MCP server: it waits for a host to write")
         os.write(ours, lines(PING))
         assert json.loads(process.stdout.readline())["id"] == "ping"
         os.write(ours, b"\x04")  # Ctrl-D

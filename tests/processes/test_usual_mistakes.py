@@ -67,10 +67,7 @@ def test_a_print_in_a_tool(habits):
 def test_input_in_a_tool(habits):
     said, stderr = habits("ask", "stay")
     assert said == ["The tool ask failed: EOFError", "still here"]
-    assert (
-        "Hint: standard input carries the protocol, so that input() finds nothing there. Ask the user by ctx.elicit(...)\n"
-        in stderr
-    )
+    assert "Hint: standard input carries the protocol, so input() reads nothing. Ask the user with ctx.elicit(...)\n" in stderr
 
 
 @pytest.mark.parametrize("tool", ["leave", "leave_at_once"])
@@ -78,7 +75,7 @@ def test_an_exit_in_a_tool(tool, habits):
     said, stderr = habits(tool, "stay")
     assert said == [f"The tool {tool} failed: SystemExit", "still here"]
     assert (
-        "Hint: the server goes on; sys.exit() ends nothing but this call. To tell the model what is wrong, raise ToolError(...)\n"
+        "Hint: sys.exit() ends only this call; the server goes on. To give the model an error message, raise ToolError(...)\n"
         in (stderr)
     )
 
@@ -103,9 +100,7 @@ def test_run_inside_a_running_loop_and_what_to_write_instead(write, run):
     """
     done = run(write(program.format("server.run()")), input=b"")
     assert done.stdout == b""
-    assert (
-        b"LocalProtocolError: run() starts an event loop, and one is running here already; use await server.serve()" in done.stderr
-    )
+    assert b"LocalProtocolError: run() starts an event loop, and one is already running; use await server.serve()" in done.stderr
 
     done = run(write(program.format("await server.serve()")), input=lines(INITIALIZE, INITIALIZED, call(1, "shout")))
     *answers, last = done.stdout.splitlines()

@@ -31,8 +31,6 @@ TITLES = {
 FIRST = ["Server", "Context", "ToolResult", "Image", "Audio", "connect", "Client", "CallResult", "Subscription", "TwopipesError"]
 # Methods that other modules of the package call, and users do not.
 INTERNAL = {
-    "Server": ["answers_alone", "connect", "handle", "new_session", "profile", "running", "serve_channel", "threads_at_work"],
-    "Context": ["answered", "close", "is_begun", "is_beside", "pace", "postponed", "task", "tell_all", "tell_held", "waits"],
     "Client": ["lost", "notified", "reopened"],
     "Subscription": ["acknowledged", "attach", "detach", "ended", "fail", "hear", "notified"],
 }

@@ -7,12 +7,8 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from opcode import opmap
-from types import FrameType, FunctionType
+from types import FrameType
 from typing import Any
-
-# The instructions of await, `async for` and `async with`, in all supported versions of Python.
-_AWAIT_INSTRUCTIONS = {opmap[name] for name in ("GET_AWAITABLE", "GET_ANEXT", "SEND", "YIELD_VALUE", "YIELD_FROM") if name in opmap}
 
 
 def _unwrap(function: Any) -> list[Any]:
@@ -66,16 +62,6 @@ def lacks_its_object(function: Callable[..., Any], first: inspect.Parameter | No
 def is_async(function: Callable[..., Any]) -> bool:
     """Return whether a call returns an awaitable."""
     return any(inspect.iscoroutinefunction(each) for each in _unwrap(function))
-
-
-def never_waits(function: Callable[..., Any]) -> bool:
-    """Return whether a coroutine function contains no ``await`` in any form, so that it finishes in its first step.
-
-    This is only known for plain functions; a decorated one awaits the original.
-    """
-    if type(function) is not FunctionType or not function.__code__.co_flags & inspect.CO_COROUTINE:
-        return False
-    return _AWAIT_INSTRUCTIONS.isdisjoint(function.__code__.co_code[::2])  # instructions and their arguments alternate
 
 
 def callable_name(function: Callable[..., Any]) -> str:

@@ -1,1 +1,1 @@
-"""What a server author writes, and what the server does by itself."""
+"""The server side: the API for authors, and the handling of requests."""

@@ -1,84 +1,88 @@
-"""The server object: what an author registers, and how a request finds it."""
+"""The server object: what an author registers, and how a request reaches its handler."""
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import os
-import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, Literal, Never
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from inspect import isasyncgenfunction, isgeneratorfunction
+from typing import TYPE_CHECKING, Any, Generic, Literal, Never
 
 from twopipes._channels.base import Channel
 from twopipes._channels.fork import in_forked_children
 from twopipes._protocol.revisions import LEGACY, MODERN
 from twopipes._protocol.types import LOGGING_LEVELS, CacheScope, Icon, Implementation, LoggingLevel, Result, ServerCapabilities
+from twopipes._server.connection import ServerConnection
+from twopipes._server.context import Context, LifespanT, Next
+from twopipes._server.forked_child import abandon_loop
+from twopipes._server.hints import no_such_run_option, no_such_server_member, not_a_server
+from twopipes._server.log import show_log_on_stderr
+from twopipes._server.methods import Methods
 from twopipes._server.registry import Offer
+from twopipes._server.run import run, serve_standard_streams
+from twopipes._server.serve import serve_sockets
+from twopipes._server.shutdown import GRACE, Ending, LastResort, finish_in_time
 from twopipes._server.state_key import default_sealer
+from twopipes._server.telemetry import Spans, find_spans
+from twopipes._server.threads import Workers
 from twopipes._session.identity import ServerProfile
-from twopipes._session.ledger import Call
 from twopipes._session.server import ServerSession
 from twopipes._session.state_token import StateSealer
 from twopipes._session.subscriptions import Change, ListKind
-from twopipes.errors import InternalError, LocalProtocolError, McpError
+from twopipes.errors import LocalProtocolError
 from twopipes.settings import InputPolicy, Limits, ServerSettings
 
 if TYPE_CHECKING:
-    from twopipes._server.connection import ServerConnection
-    from twopipes._server.context import Context, Next
-    from twopipes._server.early_response import EarlyResponder
-    from twopipes._server.methods import Methods
-    from twopipes._server.shutdown import Ending, LastResort
-    from twopipes._server.telemetry import Spans
-    from twopipes._server.threads import Workers
     from twopipes._server.wire_log import Trace
 
 __all__ = ["Server"]
 
-# What clients may keep, and for how long is a setting of the server.
+# The lists that clients may cache; ``ttl_ms`` has a value for each.
 _CACHED = ("tools", "prompts", "resources", "templates", "discover")
 _REVISIONS = {"both": LEGACY + MODERN, "legacy": LEGACY, "modern": MODERN}
-_YIELDS = 0x20 | 0x200  # CO_GENERATOR and CO_ASYNC_GENERATOR; where they have names is large
-Middleware = Callable[["Context", "Next"], Awaitable[Result]]
-Lifespan = Callable[["Server"], AbstractAsyncContextManager[Any]]
+Middleware = Callable[[Context, Next], Awaitable[Result]]
 
 
-class Server(Offer):
+class Server(Offer, Generic[LifespanT]):
     """An MCP server: tools, resources and prompts, served to every host in every revision.
 
     Args:
-        name: What it is called.
+        name: The name of the server.
         version: Its version.
         title: The name to show.
-        description: What it is for.
+        description: What the server is for.
         instructions: How a model should use it.
         website_url: Where to read more.
         icons: Pictures to show beside it.
         eras: ``both``, or only ``legacy`` or ``modern``. Most hosts speak one of the two, so keep both if you can.
-        lifespan: A function from the server to an async context manager, entered once before the first connection is served;
-            handlers find its value in ``ctx.lifespan``.
-        middleware: One callable around every request that is served, the protocol's own included (``initialize``, ``ping``,
-            ``subscriptions/listen``): ``async def m(ctx, call_next): return await call_next(ctx)``. It may look at a request, take
-            its time, change the result, or refuse by raising :class:`~twopipes.errors.McpError`. What it refuses before
-            ``call_next`` is not done; a refused handshake leaves no session. A subscription is open while ``call_next`` waits.
-        tools: Functions to register as tools right away, as :meth:`add_tool` does.
-        page_size: How many items a list gives at once; ``None`` for all.
-        ttl_ms: For how long clients may keep lists and resources that say nothing about it, in milliseconds: one number for all,
-            or one for each of ``tools``, ``prompts``, ``resources``, ``templates`` and ``discover``. A resource may have its own.
+        lifespan: A function from the server to an async context manager, entered once before the first connection is served.
+            Its value is ``ctx.lifespan`` in handlers.
+        middleware: One callable around every request that is served, including those of the protocol itself (``initialize``,
+            ``ping``, ``subscriptions/listen``): ``async def m(ctx, call_next): return await call_next(ctx)``. It may inspect a
+            request, wait, change the result, or refuse by raising :class:`~twopipes.errors.McpError`. A request that it refuses
+            before ``call_next`` has no effect; a refused handshake opens no session. A subscription is open while
+            ``call_next`` waits.
+        tools: Functions to register as tools, as :meth:`add_tool` does.
+        page_size: How many items a page of a list has; ``None`` for all.
+        ttl_ms: How long clients may cache lists, and resources without a setting of their own, in milliseconds: one number for
+            all, or one for each of ``tools``, ``prompts``, ``resources``, ``templates`` and ``discover``.
         cache_scope: Whether these are the same for every user.
-        state_key: Seals what travels with questions on the stateless wire; give one to share it between machines or users. By
-            default ``TWOPIPES_STATE_KEY``, or else a key in the user's state folder.
+        state_key: The key that seals the state which travels with questions in the modern era. Set one to share it between
+            machines or users. By default ``TWOPIPES_STATE_KEY``, or else a key in the user's state folder.
         experimental: Experimental capabilities to declare.
         extensions: Extensions to declare, by name.
-        limits: How much of anything a connection may hold.
+        limits: Limits of each connection.
         questions: How to wait for the client's answers.
         settings: Threads, draining and the rest.
-        debug: Send the text of unexpected exceptions to the client. For development: such a text may hold paths, code and secrets.
-            By default the client learns the type at most, unless ``TWOPIPES_DEBUG=1`` is in the environment.
+        debug: Send the text of unexpected exceptions to the client. For development only: such a text may hold paths, code and
+            secrets. By default the client gets at most the type of the exception, unless ``TWOPIPES_DEBUG=1`` is in the
+            environment.
 
     Attributes:
-        debug: Whether clients are sent the text of unexpected exceptions.
+        debug: Whether clients get the text of unexpected exceptions.
     """
 
     def __init__(
@@ -92,7 +96,7 @@ class Server(Offer):
         website_url: str | None = None,
         icons: Sequence[Icon] | None = None,
         eras: Literal["both", "legacy", "modern"] = "both",
-        lifespan: Lifespan | None = None,
+        lifespan: Callable[[Server[Any]], AbstractAsyncContextManager[LifespanT]] | None = None,
         middleware: Middleware | None = None,
         tools: Iterable[Callable[..., Any]] = (),
         page_size: int | None = None,
@@ -106,17 +110,15 @@ class Server(Offer):
         settings: ServerSettings | None = None,
         debug: bool | None = None,
     ) -> None:
-        flags = getattr(getattr(lifespan, "__code__", None), "co_flags", 0)
-        texts: tuple[object, ...] = (name, version)  # whatever an author without a type checker gives
+        texts: tuple[object, ...] = (name, version)  # of any type, if the author has no type checker
         if (
             not name
             or not all(isinstance(text, str) for text in texts)
             or eras not in _REVISIONS
             or callable(tools)
-            or flags & _YIELDS
+            or isasyncgenfunction(lifespan)
+            or isgeneratorfunction(lifespan)
         ):
-            from twopipes._server.hints import not_a_server  # noqa: PLC0415 - see there
-
             raise not_a_server(name, version, eras, tools, lifespan)
         if page_size is not None and page_size < 1:
             raise LocalProtocolError(f"a page holds at least one item, not {page_size}")
@@ -145,44 +147,42 @@ class Server(Offer):
     def __repr__(self) -> str:
         return f"<Server {self.info.name} {self.info.version}>"
 
-    # A type checker that saw it would take every misspelt name for a good one.
+    # Type checkers must not see this method, or they would accept every misspelt name.
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            from twopipes._server.hints import no_such_server_member  # noqa: PLC0415 - see there
-
             raise AttributeError(no_such_server_member(name), name=name, obj=self)
 
-    # What it tells
+    # Notifications
 
     def notify_resource_updated(self, uri: str) -> None:
-        """Tells every client that watches this resource, or a collection it lies in, that it has changed."""
+        """Notify every client that subscribed to this resource, or to a collection that contains it, that it has changed."""
         self._announce(Change("resource", uri))
 
     def log(self, level: LoggingLevel, data: Any, *, logger: str | None = None) -> None:
-        """Sends a log message that belongs to no request, to every legacy session whose level asks for it."""
+        """Send a log message without a request to every legacy session that wants this level."""
         if level not in LOGGING_LEVELS:
             raise LocalProtocolError(f"the level of a log message is one of {', '.join(LOGGING_LEVELS)}, and not {level!r}")
         for connection in list(self._connections):
-            connection.call(connection.log, None, level, data, logger)
+            connection.run_in_loop(connection.log, None, level, data, logger)
 
     def _changed(self, kind: ListKind) -> None:
         for connection in list(self._connections):
-            connection.call(self._introduce_again, connection)
+            connection.run_in_loop(self._update_profile, connection)
         self._announce(Change(kind))
 
-    def _introduce_again(self, connection: ServerConnection) -> None:
-        connection.session.profile = self.profile
+    def _update_profile(self, connection: ServerConnection) -> None:
+        connection.session.profile = self._profile
 
     def _announce(self, change: Change) -> None:
         for connection in list(self._connections):
-            connection.call(connection.announce, change)
+            connection.run_in_loop(connection.announce, change)
 
-    # What it is
+    # Identity and capabilities
 
     @property
-    def profile(self) -> ServerProfile:
-        """What the server says about itself, by what is registered now or was before."""
+    def _profile(self) -> ServerProfile:
+        """How the server describes itself, by what is registered now or was before."""
         resources = self.resources.used or self.templates.used or self.directories.used
         completes = self.completions.used or self.prompts.used or self.templates.used
         capabilities = ServerCapabilities(
@@ -204,83 +204,40 @@ class Server(Offer):
             cache_scope=self._cache_scope,
         )
 
-    @property
-    def threads_at_work(self) -> int:
-        """How many functions run in threads now, or wait for one. After the end: those that could not be stopped."""
-        return self._workers.busy if "_workers" in self.__dict__ else 0
-
-    # What only a request needs, made when the first one comes: the opening of a host is answered before (see respond_early.py).
+    # Handling of requests. These objects are made when the first connection is served: until then the settings may change.
 
     @functools.cached_property
     def _workers(self) -> Workers:
-        from twopipes._server.threads import Workers  # noqa: PLC0415 - see above
-
         return Workers(self.settings.max_threads)
 
     @functools.cached_property
     def _spans(self) -> Spans | None:
-        from twopipes._server.telemetry import find_spans  # noqa: PLC0415 - see above
-
         return find_spans()
 
     @functools.cached_property
     def _methods(self) -> Methods:
-        from twopipes._server.methods import Methods  # noqa: PLC0415 - see above
-
-        return Methods(self, self._workers, page_size=self._page_size, ttls=self._ttls, report=self._report)
-
-    # How a request finds its handler
-
-    async def handle(self, context: Context) -> Result:
-        """Does what a call asks for, inside the author's middleware and, with OpenTelemetry, inside a span."""
-        if self._spans is None:
-            return await self._handle(context)
-        with self._spans(context):
-            return await self._handle(context)
+        return Methods(self, self._workers, page_size=self._page_size, ttls=self._ttls)
 
     async def _handle(self, context: Context) -> Result:
+        """Handle a request inside the author's middleware and, with OpenTelemetry, inside a span."""
+        with nullcontext() if self._spans is None else self._spans(context):
+            return await self._through_middleware(context, self._methods.serve)
+
+    async def _through_middleware(self, context: Context, call_next: Next) -> Result:
         if self._middleware is None:
-            return await self._methods.serve(context)
-        return await self._through_middleware(self._middleware, context, self._methods.serve)
-
-    async def _handle_and_reveal(self, context: Context) -> Result:
-        """Does the same, and tells the client the text of an unexpected exception."""
-        try:
-            return await self.handle(context)
-        except McpError:
-            raise
-        except (Exception, SystemExit) as error:
-            from twopipes._server.failure_log import summary  # noqa: PLC0415 - not before something has gone wrong
-
-            self._report(context.call, error)
-            raise InternalError(f"Internal error: {summary(error)}") from error
-
-    @staticmethod
-    async def _through_middleware(middleware: Middleware, context: Context, call_next: Next) -> Result:
-        result = await middleware(context, call_next)
+            return await call_next(context)
+        result = await self._middleware(context, call_next)
         if not isinstance(result, Result):
             raise LocalProtocolError(f"the middleware must return a result, such as call_next gives, and not {result!r}")
         return result
 
-    def _report(self, call: Call, error: BaseException) -> None:
-        from twopipes._server.failure_log import told  # noqa: PLC0415 - not before something has gone wrong
-        from twopipes._server.hints import hint_about  # noqa: PLC0415 - likewise
-
-        what = f"Error: {call.method} {getattr(call.params, 'name', getattr(call.params, 'uri', ''))} failed"
-        # A stderr that is closed, or None, must not keep the client from its response.
-        with suppress(AttributeError, OSError, ValueError):
-            sys.stderr.write(f"{what}\n{told(error)}{hint_about(error)}")
-
     # Serving
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[Any]:
-        """Enters the lifespan, around everything that is served."""
-        import asyncio  # noqa: PLC0415 - this file is read before there is a loop
-
-        from twopipes._server.forked_child import abandon_loop  # noqa: PLC0415 - likewise
-
-        no_longer = in_forked_children(functools.partial(abandon_loop, asyncio.get_running_loop()))
+    async def _running(self) -> AsyncIterator[Any]:
+        """Enter the lifespan, around everything that is served."""
+        show_log_on_stderr()
+        remove_hook = in_forked_children(functools.partial(abandon_loop, asyncio.get_running_loop()))
         try:
             if self._lifespan is None:
                 yield None
@@ -288,19 +245,13 @@ class Server(Offer):
             async with self._lifespan(self) as value:
                 yield value
         finally:
-            no_longer()
+            remove_hook()
 
-    @property
-    def answers_alone(self) -> bool:
-        """Whether an opening needs nothing of the author's: neither a lifespan nor a middleware comes before it."""
-        return self._lifespan is None and self._middleware is None
-
-    def new_session(self) -> ServerSession:
-        """The protocol of a connection to be, by what the server is now."""
+    def _new_session(self) -> ServerSession:
         if self._sealer is None:
             self._sealer = default_sealer(self.info.name)
         return ServerSession(
-            self.profile,
+            self._profile,
             sealer=self._sealer,
             limits=self._limits,
             questions=self._questions,
@@ -308,62 +259,46 @@ class Server(Offer):
             delegates=self._middleware is not None,
         )
 
-    def connect(self, channel: Channel, lifespan: Any = None, *, begun: EarlyResponder | None = None) -> ServerConnection:
-        """A connection of this server over a channel, not yet running; ``begun`` if it goes on with what was said before."""
-        from twopipes._server.connection import ServerConnection  # noqa: PLC0415 - this file is read before there is a loop
-
-        middleware = self._middleware
+    def _connect(self, channel: Channel, lifespan: Any = None) -> ServerConnection:
+        """Make a connection over a channel; it does not run yet."""
         return ServerConnection(
-            self.new_session() if begun is None else begun.session,
+            self._new_session(),
             channel,
-            self._handler(),
-            is_instant=self._methods.is_instant if middleware is None else None,  # a middleware may wait
+            self._handle,
             lifespan=lifespan,
             max_running=self.settings.max_running,
-            report=self._report,
-            begun=begun,
-            around_own=None if middleware is None else functools.partial(self._through_middleware, middleware),
+            debug=self.debug,
+            around_internal=self._through_middleware,
         )
 
-    def _handler(self) -> Next:
-        if self.debug:
-            return self._handle_and_reveal
-        # Where nothing stands between, nothing is passed through: two coroutines less for each call.
-        return self._methods.serve if self._middleware is None and self._spans is None else self.handle
-
-    async def serve_channel(
+    async def _serve_channel(
         self,
         channel: Channel,
         lifespan: Any = None,
         *,
         ending: Ending | None = None,
         last_resort: LastResort | None = None,
-        begun: EarlyResponder | None = None,
     ) -> None:
-        """Serves one channel until its peer leaves or the end begins, and lets what is in flight finish.
+        """Serve one channel until its peer leaves or the end begins, and let running handlers finish.
 
         Args:
-            channel: The bytes; closed at the end.
-            lifespan: What handlers find in ``ctx.lifespan``.
-            ending: The wish to end, if somebody may have it.
-            last_resort: Armed once the end has begun, where the process ends with the channel.
-            begun: What was said before there was an event loop.
+            channel: The byte stream; closed at the end.
+            lifespan: The value of ``ctx.lifespan``.
+            ending: Begins when the server is to end, if it can be ended from outside.
+            last_resort: Armed once the end has begun, if the process ends with the channel.
 
         Raises:
-            Exception: Reading failed because of a defect, ours or that of a channel. What was in flight has been finished before.
+            Exception: Reading failed because of a defect, ours or that of a channel. Running handlers have finished before.
         """
-        import asyncio  # noqa: PLC0415 - this file is read before there is a loop
-
-        from twopipes._server.shutdown import GRACE, finished_in_time  # noqa: PLC0415 - likewise
-
-        connection = self.connect(channel, lifespan, begun=begun)
+        show_log_on_stderr()
+        connection = self._connect(channel, lifespan)
         self._connections.add(connection)
 
         def abandon() -> None:
             self._connections.discard(connection)
             connection.abandon()
 
-        no_longer = in_forked_children(abandon)
+        remove_hook = in_forked_children(abandon)
         reading = asyncio.create_task(connection.run())
         waiting = {reading} if ending is None else {reading, asyncio.create_task(ending.wait())}
         try:
@@ -371,9 +306,9 @@ class Server(Offer):
             seconds = self.settings.drain_on_signal if ending is not None and ending.by_signal else self.settings.drain
             if last_resort is not None:
                 last_resort.arm(seconds + GRACE)
-            await finished_in_time(connection.finish(seconds), ending, self.settings.drain_on_signal)
+            await finish_in_time(connection.finish(seconds), ending, self.settings.drain_on_signal)
         finally:
-            no_longer()
+            remove_hook()
             self._connections.discard(connection)
             if not self._connections:
                 self._workers.rest()
@@ -382,7 +317,7 @@ class Server(Offer):
             await asyncio.gather(*waiting, return_exceptions=True)
             await connection.stop()
         if not reading.cancelled():
-            reading.result()  # raises what ended the reading, if that was neither the peer nor the channel
+            reading.result()  # raises the reason why reading ended, unless that was the peer or the channel
 
     async def serve(
         self,
@@ -393,10 +328,10 @@ class Server(Offer):
         trace: Trace | None = None,
         redact: Iterable[str] = (),
     ) -> None:
-        """Serves inside a running event loop: standard input and output, or a Unix socket, a TCP port, a channel of yours.
+        """Serve inside a running event loop: standard input and output, or a Unix socket, a TCP port, a channel of yours.
 
-        Cancel it to end: subscriptions are ended properly, handlers are cancelled. Signals, and the death of whoever launched the
-        process, are left to the program; :meth:`run` sees to them.
+        Cancel it to end: subscriptions are ended properly, handlers are cancelled. Signals and the death of the parent process
+        are left to the program; :meth:`run` handles them.
 
         Args:
             unix: Listen on a Unix socket at this path.
@@ -406,15 +341,11 @@ class Server(Offer):
             redact: Likewise.
         """
         if channel is not None:
-            async with self.running() as lifespan:
-                await self.serve_channel(channel, lifespan)
+            async with self._running() as lifespan:
+                await self._serve_channel(channel, lifespan)
         elif unix is not None or tcp is not None:
-            from twopipes._server.serve import serve_sockets  # noqa: PLC0415 - this file is read before there is a loop
-
             await serve_sockets(self, unix=unix, tcp=tcp, trace=trace, redact=redact)
         else:
-            from twopipes._server.run import serve_standard_streams  # noqa: PLC0415 - likewise
-
             await serve_standard_streams(self, trace, redact)
 
     def run(
@@ -426,25 +357,22 @@ class Server(Offer):
         redact: Iterable[str] = (),
         **unknown: Never,
     ) -> None:
-        """Serves standard input and output, as the last thing a program does; or sockets.
+        """Serve standard input and output, or sockets, as the last thing a program does.
 
-        On stdio, standard output belongs to the protocol meanwhile: whatever prints, prints to stderr. It returns when the
-        input ends, after SIGINT or SIGTERM, or when the process that launched this one dies; what is in flight gets
-        ``settings.drain`` seconds. Then standard input and output are what they were before, unless a tool that blocks still
-        works in its thread. To keep stdout for the protocol from the first line of the program to its end, use ``twopipes run``.
+        On stdio, standard output belongs to the protocol: ``print()`` writes to stderr instead. The method returns when the
+        input ends, after SIGINT or SIGTERM, or when the parent process dies; running handlers get ``settings.drain`` seconds.
+        Then standard input and output are restored, unless a tool that blocks still runs in its thread. To reserve stdout for
+        the protocol from the first line of the program to its end, use ``twopipes run``.
 
         Args:
             unix: Listen on a Unix socket at this path instead.
             tcp: Listen on this host and port instead. There is no authentication: keep to 127.0.0.1.
             trace: Record every message in this file, or show it on stderr for ``"1"``, as ``TWOPIPES_TRACE`` does; or record it
                 with a ``Recorder`` of yours, which you close.
-            redact: Names of members whose values are blanked in what is recorded or shown, beside those of ``TWOPIPES_REDACT``.
+            redact: Names of members whose values are blanked in what is recorded or shown, in addition to those of
+                ``TWOPIPES_REDACT``.
             unknown: Refused, with a hint at what to write instead.
         """
         if unknown:
-            from twopipes._server.hints import no_such_run_option  # noqa: PLC0415 - see there
-
             raise no_such_run_option(unknown)
-        from twopipes._server.run import run  # noqa: PLC0415 - a server under test never runs
-
         run(self, unix=unix, tcp=tcp, trace=trace, redact=redact)

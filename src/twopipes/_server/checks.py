@@ -1,8 +1,7 @@
-"""What an author wrote by hand and could get wrong: schemas, and conversations for the client's model."""
+"""Checks of what authors write by hand: schemas, and conversations for the client's model."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from msgspec import Raw
 from twopipes._protocol.input_requests import conversation_fault
 from twopipes._protocol.rejections import Problem
 from twopipes._protocol.types import SamplingMessage
+from twopipes._server.log import logger
 from twopipes.errors import LocalProtocolError
 
 if TYPE_CHECKING:
@@ -20,14 +20,14 @@ __all__ = ["WrittenSchema", "check_conversation", "check_schema"]
 
 
 class WrittenSchema:
-    """A schema that an author wrote by hand, and the judge of values by it.
+    """A schema that an author wrote by hand, with a validator for values.
 
-    The judge is made by the first value: a server that starts has other things to do. Without ``twopipes[validate]`` there is
-    none; values pass then as they are, and stderr says so once in the life of the process.
+    The validator is made for the first value, to keep the start of a server light. Without ``twopipes[validate]`` values are not
+    validated, and a warning is logged once per process.
 
     Args:
         schema: The schema.
-        subject: What it is, for the messages.
+        subject: What it describes, for messages.
     """
 
     __slots__ = ("_refusal", "_schema", "_subject", "_validator")
@@ -39,10 +39,10 @@ class WrittenSchema:
         self._refusal: str | None = None
 
     def problems(self, data: bytes | Raw) -> list[Problem]:
-        """What is wrong with a value, given as JSON.
+        """Return what is wrong with a value, given as JSON.
 
         Raises:
-            LocalProtocolError: The schema is none (JS-02). Every call says so, and other tools are not concerned.
+            LocalProtocolError: The schema is not valid (JS-02). Every call raises it; other tools are not affected.
         """
         if self._schema is not None:
             self._compile(self._schema)
@@ -52,7 +52,7 @@ class WrittenSchema:
         return [] if self._validator is None else self._validator.check(data)
 
     def _compile(self, schema: Mapping[str, Any]) -> None:
-        from twopipes._schema.validation import NOT_VALIDATED, SchemaRefused, compile_schema  # noqa: PLC0415 - only for such schemas
+        from twopipes._schema.validation import NOT_VALIDATED, SchemaRefused, compile_schema  # noqa: PLC0415 - only hand-written schemas need it
 
         try:
             self._validator = compile_schema(schema)
@@ -60,24 +60,24 @@ class WrittenSchema:
             self._refusal = f"{self._subject} cannot be used: {error}"
         else:
             if self._validator is None:
-                _say_once(f"Warning: {self._subject}, and any other schema written by hand, is {NOT_VALIDATED}\n")
+                _warn_once(f"Warning: {self._subject}, and any other schema written by hand, is {NOT_VALIDATED}")
 
 
-_said: set[str] = set()
+_warned: set[str] = set()
 
 
-def _say_once(text: str) -> None:
-    if not _said:
-        _said.add(text)
-        sys.stderr.write(text)
+def _warn_once(text: str) -> None:
+    if not _warned:
+        _warned.add(text)
+        logger.warning("%s", text)
 
 
 def check_schema(schema: Mapping[str, Any], what: str) -> None:
-    """Refuses a hand-written schema that a careful client would refuse. This needs no library, and takes no time.
+    """Refuse a hand-written schema that a careful client would refuse. This is fast and needs no library.
 
     Raises:
         LocalProtocolError: Its dialect is unknown (JS-02), it refers to something outside of itself (JS-04, JS-05), or it is
-            beyond all bounds (JS-06).
+            too large (JS-06).
     """
     from twopipes._schema.complexity import SchemaLimits, SchemaRefused, Workload  # noqa: PLC0415 - likewise
     from twopipes._schema.validation import check_dialect  # noqa: PLC0415 - most servers have no such schema
@@ -90,10 +90,10 @@ def check_schema(schema: Mapping[str, Any], what: str) -> None:
 
 
 def check_conversation(messages: Sequence[SamplingMessage]) -> None:
-    """Refuses a conversation in which tools and their results do not match (SA-06).
+    """Refuse a conversation in which tool uses and tool results do not match (SA-06).
 
     Raises:
-        LocalProtocolError: A message mixes tool results with something else, or a tool use is not answered in the very next one.
+        LocalProtocolError: A message mixes tool results with something else, or the next message lacks the result of a tool use.
     """
     if fault := conversation_fault(messages):
         raise LocalProtocolError(fault)

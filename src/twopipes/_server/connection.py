@@ -1,66 +1,49 @@
 """One connection of one server: a session running over a channel.
 
-The read loop never waits for a handler. Handlers are tasks of their own; whatever they say goes through the session, which
-knows whether it may still be said, and leaves in one write per turn of the loop. While the peer does not read, nothing more is
-read from it, and nothing is turned into bytes that can wait.
+The read loop never waits for a handler. Each handler is a task. What handlers send goes through the session, which knows whether it
+may still be sent, and leaves in one write per turn of the event loop. While the peer does not read, nothing more is read from it,
+and nothing is encoded that can wait.
 """
 
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
-from contextvars import copy_context
-from functools import partial
 from typing import Any
 
 from twopipes._channels.base import READ_SIZE, Channel
 from twopipes._channels.fork import this_process
-from twopipes._protocol.types import InputRequest, LoggingLevel, Result
-from twopipes._server.context import GAP, Context, Next, is_no_failure
-from twopipes._server.early_response import EarlyResponder
-from twopipes._server.forked_child import come_back, leave
+from twopipes._protocol.types import CallToolResult, InputRequest, LoggingLevel, Result
+from twopipes._server.context import GAP, Context, Next
+from twopipes._server.failures import failure_response, log_failure
+from twopipes._server.forked_child import exit_at_loop, exit_child
 from twopipes._session.events import CallAbandoned, CallCancelled, CallReceived, Event, InputsAnswered, SessionCallReceived
 from twopipes._session.ledger import Call
 from twopipes._session.server import ServerSession
 from twopipes._session.subscriptions import Change
-from twopipes.errors import ChannelBroken, ChannelClosed, InternalError, McpError
+from twopipes.errors import ChannelBroken, ChannelClosed
 
-__all__ = ["Next", "ServerConnection"]
+__all__ = ["ServerConnection"]
 
 # Seconds for a peer to read how its subscriptions have ended.
-_LAST_WORDS = 0.5
-
-
-def task_maker(loop: asyncio.AbstractEventLoop) -> Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]:
-    """How a handler becomes a task, as cheaply as it can be had.
-
-    From 3.12 on a task may start at once: one that never waits is done when it is made, and costs no turn of the loop.
-    """
-    if loop.get_task_factory() is not None:
-        return loop.create_task  # whoever has set one wants to see every task
-    if sys.version_info >= (3, 12):
-        return partial(asyncio.Task, loop=loop, name="twopipes handler", eager_start=True)
-    # What create_task does without a factory; a name of its own would be written for each.
-    return partial(asyncio.Task, loop=loop, name="twopipes handler")
+_FINAL_WRITE = 0.5
 
 
 class ServerConnection:
     """Serves one channel to its end.
 
     Args:
-        session: The protocol.
-        channel: The bytes.
-        handler: Does what a call asks for.
-        lifespan: What the server's lifespan gave, for the handlers.
-        max_running: How many handlers may work at once; further calls wait their turn. Those that wait for the client do not count.
-        report: Told of what went wrong in a handler, with the call.
-        is_instant: Whether the handler of a call is sure to wait for nothing.
-        begun: What was said before there was a loop.
-        around_own: Stands around what the session can do by itself, if the session delegates that. Such calls wait for nobody.
+        session: The protocol state.
+        channel: The byte stream.
+        handler: Handles a request.
+        lifespan: The value of the server's lifespan, for the handlers.
+        max_running: How many handlers may run at once; further calls wait. Handlers that wait for the client do not count.
+        debug: Whether the client gets the text of unexpected exceptions.
+        around_internal: Called around the requests that the session handles itself, if the session delegates them. These do not
+            wait for other handlers.
     """
 
     def __init__(
@@ -71,130 +54,120 @@ class ServerConnection:
         *,
         lifespan: Any = None,
         max_running: int = 100,
-        report: Callable[[Call, BaseException], None] | None = None,
-        is_instant: Callable[[Call], bool] | None = None,
-        begun: EarlyResponder | None = None,
-        around_own: Callable[[Context, Next], Awaitable[Result]] | None = None,
+        debug: bool = False,
+        around_internal: Callable[[Context, Next], Awaitable[Result]] | None = None,
     ) -> None:
         self.session = session
         self.channel = channel
         self.thread_id = threading.get_ident()
         self.process = this_process()
         self.loop = asyncio.get_running_loop()
-        self._new_task = task_maker(self.loop)
         self._handler = handler
         self._lifespan = lifespan
         self._max_running = max_running
-        self._report = report
-        self._is_instant = is_instant
-        self._around_own = around_own
-        self._begun = begun
+        self._debug = debug
+        self._around_internal = around_internal
         self._contexts: dict[Call, Context] = {}
-        self._starting = False
-        # Calls that wait for a place, in order. A cancelled one leaves at once, with its arguments: they may be large.
+        self._is_starting = False
+        # Calls that wait to be started, in order. A cancelled one is removed at once, because its arguments may be large.
         self._queue: OrderedDict[Call, None] = OrderedDict()
-        self._parked = 0
-        # Of the contexts, those that take no place among the handlers; and of these, the subscriptions that are open.
-        self._beside = 0
+        self._waiting_for_client = 0
+        # How many contexts are internal, and the open subscriptions among them.
+        self._internal = 0
         self._listens: dict[Call, asyncio.Future[Result]] = {}
-        self._flushing = False
+        self._is_flush_scheduled = False
         self._draining: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._idle = asyncio.Event()
-        self._over = False
+        self._is_over = False
         self._closing: asyncio.Task[None] | None = None
 
-    # The life of a connection
+    # Life of the connection
 
     async def run(self) -> None:
-        """Reads until the peer leaves or the channel breaks. What is in flight then goes on; see :meth:`finish`."""
-        loop = self.loop
+        """Read until the peer leaves or the channel breaks. Running handlers go on; see :meth:`finish`."""
         session, channel = self.session, self.channel
         try:
-            if self._begun is not None:
-                channel.write(self._begun.unsent)
-                self._handle(self._begun.events)
-                self._begun = None
             channel.offer_to(self._take)
             while chunk := await channel.read():
-                await self.drain()  # what came while the peer does not read waits here, and nothing is read after it
-                self._handle(session.receive(chunk, now=loop.time()))
+                await self.drain()  # while the peer does not read, the chunk waits here, and nothing is read after it
+                self._handle(session.receive(chunk, now=self.loop.time()))
                 self._flush()
                 await self.drain()
                 if len(chunk) >= READ_SIZE:
-                    await asyncio.sleep(0)  # there is more, at once: the handlers have their turn before it
+                    await asyncio.sleep(0)  # more is ready to be read; let the handlers run before it
         except (ChannelBroken, ChannelClosed):
-            self._over = True
-        self._handle(session.receive_eof(now=loop.time()))
+            self._is_over = True
+        self._handle(session.receive_eof(now=self.loop.time()))
         self._flush()
 
     def _take(self, chunk: bytes) -> bool:
-        """What :meth:`run` does with most of what comes, without a turn of the loop before it."""
+        """Handle a chunk in the callback of the channel; ``False`` leaves it to :meth:`run`, which can wait."""
         if self._draining is not None or len(chunk) >= READ_SIZE:
-            return False  # there is something to wait for
+            return False
         self._handle(self.session.receive(chunk, now=self.loop.time()))
         self._flush()
         return True
 
     async def finish(self, seconds: float) -> bool:
-        """Lets the handlers that still work finish, for so long at the most, and sends what they say. True if all did (SD-07)."""
+        """Wait until the running handlers are done, at most ``seconds``, and send what they send. True if all are done (SD-07)."""
         try:
             async with asyncio.timeout(seconds):
-                # Once nobody reads there is no answer worth waiting for. A subscription ends when we do, and not before.
-                while (len(self._contexts) > len(self._listens) or self._queue) and not self._over:
+                # Without a reader no response is worth waiting for. A subscription does not end by itself.
+                while (len(self._contexts) > len(self._listens) or self._queue) and not self._is_over:
                     self._idle.clear()
                     await self._idle.wait()
-                await self._sent()
+                await self._flush_completely()
         except TimeoutError:
             return False
         return True
 
     async def stop(self) -> None:
-        """Ends every subscription properly, cancels every handler, and closes the channel (SU-13, SU-14)."""
+        """End every subscription properly, cancel every handler, and close the channel (SU-13, SU-14)."""
         ended = {call: self._end_listen(call) for call in list(self._listens)}
         self.session.end_listens()
         self._flush()
         self._queue.clear()
-        tasks = [context.task for context in self._contexts.values() if context.task is not None]
+        tasks = [context._task for context in self._contexts.values() if context._task is not None]
         for call in list(self._contexts):
             if call not in ended:
                 self._cancel(call)
         if tasks:
-            await asyncio.wait(tasks, timeout=_LAST_WORDS)  # one that takes no cancellation is left behind
+            await asyncio.wait(tasks, timeout=_FINAL_WRITE)  # a task that ignores its cancellation is left behind
         for call, result in ended.items():
-            self.session.respond(call, result)  # who stands around it has had time to say something else
+            self.session.respond(call, result)  # has no effect if the middleware has responded meanwhile
             self._cancel(call)
-        with suppress(TimeoutError):  # a peer that does not read gets no more than this
-            async with asyncio.timeout(_LAST_WORDS):
-                await self._sent()
+        with suppress(TimeoutError):  # a peer that does not read gets no more time than this
+            async with asyncio.timeout(_FINAL_WRITE):
+                await self._flush_completely()
         await self.close()
 
     def abandon(self) -> None:
-        """Let the copy of a connection in a forked process be silent: the connection is served by the process it was made in."""
-        self._over = True
+        """Silence the copy of a connection in a forked process: the original process serves it."""
+        self._is_over = True
 
     async def close(self) -> None:
-        """Closes the channel and forgets the timer."""
-        self._over = True
+        """Close the channel and cancel the timer."""
+        self._is_over = True
         if self._timer is not None:
             self._timer.cancel()
         if self._draining is not None:
             self._draining.cancel()
         await self.channel.close()
 
-    async def _sent(self) -> None:
-        """Waits until everything that was said is with the system."""
+    async def _flush_completely(self) -> None:
+        """Wait until the system has taken everything that was sent."""
         try:
-            while not self._over:
+            while not self._is_over:
                 self._flush()
                 await self.channel.flush()
                 if self._draining is None:
                     return
                 await asyncio.wait([self._draining])
         except (ChannelBroken, ChannelClosed):
-            self._over = True
+            self._is_over = True
 
-    # What happens
+    # Events and handlers
 
     def _handle(self, events: list[Event]) -> None:
         for event in events:
@@ -202,64 +175,53 @@ class ServerConnection:
                 case CallReceived():
                     self._queue[event.call] = None
                 case SessionCallReceived():
-                    self._start_own(event.call)
+                    self._start_internal(event.call)
                 case CallCancelled() | CallAbandoned():
                     self._cancel(event.call)
                 case InputsAnswered() if event.call in self._contexts:
-                    self._contexts[event.call].answered(event.answers)
+                    self._contexts[event.call]._deliver_answers(event.answers)
                 case InputsAnswered():
-                    # Its handler has not waited for the answers (a timeout of its own, perhaps): another one starts with them.
+                    # Its handler did not wait for the answers (a timeout of its own, perhaps): start another one with them.
                     self._queue[event.call] = None
         if self._queue:
-            self._start_waiting()
+            self._start_queued()
         self._set_timer()
 
-    def _start_waiting(self) -> None:
-        if self._over:
-            self._queue.clear()  # nobody will read what they would say
-        if self._starting:
-            return  # a handler was done as soon as it was started: whoever started it goes on
-        self._starting = True
+    def _start_queued(self) -> None:
+        if self._is_over:
+            self._queue.clear()  # their responses would not be read
+        if self._is_starting:
+            return  # a handler was done as soon as it was started; the loop below is still running
+        self._is_starting = True
         try:
-            # While the peer does not read, no more answers are made: those that wait to be read are enough.
-            while self._queue and self._draining is None and len(self._contexts) - self._parked - self._beside < self._max_running:
+            # While the peer does not read, no more responses are made: those that wait to be read are enough.
+            while self._queue and self._draining is None and self._running < self._max_running:
                 call, _ = self._queue.popitem(last=False)
-                start = self._start if self._is_instant is None or not self._is_instant(call) else self._do
-                start(Context(call, self, self._lifespan), self._handler)
+                self._start(Context(call, self, self._lifespan), self._handler)
         finally:
-            self._starting = False
-        self._rest_if_idle()
+            self._is_starting = False
+        self._set_idle_if_done()
 
-    def _rest_if_idle(self) -> None:
+    @property
+    def _running(self) -> int:
+        return len(self._contexts) - self._waiting_for_client - self._internal
+
+    def _set_idle_if_done(self) -> None:
         if not self._queue and len(self._contexts) == len(self._listens):
             self._idle.set()
 
     def _start(self, context: Context, handler: Next) -> None:
-        self._contexts[context.call] = context  # first: the handler may be done when its task is made
-        context.task = self._new_task(self._work(context, handler))
+        self._contexts[context.call] = context  # first: with an eager task factory the handler may be done when its task is made
+        context._task = self.loop.create_task(self._work(context, handler), name="twopipes handler")
         if self.process.is_forked:
-            come_back()  # a task that starts at once has waited for something
+            exit_at_loop()  # an eager task has forked, and this is the child
 
-    def _do(self, context: Context, handler: Next) -> None:
-        """Does what waits for nothing: here and now, without a task, which would cost as much as all the rest of a small call."""
-        self._contexts[context.call] = context
-        work = self._work(context, handler)
-        variables = copy_context()
-        try:
-            variables.run(work.send, None)
-        # CancelledError comes from the author's code, if it comes; the peer has its answer then.
-        except (StopIteration, asyncio.CancelledError):  # `suppress` would cost a twentieth of the whole call
-            return
-        # Its handler is done, and its response waits for a moment: the rest is a task's, from the bare yield of sleep(0) on.
-        context.task = self.loop.create_task(work, context=variables)
-
-    def _start_own(self, call: Call) -> None:
-        """Starts what the session can do by itself: at once, and in the order in which it came, however busy the handlers are."""
-        around = self._around_own
-        if not self._over:  # else nobody will read what they would say
-            context = Context(call, self, self._lifespan)
-            context.is_beside = True
-            self._beside += 1
+    def _start_internal(self, call: Call) -> None:
+        """Start a request that the session handles itself: at once and in order, however busy the handlers are."""
+        around = self._around_internal
+        if not self._is_over:  # otherwise its response would not be read
+            self._internal += 1
+            context: Context = Context(call, self, self._lifespan, is_internal=True)
             self._start(context, self._perform if around is None else lambda context: around(context, self._perform))
 
     async def _perform(self, context: Context) -> Result:
@@ -267,158 +229,152 @@ class ServerConnection:
         if call.method != "subscriptions/listen":
             return self.session.perform(call)
         self.session.listen(call)
-        over: asyncio.Future[Result] = self.loop.create_future()
-        self._listens[call] = over
+        ended: asyncio.Future[Result] = self.loop.create_future()
+        self._listens[call] = ended
         self._flush_soon()
-        self._rest_if_idle()
+        self._set_idle_if_done()
         try:
-            return await over
+            return await ended
         finally:
             self._listens.pop(call, None)
-            self.session.end_listen(call)  # unless it has ended already: whoever stands around it ends it
+            self.session.end_listen(call)  # has no effect if it has ended already; otherwise the middleware ends it
             self._flush_soon()
 
     def _end_listen(self, call: Call) -> Result:
         result = self.session.end_listen(call)
-        over = self._listens[call]
-        if not over.done():
-            over.set_result(result)
+        ended = self._listens[call]
+        if not ended.done():
+            ended.set_result(result)
         return result
 
     async def _work(self, context: Context, handler: Next) -> None:
+        """Run a handler, and send its result or its failure."""
         call = context.call
-        context.is_begun = True
+        context._has_started = True
         try:
             try:
                 result = await handler(context)
             except BaseException as error:
                 if self.process.is_forked:
-                    leave(error)
+                    exit_child(error)
                 raise
             if self.process.is_forked:
-                leave()
-            context.tell_all()
-            if context.has_progressed:
-                await self._keep_a_distance(context)
+                exit_child()
+            await self._before_response(context)
             self.session.respond(call, result)
-        except asyncio.CancelledError:
-            if context.has_progressed and not context.cancelled:
-                await self._keep_a_distance(context)
-            context.cancelled.set()
-            # The peer may still wait: this can come from the author's code, not only from a cancelled call.
-            self.session.fail(call, InternalError("the handler was cancelled"))
-            raise
-        except KeyboardInterrupt:
-            self.session.fail(call, InternalError("the handler was interrupted"))
-            raise  # it ends the program, as everywhere; the response is sent on the way out
-        except BaseException as error:  # the server goes on, whatever a handler raises
-            if is_no_failure(error, context):
+        except BaseException as error:
+            response = failure_response(error, context, debug=self._debug)
+            if response is None:
                 raise
-            context.tell_all()
-            if context.has_progressed:
-                await self._keep_a_distance(context)
-            self.session.fail(call, error)
-            if not isinstance(error, McpError):
-                self.report(call, error)
+            assert not isinstance(response, CallToolResult)  # only a tool fails with a result, and that is among the results
+            is_cancelled = isinstance(error, asyncio.CancelledError)
+            if not isinstance(error, KeyboardInterrupt) and not (is_cancelled and context.cancelled):
+                await self._before_response(context)
+            if is_cancelled:
+                context.cancelled.set()
+            # Also after a cancellation: it may come from the author's code, and then the peer waits for a response.
+            self.session.fail(call, response)
+            if is_cancelled or isinstance(error, KeyboardInterrupt):
+                raise  # KeyboardInterrupt ends the program; the response is sent on the way out
         finally:
             self._retire(context)
 
-    def _retire(self, context: Context) -> None:
-        """A handler is done: its place is free. Telling so twice changes nothing."""
-        if self._contexts.get(context.call) is context:
-            context.close()
-            del self._contexts[context.call]
-            if context.is_beside:
-                self._beside -= 1
-                over = self._listens.pop(context.call, None)
-                if over is not None:
-                    over.cancel()  # somebody has answered without waiting for it
-            if self._queue:
-                self._start_waiting()
-            else:
-                self._rest_if_idle()
-            if self._contexts or self._starting:
-                self._flush_soon()
-            else:
-                self._flush()  # nobody else is about to say anything, so there is nothing to wait for
+    async def _before_response(self, context: Context) -> None:
+        """Send what threads have reported. If progress was sent, send it now and wait a moment before the response.
 
-    def report(self, call: Call, error: BaseException) -> None:
-        """Report a failure of a handler to the author."""
-        if self._report is not None:
-            self._report(call, error)
-
-    def _cancel(self, call: Call) -> None:
-        if call in self._queue:
-            del self._queue[call]
-            self._rest_if_idle()
-            return
-        context = self._contexts.get(call)
-        if context is not None:
-            context.cancelled.set()
-            if context.task is not None:
-                context.task.cancel()
-            context.close()
-            if not context.is_begun:
-                self._retire(context)  # a task that is cancelled before its first turn never comes to its `finally`
-
-    # What handlers say, through their context
-
-    def report_progress(self, context: Context, done: float, total: float | None, message: str | None) -> bool:
-        """Reports progress of a call; see :meth:`ServerSession.report_progress`. What comes too fast waits, and the newest wins."""
-        if context.is_closed:
-            return False
-        is_last = total is not None and done >= total
-        if not is_last and not context.pace.allows(self.loop.time()):
-            if context.postponed is None:
-                self.loop.call_later(context.pace.pause, self._report_postponed, context)
-            context.postponed = (done, total, message)
-            return False
-        context.postponed = None
-        sent = self.session.report_progress(context.call, done, total, message)
-        if sent:
-            context.has_progressed = True
-            self._flush_soon()
-        return sent
-
-    async def _keep_a_distance(self, context: Context) -> None:
-        """Send the progress of a call whose handler is done, and wait for a moment before the response.
-
-        Whoever cancels this ends the wait, and nothing else: the handler is done.
+        A cancellation ends this wait and nothing else, because the handler is done.
         """
-        context.close()  # no progress can come now
+        context._send_held()
+        if not context._has_progressed:
+            return
+        context._close()  # no progress can come any more
         with suppress(asyncio.CancelledError):
-            await asyncio.sleep(0)  # see _do
             await self.drain()
             self._flush()
             await asyncio.sleep(GAP)
 
+    def _retire(self, context: Context) -> None:
+        """Remove a context whose handler is done, and start the next call. A second call changes nothing."""
+        if self._contexts.get(context.call) is not context:
+            return
+        context._close()
+        del self._contexts[context.call]
+        if context._is_internal:
+            self._internal -= 1
+            ended = self._listens.pop(context.call, None)
+            if ended is not None:
+                ended.cancel()  # the middleware responded without waiting for it
+        if self._queue:
+            self._start_queued()
+        else:
+            self._set_idle_if_done()
+        if self._contexts or self._is_starting:
+            self._flush_soon()
+        else:
+            self._flush()  # no other handler is about to send anything, so there is nothing to wait for
+
+    def _cancel(self, call: Call) -> None:
+        if call in self._queue:
+            del self._queue[call]
+            self._set_idle_if_done()
+            return
+        context = self._contexts.get(call)
+        if context is not None:
+            context.cancelled.set()
+            if context._task is not None:
+                context._task.cancel()
+            context._close()
+            if not context._has_started:
+                self._retire(context)  # a task that is cancelled before its first step never reaches its `finally`
+
+    # For the contexts of handlers
+
+    log_failure = staticmethod(log_failure)
+
+    def report_progress(self, context: Context, done: float, total: float | None, message: str | None) -> bool:
+        """Report the progress of a call; see :meth:`ServerSession.report_progress`. Too fast reports wait; the newest wins."""
+        if context._is_closed:
+            return False
+        is_last = total is not None and done >= total
+        if not is_last and not context._rate_limit.allows(self.loop.time()):
+            if context._postponed_progress is None:
+                self.loop.call_later(context._rate_limit.pause, self._report_postponed, context)
+            context._postponed_progress = (done, total, message)
+            return False
+        context._postponed_progress = None
+        sent = self.session.report_progress(context.call, done, total, message)
+        if sent:
+            context._has_progressed = True
+            self._flush_soon()
+        return sent
+
     def _report_postponed(self, context: Context) -> None:
-        if context.postponed is not None:
-            done, total, message = context.postponed
-            context.postponed = None
+        if context._postponed_progress is not None:
+            done, total, message = context._postponed_progress
+            context._postponed_progress = None
             self.report_progress(context, done, total, message)
 
     def log(self, context: Context | None, level: LoggingLevel, data: Any, logger: str | None) -> bool:
-        """Sends a log message; see :meth:`ServerSession.log`."""
+        """Send a log message; see :meth:`ServerSession.log`."""
         sent = self.session.log(level, data, logger=logger, call=None if context is None else context.call)
         if sent:
             self._flush_soon()
         return sent
 
     def ask(self, call: Call, questions: Mapping[str, InputRequest]) -> dict[str, Any] | None:
-        """Asks the client on behalf of a call; see :meth:`ServerSession.ask`."""
-        answers = self.session.ask(call, questions, now=asyncio.get_running_loop().time())
+        """Ask the client on behalf of a call; see :meth:`ServerSession.ask`."""
+        answers = self.session.ask(call, questions, now=self.loop.time())
         self._flush_soon()
         self._set_timer()
         return answers
 
     def announce(self, change: Change) -> None:
-        """Tells the peer of a change if it wants to hear of it. Equal changes within one write are told once."""
+        """Notify the peer of a change if it subscribed to it. Equal changes within one write are sent once."""
         self.session.announce(change)
         self._flush_soon()
 
-    def call(self, function: Callable[..., Any], *arguments: Any) -> None:
-        """Calls a function in the event loop of the connection: at once if this is it, soon from any other thread."""
+    def run_in_loop(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Call a function in the event loop of the connection: at once from its thread, soon from any other thread."""
         if threading.get_ident() == self.thread_id:
             function(*arguments)
         else:
@@ -426,90 +382,89 @@ class ServerConnection:
                 self.loop.call_soon_threadsafe(function, *arguments)
 
     @contextmanager
-    def parked(self, context: Context) -> Generator[None, None, None]:
-        """While a handler waits for the client, another one may work in its place; one, however many things it asks."""
-        context.waits += 1
-        if context.waits == 1 and not context.is_beside:
-            self._parked += 1
-            self._start_waiting()
+    def waiting_for_client(self, context: Context) -> Generator[None, None, None]:
+        """Let another handler run while this one waits for the client; one, however many questions it asks."""
+        context._open_questions += 1
+        if context._open_questions == 1 and not context._is_internal:
+            self._waiting_for_client += 1
+            self._start_queued()
         try:
             yield
         finally:
-            context.waits -= 1
-            if context.waits == 0 and not context.is_beside:
-                self._parked -= 1
+            context._open_questions -= 1
+            if context._open_questions == 0 and not context._is_internal:
+                self._waiting_for_client -= 1
 
-    # What goes out
+    # Writing
 
     @property
-    def is_full(self) -> bool:
+    def is_blocked(self) -> bool:
         """Whether the peer does not read."""
         return self._draining is not None
 
-    async def breathe(self) -> None:
-        """Lets the rest of the program have its turn, so that what was said is sent, and waits while the peer does not read."""
+    async def yield_and_drain(self) -> None:
+        """Let the event loop run, so that what was sent is written, and wait while the peer does not read."""
         await asyncio.sleep(0)
         await self.drain()
 
     async def drain(self) -> None:
-        """Waits while the peer does not read. Raises nothing: a peer that is gone ends the read loop, not the handlers."""
+        """Wait while the peer does not read. Raises nothing: a peer that is gone ends the read loop, not the handlers."""
         draining = self._draining
         if draining is not None:
             await asyncio.wait([draining])
 
     def _flush_soon(self) -> None:
-        if not self._flushing and not self._over:
-            self._flushing = True
-            asyncio.get_running_loop().call_soon(self._flush)
+        if not self._is_flush_scheduled and not self._is_over:
+            self._is_flush_scheduled = True
+            self.loop.call_soon(self._flush)
 
     def _flush(self) -> None:
-        self._flushing = False
-        if self._over or self._draining is not None:
-            return  # what is said meanwhile stays in the session, where equal announcements are one
+        self._is_flush_scheduled = False
+        if self._is_over or self._draining is not None:
+            return  # further messages stay in the session, where equal announcements become one
         data = self.session.data_to_send()
         if not data:
             return
         try:
             self.channel.write(data)
         except (ChannelBroken, ChannelClosed):
-            self._lose()
+            self._lose_peer()
             return
         if self.channel.buffered:
-            self._draining = asyncio.get_running_loop().create_task(self._drain())
+            self._draining = self.loop.create_task(self._drain())
 
     async def _drain(self) -> None:
         try:
             await self.channel.drain()
         except (ChannelBroken, ChannelClosed):
-            self._lose()
+            self._lose_peer()
         finally:
             self._draining = None
         for context in list(self._contexts.values()):
-            context.tell_held()
+            context._send_held_unless_blocked()
         self._flush_soon()
-        self._start_waiting()
+        self._start_queued()
 
-    def _lose(self) -> None:
-        """Nobody reads any more, so there is nobody to serve: the read loop is woken and ends."""
-        self._over = True
+    def _lose_peer(self) -> None:
+        """Close the channel, which wakes and ends the read loop: the peer does not read any more."""
+        self._is_over = True
         self._idle.set()
         if self._closing is None:
-            self._closing = asyncio.get_running_loop().create_task(self.channel.close())
+            self._closing = self.loop.create_task(self.channel.close())
 
-    # Time
+    # Deadlines
 
     def _set_timer(self) -> None:
         deadline = self.session.next_deadline()
         if self._timer is not None:
             if deadline is not None and self._timer.when() <= deadline:
-                return  # it will be set anew when it rings
+                return  # it is set again when it fires
             self._timer.cancel()
             self._timer = None
-        if deadline is not None and not self._over:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_at(max(deadline, loop.time()), self._tick)
+        if deadline is not None and not self._is_over:
+            self._timer = self.loop.call_at(max(deadline, self.loop.time()), self._tick)
 
     def _tick(self) -> None:
         self._timer = None
-        self._handle(self.session.tick(now=asyncio.get_running_loop().time()))
+        self._handle(self.session.tick(now=self.loop.time()))
         self._flush_soon()

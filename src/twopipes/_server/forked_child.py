@@ -1,4 +1,4 @@
-"""How a copy of a server ends, in a process that a handler has forked. It never serves: there is one server on a wire."""
+"""End the copy of a server in a process that a handler has forked: only the original may serve its connection."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
 from twopipes._channels.stdout_guard import PATIENCE, Guard
+from twopipes._server.log import logger
 
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["abandon_loop", "come_back", "leave"]
+__all__ = ["abandon_loop", "exit_at_loop", "exit_child"]
 
-_CAME_BACK = (
-    "Warning: a process that was forked from the server came back to the event loop, which belongs to the server, and ends here. "
-    "Let it end by os._exit() before the first await, or use multiprocessing\n"
+_RETURNED_TO_LOOP = (
+    "Warning: a process that was forked from the server returned to the event loop, which belongs to the server, and ends here. "
+    "Call os._exit() in it before the first await, or use multiprocessing"
 )
 
 
-def leave(error: BaseException | None = None) -> NoReturn:
-    """End this process as Python ends one: with a traceback and 1 for an error, with the status of a ``SystemExit``, else with 0.
+def exit_child(error: BaseException | None = None) -> NoReturn:
+    """End this process as Python does: with a traceback and 1 for an error, with the status of a ``SystemExit``, otherwise with 0.
 
-    Nothing is tidied up on the way. Whatever is there to be tidied up is the server's, which goes on.
+    No clean-up runs, because everything that could be cleaned up belongs to the server, which goes on.
     """
     status = 0
     try:
@@ -33,7 +34,7 @@ def leave(error: BaseException | None = None) -> NoReturn:
                 sys.stderr.write(f"{error.code}\n")
         elif error is not None:
             status = 1
-            import traceback  # noqa: PLC0415 - not before something has gone wrong
+            import traceback  # noqa: PLC0415 - only in a child that fails
 
             traceback.print_exception(error)
         _flush()
@@ -42,23 +43,23 @@ def leave(error: BaseException | None = None) -> NoReturn:
 
 
 def abandon_loop(loop: asyncio.AbstractEventLoop) -> None:
-    """Keep the copy of an event loop away from the original, and end the process when it gets its turn.
+    """Separate the copy of an event loop from the original, and end the process when the copy runs.
 
-    The selector of the copy is the very one of the original: what the copy watches, or watches no longer, the original does not
-    watch any longer, either. And whatever waits for its turn is about to be done by the original.
+    Both loops share one selector in the kernel, so that a change by the copy would affect the original. The callbacks that are
+    ready will be run by the original.
     """
     import selectors  # noqa: PLC0415 - in a child only
 
-    if hasattr(loop, "_selector") and hasattr(loop, "_ready"):  # a loop of asyncio; others have names of their own
-        loop._selector = selectors.DefaultSelector()  # noqa: SLF001 - there is no other way to part them
-        loop._ready.clear()  # noqa: SLF001 - likewise
-    loop.call_soon(come_back)
+    if hasattr(loop, "_selector") and hasattr(loop, "_ready"):  # a loop of asyncio; other loops have other attributes
+        loop._selector = selectors.DefaultSelector()
+        loop._ready.clear()
+    loop.call_soon(exit_at_loop)
 
 
-def come_back() -> NoReturn:
-    """End this process, where a coroutine has given the event loop its turn."""
+def exit_at_loop() -> NoReturn:
+    """End this process, because a coroutine has returned to the event loop."""
     with suppress(Exception):
-        sys.stderr.write(_CAME_BACK)
+        logger.warning(_RETURNED_TO_LOOP)
         _flush()
     os._exit(1)
 

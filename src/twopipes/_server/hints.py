@@ -1,4 +1,4 @@
-"""What is said to an author who made one of the usual mistakes. Loaded when one was made, and not before."""
+"""Error messages for common mistakes of authors: what is wrong, and what to write instead."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ __all__ = [
 
 _ERAS: Final = ("both", "legacy", "modern")
 
-# What the same is called elsewhere, and here. No other name works: two names for one thing would be one to wonder about.
-_ELSEWHERE: Final = {
+# Names that other libraries have on their context, and what to write here. They are not aliases: one thing has one name.
+_OF_OTHER_CONTEXTS: Final = {
     "report_progress": "ctx.progress(done, total, message)",
     "debug": 'ctx.log("debug", data)',
     "info": 'ctx.log("info", data)',
@@ -38,11 +38,11 @@ _ELSEWHERE: Final = {
 }
 
 
-_ONE_SERVER: Final = "a server does not hold others; register the functions of both on one, server.add_tool(function)"
+_ONE_SERVER: Final = "a server cannot contain others; register the functions of both on one server, server.add_tool(function)"
 _NO_HTTP: Final = "HTTP is not served; server.run() serves stdio, and server.run(unix=...) or server.run(tcp=...) a socket"
 _IN_A_LOOP: Final = "write await server.serve()"
-_BY_A_CLIENT: Final = "ask as a client does: async with connect(server) as client"
-# What other server objects have, and what to do here instead.
+_BY_A_CLIENT: Final = "use a client: async with connect(server) as client"
+# Names that other libraries have on their server object, and what to do here.
 _OF_OTHER_SERVERS: Final = {
     "add_middleware": "pass one callable, Server(..., middleware=m), with async def m(ctx, call_next)",
     "mount": _ONE_SERVER,
@@ -74,72 +74,71 @@ _OF_OTHER_RUNS: Final = {
 
 
 def not_a_server(name: Any, version: Any, eras: Any, tools: Any, lifespan: Any) -> LocalProtocolError:
-    """What is said about the first thing that is wrong with what a server was to be made of."""
+    """Describe the first wrong argument of ``Server()``."""
     if not isinstance(name, str) or not name:
-        return LocalProtocolError(f'the name of a server is a text, and {_shown(name)} is none; write Server("my-server")')
+        return LocalProtocolError(f'the name of a server must be a non-empty string, got {_shown(name)}; write Server("my-server")')
     if not isinstance(version, str):
         return LocalProtocolError(
-            f"the version of a server is a text, and {_shown(version)} is none; write version={str(version)!r}"
+            f"the version of a server must be a string, got {_shown(version)}; write version={str(version)!r}"
         )
     if eras not in _ERAS:
-        return LocalProtocolError(f"eras= is one of {', '.join(_ERAS)}, and not {eras!r}")
+        return LocalProtocolError(f"eras= must be one of {', '.join(_ERAS)}, got {eras!r}")
     if callable(tools):
-        return LocalProtocolError(f"tools= is a list of functions; write tools=[{_shown(tools)}]")
+        return LocalProtocolError(f"tools= must be a list of functions; write tools=[{_shown(tools)}]")
     return LocalProtocolError(f"the lifespan {_shown(lifespan)} has a yield; put @contextlib.asynccontextmanager above it")
 
 
 def not_a_uri(given: Any, where: str) -> LocalProtocolError:
-    """What is said where the URI of a resource was forgotten, or stands in another place."""
+    """Explain that the URI of a resource is missing, or not the first argument."""
     return LocalProtocolError(
-        f"{where} needs the URI of the resource before anything else, and {_shown(given)} is none; "
+        f"{where} needs the URI of the resource as its first argument, got {_shown(given)}; "
         f'write @server.resource("config://app"), or @server.resource("user://{{name}}") for a function that takes a name'
     )
 
 
 def no_such_option(kind: str, given: Collection[str], known: Collection[str]) -> LocalProtocolError:
-    """What is said about options that a tool, a resource or a prompt does not have."""
+    """Name the options that a tool, a resource or a prompt does not have."""
     unknown = ", ".join(f"{name}=" for name in given if name not in known)
-    return LocalProtocolError(f"a {kind} has no option {unknown}; there are {', '.join(f'{name}=' for name in known)}")
+    return LocalProtocolError(f"a {kind} has no option {unknown}; its options are {', '.join(f'{name}=' for name in known)}")
 
 
 def no_such_member(name: str) -> str:
-    """What is said about a member that a context does not have."""
-    meant = _ELSEWHERE.get(name)
-    said = f"'Context' object has no attribute {name!r}"
-    return said if meant is None else f"{said}; here it is {meant}"
+    """Describe a member that a context does not have."""
+    meant = _OF_OTHER_CONTEXTS.get(name)
+    text = f"'Context' object has no attribute {name!r}"
+    return text if meant is None else f"{text}; here it is {meant}"
 
 
 def no_such_server_member(name: str) -> str:
-    """What is said about a member that a server does not have."""
+    """Describe a member that a server does not have."""
     instead = _OF_OTHER_SERVERS.get(name)
-    said = f"'Server' object has no attribute {name!r}"
-    return said if instead is None else f"{said}; {instead}"
+    text = f"'Server' object has no attribute {name!r}"
+    return text if instead is None else f"{text}; {instead}"
 
 
 def no_such_run_option(given: Collection[str]) -> TypeError:
-    """What is said about options that ``run`` does not have."""
+    """Describe an option that ``run`` does not have."""
     name = next(iter(given))
-    instead = _OF_OTHER_RUNS.get(name, "there are unix=, tcp=, trace= and redact=")
+    instead = _OF_OTHER_RUNS.get(name, "its options are unix=, tcp=, trace= and redact=")
     return TypeError(f"Server.run() got an unexpected keyword argument {name!r}; {instead}")
 
 
 def hint_about(error: BaseException) -> str:
-    """What its author may want to know about an error in a handler, as a line; empty where the error says it all."""
+    """Return a line that explains an error of a handler to its author; empty if there is nothing to add."""
     text = str(error)
     if isinstance(error, AttributeError | TypeError) and "'coroutine' object" in text:
         return (
-            "Hint: what is called a coroutine there was not awaited. Write await before the call; "
+            "Hint: the coroutine was not awaited. Write await before the call; "
             "in a function that is not async, ctx.wait(ctx.elicit(...))\n"
         )
     if isinstance(error, EOFError):
-        return "Hint: standard input carries the protocol, so that input() finds nothing there. Ask the user by ctx.elicit(...)\n"
+        return "Hint: standard input carries the protocol, so input() reads nothing. Ask the user with ctx.elicit(...)\n"
     if isinstance(error, SystemExit):
         return (
-            "Hint: the server goes on; sys.exit() ends nothing but this call. "
-            "To tell the model what is wrong, raise ToolError(...)\n"
+            "Hint: sys.exit() ends only this call; the server goes on. To give the model an error message, raise ToolError(...)\n"
         )
     if isinstance(error, RuntimeError) and "running event loop" in text:
-        return "Hint: a handler that is async has an event loop already. Await what you would run there\n"
+        return "Hint: an async handler already runs in an event loop. Use await instead of running another loop\n"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""What ``twopipes run`` wants of a server that its file runs by itself. Read before the author's file, so it loads nothing."""
+"""The options of ``twopipes run`` for a file that runs its server itself. Imported before that file, so it imports nothing."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ __all__ = ["Launch"]
 
 
 class Launch:
-    """What ``twopipes run`` was asked for. A module that runs its server while it is imported serves there, and as the user wants.
+    """The options of ``twopipes run``. If the file calls ``server.run()`` while it is imported, ``run()`` uses these options.
 
     Attributes:
+        current: The options of this process; ``None`` without ``twopipes run``.
         has_served: Whether a server was run.
     """
 

@@ -53,7 +53,7 @@ class Watchdog:
             except RuntimeError:
                 return  # the loop is closed
             if not self._came_round.wait(self._limit) and not self._stopped.is_set():
-                self._name(sys._current_frames().get(self._loop_thread))  # noqa: SLF001 - there is no other way to look
+                self._name(sys._current_frames().get(self._loop_thread))
                 while not self._came_round.wait(self._limit):
                     if self._while_blocked is not None:
                         self._while_blocked()

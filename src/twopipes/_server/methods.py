@@ -1,13 +1,13 @@
-"""What each method of the protocol does with what an author has registered."""
+"""The methods of the protocol, served from what an author has registered."""
 
 from __future__ import annotations
 
 import functools
-from asyncio import CancelledError
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from twopipes._protocol.types import (
+    CallToolResult,
     CompleteResult,
     ListPromptsResult,
     ListResourcesResult,
@@ -17,12 +17,11 @@ from twopipes._protocol.types import (
     ReadResourceResult,
     Result,
 )
-from twopipes._server.context import Context, is_no_failure
+from twopipes._server.context import Context
+from twopipes._server.failures import failure_response
 from twopipes._server.pagination import page_of
 from twopipes._server.threads import Workers
-from twopipes._server.tools import failed
-from twopipes._session.ledger import Call
-from twopipes.errors import McpError, MethodNotFound, NotFound
+from twopipes.errors import MethodNotFound, NotFound
 
 if TYPE_CHECKING:
     from twopipes._server.app import Server
@@ -36,11 +35,10 @@ class Methods:
     """Finds the handler of a request, and calls it.
 
     Args:
-        server: Whose tools, resources, prompts and completions they are, as they are registered at the moment of each request.
+        server: The server, whose entries are looked up at each request.
         workers: Threads for functions that block.
-        page_size: How many items a list gives at once; ``None`` for all.
-        ttls: For how long clients may keep a list, in milliseconds, by its name.
-        report: Told of what went wrong in a tool, with the call.
+        page_size: How many items a page of a list has; ``None`` for all.
+        ttls: How long clients may cache a list, in milliseconds, by its name.
     """
 
     def __init__(
@@ -50,26 +48,17 @@ class Methods:
         *,
         page_size: int | None,
         ttls: Mapping[str, int],
-        report: Callable[[Call, BaseException], None],
     ) -> None:
         self.page_size = page_size
         self._server = server
         self._workers = workers
         self._ttls = ttls
-        self._report = report
-
-    def is_instant(self, call: Call) -> bool:
-        """Whether :meth:`serve` is sure to wait for nothing: most small tools compute something, and that is all."""
-        if call.method != "tools/call":
-            return False
-        entry = self._server.tools.get(call.params.name)
-        return entry is not None and entry.is_instant
 
     async def serve(self, context: Context) -> Result:
-        """Does what a call asks for.
+        """Handle a request.
 
         Raises:
-            McpError: It cannot be done, for a reason that the client is told.
+            McpError: It cannot be done; the client gets the reason.
         """
         match context.call.method:
             case "tools/call":
@@ -99,7 +88,7 @@ class Methods:
             case "completion/complete":
                 return await self._complete(context)
             case method:
-                raise MethodNotFound(f"there is no method {method} here")
+                raise MethodNotFound(f"unknown method {method}")
 
     async def _call_tool(self, context: Context) -> Result:
         entry = self._server.tools.get(context.call.params.name)
@@ -107,13 +96,11 @@ class Methods:
             raise NotFound("tool", context.call.params.name)  # TL-04
         try:
             return await entry.call(context, self._workers.run, lenient=self._server.settings.lenient_arguments)
-        except (McpError, CancelledError, KeyboardInterrupt):
-            raise
-        except BaseException as error:  # TL-05: the model is told, and the server goes on
-            if is_no_failure(error, context):
+        except BaseException as error:
+            response = failure_response(error, context, tool=entry.tool.name, debug=self._server.debug)
+            if not isinstance(response, CallToolResult):
                 raise
-            self._report(context.call, error)
-            return failed(entry, error, debug=self._server.debug)
+            return response
 
     async def _list_resources(self, context: Context) -> ListResourcesResult:
         resources = {uri: entry.resource for uri, entry in self._server.resources.entries.items()}
@@ -143,7 +130,7 @@ class Methods:
         raise NotFound("resource", uri)
 
     async def _complete(self, context: Context) -> CompleteResult:
-        from twopipes._server.completion import completed, suggestions  # noqa: PLC0415 - few hosts ask for it
+        from twopipes._server.completion import completed, suggestions  # noqa: PLC0415 - few hosts use it
 
         params = context.call.params
         ref, argument = params.ref, params.argument

@@ -1,4 +1,4 @@
-"""What a server offers: named entries in a stable order, each added once (TL-15, TL-16); and how an author adds them."""
+"""What a server offers: named entries in a stable order, each registered once (TL-15, TL-16), and the methods to add them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
-from twopipes._server.simple_signatures import is_obvious
+from twopipes._server.hints import no_such_option, not_a_uri
 from twopipes.errors import LocalProtocolError
 from twopipes.settings import MAX_FILE_SIZE
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from twopipes._server.tools import ToolEntry
     from twopipes._session.subscriptions import ListKind
 
-__all__ = ["Offer", "Postponed", "Registry", "place_of"]
+__all__ = ["Offer", "Registry", "place_of"]
 
 
 class RegistryEntry(Protocol):
-    """Anything with a place in the author's code."""
+    """An entry with a place in the author's code."""
 
     place: str
 
@@ -37,7 +37,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def place_of(function: Callable[..., Any] | None) -> str:
-    """Where a function stands in the author's code, for error messages: ``server.py:12``."""
+    """Return where a function is defined, for error messages: ``server.py:12``."""
     while isinstance(function, functools.partial):
         function = function.func
     plain, seen = function, {id(function)}
@@ -45,100 +45,83 @@ def place_of(function: Callable[..., Any] | None) -> str:
         plain = inner
         seen.add(id(inner))
     code = getattr(plain, "__code__", None) or getattr(getattr(plain, "__call__", None), "__code__", None)  # noqa: B004
-    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else "somewhere"
-
-
-class Postponed(Generic[E]):
-    """An entry that is made when somebody asks for it."""
-
-    __slots__ = ("make", "place")
-
-    def __init__(self, make: Callable[[], E], place: str) -> None:
-        self.make = make
-        self.place = place
+    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else "an unknown place"
 
 
 class Registry(Generic[E]):
-    """Entries by name, in the order in which they were added. Any thread may change it, while others read.
+    """Entries by name, in the order in which they were added. Any thread may change it while others read.
 
     Args:
-        kind: What they are, for error messages.
-        changed: Told after every change.
+        kind: The kind of the entries, for error messages.
+        changed: Called after every change.
 
     Attributes:
-        used: Whether anything was ever added. A feature that was declared stays, with an empty list if need be (ST-06).
+        used: Whether anything was ever added. A feature that was declared stays declared, even with an empty list (ST-06).
     """
 
     def __init__(self, kind: str, changed: Callable[[], None]) -> None:
         self._kind = kind
         self._changed = changed
         self._lock = threading.Lock()
-        # No name comes or goes, but the whole is replaced: whoever goes through it at the time is not disturbed.
-        self._entries: dict[str, E | Postponed[E]] = {}
+        # Replaced as a whole at each change, so that a thread which iterates over it is not disturbed.
+        self._entries: dict[str, E] = {}
         self.used = False
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def __iter__(self) -> Iterator[E]:
-        return iter(self.entries.values())
+        return iter(self._entries.values())
 
     def __contains__(self, name: str) -> bool:
         return name in self._entries
 
     @property
     def entries(self) -> dict[str, E]:
-        """All of them, by name."""
-        entries = self._entries
-        return {name: self._made(name, entry) if isinstance(entry, Postponed) else entry for name, entry in entries.items()}
+        """All entries by name. Do not change the mapping."""
+        return self._entries
 
     def get(self, name: str) -> E | None:
-        """The entry of that name, or ``None``."""
-        entry = self._entries.get(name)
-        return self._made(name, entry) if isinstance(entry, Postponed) else entry
+        """Return the entry of that name, or ``None``."""
+        return self._entries.get(name)
 
-    def _made(self, name: str, postponed: Postponed[E]) -> E:
-        entry = postponed.make()
-        with self._lock:
-            if self._entries.get(name) is postponed:
-                self._entries[name] = entry
-        return entry
-
-    def add(self, name: str, entry: E | Postponed[E]) -> None:
-        """Adds an entry.
+    def add(self, name: str, entry: E) -> None:
+        """Add an entry.
 
         Raises:
-            LocalProtocolError: The name is taken; both places are named.
+            LocalProtocolError: The name is already registered. The message names both places.
         """
         with self._lock:
             other = self._entries.get(name)
             if other is not None:
-                places = f"from {other.place}; this one is from {entry.place}"
-                raise LocalProtocolError(f"there is a {self._kind} {name!r} already, {places}")
+                raise LocalProtocolError(
+                    f"the {self._kind} {name!r} is already registered ({other.place}); rename that one or this one ({entry.place})"
+                )
             self._entries = {**self._entries, name: entry}
             self.used = True
         self._changed()
 
     def remove(self, name: str) -> None:
-        """Takes an entry out.
+        """Remove an entry.
 
         Raises:
-            LocalProtocolError: There is none of that name.
+            LocalProtocolError: There is no entry of that name.
         """
         with self._lock:
             if name not in self._entries:
-                raise LocalProtocolError(f"there is no {self._kind} {name!r} to remove")
+                raise LocalProtocolError(f"cannot remove the {self._kind} {name!r}: it is not registered")
             self._entries = {other: entry for other, entry in self._entries.items() if other != name}
         self._changed()
 
 
 class Offer:
-    """What a server offers, and how its author adds to it and takes away from it, before and while it is served.
+    """What a server offers. Entries can be added and removed before and while it is served.
 
-    What describes the entries is loaded when the first one is added that needs it: a host waits for the first answer.
+    The modules that describe each kind of entry are imported when the first one is added, so that a server without resources or
+    prompts starts faster.
 
     Args:
-        changed: Told which list has changed.
+        changed: Called with the list that has changed.
     """
 
     def __init__(self, changed: Callable[[ListKind], None]) -> None:
@@ -156,10 +139,10 @@ class Offer:
     @overload
     def tool(self, function: None = None, /, **options: Unpack[ToolOptions]) -> Callable[[F], F]: ...
     def tool(self, function: F | None = None, /, **options: Any) -> F | Callable[[F], F]:
-        """Registers a function as a tool: ``@server.tool`` or ``@server.tool(name=..., title=..., annotations=...)``.
+        """Register a function as a tool: ``@server.tool`` or ``@server.tool(name=..., title=..., annotations=...)``.
 
-        The schema comes from the signature, descriptions from the docstring. The options are those of
-        :class:`~twopipes._server.options.ToolOptions`. A class is no tool; its methods are, once there is an object:
+        The schema comes from the signature, the descriptions from the docstring. The options are those of
+        :class:`~twopipes.types.ToolOptions`. A class cannot be a tool; register the methods of an object:
         ``server.add_tool(thing.method)``.
         """
 
@@ -170,21 +153,20 @@ class Offer:
         return register if function is None else register(function)
 
     def add_tool(self, function: Callable[..., Any], **options: Unpack[ToolOptions]) -> None:
-        """Registers a tool at any time; clients are told as their era allows."""
-        if not options and is_obvious(function):
-            self.tools.add(function.__name__, Postponed(functools.partial(_tool, function), place_of(function)))
-            return
-        entry = _tool(function, **options)
+        """Register a tool at any time. Clients are notified as their era allows."""
+        from twopipes._server.tools import make_tool  # noqa: PLC0415 - see above
+
+        entry = _described("tool", make_tool, function, **options)
         self.tools.add(entry.tool.name, entry)
 
     def remove_tool(self, name: str) -> None:
-        """Takes a tool away; clients are told as their era allows."""
+        """Remove a tool. Clients are notified as their era allows."""
         self.tools.remove(name)
 
     # Resources
 
     def resource(self, uri: str, /, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
-        """Registers a function as a resource, or as a template where the URI has ``{variables}``."""
+        """Register a function as a resource, or as a template if the URI has ``{variables}``."""
         _check_uri(uri, "@server.resource")
 
         def register(function: F) -> F:
@@ -194,7 +176,7 @@ class Offer:
         return register
 
     def add_resource(self, uri: str, function: Callable[..., Any], **options: Unpack[ResourceOptions]) -> None:
-        """Registers a resource at any time."""
+        """Register a resource at any time."""
         from twopipes._server.resources import TemplateEntry, make_resource  # noqa: PLC0415 - see above
 
         _check_uri(uri, "server.add_resource()")
@@ -205,7 +187,7 @@ class Offer:
             self.resources.add(uri, entry)
 
     def remove_resource(self, uri: str) -> None:
-        """Takes a resource, a template or a directory away."""
+        """Remove a resource, a template or a directory."""
         if uri in self.templates:
             self.templates.remove(uri)
         elif (folder := uri.removesuffix("/") + "/") in self.directories:
@@ -222,18 +204,18 @@ class Offer:
         description: str | None = None,
         max_size: int | None = MAX_FILE_SIZE,
     ) -> None:
-        """Serves the files below a folder, and nothing outside of it. :meth:`remove_resource` takes it away.
+        """Serve the files below a folder, and nothing outside of it. :meth:`remove_resource` removes it.
 
-        A link in the folder is followed if it leads to a place in the folder. Reading the address of a folder lists what is in it.
+        A link in the folder is followed if it leads to a place in the folder. Reading the URI of a folder lists its entries.
 
         Args:
-            uri: The address of the folder, such as ``file:///docs/``.
+            uri: The URI of the folder, such as ``file:///docs/``.
             path: The folder. It must exist.
-            name: What it is called in lists.
-            description: What it holds.
-            max_size: Bytes of the largest file that can be read; ``None`` for no limit.
+            name: Its name in lists.
+            description: What it contains.
+            max_size: The largest file that can be read, in bytes; ``None`` for no limit.
         """
-        from twopipes._server.directory import Directory  # noqa: PLC0415 - few servers have one, and it brings paths and URLs along
+        from twopipes._server.directory import Directory  # noqa: PLC0415 - see above
 
         directory = Directory(uri, path, name=name, description=description, max_size=max_size)
         self.directories.add(directory.uri, directory)
@@ -245,7 +227,7 @@ class Offer:
     @overload
     def prompt(self, function: None = None, /, **options: Unpack[PromptOptions]) -> Callable[[F], F]: ...
     def prompt(self, function: F | None = None, /, **options: Any) -> F | Callable[[F], F]:
-        """Registers a function as a prompt: ``@server.prompt`` or ``@server.prompt(name=..., title=...)``."""
+        """Register a function as a prompt: ``@server.prompt`` or ``@server.prompt(name=..., title=...)``."""
 
         def register(function: F) -> F:
             self.add_prompt(function, **options)
@@ -254,18 +236,18 @@ class Offer:
         return register if function is None else register(function)
 
     def add_prompt(self, function: Callable[..., Any], **options: Unpack[PromptOptions]) -> None:
-        """Registers a prompt at any time."""
+        """Register a prompt at any time."""
         from twopipes._server.prompts import make_prompt  # noqa: PLC0415 - see above
 
         entry = _described("prompt", make_prompt, function, **options)
         self.prompts.add(entry.prompt.name, entry)
 
     def remove_prompt(self, name: str) -> None:
-        """Takes a prompt away."""
+        """Remove a prompt."""
         self.prompts.remove(name)
 
     def completion(self, ref: str, argument: str) -> Callable[[F], F]:
-        """Registers a function that suggests values: ``@server.completion("review", "language")``.
+        """Register a function that suggests values: ``@server.completion("review", "language")``.
 
         Args:
             ref: The name of a prompt, or the URI template of a resource.
@@ -279,37 +261,27 @@ class Offer:
         return register
 
     def add_completion(self, ref: str, argument: str, function: Callable[..., Any]) -> None:
-        """Registers a function that suggests values at any time.
+        """Register a function that suggests values at any time.
 
-        It is given what is typed so far and, if it has a second parameter, a dict of the arguments that are settled. A parameter
-        that is annotated with :class:`~twopipes.Context` is given the context of the request.
+        The function gets the text typed so far and, if it has a second parameter, a dict of the arguments that are already
+        filled in. A parameter annotated with :class:`~twopipes.Context` gets the context of the request.
         """
         from twopipes._server.completion import CompletionEntry  # noqa: PLC0415 - see above
 
         self.completions.add(f"{ref} {argument}", CompletionEntry(function))
 
     def remove_completion(self, ref: str, argument: str) -> None:
-        """Takes such a function away."""
+        """Remove a function that suggests values."""
         self.completions.remove(f"{ref} {argument}")
 
 
-def _tool(function: Callable[..., Any], **options: Any) -> ToolEntry:
-    from twopipes._server.tools import make_tool  # noqa: PLC0415 - see obvious.py
-
-    return _described("tool", make_tool, function, **options)
-
-
 def _described(kind: str, describe: Callable[..., E], *given: Any, **options: Any) -> E:
-    known: Mapping[str, Any] = getattr(describe, "__kwdefaults__")  # noqa: B009 - every option has a default; mypy knows no functions
+    known: Mapping[str, Any] = getattr(describe, "__kwdefaults__")  # noqa: B009 - mypy does not know it; every option has a default
     if not options.keys() <= known.keys():
-        from twopipes._server.hints import no_such_option  # noqa: PLC0415 - see there
-
         raise no_such_option(kind, options, known)
     return describe(*given, **options)
 
 
 def _check_uri(uri: object, where: str) -> None:
     if not isinstance(uri, str):
-        from twopipes._server.hints import not_a_uri  # noqa: PLC0415 - see there
-
         raise not_a_uri(uri, where)

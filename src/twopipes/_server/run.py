@@ -1,20 +1,20 @@
-"""``server.run()``: from a process that was just launched to one that has ended, without a traceback.
+"""``server.run()``: serve until the end of the process, without a traceback.
 
-On stdio: take standard input and output away from everybody else, serve, and end when the input ends, when a signal says so or
-when the process that launched us dies. What is in flight then is finished and sent, for a while.
+On stdio: reserve standard input and output for the protocol, serve, and end when the input ends, after a signal or when the parent
+process dies. Running handlers then get some time to finish.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
-import sys
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from twopipes._channels.stdout_guard import Guard
-from twopipes._server.early_response import respond_early
 from twopipes._server.launch import Launch
+from twopipes._server.serve import run_sockets, run_stdio, serve_in_a_loop
 from twopipes.errors import LocalProtocolError
 
 if TYPE_CHECKING:
@@ -32,15 +32,18 @@ def run(
     trace: Trace | None = None,
     redact: Iterable[str] = (),
 ) -> None:
-    """Serves until there is nobody left to serve; see :meth:`twopipes._server.app.Server.run`.
+    """Serve until the end; see :meth:`twopipes._server.app.Server.run`.
 
     Raises:
         LocalProtocolError: An event loop is running already.
     """
-    asyncio = sys.modules.get("asyncio")  # without it there is no event loop
-    if asyncio is not None and asyncio._get_running_loop() is not None:  # noqa: SLF001 - the question that does not raise
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        pass
+    else:
         raise LocalProtocolError(
-            "run() starts an event loop, and one is running here already; use await server.serve(), which takes unix= and tcp= too"
+            "run() starts an event loop, and one is already running; use await server.serve(), which takes unix= and tcp= too"
         )
     launch = Launch.current
     if launch is not None:
@@ -49,8 +52,6 @@ def run(
         if launch.unix is not None or launch.tcp is not None:
             unix, tcp = launch.unix, launch.tcp
     if unix is not None or tcp is not None:
-        from twopipes._server.serve import run_sockets  # noqa: PLC0415 - see _run_stdio
-
         run_sockets(server, unix=unix, tcp=tcp, trace=trace, redact=redact)
     else:
         _run_stdio(server, trace, redact)
@@ -59,51 +60,39 @@ def run(
 def _run_stdio(server: Server, trace: Trace | None, redact: Iterable[str]) -> None:
     parent = os.getppid()
     with _guarded(server) as guard:
-        _greet(server, guard)
-        begun = respond_early(server, guard.stdin_fd, guard.stdout_fd, is_traced=bool(trace or os.environ.get("TWOPIPES_TRACE")))
-        try:
-            from twopipes._server.without_tls import import_asyncio  # noqa: PLC0415 - a loop takes its time; the first answer is out
-
-            import_asyncio()
-            from twopipes._server.serve import run_stdio  # noqa: PLC0415 - likewise
-
-            run_stdio(server, guard, trace, redact, parent=parent, begun=begun)
-        finally:
-            if begun is not None:
-                begun.put_back_signals()
+        _explain_on_terminal(server, guard)
+        run_stdio(server, guard, trace, redact, parent=parent)
 
 
 async def serve_standard_streams(server: Server, trace: Trace | None, redact: Iterable[str]) -> None:
-    """Serves standard input and output inside of an event loop that somebody else runs, until the input ends or it is cancelled."""
+    """Serve standard input and output in a running event loop, until the input ends or it is cancelled."""
     with _guarded(server) as guard:
-        _greet(server, guard)
-        from twopipes._server.serve import serve_in_a_loop  # noqa: PLC0415 - as above
-
+        _explain_on_terminal(server, guard)
         await serve_in_a_loop(server, guard, trace, redact)
 
 
-def _greet(server: Server, guard: Guard) -> None:
+def _explain_on_terminal(server: Server, guard: Guard) -> None:
     if os.isatty(guard.stdin_fd):
         guard.log.write(_HINT.format(name=server.info.name))
 
 
 @contextmanager
 def _guarded(server: Server) -> Generator[Guard, None, None]:
-    """Standard input and output, taken if nobody has taken them, and then given back to a program that goes on."""
-    held = Guard.current()
-    if held is not None:
-        yield held
+    """Take standard input and output, unless they are taken already, and give them back at the end."""
+    taken = Guard.current()
+    if taken is not None:
+        yield taken
         return
     guard = Guard.take()
     try:
         yield guard
     finally:
-        # No thread can be stopped, and one that still works for a tool could print onto the wire.
-        if not server.threads_at_work:
+        # A thread cannot be stopped, and one that still runs a tool could print to the protocol's stdout.
+        if not server._workers.busy:
             guard.restore()
 
 
 _HINT = (
-    "{name} is an MCP server: it waits for a host to speak on its standard input, one JSON message per line. Put this command "
-    "into your host's configuration. Ctrl-D ends it.\n"
+    "{name} is an MCP server: it waits for a host to write JSON messages to its standard input, one per line. Put this command "
+    "into your host's configuration. Press Ctrl-D to end it.\n"
 )

@@ -1,4 +1,4 @@
-"""What ``run()`` does once there is an event loop: standard streams or sockets, signals, the death of the parent, the end."""
+"""Serve standard streams or sockets in an event loop: signals, the death of the parent process, the end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from twopipes._channels.stdio import open_stdio
 from twopipes._channels.stdout_guard import Guard
 from twopipes._process.parent import watch_parent
 from twopipes._server.children import Children
-from twopipes._server.early_response import EarlyResponder
+from twopipes._server.log import logger
 from twopipes._server.loop_watchdog import Watchdog
 from twopipes._server.shutdown import GRACE, Ending, LastResort, ended_by_signals
 from twopipes.errors import TwopipesError
@@ -28,14 +28,12 @@ if TYPE_CHECKING:
 __all__ = ["run_sockets", "run_stdio", "serve_in_a_loop", "serve_sockets", "serve_stdio"]
 
 
-# Seconds for the disk to take what was recorded last. A host that has closed our input does not wait long.
-_FOR_THE_TRACE = 1.0
+# Seconds to write the rest of a trace to the disk. A host that has closed our input does not wait long.
+_CLOSE_TRACE = 1.0
 
 
-def run_stdio(
-    server: Server, guard: Guard, trace: Trace | None, redact: Iterable[str], *, parent: int, begun: EarlyResponder | None
-) -> None:
-    """Serves the standard streams until the end."""
+def run_stdio(server: Server, guard: Guard, trace: Trace | None, redact: Iterable[str], *, parent: int) -> None:
+    """Serve the standard streams until the end."""
     tracing = _tracing(trace, guard.log.write_lines, redact)
     channel: Channel = open_stdio(guard.stdin_fd, guard.stdout_fd)
     if tracing is not None:
@@ -43,34 +41,30 @@ def run_stdio(
     children = Children()
     last_resort = LastResort(children.end, guard.log.flush, meanwhile=children.guard)
     try:
-        asyncio.run(
-            serve_stdio(
-                server, channel, last_resort, parent=parent, stdin_fd=guard.stdin_fd, say=guard.log.write_lines, begun=begun
-            )
-        )
+        asyncio.run(serve_stdio(server, channel, last_resort, parent=parent, stdin_fd=guard.stdin_fd, say=guard.log.write_lines))
     finally:
         last_resort.call_off_until_exit(GRACE)
         children.end()
         if tracing is not None and tracing.recorder is not None:
-            tracing.recorder.close(_FOR_THE_TRACE)
+            tracing.recorder.close(_CLOSE_TRACE)
         guard.log.flush()
 
 
 async def serve_in_a_loop(server: Server, guard: Guard, trace: Trace | None, redact: Iterable[str]) -> None:
-    """Serves the standard streams in a process that is not ours: neither signals nor the parent are watched."""
+    """Serve the standard streams in a program that has its own event loop: neither signals nor the parent are watched."""
     tracing = _tracing(trace, guard.log.write_lines, redact)
     channel: Channel = open_stdio(guard.stdin_fd, guard.stdout_fd)
     if tracing is not None:
         channel = tracing.watch(channel)
     try:
-        async with server.running() as lifespan:
-            await server.serve_channel(channel, lifespan)
+        async with server._running() as lifespan:
+            await server._serve_channel(channel, lifespan)
     finally:
         await channel.close()
         if tracing is not None and tracing.recorder is not None:
-            from twopipes._trace.channel import close_recorder  # noqa: PLC0415 - only where it is wanted
+            from twopipes._trace.channel import close_recorder  # noqa: PLC0415 - only if it is requested
 
-            await close_recorder(tracing.recorder, _FOR_THE_TRACE)
+            await close_recorder(tracing.recorder, _CLOSE_TRACE)
 
 
 async def serve_stdio(
@@ -81,32 +75,29 @@ async def serve_stdio(
     parent: int,
     stdin_fd: int,
     say: Callable[[str], None],
-    begun: EarlyResponder | None = None,
 ) -> None:
-    """Serves one channel for the life of the process."""
+    """Serve one channel for the life of the process."""
     settings = server.settings
     ending = Ending()
-    alone = False
+    is_armed = False
 
-    def end_if_alone() -> None:
-        # A coroutine that blocks the loop keeps it from seeing that the host is gone. The process must end all the same.
-        nonlocal alone
-        if not alone and _is_gone(parent if settings.watch_parent else None, stdin_fd):
-            alone = True
+    def end_if_host_is_gone() -> None:
+        # A coroutine that blocks the loop keeps it from noticing that the host is gone. The process must end all the same.
+        nonlocal is_armed
+        if not is_armed and _is_host_gone(parent if settings.watch_parent else None, stdin_fd):
+            is_armed = True
             last_resort.arm(settings.drain + GRACE)
 
-    watching = asyncio.create_task(_end_after(parent, ending)) if settings.watch_parent else None
+    watching = asyncio.create_task(_end_with_parent(parent, ending)) if settings.watch_parent else None
     try:
         async with AsyncExitStack() as stack:
-            stack.enter_context(_watched(settings.blocked_after, say, end_if_alone))
+            stack.enter_context(_watched(settings.blocked_after, say, end_if_host_is_gone))
             stack.enter_context(ended_by_signals(ending, last_resort, settings.drain_on_signal + GRACE))
-            if begun is not None:
-                begun.take_signals()
-            lifespan = await stack.enter_async_context(server.running())
-            # What start-up has left lives as long as the process: no collection needs to look through it again. 4 % of a call, and
-            # more where the author's imports are large.
+            lifespan = await stack.enter_async_context(server._running())
+            # Objects made during start-up live as long as the process, so the garbage collector need not scan them. This saves 4 %
+            # of a call, and more if the author's imports are large.
             gc.freeze()
-            await server.serve_channel(channel, lifespan, ending=ending, last_resort=last_resort, begun=begun)
+            await server._serve_channel(channel, lifespan, ending=ending, last_resort=last_resort)
     finally:
         if watching is not None:
             watching.cancel()
@@ -122,7 +113,7 @@ def run_sockets(
     trace: Trace | None,
     redact: Iterable[str] = (),
 ) -> None:
-    """Listens and serves until the end."""
+    """Listen and serve until the end."""
     from twopipes._channels.stderr import LogStream, StderrLog, reroute  # noqa: PLC0415 - on stdio the guard has done this
 
     log = StderrLog(2)
@@ -147,14 +138,14 @@ async def serve_sockets(
     trace: Trace | None = None,
     redact: Iterable[str] = (),
 ) -> None:
-    """Listens, and serves every connection as a session of its own, until it is cancelled.
+    """Listen, and serve every connection as a session of its own, until it is cancelled.
 
     Args:
-        server: Whom to serve.
-        last_resort: Given where the process is ours: then a signal ends it, too.
-        unix: Where the Unix socket appears.
+        server: The server.
+        last_resort: Set if the process belongs to the server; then a signal ends it, too.
+        unix: The path of the Unix socket.
         tcp: Host and port.
-        trace: As for :func:`run`.
+        trace: As for :meth:`Server.run`.
         redact: Likewise.
     """
     from twopipes._channels.sockets import listen_tcp, listen_unix  # noqa: PLC0415 - a server on stdio needs no sockets
@@ -162,31 +153,31 @@ async def serve_sockets(
     ending = Ending()
     addresses = [] if unix is None else [f"unix:{os.fspath(unix)}"]
     addresses += [] if tcp is None else [f"tcp://{tcp[0]}:{tcp[1]}"]
-    tracing = _tracing(trace, _say, redact, target=", ".join(addresses))
+    tracing = _tracing(trace, _warn, redact, target=", ".join(addresses))
     async with AsyncExitStack() as stack:
         if tracing is not None and tracing.recorder is not None:
-            from twopipes._trace.channel import close_recorder  # noqa: PLC0415 - only where it is wanted
+            from twopipes._trace.channel import close_recorder  # noqa: PLC0415 - only if it is requested
 
-            stack.push_async_callback(close_recorder, tracing.recorder, _FOR_THE_TRACE)
+            stack.push_async_callback(close_recorder, tracing.recorder, _CLOSE_TRACE)
         if last_resort is not None:
-            stack.enter_context(_watched(server.settings.blocked_after, _say))
+            stack.enter_context(_watched(server.settings.blocked_after, _warn))
             stack.enter_context(ended_by_signals(ending, last_resort, server.settings.drain_on_signal + GRACE))
-        lifespan = await stack.enter_async_context(server.running())
+        lifespan = await stack.enter_async_context(server._running())
 
         async def serve(channel: Channel) -> None:
             if tracing is not None:
                 channel = tracing.watch(channel)
-            await server.serve_channel(channel, lifespan, ending=ending)
+            await server._serve_channel(channel, lifespan, ending=ending)
 
         listeners = []
-        # Last in, first out: nobody is served any more when the lifespan ends.
+        # Last in, first out: the listeners close before the lifespan ends.
         if unix is not None:
-            listeners.append(await stack.enter_async_context(await listen_unix(unix, serve, on_error=_report)))
+            listeners.append(await stack.enter_async_context(await listen_unix(unix, serve, on_error=_log_error)))
         if tcp is not None:
-            listeners.append(await stack.enter_async_context(await listen_tcp(tcp[1], serve, host=tcp[0], on_error=_report)))
+            listeners.append(await stack.enter_async_context(await listen_tcp(tcp[1], serve, host=tcp[0], on_error=_log_error)))
         if last_resort is not None:
             for listener in listeners:
-                _say(f"{server.info.name} listens on {listener.address}\n")
+                logger.info("%s listens on %s", server.info.name, listener.address)
         await ending.wait()
         for listener in listeners:
             await listener.close(cancel_connections=False)
@@ -194,12 +185,12 @@ async def serve_sockets(
 
 def _tracing(wanted: Trace | None, say: Callable[[str], None], redact: Iterable[str], *, target: str = "") -> Tracing | None:
     if redact:
-        from twopipes._trace.recorder import check_redact  # noqa: PLC0415 - only where it is wanted
+        from twopipes._trace.recorder import check_redact  # noqa: PLC0415 - only if it is requested
 
         check_redact(wanted, redact)
     if not wanted and not os.environ.get("TWOPIPES_TRACE"):
         return None
-    from twopipes._server.wire_log import open_tracing  # noqa: PLC0415 - only where it is wanted
+    from twopipes._server.wire_log import open_tracing  # noqa: PLC0415 - only if it is requested
 
     return open_tracing(wanted, say, redact=redact, target=target)
 
@@ -218,28 +209,27 @@ def _watched(
         watchdog.stop()
 
 
-def _is_gone(parent: int | None, stdin_fd: int) -> bool:
-    """Whether the host is: asked without the event loop, from any thread."""
+def _is_host_gone(parent: int | None, stdin_fd: int) -> bool:
+    """Return whether the host is gone, without the event loop and from any thread."""
     if parent is not None and parent > 1 and os.getppid() != parent:
         return True
     is_hung_up = False
-    if sys.platform != "win32":  # where no pipe tells
+    if sys.platform != "win32":  # a pipe on Windows cannot be polled
         poll = select.poll()
-        # A hang-up is reported though nobody asked; a socket that was shut down on the other side only where one asks.
+        # A hang-up is always reported; the shutdown of a socket by the other side only if POLLRDHUP is requested.
         poll.register(stdin_fd, getattr(select, "POLLRDHUP", 0))
         is_hung_up = bool(poll.poll(0))
     return is_hung_up
 
 
-def _say(text: str) -> None:
-    sys.stderr.write(text)
-    sys.stderr.flush()
+def _warn(text: str) -> None:
+    logger.warning("%s", text.removesuffix("\n"))
 
 
-def _report(error: Exception) -> None:
-    _say(f"Error: {error}\n" if isinstance(error, TwopipesError | OSError) else f"Error: {error!r}\n")
+def _log_error(error: Exception) -> None:
+    logger.error("Error: %s", error if isinstance(error, TwopipesError | OSError) else repr(error))
 
 
-async def _end_after(parent: int, ending: Ending) -> None:
+async def _end_with_parent(parent: int, ending: Ending) -> None:
     await watch_parent(parent)
     ending.begin()

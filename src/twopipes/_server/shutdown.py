@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from twopipes._channels.fork import in_forked_children
 
-__all__ = ["GRACE", "Ending", "LastResort", "ended_by_signals", "finished_in_time"]
+__all__ = ["GRACE", "Ending", "LastResort", "ended_by_signals", "finish_in_time"]
 
 # Seconds for what comes after the handlers: the lifespan's end, the last write.
 GRACE: Final = 1.0
@@ -61,7 +61,7 @@ class Ending:
         await self._signalled.wait()
 
 
-async def finished_in_time(work: Coroutine[Any, Any, object], ending: Ending | None, seconds: float) -> None:
+async def finish_in_time(work: Coroutine[Any, Any, object], ending: Ending | None, seconds: float) -> None:
     """Waits for the last work, which has a limit of its own; from a signal on, for so many seconds at the most.
 
     A host that closes the input and then sends a signal waits for the input's end no longer.
@@ -130,7 +130,7 @@ class LastResort:
             LastResort(*self._before, meanwhile=self._meanwhile).end_after(seconds)
 
         with suppress(AttributeError, RuntimeError):  # not a public function; without it, things are as everywhere
-            threading._register_atexit(exiting.set)  # type: ignore[attr-defined]  # noqa: SLF001
+            threading._register_atexit(exiting.set)  # type: ignore[attr-defined]
             # Started now, because Python 3.12 starts no thread once the interpreter has begun to end.
             _thread.start_new_thread(end, ())
 

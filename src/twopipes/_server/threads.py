@@ -1,24 +1,22 @@
-"""Threads for handlers that block, so that a sleeping one delays nobody.
+"""Threads for handlers that block, so that they do not delay the event loop.
 
-Not ``concurrent.futures``: its threads are waited for when the interpreter exits, and a tool that never returns would hold the
-process for ever. These are daemon threads, started when needed and kept for the next call.
+Not ``concurrent.futures``: the interpreter waits for its threads at exit, so a tool that never returns would keep the process
+alive. These are daemon threads, started when needed and kept for the next call.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from twopipes._channels.fork import this_process
-from twopipes._server.forked_child import leave
-
-if TYPE_CHECKING:
-    import asyncio
+from twopipes._server.forked_child import exit_child
 
 __all__ = ["Workers"]
 
@@ -29,24 +27,24 @@ Job = tuple["_Outbox", contextvars.Context, Callable[[], Any]]
 
 
 class _Outbox:
-    """What the threads have done for one event loop. To wake a loop costs a system call, so what is done meanwhile goes along."""
+    """The outcomes for one event loop. Waking a loop costs a system call, so several outcomes share one."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self._done: deque[tuple[Callable[[asyncio.Future[Any], Any], None], asyncio.Future[Any], Any]] = deque()
-        self._is_told = False
+        self._is_woken = False
 
     def put(self, outcome: Callable[[asyncio.Future[Any], Any], None], future: asyncio.Future[Any], value: Any) -> None:
-        """Hands an outcome over, from any thread."""
+        """Hand an outcome over, from any thread."""
         self._done.append((outcome, future, value))
-        if not self._is_told:
-            self._is_told = True
-            with suppress(RuntimeError):  # the loop is closed; nobody waits any more
+        if not self._is_woken:
+            self._is_woken = True
+            with suppress(RuntimeError):  # the loop is closed, so there is no caller left
                 self.loop.call_soon_threadsafe(self._deliver)
 
     def _deliver(self) -> None:
-        # The flag goes first: whatever is put in after this moment is told of again, or taken along below.
-        self._is_told = False
+        # Cleared first: an outcome that is added from now on either wakes the loop again or is taken below.
+        self._is_woken = False
         while self._done:
             outcome, future, value = self._done.popleft()
             outcome(future, value)
@@ -84,41 +82,39 @@ class Workers:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._outbox: _Outbox | None = None
-        self._start_over()
+        self._reset()
 
-    def _start_over(self) -> None:
+    def _reset(self) -> None:
         self._process = this_process()
         self._lock = threading.Lock()
         self._crew = _Crew()
-        # Functions under way or waiting, whichever threads they are with.
+        # Functions that run or wait, in any crew.
         self._busy = 0
 
     @property
     def threads(self) -> int:
-        """How many threads there are now for what comes, busy or not."""
+        """How many threads exist for new functions, busy or not."""
         return self._crew.threads
 
     @property
     def busy(self) -> int:
-        """How many functions are under way or wait for a thread."""
+        """How many functions run or wait for a thread."""
         with self._lock:
             return self._busy
 
     async def run(self, function: Callable[[], Any]) -> Any:
         """Run a function in a thread, with the context variables of the caller.
 
-        Cancelling is safe: a function that waits for a thread is dropped, with its arguments, and one that runs goes on
-        unwatched, since no thread can be stopped.
+        It may be cancelled: a function that waits for a thread is dropped, with its arguments, and one that runs goes on
+        unobserved, because a thread cannot be stopped.
         """
-        from asyncio import CancelledError, get_running_loop  # noqa: PLC0415 - this file is read before there is a loop
-
-        loop = get_running_loop()
+        loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         outbox = self._outbox
         if outbox is None or outbox.loop is not loop:
             outbox = self._outbox = _Outbox(loop)
         if self._process.is_forked:
-            self._start_over()  # the threads have stayed behind, and one of them may hold the lock
+            self._reset()  # a fork has no copy of the threads, and one of them may have held the lock
         with self._lock:
             crew = self._crew
             crew.waiting[future] = (outbox, contextvars.copy_context(), function)
@@ -132,8 +128,8 @@ class Workers:
             if start:
                 self._start_a_thread(crew)
             return await future
-        except (CancelledError, RuntimeError):
-            # Not only the function may raise these: a call is cancelled, or no thread can be started.
+        except (asyncio.CancelledError, RuntimeError):
+            # The call was cancelled, or no thread can be started; or the function itself raised one of these.
             self._drop(crew, future)
             raise
 
@@ -145,7 +141,7 @@ class Workers:
                 crew.threads -= 1
                 crew.free -= 1
                 if crew.threads:
-                    return  # the system has no room for one more; the others will come round
+                    return  # the system allows no more threads; the existing ones will take the job
             raise
 
     def _drop(self, crew: _Crew, future: asyncio.Future[Any]) -> None:
@@ -158,10 +154,10 @@ class Workers:
                     crew.permits.get_nowait()
 
     def rest(self) -> None:
-        """Let every thread end after what it has to do; the next function starts a new one.
+        """Let every thread end after its jobs; the next function starts a new one.
 
-        From here on there is another crew: a function that comes now must neither be left to a thread that is about to end,
-        nor wait for one that never returns.
+        New functions get another crew: they must neither be left to a thread that is about to end, nor wait for one that never
+        returns.
         """
         with self._lock:
             self._crew.is_leaving = True
@@ -183,8 +179,8 @@ class Workers:
             except BaseException as error:
                 outcome, value = _throw, error
             if process.is_forked:
-                leave(value if outcome is _throw else None)
-            # Before anybody hears of it: whoever has the last answer finds nobody at work.
+                exit_child(value if outcome is _throw else None)
+            # Before the outcome is delivered, so that a caller with the last outcome sees no busy thread.
             with self._lock:
                 self._busy -= 1
                 crew.free += 1
@@ -201,7 +197,7 @@ def _throw(future: asyncio.Future[Any], error: BaseException) -> None:
     if future.done():
         return
     if isinstance(error, (StopIteration, GeneratorExit)):
-        # Neither can be thrown into the coroutine that waits: a future refuses the one, and the other would close the coroutine.
+        # Neither can be raised in the waiting coroutine: a future refuses StopIteration, and GeneratorExit would close it.
         reason = RuntimeError(f"the handler raised {type(error).__name__}")
         reason.__cause__ = error
         error = reason

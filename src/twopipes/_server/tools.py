@@ -9,38 +9,38 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Raw
 
-from twopipes._protocol.rejections import ArgumentsRejected, FormRejected, Problem, ReturnRejected
+from twopipes._protocol.rejections import ArgumentsRejected, Problem, ReturnRejected
 from twopipes._protocol.types import CallToolParams, CallToolResult, Icon, TextContent, Tool, ToolAnnotations
 from twopipes._schema.custom_types import encode
-from twopipes._schema.functions import never_waits
 from twopipes._schema.signature import Signature, describe
 from twopipes._server.checks import WrittenSchema, check_schema
 from twopipes._server.context import Context
 from twopipes._server.registry import place_of
 from twopipes._server.results import CONTENT_TYPES, ToolResult, blocks_of, is_content
 from twopipes._server.text_arguments import RunBlocking, call_function
-from twopipes.errors import CapabilityMissing, InvalidParams, LocalProtocolError, ToolError
+from twopipes.errors import InvalidParams, LocalProtocolError, ToolError
 
 __all__ = ["ToolEntry", "make_tool"]
 
 _HINTS: Final = tuple(field.encode_name for field in msgspec.structs.fields(ToolAnnotations))
 _GOOD_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
-# From here on bad arguments are the tool's answer, which a model can read and mend; before, they were a protocol error (TL-06).
+# From here on bad arguments are a result of the tool, which a model can read and correct; before, a protocol error (TL-06).
 _ARGUMENT_ERRORS_ARE_RESULTS_SINCE: Final = "2025-11-25"
 
 
 class ToolEntry:
-    """A tool: how it is described, and how it is called.
+    """A tool: its description, and how to call it.
 
     Args:
-        tool: What clients are told.
-        signature: What the function takes and gives.
-        function: What is called.
-        written_input: The schema of the arguments if it was written by hand. One from the signature is enforced by reading them.
-        written_output: The schema of the structured content, likewise.
+        tool: The description for clients.
+        signature: What the function takes and returns.
+        function: The function.
+        written_input: The schema of the arguments if it was written by hand. A schema made from the signature needs no extra
+            validation.
+        written_output: The schema of the structured content if it was written by hand.
     """
 
-    __slots__ = ("_written_input", "_written_output", "function", "is_instant", "place", "signature", "tool")
+    __slots__ = ("_written_input", "_written_output", "function", "place", "signature", "tool")
 
     def __init__(
         self,
@@ -55,34 +55,29 @@ class ToolEntry:
         self.signature = signature
         self.function = function
         self.place = place_of(function)
-        # A call is done with its first step, and needs no task.
-        self.is_instant = never_waits(function)
         self._written_input = written_input
         self._written_output = written_output
 
     async def call(self, context: Context, run_blocking: RunBlocking, *, lenient: bool = False) -> CallToolResult:
-        """Binds the arguments, runs the function, and turns what it returns into a result."""
+        """Bind the arguments, run the function, and turn its return value into a result.
+
+        Raises:
+            ToolError: The arguments are not valid, or the function raised it.
+            InvalidParams: The arguments are not valid, in an older revision.
+        """
         params: CallToolParams = context.call.params
         try:
             if self._written_input is not None:
                 self._check_arguments(self._written_input, params.arguments)
             arguments = self.signature.bind(params.arguments, lenient=lenient)
         except ArgumentsRejected as error:
-            if context.call.dialect.revision < _ARGUMENT_ERRORS_ARE_RESULTS_SINCE:
-                raise InvalidParams(str(error)) from None
-            return _failure(str(error))
-        try:
-            value = await call_function(self.function, self.signature, arguments, context, run_blocking)
-        except ToolError as error:
-            return _failure(str(error))
-        except CapabilityMissing as error:
-            if context.call.dialect.modern:
-                raise  # CP-06: -32021, which names what to declare
-            return _failure(error.message)  # TL-05: a legacy host shows this to the model; some restart the server on an error
+            is_result = context.call.dialect.revision >= _ARGUMENT_ERRORS_ARE_RESULTS_SINCE
+            raise (ToolError(str(error)) if is_result else InvalidParams(str(error))) from None
+        value = await call_function(self.function, self.signature, arguments, context, run_blocking)
         result = self.result_of(value)
         if self.signature.output_schema is not None and result.structured_content is UNSET and not result.is_error:
-            # TL-10. Clients refuse such a result, so its author had better hear of it.
-            raise LocalProtocolError(f"{self.tool.name} has an output schema, but what it returned has no structured content")
+            # TL-10: clients refuse such a result, so report it to the author.
+            raise LocalProtocolError(f"{self.tool.name} has an output schema, but its return value has no structured content")
         if self._written_output is not None and not result.is_error:
             self._check_structured(self._written_output, result.structured_content)
         return result
@@ -95,10 +90,10 @@ class ToolEntry:
     def _check_structured(self, schema: WrittenSchema, structured: Any) -> None:
         problems = schema.problems(structured if isinstance(structured, Raw) else encode(structured))
         if problems:
-            raise ReturnRejected(self.tool.name, problems)  # TL-10: an error, which its author hears of, and not bad data
+            raise ReturnRejected(self.tool.name, problems)  # TL-10: an error that the author sees, not bad data
 
     def result_of(self, value: Any) -> CallToolResult:
-        """What a function returned, as a result: blocks for the model and, where the tool has a schema, the value for programs."""
+        """Turn a return value into a result: blocks for the model and, if the tool has an output schema, the value for programs."""
         if isinstance(value, CallToolResult):
             return value
         try:
@@ -113,21 +108,6 @@ class ToolEntry:
         return CallToolResult([TextContent(text)], structured)  # TL-13
 
 
-def _failure(text: str) -> CallToolResult:
-    return CallToolResult([TextContent(text)], is_error=True)
-
-
-def failed(entry: ToolEntry, error: BaseException, *, debug: bool = False) -> CallToolResult:
-    """What the model is told when a tool breaks: that it did, and not how, unless its author is debugging it (TL-05)."""
-    if debug:
-        from twopipes._server.failure_log import summary  # noqa: PLC0415 - see there
-
-        what = summary(error)
-    else:
-        what = error.summary if isinstance(error, FormRejected) else type(error).__name__
-    return _failure(f"The tool {entry.tool.name} failed: {what}")
-
-
 def make_tool(
     function: Callable[..., Any],
     *,
@@ -140,10 +120,10 @@ def make_tool(
     input_schema: Mapping[str, Any] | None = None,
     output_schema: Mapping[str, Any] | None = None,
 ) -> ToolEntry:
-    """Describes a function as a tool.
+    """Describe a function as a tool.
 
     Raises:
-        LocalProtocolError: The name or a schema is not what a tool may have, or the signature cannot be described.
+        LocalProtocolError: The name or a schema is not valid for a tool, or the signature cannot be described.
     """
     for schema, kind in ((input_schema, "input"), (output_schema, "output")):
         if schema is not None:
@@ -152,10 +132,10 @@ def make_tool(
         function, injected=(Context,), content=CONTENT_TYPES, input_schema=input_schema, output_schema=output_schema
     )
     name = signature.name if name is None else name
-    signature.name = name  # what a model is told about its arguments is about the tool that it knows
+    signature.name = name  # error messages about arguments use the name that the model knows
     if not _GOOD_NAME.fullmatch(name):  # TL-15
         raise LocalProtocolError(
-            f"{name!r} at {place_of(function)} cannot be the name of a tool: 1 to 128 of A-Z a-z 0-9 _ - . are; give name=..."
+            f"{name!r} at {place_of(function)} cannot be the name of a tool; pass name=... with 1 to 128 of A-Z a-z 0-9 _ - ."
         )
     if signature.input_schema.get("type") != "object":  # TL-01
         raise LocalProtocolError(f'the input schema of the tool {name!r} at {place_of(function)} must have "type": "object"')
@@ -181,8 +161,8 @@ def make_tool(
 
 def _hints(given: Mapping[str, Any], whose: str) -> ToolAnnotations:
     if unknown := given.keys() - _HINTS:
-        raise LocalProtocolError(f"the annotations of {whose} can be {', '.join(_HINTS)}, and not {', '.join(sorted(unknown))}")
+        raise LocalProtocolError(f"unknown annotations of {whose}: {', '.join(sorted(unknown))}; known are {', '.join(_HINTS)}")
     try:
         return msgspec.convert(dict(given), ToolAnnotations)
     except msgspec.ValidationError as error:
-        raise LocalProtocolError(f"the annotations of {whose} do not make sense: {error}") from None
+        raise LocalProtocolError(f"invalid annotations of {whose}: {error}") from None

@@ -231,7 +231,7 @@ async def connected(
 ) -> AsyncIterator[Client]:
     """A client of a server, after the handshake where the revision has one. At the end it leaves, and the server ends with it."""
     ours, theirs = memory_pair()
-    serving = asyncio.create_task(server.serve_channel(theirs, lifespan))
+    serving = asyncio.create_task(server._serve_channel(theirs, lifespan))
     client = Client(ours, revision, can)
     if reads:
         client.listen()

@@ -131,13 +131,11 @@ def test_a_call_that_is_cancelled_before_its_first_step_gives_its_place_back():
     @server.tool
     async def begin() -> str:
         begun.append(1)
-        await asyncio.sleep(0)  # one that waits for nothing needs no task
         return "done"
 
     async def scenario(client: Client):
         await client.settle()
         (connection,) = server._connections
-        connection._new_task = connection.loop.create_task  # in the next turn of the loop, whatever the version of Python
         for number in range(5):
             lines = [json.dumps(line).encode() + b"\n" for line in (modern_call(number), sessions.cancelled(f"early-{number}"))]
             for line in lines:  # two reads within one turn of the loop

@@ -201,7 +201,7 @@ def test_a_handler_that_is_collected_after_the_end_is_not_reported(capsys):
     async def main():
         ours, theirs = memory_pair()
         client = Client(ours, "2026-07-28", {})
-        serving = asyncio.create_task(server.serve_channel(theirs))
+        serving = asyncio.create_task(server._serve_channel(theirs))
         client.start_tool("stubborn")
         await begun.wait()
         serving.cancel()

@@ -22,7 +22,7 @@ def ask(server, *requests, capabilities=None):
         ours, theirs = memory_pair()
         answers = []
         async with ours:
-            serving = asyncio.create_task(server.serve_channel(theirs))
+            serving = asyncio.create_task(server._serve_channel(theirs))
             for number, (method, params) in enumerate(requests):
                 meta = {
                     "io.modelcontextprotocol/protocolVersion": "2026-07-28",

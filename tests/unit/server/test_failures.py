@@ -10,7 +10,7 @@ import pytest
 import twopipes._server.tools as ours
 from twopipes import McpError, Server, ToolError, connect
 from twopipes._protocol.rejections import Problem, ReturnRejected
-from twopipes._server.failure_log import told
+from twopipes._server.failures import format_error
 from twopipes.errors import InvalidParams
 
 
@@ -68,11 +68,11 @@ def test_a_return_value_that_does_not_fit_is_told_of_without_a_traceback(capsys)
     said = asyncio.run(stderr_of_a_call(capsys, count, name="count"))
     assert "Invalid return value of count" in said
     assert "Traceback" not in said
-    assert "Invalid" in told(ReturnRejected("count", [Problem("", "wrong")]))
+    assert "Invalid" in format_error(ReturnRejected("count", [Problem("", "wrong")]))
 
 
 def test_the_chain_of_causes_stays():
-    said = told(caught(functools.partial(explain, "x")))
+    said = format_error(caught(functools.partial(explain, "x")))
     assert "KeyError: 'x'\n\nThe above exception was the direct cause of the following exception:" in said
     assert places(said)[-1] == ("test_failures.py", "explain")
     assert said.endswith("ValueError: unknown\n")
@@ -82,7 +82,7 @@ def test_every_error_of_a_group_is_told():
     def both():
         raise ExceptionGroup("both", [caught(lookup, "x"), caught(explain, "y")])
 
-    said = told(caught(both))
+    said = format_error(caught(both))
     assert "KeyError: 'x'" in said
     assert "ValueError: unknown" in said
 
@@ -93,8 +93,8 @@ def test_what_the_author_called_is_told_to_the_end():
     def ask_wrongly():
         Server("")
 
-    assert places(told(caught(ask_wrongly)))[-1][0] != "test_failures.py"
-    assert ("decoder.py", "raw_decode") in places(told(caught(lambda: json.loads("{"))))
+    assert places(format_error(caught(ask_wrongly)))[-1][0] != "test_failures.py"
+    assert ("decoder.py", "raw_decode") in places(format_error(caught(lambda: json.loads("{"))))
 
 
 def test_an_error_of_ours_keeps_all_its_lines():
@@ -106,7 +106,7 @@ def test_an_error_of_ours_keeps_all_its_lines():
     exec(compile("def fail():\n    raise Ours('mistake')\ndef outer():\n    fail()", ours.__file__, "exec"), space)
     error = caught(space["outer"])
     error.__traceback__ = error.__traceback__.tb_next  # without the line of this test
-    assert places(told(error)) == [("tools.py", "outer"), ("tools.py", "fail")]
+    assert places(format_error(error)) == [("tools.py", "outer"), ("tools.py", "fail")]
 
 
 def test_our_lines_between_two_of_the_authors_are_left_out():
@@ -116,7 +116,7 @@ def test_our_lines_between_two_of_the_authors_are_left_out():
     def middleware():
         space["between"](lambda: lookup("x"))
 
-    names = [name for _, name in places(told(caught(middleware)))]
+    names = [name for _, name in places(format_error(caught(middleware)))]
     assert "between" not in names
     assert names[-1] == "lookup"
 

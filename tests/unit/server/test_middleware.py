@@ -116,7 +116,7 @@ def test_after_a_refused_handshake_nothing_is_served_until_another_one():
         ours, theirs = memory_pair()
         client = Client(ours, LATEST_LEGACY, {})
         client.listen()
-        serving = asyncio.create_task(make(watcher).serve_channel(theirs))
+        serving = asyncio.create_task(make(watcher)._serve_channel(theirs))
         client.send(sessions.initialize("first"))
         assert (await client.line_of("first"))["error"]["code"] == -31001
         assert (await client.error("tools/list"))["code"] == -32602
@@ -150,7 +150,7 @@ def test_a_whole_conversation_in_one_read_is_answered_in_order_to_its_end():
             sessions.request(3, "tools/list"),
         )
         await client.leave()
-        await make(slow).serve_channel(theirs)
+        await make(slow)._serve_channel(theirs)
         await client.until(lambda: client.over)
         assert [line["id"] for line in client.lines] == [0, 1, 2, 3]
         assert all("result" in line for line in client.lines)
@@ -304,7 +304,7 @@ def test_a_listen_at_the_end_of_the_input_is_acknowledged_before_it_ends():
         client.listen()
         listen(client)
         await client.leave()
-        await make(Watcher()).serve_channel(theirs)
+        await make(Watcher())._serve_channel(theirs)
         await client.until(lambda: client.over)
         assert [line.get("method") for line in client.lines] == [ACKNOWLEDGED, "notifications/cancelled", None]
         await client.close()
@@ -439,7 +439,7 @@ def test_a_session_without_middleware_answers_by_itself():
 
     async def main():
         ours, theirs = memory_pair()
-        connection = server.connect(theirs)
+        connection = server._connect(theirs)
         before = asyncio.all_tasks()
         connection._handle(connection.session.receive(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n', now=0.0))
         assert connection.session.data_to_send() == b'{"jsonrpc":"2.0","id":1,"result":{}}\n'

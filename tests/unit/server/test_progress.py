@@ -134,7 +134,7 @@ def test_a_chatterbox_is_held_back_while_the_client_does_not_read(tool, revision
             request_id = client.start_tool(tool, meta={"progressToken": 1})
             await turn_until(lambda: server._connections)
             (connection,) = server._connections
-            await turn_until(lambda: connection.is_full)
+            await turn_until(lambda: connection.is_blocked)
             if tool == "chatter_in_a_thread":
                 await finished.wait()
             for _ in range(20):
@@ -265,7 +265,7 @@ async def writes_of(server: Server, revision: str, *tools: str, leave: bool = Fa
     async with asyncio.timeout(NET):
         ours, theirs = memory_pair()
         written = watch(theirs)
-        serving = asyncio.create_task(server.serve_channel(theirs))
+        serving = asyncio.create_task(server._serve_channel(theirs))
         client = Client(ours, revision, sessions.ABLE)
         client.listen()
         if not client.modern:

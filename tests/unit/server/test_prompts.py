@@ -146,7 +146,7 @@ def test_prompts_come_and_go(revision):
 
 def test_a_second_prompt_of_the_same_name_is_refused():
     server = prompts()
-    with pytest.raises(LocalProtocolError, match="there is a prompt 'review' already"):
+    with pytest.raises(LocalProtocolError, match="the prompt 'review' is already registered"):
         server.add_prompt(lambda: "x", name="review")
 
 
@@ -328,7 +328,7 @@ def test_a_server_with_nothing_to_complete_says_so(revision):
 
 def test_two_completions_of_one_argument_are_refused():
     server = completing()
-    with pytest.raises(LocalProtocolError, match="there is a completion 'dialogue topic' already"):
+    with pytest.raises(LocalProtocolError, match="the completion 'dialogue topic' is already registered"):
         server.completion("dialogue", "topic")(lambda typed: [])
 
 

@@ -585,7 +585,7 @@ def test_a_handler_that_waited_too_long_is_given_up_and_its_thread_is_free():
         (connection,) = server._connections
         await client.settle()
         assert len(outcomes) == 1
-        assert connection._parked == 0
+        assert connection._waiting_for_client == 0
         assert connection._contexts == {}
         assert text(await retry(client, "blocking", first)) == "{'name': 'Anna'}"
 
@@ -663,7 +663,7 @@ def test_a_call_that_is_cancelled_while_it_asks_is_silent(tool, revision):
             await client.settle()
             (connection,) = server._connections
             assert connection._contexts == {}
-            assert connection._parked == 0
+            assert connection._waiting_for_client == 0
         await client.settle()
         assert len(client.answers_to(request_id)) == (1 if client.modern else 0)
 
@@ -737,7 +737,7 @@ def test_a_question_that_outlives_its_call_is_nobodys(revision):
         await asyncio.wait(left)
         assert left[0].cancelled()
         (connection,) = server._connections
-        assert connection._parked == 0
+        assert connection._waiting_for_client == 0
         with pytest.raises(LocalProtocolError, match="is over"):
             await contexts[0].list_roots()
 

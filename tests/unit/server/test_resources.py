@@ -271,12 +271,12 @@ def test_a_uri_and_a_function_that_do_not_fit_are_refused(uri, function, complai
 
 def test_a_second_resource_at_the_same_place_is_refused(tmp_path):
     server = notes()
-    with pytest.raises(LocalProtocolError, match="there is a resource 'note://first' already"):
+    with pytest.raises(LocalProtocolError, match="the resource 'note://first' is already registered"):
         server.add_resource("note://first", lambda: "x")
-    with pytest.raises(LocalProtocolError, match="there is a resource template"):
+    with pytest.raises(LocalProtocolError, match=r"the resource template 'note://{name}' is already registered"):
         server.add_resource("note://{name}", lambda name: name)
     server.add_directory("file:///docs", tmp_path)
-    with pytest.raises(LocalProtocolError, match="there is a directory"):
+    with pytest.raises(LocalProtocolError, match="the directory 'file:///docs/' is already registered"):
         server.add_directory("file:///docs/", tmp_path)
 
 

@@ -44,7 +44,7 @@ def test_a_client_that_floods_and_never_reads_is_not_read_either(revision):
             calls = [client.start_tool("big", letter="x") for _ in range(6000)]
             await asyncio.sleep(0)
             (connection,) = server._connections
-            await turn_until(lambda: connection.is_full)
+            await turn_until(lambda: connection.is_blocked)
             for _ in range(200):
                 await asyncio.sleep(0)
             held = sum(map(len, connection.session._out)) + connection.channel.buffered
@@ -87,12 +87,12 @@ def test_a_client_that_stops_reading_for_good_can_still_leave():
     async def main():
         ours, theirs = memory_pair()
         client = Client(ours, LATEST_MODERN, {})
-        serving = asyncio.create_task(server.serve_channel(theirs))
+        serving = asyncio.create_task(server._serve_channel(theirs))
         for _ in range(30):
             client.start_tool("big")
         await turn_until(lambda: server._connections)
         (connection,) = server._connections
-        await turn_until(lambda: connection.is_full)
+        await turn_until(lambda: connection.is_blocked)
         await client.channel.close()
         await serving
 
@@ -135,7 +135,7 @@ def test_a_client_that_has_left_may_still_read_everything(revision):
             await client.leave()
             await asyncio.sleep(0)
             (connection,) = server._connections
-            await turn_until(lambda: connection.is_full)
+            await turn_until(lambda: connection.is_blocked)
             client.listen()
             for request_id in calls:
                 await client.line_of(request_id)

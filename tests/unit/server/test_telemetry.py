@@ -28,7 +28,7 @@ def spans_of(meta):
     async def call():
         ours, theirs = memory_pair()
         async with ours:
-            serving = asyncio.create_task(server.serve_channel(theirs))
+            serving = asyncio.create_task(server._serve_channel(theirs))
             own = {
                 "io.modelcontextprotocol/protocolVersion": "2026-07-28",
                 "io.modelcontextprotocol/clientCapabilities": {},

@@ -577,11 +577,11 @@ def test_a_second_tool_of_the_same_name_is_refused_with_both_places():
 
 def test_what_is_not_there_cannot_be_removed():
     server = Server("s")
-    with pytest.raises(LocalProtocolError, match="no tool 'x'"):
+    with pytest.raises(LocalProtocolError, match="cannot remove the tool 'x': it is not registered"):
         server.remove_tool("x")
-    with pytest.raises(LocalProtocolError, match="no prompt 'x'"):
+    with pytest.raises(LocalProtocolError, match="cannot remove the prompt 'x': it is not registered"):
         server.remove_prompt("x")
-    with pytest.raises(LocalProtocolError, match="no resource 'x://y'"):
+    with pytest.raises(LocalProtocolError, match="cannot remove the resource 'x://y': it is not registered"):
         server.remove_resource("x://y")
 
 

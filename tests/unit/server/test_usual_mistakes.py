@@ -80,8 +80,8 @@ def test_a_resource_without_its_uri():
         return "all on"
 
     assert told(lambda: server.resource(settings)) == (
-        "@server.resource needs the URI of the resource before anything else, and "
-        "test_a_resource_without_its_uri.<locals>.settings is none; "
+        "@server.resource needs the URI of the resource as its first argument, "
+        "got test_a_resource_without_its_uri.<locals>.settings; "
         'write @server.resource("config://app"), or @server.resource("user://{name}") for a function that takes a name'
     )
     assert "server.add_resource() needs the URI" in told(lambda: server.add_resource(settings, "config://app"))
@@ -103,9 +103,9 @@ def test_an_option_that_there_is_not():
     server = Server("s")
     assert told(lambda: server.tool(desc="Adds.")(len)) == (
         "a tool has no option desc=; "
-        "there are name=, title=, description=, annotations=, icons=, meta=, input_schema=, output_schema="
+        "its options are name=, title=, description=, annotations=, icons=, meta=, input_schema=, output_schema="
     )
-    assert "a resource has no option mimetype=; there are name=" in told(lambda: server.resource("x://y", mimetype="x/y")(str))
+    assert "a resource has no option mimetype=; its options are" in told(lambda: server.resource("x://y", mimetype="x/y")(str))
     assert "a prompt has no option annotations=;" in told(lambda: server.prompt(annotations={})(str))
 
 
@@ -270,7 +270,7 @@ def test_two_tools_of_one_name():
     server = Server("s")
     server.add_tool(rest)
     said = told(lambda: server.add_tool(lambda: "", name="rest"))
-    assert said.startswith("there is a tool 'rest' already, from ")
+    assert said.startswith("the tool 'rest' is already registered (")
     assert said.count("test_usual_mistakes.py:") == 2
 
 
@@ -421,7 +421,7 @@ def test_a_completion_comes_and_goes():
     server.add_prompt(lambda size: size, name="it")
     server.add_completion("it", "size", lambda typed: ["small"])
     server.remove_completion("it", "size")
-    assert "there is no completion 'it size' to remove" in told(lambda: server.remove_completion("it", "size"))
+    assert "cannot remove the completion 'it size': it is not registered" in told(lambda: server.remove_completion("it", "size"))
 
 
 def test_every_mistake_of_registration_is_of_one_kind():
@@ -447,11 +447,11 @@ async def life(server: Server):
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda: Server(greet), 'the name of a server is a text, and greet is none; write Server("my-server")'),
-        (lambda: Server(""), "the name of a server is a text, and '' is none; write Server(\"my-server\")"),
-        (lambda: Server("s", version=1.0), "the version of a server is a text, and 1.0 is none; write version='1.0'"),
-        (lambda: Server("s", eras="all"), "eras= is one of both, legacy, modern, and not 'all'"),
-        (lambda: Server("s", tools=greet), "tools= is a list of functions; write tools=[greet]"),
+        (lambda: Server(greet), 'the name of a server must be a non-empty string, got greet; write Server("my-server")'),
+        (lambda: Server(""), "the name of a server must be a non-empty string, got ''; write Server(\"my-server\")"),
+        (lambda: Server("s", version=1.0), "the version of a server must be a string, got 1.0; write version='1.0'"),
+        (lambda: Server("s", eras="all"), "eras= must be one of both, legacy, modern, got 'all'"),
+        (lambda: Server("s", tools=greet), "tools= must be a list of functions; write tools=[greet]"),
         (lambda: Server("s", lifespan=life), "the lifespan life has a yield; put @contextlib.asynccontextmanager above it"),
     ],
 )
@@ -468,7 +468,7 @@ def test_run_inside_a_running_loop():
         Server("s").run()
 
     assert told(lambda: asyncio.run(main())) == (
-        "run() starts an event loop, and one is running here already; use await server.serve(), which takes unix= and tcp= too"
+        "run() starts an event loop, and one is already running; use await server.serve(), which takes unix= and tcp= too"
     )
 
 
@@ -566,7 +566,7 @@ def test_a_coroutine_that_is_used_as_its_result(capsys):
     said = stderr_of(ask, capsys)
     assert "AttributeError: 'coroutine' object has no attribute 'action'" in said
     assert said.endswith(
-        "Hint: what is called a coroutine there was not awaited. Write await before the call; "
+        "Hint: the coroutine was not awaited. Write await before the call; "
         "in a function that is not async, ctx.wait(ctx.elicit(...))\n"
     )
 
@@ -605,7 +605,7 @@ def test_a_loop_in_a_loop(capsys):
             coroutine.close()
 
     assert stderr_of(nested, capsys).endswith(
-        "Hint: a handler that is async has an event loop already. Await what you would run there\n"
+        "Hint: an async handler already runs in an event loop. Use await instead of running another loop\n"
     )
 
 
@@ -757,7 +757,7 @@ def test_a_prompt_whose_form_was_answered_wrongly_is_an_error_that_names_the_fie
 @pytest.mark.parametrize(
     ("name", "instead"),
     [
-        ("mount", "register the functions of both on one, server.add_tool(function)"),
+        ("mount", "register the functions of both on one server, server.add_tool(function)"),
         ("add_middleware", "pass one callable, Server(..., middleware=m), with async def m(ctx, call_next)"),
         ("run_async", "write await server.serve()"),
         ("http_app", "HTTP is not served; server.run() serves stdio"),
@@ -780,7 +780,7 @@ def test_a_name_that_is_nowhere_is_an_ordinary_attribute_error():
     [
         ({"transport": "stdio"}, "run() serves stdio; for a socket write unix= or tcp=. HTTP is not served"),
         ({"host": "0.0.0.0", "port": 80}, 'write tcp=("127.0.0.1", 9000)'),
-        ({"colour": "red"}, "there are unix=, tcp=, trace= and redact="),
+        ({"colour": "red"}, "its options are unix=, tcp=, trace= and redact="),
     ],
 )
 def test_an_option_of_another_run_is_answered_with_the_one_of_this(options, said):

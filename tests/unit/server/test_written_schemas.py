@@ -19,7 +19,7 @@ DRAFT_07 = "http://json-schema.org/draft-07/schema#"
 @pytest.fixture
 def without_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
-    monkeypatch.setattr(checks, "_said", set())
+    monkeypatch.setattr(checks, "_warned", set())
 
 
 def echoing(schema: dict[str, Any]) -> Server:
