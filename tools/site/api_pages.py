@@ -34,7 +34,7 @@ INTERNAL = {
     "Server": ["answers_alone", "connect", "handle", "new_session", "profile", "running", "serve_channel", "threads_at_work"],
     "Context": ["answered", "close", "is_begun", "is_beside", "pace", "postponed", "task", "tell_all", "tell_held", "waits"],
     "Client": ["lost", "notified", "reopened"],
-    "Subscription": ["acknowledged", "attach", "detach", "ended", "fail", "hear", "notified"],
+    "Subscription": ["acknowledged", "attach", "changed", "detach", "ended", "fail", "notified"],
 }
 
 
