@@ -197,7 +197,7 @@ async def test_a_conversation_in_which_tools_and_results_do_not_match_is_refused
     assert answer["code"] == -32602
     fake = FakeServer({"tools/call": asks({"k": question})})
     async with connect(fake, on_sample=lambda _: "x", options=ClientOptions(sample_tools=True)) as client:
-        with pytest.raises(RemoteProtocolError, match="makes no sense"):
+        with pytest.raises(RemoteProtocolError, match="an invalid conversation"):
             await client.call_tool("x")
     assert fake.methods.count("tools/call") == 1
 

@@ -155,7 +155,7 @@ async def test_a_result_with_too_many_questions_is_refused():
     questions = {str(number): ("elicitation/create", FORM) for number in range(11)}
     fake = FakeServer({"tools/call": asks(questions)})
     async with connect(fake, on_elicit=lambda _: None, limits=Limits(max_in_flight=10)) as client:
-        with pytest.raises(RemoteProtocolError, match="tools/call with 11 questions; at most 10 are answered"):
+        with pytest.raises(RemoteProtocolError, match="tools/call with 11 questions; the limit is 10"):
             await client.call_tool("x")
 
 
