@@ -205,7 +205,7 @@ async def test_members_of_other_libraries(calculator):
         result = await client.call_tool("add", {"a": 1})
     for name, here in {"data": ".structured", "structuredContent": ".structured", "isError": ".is_error"}.items():
         said = told(lambda name=name: getattr(result, name), AttributeError)
-        assert said == f"'CallResult' object has no attribute {name!r}; here it is {here}"
+        assert said == f"'CallResult' object has no attribute {name!r}; use {here}"
     assert told(lambda: result.colour, AttributeError) == "'CallResult' object has no attribute 'colour'"
 
 
