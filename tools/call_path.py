@@ -3,8 +3,8 @@
 python tools/call_path.py            print the three paths
 python tools/call_path.py --write    write them into docs/explanation/architecture.md
 
-Counted are calls of Python functions in this package: in a server from the bytes of a ``tools/call`` to those of its response, in a client
-from ``call_tool()`` to its result, and in a client whose server was killed from ``call_tool()`` to the result from the new process.
+Counted are calls of Python functions in this package: in a server from the bytes of a ``tools/call`` to those of its response, in
+a client from ``call_tool()`` to its result, and in a client whose server was killed from a call to the result of the new process.
 """
 
 from __future__ import annotations

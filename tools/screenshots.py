@@ -35,6 +35,7 @@ from twopipes import McpError, ServerCommand, ServerExited, connect
 from twopipes._protocol.types import Implementation
 from twopipes._trace.format import decode_header, encode
 from twopipes.trace import Event, read
+from twopipes.types import ClientOptions
 
 ROOT = Path(__file__).parents[1]
 # What one finds in the wild: a launcher that greets on the channel of the messages, and a log on stderr.
@@ -94,7 +95,9 @@ async def record(trace: Path) -> None:
         cwd=launcher.parent,
     )
     info = Implementation("example-host", "2.1")
-    async with connect(command, client_info=info, on_elicit=answer, on_sample=lambda _: "It depends.", roots=[ROOT]) as client:
+    async with connect(
+        command, options=ClientOptions(client_info=info), on_elicit=answer, on_sample=lambda _: "It depends.", roots=[ROOT]
+    ) as client:
         await client.list_tools()
         await client.list_resources()
         await client.call_tool("echo", {"text": "Hello, wire."})

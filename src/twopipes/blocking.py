@@ -1,4 +1,4 @@
-"""The same client, without ``await``: for scripts, notebooks and threads, also inside a running event loop.
+"""The client without ``await``, for scripts, notebooks and threads. It also works while an event loop is running.
 
 ::
 

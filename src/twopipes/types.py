@@ -5,6 +5,7 @@ if TYPE_CHECKING:
     from twopipes._client.caller import InputRequired
     from twopipes._client.era_cache import EraCache, EraRecord
     from twopipes._client.input_handlers import Elicitation, Sampling
+    from twopipes._client.options import ClientOptions
     from twopipes._client.results import Validation
     from twopipes._client.stray_output import StrayOutput
     from twopipes._protocol.revisions import ALL, ERROR_CODES, LEGACY, MODERN
@@ -117,6 +118,7 @@ else:
             "twopipes._client.caller": "InputRequired",
             "twopipes._client.era_cache": "EraCache EraRecord",
             "twopipes._client.input_handlers": "Elicitation Sampling",
+            "twopipes._client.options": "ClientOptions",
             "twopipes._client.results": "Validation",
             "twopipes._client.stray_output": "StrayOutput",
             "twopipes._protocol.revisions": "ALL ERROR_CODES LEGACY MODERN",
@@ -163,6 +165,7 @@ __all__ = [
     "CancelledForm",
     "CancelledParams",
     "ClientCapabilities",
+    "ClientOptions",
     "ClientView",
     "CompleteParams",
     "CompleteResult",

@@ -9,10 +9,11 @@ from twopipes import TwopipesError, connect
 from twopipes._protocol.types import CreateMessageResult, ToolUseContent
 from twopipes._tools.check.client_run import InProcessDriver
 from twopipes.settings import Timeouts
+from twopipes.types import ClientOptions
 
 # Seconds. What is waited for in vain costs this much each time.
 HASTY = Timeouts(connect=0.8, probe=0.5, request=0.8, total=2)
-CAN = {"sample_tools": True, "on_elicit_url": lambda question: question.accept()}
+CAN = {"options": ClientOptions(sample_tools=True), "on_elicit_url": lambda question: question.accept()}
 
 
 def able(mutate=None, **options):

@@ -66,7 +66,7 @@ def test_a_client_that_can_answer_everything_passes_what_it_has_occasion_for():
 
 
 def test_a_client_that_answers_forms_alone_refuses_the_rest_as_it_should():
-    outcome = run(of_client(able(on_elicit_url=None, sample_tools=False), revisions=["2025-11-25"], wanted={"EL-09", "SA-05"}))
+    outcome = run(of_client(able(on_elicit_url=None, options=None), revisions=["2025-11-25"], wanted={"EL-09", "SA-05"}))
     assert passed(outcome) == {"EL-09", "SA-05"}
 
 
@@ -127,7 +127,7 @@ def test_a_client_that_answers_nothing_from_there_on_is_not_accused_of_keeping_i
 
 
 def test_a_client_that_can_answer_nothing_is_accused_of_nothing():
-    nothing = {"on_elicit": None, "on_elicit_url": None, "on_sample": None, "sample_tools": False, "roots": None}
+    nothing = {"on_elicit": None, "on_elicit_url": None, "on_sample": None, "options": None, "roots": None}
     outcome = run(of_client(able(**nothing), revisions=ALL[-2:], wanted=MINE))
     assert failures(outcome) == []
     assert passed(outcome) >= {"RT-02"}  # it says that it has none

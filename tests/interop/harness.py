@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import pytest
+from msgspec import structs
 
 from twopipes import Client, Timeouts, connect, trace
-from twopipes.types import EraCache
+from twopipes.types import ClientOptions, EraCache
 
 T = TypeVar("T")
 
@@ -214,9 +215,11 @@ async def connected(
     mark = f"{os.getpid()}.{next(_numbers)}"
     try:
         # A memory of its own: what one test has learnt of a server must not spare the next one the probe.
+        given = options.pop("options", ClientOptions())
+        options["options"] = structs.replace(given, era_cache=EraCache())
         async with (
             asyncio.timeout(NET),
-            connect(command, env={**(env or {}), MARK: mark}, timeouts=timeouts, remember=EraCache(), **options) as client,
+            connect(command, env={**(env or {}), MARK: mark}, timeouts=timeouts, **options) as client,
         ):
             connection = Connected(client, mark)
             yield connection

@@ -15,6 +15,7 @@ from interop.harness import SCRIPTS, TEXT, connected, node_script, python_of
 from twopipes import Change, McpError
 from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN, LEGACY
 from twopipes.errors import NotFound, OpeningFailed
+from twopipes.types import ClientOptions
 
 pytestmark = [
     pytest.mark.interop,
@@ -98,7 +99,7 @@ async def make_tour(peer: Peer) -> dict[str, Any]:
         on_sample=lambda wanted: f"the model heard: {wanted.messages[0].content.text}",
         roots=["file:///home/ada"],
         on_log=lambda params: found["logged"].append((params.level, params.data)),
-        on_notification=lambda method, _: found["notified"].append(method),
+        options=ClientOptions(on_notification=lambda method, _: found["notified"].append(method)),
     ) as connection:
         client = connection.client
         found["opened"] = (client.era, client.revision, client.server_info.name)

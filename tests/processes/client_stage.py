@@ -22,6 +22,7 @@ from twopipes._process.command import ServerCommand
 from twopipes._process.exit_status import SIGKILL, SIGTERM
 from twopipes._process.shutdown import CloseStdin, ShutdownPlan, ShutdownReport, Signal, Wait
 from twopipes.settings import RestartPolicy, Timeouts
+from twopipes.types import ClientOptions
 
 # Seconds. A net under everything; nothing comes near it unless it hangs.
 NET = 60.0
@@ -76,7 +77,7 @@ class Stage:
 
     def connect(self, program: str | ServerCommand, **options):
         """``connect()`` to it, with all the patience in the world unless the test says otherwise."""
-        options = {"timeouts": PATIENT, "remember": self.memory, "restart": NO_RESTART, **options}
+        options = {"timeouts": PATIENT, "options": ClientOptions(era_cache=self.memory), "restart": NO_RESTART, **options}
         return connect(self.command(program) if isinstance(program, str) else program, **options)
 
     # What the servers noted

@@ -14,6 +14,7 @@ from twopipes import CallResult, McpError, connect
 from twopipes._process.command import ServerCommand
 from twopipes._protocol.types import Implementation, Result
 from twopipes._trace.format import Event, Header, Line, encode
+from twopipes.types import ClientOptions
 
 _OF_THE_ERA = ("meta", "result_type", "ttl_ms", "cache_scope")
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -115,7 +116,7 @@ def options(revision: str) -> dict[str, Any]:
         "on_elicit": _person,
         "on_sample": lambda _question: "a thought",
         "roots": ["file:///home/ada"],
-        "client_info": Implementation("test", "1"),
+        "options": ClientOptions(client_info=Implementation("test", "1")),
     }
 
 

@@ -11,6 +11,7 @@ from twopipes._client.era_cache import EraCache
 from twopipes._session.subscriptions import Change
 from twopipes.errors import RemoteProtocolError, ServerExited, TwopipesError
 from twopipes.settings import Timeouts
+from twopipes.types import ClientOptions
 
 MIB = 1024 * 1024
 
@@ -299,7 +300,7 @@ class SlowMemory(EraCache):
 @staged
 async def test_an_opening_that_is_cancelled_while_the_verdict_is_written_leaves_nothing(stage):
     memory = SlowMemory(stage.folder / "verdicts.json")
-    opening = asyncio.ensure_future(_opened(stage.connect(they.POLITE, remember=memory)))
+    opening = asyncio.ensure_future(_opened(stage.connect(they.POLITE, options=ClientOptions(era_cache=memory))))
     await asyncio.to_thread(memory.called.wait, NET)
     opening.cancel()
     with pytest.raises(asyncio.CancelledError):

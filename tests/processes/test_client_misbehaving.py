@@ -14,6 +14,7 @@ from twopipes._process.command import ServerCommand
 from twopipes._session.client import ClientSession
 from twopipes.errors import OpeningFailed, RemoteProtocolError, RequestTimedOut, ServerExited, StartFailed
 from twopipes.settings import Limits, Timeouts
+from twopipes.types import ClientOptions
 
 HASTY = Timeouts(request=SOON, total=NET)
 
@@ -276,7 +277,7 @@ async def test_a_message_without_end_to_nobody_starves_nobody(stage):
         nonlocal heard
         heard += 1
 
-    async with stage.connect(they.FLOODS_STDOUT, on_notification=count) as client:
+    async with stage.connect(they.FLOODS_STDOUT, options=ClientOptions(on_notification=count, era_cache=stage.memory)) as client:
         for number in range(10):
             assert (await client.call_tool("echo", {"text": str(number)})).text == str(number)
         assert heard > 0

@@ -12,7 +12,7 @@ import pytest
 from fake_server import scene
 from twopipes import RestartPolicy, ServerExited, ShutdownPlan, Timeouts, connect
 from twopipes._process.shutdown import CloseStdin, Signal, Wait
-from twopipes.types import EraCache
+from twopipes.types import ClientOptions, EraCache
 
 CHILD = """
 import json, os, signal, sys, time
@@ -78,7 +78,7 @@ class Recorded:
 
     def connect(self, *arguments, **options):
         command = [sys.executable, "-S", str(self.program), str(self.path), *arguments]
-        return connect(command, **{**PATIENT, "remember": EraCache(), **options})
+        return connect(command, **{**PATIENT, "options": ClientOptions(era_cache=EraCache()), **options})
 
     @property
     def notes(self):

@@ -17,7 +17,7 @@ from processes.launching import EXAMPLES, NET, lines, modern, python
 from twopipes import Server, ServerCommand, ServerExited, blocking, connect
 from twopipes.errors import LocalProtocolError, StartFailed
 from twopipes.trace import Event, Line, Recorder, header_for, read
-from twopipes.types import EraCache
+from twopipes.types import ClientOptions, EraCache
 
 SERVER = """
     import os
@@ -66,7 +66,7 @@ def file(tmp_path):
 
 
 def to(text, *arguments, **options):
-    return connect(*program(text, *arguments), **{"timeouts": PATIENT, "remember": EraCache(), **options})
+    return connect(*program(text, *arguments), **{"timeouts": PATIENT, "options": ClientOptions(era_cache=EraCache()), **options})
 
 
 def messages(entries, kind, connection=0):

@@ -41,7 +41,7 @@ from twopipes import (
     connect,
 )
 from twopipes.errors import ClientClosed
-from twopipes.types import Elicitation, EraCache
+from twopipes.types import ClientOptions, Elicitation, EraCache
 
 SERVER = Path(__file__).with_name("soak_server.py")
 # Seconds. Nothing comes near it unless it hangs, on however busy a machine.
@@ -93,7 +93,7 @@ class Slot:
             timeouts=PATIENT,
             restart=self._policy,
             shutdown=ShutdownPlan.default(0.3),
-            remember=self.soak.verdicts,
+            options=ClientOptions(era_cache=self.soak.era_cache),
         )
         try:
             await client.list_tools()  # what is known to be read-only is sent again
@@ -179,7 +179,7 @@ class Soak:
         self.mark = f"TWOPIPES_SOAK={uuid.uuid4().hex}"
         name, _, value = self.mark.partition("=")
         self.environment = {name: value, "SOAK_LEDGER": str(self.ledger)}
-        self.verdicts = EraCache()
+        self.era_cache = EraCache()
         self.mix = {**MIX, "crash": MIX["crash"] * arguments.harm}
         self.fates = {fate: FATES[fate] * (arguments.harm if fate not in {"none", "cancel"} else 1) for fate in FATES}
         self.random = Random(f"{self.seed} kills")

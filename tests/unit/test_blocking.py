@@ -17,7 +17,7 @@ import twopipes
 from twopipes import CallResult, Change, Context, McpError, RequestTimedOut, Server, Timeouts, blocking
 from twopipes._blocking import callbacks
 from twopipes._blocking.callbacks import Progress
-from twopipes._blocking.loop import _house
+from twopipes._blocking.loop import _registry
 from twopipes._channels.memory import memory_pair
 from twopipes._client.caller import InputRequired as AsyncInputRequired
 from twopipes._protocol.types import ElicitResult
@@ -100,7 +100,7 @@ class Bench:
 
     def grow(self, client):
         """Changes the list of tools, in the loop, as a server does."""
-        client._house.post(self.server.add_tool, _grown)
+        client._loop_thread.post(self.server.add_tool, _grown)
 
 
 def _grown() -> str:
@@ -116,8 +116,8 @@ def nothing_left():
     for thread in set(threading.enumerate()) - before:
         thread.join(NET)
         assert not thread.is_alive(), thread
-    assert _house.current is None
-    assert not _house.running
+    assert _registry.current is None
+    assert not _registry.running
 
 
 @pytest.fixture(autouse=True)
@@ -128,7 +128,7 @@ def _nothing_is_left():
 
 @pytest.fixture(autouse=True)
 def _however_busy_the_machine_is(monkeypatch):
-    monkeypatch.setattr(callbacks, "_PATIENCE", NET)
+    monkeypatch.setattr(callbacks, "_CALLBACK_WAIT", NET)
 
 
 @pytest.fixture
@@ -188,7 +188,7 @@ def test_every_argument_is_explained():
 
 
 def test_subscriptions_and_questions_have_what_the_async_ones_have():
-    for_the_client = {"attach", "detach", "hear", "fail", "acknowledged", "notified", "ended", "aclose"}
+    for_the_client = {"attach", "detach", "changed", "fail", "acknowledged", "notified", "ended", "aclose"}
     assert public(twopipes.Subscription) - for_the_client | {"wanted", "honoured", "dropped"} == public(Subscription) - {"get"}
     assert parameters(InputRequired.answer) == parameters(AsyncInputRequired.answer)
     assert public(InputRequired) == public(AsyncInputRequired)
@@ -385,7 +385,7 @@ def test_a_client_that_nobody_holds_is_closed_and_complained_about(bench):
     with nothing_left(), warnings.catch_warnings(record=True) as complaints:
         warnings.simplefilter("always")
         client = connect(bench.server)
-        thread = client._house._thread
+        thread = client._loop_thread._thread
         del client
         gc.collect()
         thread.join(NET)
@@ -418,11 +418,11 @@ def test_an_interrupted_call_is_cancelled_and_the_client_stays_usable(client, be
         await ctx.progress(1)
         await asyncio.Event().wait()
 
-    client._house.run(lambda: _soon(bench.server.add_tool, stuck))
+    client._loop_thread.run(lambda: _soon(bench.server.add_tool, stuck))
     with pytest.raises(KeyboardInterrupt):
         client.call_tool("stuck", on_progress=interrupt)
     assert client.call_tool("add", {"a": 1, "b": 2}).text == "3"
-    assert client._house._jobs == set()
+    assert client._loop_thread._jobs == set()
 
 
 async def _soon(function, *arguments):
@@ -474,7 +474,7 @@ def test_log_messages_are_told_in_order_in_one_thread_and_before_the_result(benc
             client.call_tool("chatty", {"count": 50})
         assert [data for data, _ in seen] == [*range(50)] * 3
     (thread,) = {thread for _, thread in seen}
-    assert thread not in {threading.get_ident(), client._house._thread.ident}
+    assert thread not in {threading.get_ident(), client._loop_thread._thread.ident}
 
 
 def test_a_log_callback_may_call_the_client_and_even_close_it(bench, era):
@@ -497,7 +497,7 @@ def test_a_log_callback_may_call_the_client_and_even_close_it(bench, era):
 
 
 def test_a_log_callback_that_waits_for_the_caller_does_not_hold_the_call_for_ever(bench, era, monkeypatch):
-    monkeypatch.setattr(callbacks, "_PATIENCE", 0.05)
+    monkeypatch.setattr(callbacks, "_CALLBACK_WAIT", 0.05)
     lock = threading.Lock()
     told = threading.Event()
 
@@ -574,7 +574,7 @@ def test_an_async_callback_that_calls_the_client_is_told_instead_of_waiting_for_
 
     async def on_elicit(question):
         for call in (client.ping, client.close, lambda: connect(bench.server)):
-            with pytest.raises(LocalProtocolError, match="wait for itself") as error:
+            with pytest.raises(LocalProtocolError, match="would deadlock") as error:
                 call()
             caught.append(error)
         return question.decline()
@@ -697,7 +697,7 @@ def test_what_came_in_the_moment_of_an_interruption_is_not_lost(client):
         return Change("tools")
 
     with pytest.raises(KeyboardInterrupt):
-        client._house.run(has_come, progress=progress, unclaimed=changes._put_back)
+        client._loop_thread.run(has_come, progress=progress, unclaimed=changes._put_back)
     assert changes.get(timeout=NET) == Change("tools")
     changes.close()
 
@@ -705,6 +705,6 @@ def test_what_came_in_the_moment_of_an_interruption_is_not_lost(client):
 def test_a_server_that_does_not_acknowledge_is_not_waited_for_for_ever(bench, monkeypatch):
     with connect(bench.server, era="modern", timeouts=Timeouts(request=0.05)) as client:
         changes = client.subscribe(tools=True)
-        monkeypatch.setattr(changes._inner, "_begin", lambda _: None)
+        monkeypatch.setattr(changes._inner, "_on_start", lambda _: None)
         with pytest.raises(RequestTimedOut):
             changes.ready()

@@ -32,7 +32,7 @@ FIRST = ["Server", "Context", "ToolResult", "Image", "Audio", "connect", "Client
 # Methods that other modules of the package call, and users do not.
 INTERNAL = {
     "Client": ["lost", "notified", "reopened"],
-    "Subscription": ["acknowledged", "attach", "detach", "ended", "fail", "hear", "notified"],
+    "Subscription": ["acknowledged", "attach", "changed", "detach", "ended", "fail", "notified"],
 }
 
 

@@ -1,15 +1,15 @@
-"""In which thread the user's callbacks are called: never in that of the event loop, unless they are async.
+"""The threads in which the user's callbacks run: never the thread of the event loop, unless they are async.
 
-* ``on_progress`` in the thread that made the call and waits for it, before the call returns. Reports that still wait a second after
-  the answer has come are dropped.
-* ``on_elicit``, ``on_elicit_url``, ``on_sample`` and a function for ``roots`` in a thread of its own for each question, as they may
-  wait for a person. So two of them can be under way at once.
-* Everything else in one thread of the client's, in the order in which it happened, one after the other.
+* ``on_progress`` runs in the thread that made the call, before the call returns. Reports that still wait a second after the
+  response are dropped.
+* ``on_elicit``, ``on_elicit_url``, ``on_sample`` and a function for ``roots`` run in a new thread for each question, because they
+  may wait for a person. Two of them can run at the same time.
+* All others run in one thread per client, one after the other, in the order of the events.
 
-What waits for a callback is bounded, and beyond that dropped and counted: see :mod:`twopipes._client.callbacks`. Each function that
-this module gives to the client returns a ``Future``, so that an event counts until its callback has dealt with it.
+The number of waiting events is bounded; further ones are dropped and counted: see :mod:`twopipes._client.callbacks`. Each function
+that this module passes to the client returns a ``Future``, so that an event counts until its callback has handled it.
 
-In all of them the client may be used. An ``async`` callback runs in the loop, where it must not block, and cannot use the client.
+All these callbacks may use the client. An ``async`` callback runs in the loop; it must not block and cannot use the client.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ from typing import Any, NamedTuple
 from twopipes._client.input_handlers import Roots
 from twopipes._protocol.types import ProgressParams
 
-__all__ = ["CallbackThread", "Progress", "Report", "in_a_thread", "patience", "question_slots", "roots_in_a_thread"]
+__all__ = ["CallbackThread", "Progress", "Report", "callback_wait", "in_a_thread", "question_slots", "roots_in_a_thread"]
 
-# Seconds that a call waits, when it is answered, for the callbacks that came before the answer. One that takes longer, perhaps
-# because it waits for the very thread that made the call, is not waited for.
-_PATIENCE = 1.0
-# Questions of one server that are answered at once, each in a thread. Further ones wait: a person answers one at a time anyway.
-_MOST_QUESTIONS = 64
+# Seconds that a call waits after its response for the callbacks of earlier events. A callback may take longer, perhaps because it
+# waits for the thread that made the call.
+_CALLBACK_WAIT = 1.0
+# Questions of one server that are answered at the same time, each in a thread. Further ones wait.
+_MAX_QUESTIONS = 64
 
 OnProgress = Callable[[ProgressParams], Any]
 
 
-def patience() -> float:
-    """Seconds that a call waits for callbacks when it is answered."""
-    return _PATIENCE
+def callback_wait() -> float:
+    """Return the seconds that a call waits for callbacks after its response."""
+    return _CALLBACK_WAIT
 
 
 class Report(NamedTuple):
-    """A report of progress on its way to its callback, and what is done when the callback has dealt with it."""
+    """A progress report, and a future that is done when the callback has handled it."""
 
     params: ProgressParams
     done: Future[None]
 
 
 class Progress:
-    """Carries reports of progress from the loop to the thread that waits for the call.
+    """Passes progress reports from the loop to the thread that waits for the call.
 
     Attributes:
-        function: What the user wants to be called.
-        inbox: What has come.
+        function: The user's callback.
+        inbox: The reports.
     """
 
     def __init__(self, function: OnProgress) -> None:
@@ -64,7 +64,7 @@ class Progress:
         self._is_read = True
 
     def __call__(self, params: ProgressParams) -> Future[None] | None:
-        """A report has come; in the loop."""
+        """Add a report. Called in the loop."""
         if not self._is_read:
             return None
         report = Report(params, Future())
@@ -72,43 +72,44 @@ class Progress:
         return report.done
 
     def begin(self) -> None:
-        """A thread reads the inbox; in the loop."""
+        """Accept reports, because a thread reads the inbox. Called in the loop."""
         self._is_read = True
 
     def abandon(self) -> None:
-        """No thread reads the inbox any more: drops what is in it; in the loop."""
+        """Drop all reports, because no thread reads the inbox any more. Called in the loop."""
         self._is_read = False
         with suppress(Empty):
             while True:
-                news = self.inbox.get_nowait()
-                if isinstance(news, Report):
-                    news.done.cancel()
+                item = self.inbox.get_nowait()
+                if isinstance(item, Report):
+                    item.done.cancel()
 
 
 class CallbackThread:
-    """The thread of one client in which its callbacks are called, one after the other. It starts with the first thing to tell.
+    """The thread of one client that calls its callbacks, one after the other. It starts with the first event.
 
     Args:
-        call_back: Calls a callback, and sees to what goes wrong in it.
+        call_back: Calls a callback and handles its errors.
     """
 
     def __init__(self, call_back: Callable[..., None]) -> None:
         self._call_back = call_back
-        self._news: SimpleQueue[tuple[Future[None], tuple[Any, ...]] | threading.Event | None] = SimpleQueue()
+        # A call and its future; an event to set when everything before it is done; or None, which ends the thread.
+        self._queue: SimpleQueue[tuple[Future[None], tuple[Any, ...]] | threading.Event | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._is_over = False
         self._is_late = False
-        # Each is counted by one thread alone.
-        self._happened = 0
-        self._told = 0
+        # Each counter is written by one thread only.
+        self._queued = 0
+        self._handled = 0
 
     def wrap(self, function: Callable[..., Any] | None) -> Callable[..., Future[None] | None] | None:
-        """What to give to the client instead of a callback; it is called in the loop."""
+        """Return a function that queues calls of a callback. The client calls it in the loop."""
         if function is None:
             return None
-        return lambda *arguments: self._tell(function, *arguments)
+        return lambda *arguments: self._enqueue(function, *arguments)
 
-    def _tell(self, *news: Any) -> Future[None] | None:
+    def _enqueue(self, *call: Any) -> Future[None] | None:
         if self._is_over:
             return None
         if self._thread is None:
@@ -116,47 +117,47 @@ class CallbackThread:
             try:
                 self._thread.start()
             except RuntimeError:
-                # The interpreter exits, or the system has no thread left. Neither may harm the conversation.
+                # The interpreter is exiting, or the system has no thread left. The session continues without callbacks.
                 self._is_over, self._thread = True, None
                 return None
-        self._happened += 1
+        self._queued += 1
         done: Future[None] = Future()
-        self._news.put((done, news))
+        self._queue.put((done, call))
         return done
 
     def _work(self) -> None:
-        while (news := self._news.get()) is not None:
-            if isinstance(news, threading.Event):
-                news.set()
+        while (item := self._queue.get()) is not None:
+            if isinstance(item, threading.Event):
+                item.set()
             else:
-                done, call = news
+                done, call = item
                 if self._is_late:
                     done.cancel()
                 else:
                     self._call_back(*call)
                     done.set_result(None)
-                self._told += 1
+                self._handled += 1
                 del done, call
-            del news  # nothing is held while there is nothing to tell
+            del item  # do not keep the event alive while waiting for the next one
 
     def catch_up(self) -> None:
-        """Waits, a moment at most, until everything was told that has happened by now."""
-        if self._told == self._happened or self._is_over or self._is_here:
+        """Wait briefly until the callbacks of all events so far have run."""
+        if self._handled == self._queued or self._is_over or self._is_here:
             return
-        told = threading.Event()
-        self._news.put(told)
-        told.wait(_PATIENCE)
+        reached = threading.Event()
+        self._queue.put(reached)
+        reached.wait(_CALLBACK_WAIT)
 
     def end(self) -> None:
-        """Nothing more is told than what has happened by now; in the loop."""
+        """Accept no further events. Called in the loop."""
         if not self._is_over:
             self._is_over = True
-            self._news.put(None)
+            self._queue.put(None)
 
     def join(self) -> None:
-        """Waits for the thread, a moment at most: a callback may never return. What it has not told by then is dropped."""
+        """Wait briefly for the thread, because a callback may never return. Events that are still queued then are dropped."""
         if self._thread is not None and not self._is_here:
-            self._thread.join(_PATIENCE)
+            self._thread.join(_CALLBACK_WAIT)
             self._is_late = True
 
     @property
@@ -165,12 +166,12 @@ class CallbackThread:
 
 
 def question_slots() -> asyncio.Semaphore:
-    """How many questions of one client may be answered in threads at once."""
-    return asyncio.Semaphore(_MOST_QUESTIONS)
+    """Return a semaphore that limits how many questions of one client are answered in threads at the same time."""
+    return asyncio.Semaphore(_MAX_QUESTIONS)
 
 
 def in_a_thread(function: Callable[..., Any] | None, slots: asyncio.Semaphore) -> Callable[..., Any] | None:
-    """What to give to the client instead of a function that answers a question: it runs in a thread of its own."""
+    """Return an async function that runs a callback for questions in a new thread."""
     if function is None or inspect.iscoroutinefunction(function):
         return function
 
@@ -182,14 +183,15 @@ def in_a_thread(function: Callable[..., Any] | None, slots: asyncio.Semaphore) -
 
 
 def roots_in_a_thread(roots: Roots, slots: asyncio.Semaphore) -> Roots:
-    """The same for roots, which may also be given as they are."""
+    """Do the same for ``roots``, which may also be a plain collection."""
     return in_a_thread(roots, slots) or () if callable(roots) else roots
 
 
 async def _run_in_a_thread(slots: asyncio.Semaphore, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Cancelling is safe: the function goes on unwatched, since no thread can be stopped, and does not hold the process.
+    """Run a function in a new daemon thread.
 
-    It keeps its slot until it ends. So a server that asks and cancels in a loop does not start a thread each time.
+    After a cancellation the function continues, since threads cannot be stopped, but its result is ignored. It keeps its slot until
+    it ends, so that a server that asks and cancels in a loop cannot start a thread each time.
     """
     await slots.acquire()
     loop = asyncio.get_running_loop()
@@ -201,8 +203,8 @@ async def _run_in_a_thread(slots: asyncio.Semaphore, function: Callable[..., Any
         try:
             outcome = context.run(function, *arguments)
         except BaseException as error:
-            settle, outcome = answer.set_exception, _bearable(error)
-        with suppress(RuntimeError):  # the loop is closed; nobody waits any more
+            settle, outcome = answer.set_exception, _as_exception(error)
+        with suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(_settle, answer, settle, outcome)
             loop.call_soon_threadsafe(slots.release)
 
@@ -214,8 +216,8 @@ async def _run_in_a_thread(slots: asyncio.Semaphore, function: Callable[..., Any
     return await answer
 
 
-def _bearable(error: BaseException) -> Exception:
-    """An error that a future takes and that does not end the loop."""
+def _as_exception(error: BaseException) -> Exception:
+    """Wrap errors that a future rejects, or that would end the loop."""
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
     wrapped = RuntimeError(f"the callback raised {error!r}")

@@ -3,50 +3,53 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from twopipes._blocking.callbacks import CallbackThread, Progress, roots_in_a_thread
-from twopipes._blocking.loop import ClientShare, LoopThread
+from twopipes._blocking.loop import ClientLease, LoopThread
 from twopipes._blocking.subscription import Subscription
 from twopipes._client.caller import InputRequired as AsyncInputRequired
 from twopipes._client.client import Client as AsyncClient
-from twopipes._client.connection import OnProgress
 from twopipes._client.input_handlers import Roots
-from twopipes._client.output_check import Validate
-from twopipes._client.results import CallResult
-from twopipes._client.stray_output import StrayOutput
-from twopipes._process.shutdown import ShutdownReport
-from twopipes._protocol.types import (
-    Completion,
-    GetPromptResult,
-    Implementation,
-    InputRequest,
-    LoggingLevel,
-    Params,
-    Prompt,
-    ReadResourceResult,
-    Resource,
-    ResourceTemplate,
-    ServerCapabilities,
-    Tool,
-)
+from twopipes._client.server_info import ServerInfo
+from twopipes._protocol.types import InputRequest
 from twopipes.errors import ClientClosed
 from twopipes.settings import Timeouts
 
 __all__ = ["Client", "InputRequired"]
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
+def _blocking(method: Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Client, P], T]:
+    """Turn a method of the async client into one that waits for its result. Signature and docstring are taken over."""
+    call: Callable[..., Coroutine[Any, Any, T]] = method
+
+    def wait(self: Client, /, *args: Any, **kwargs: Any) -> T:
+        progress = None
+        if kwargs.get("on_progress") is not None:
+            progress = kwargs["on_progress"] = Progress(kwargs["on_progress"])
+
+        async def run() -> T:  # called in the loop, so that a wrong argument fails like any other error
+            return await call(self._inner, *args, **kwargs)
+
+        return self._run(run, progress)
+
+    functools.update_wrapper(wait, method)
+    return wait
+
+
 class InputRequired:
-    """A server of the stateless wire needs answers before it can go on, and the caller wanted to give them.
+    """Questions of a server on the stateless wire, for a caller that answers them itself.
 
     Attributes:
-        questions: What it asks, by key.
+        questions: The requests for input, by key.
     """
 
     def __init__(self, inner: AsyncInputRequired, client: Client, progress: Progress | None) -> None:
@@ -59,325 +62,94 @@ class InputRequired:
         return repr(self._inner)
 
     def answer(self, answers: Mapping[str, Any] | None = None) -> Any:
-        """Sends the request again with an answer to each question, and returns what comes: a result, or the next questions.
+        """Send the request again with an answer to each question. Returns the result, or the next questions.
 
         Raises:
             LocalProtocolError: An answer is missing.
         """
-        return self._client._handed_out(lambda: self._inner.answer(answers), self._progress)  # noqa: SLF001 - one house
+        return self._client._run(lambda: self._inner.answer(answers), self._progress)  # noqa: SLF001 - the same package
 
 
-class Client:
-    """A server within reach. :func:`connect` gives it; its block, or :meth:`close`, ends it and the server with it.
+class Client(ServerInfo):
+    """A connected server. :func:`connect` returns it; leaving its ``with`` block, or :meth:`close`, shuts the server down.
 
-    Every call ends: with a result, or with a :class:`~twopipes.TwopipesError` that says what happened. Ctrl-C during a call tells
-    the server that nobody waits any more, and leaves the client usable. Several threads may use one client at once. Where callbacks
-    are called is written in :mod:`twopipes._blocking.callbacks`.
+    Every call ends with a result or with a :class:`~twopipes.TwopipesError`. Ctrl-C during a call cancels it at the server and
+    leaves the client usable. Several threads may use one client at the same time. ``on_progress`` is called in the thread that made
+    the call; :mod:`twopipes._blocking.callbacks` describes the threads of the other callbacks.
     """
 
     def __init__(
         self,
         inner: AsyncClient,
-        house: LoopThread,
-        share: ClientShare,
+        loop_thread: LoopThread,
+        lease: ClientLease,
         callback_thread: CallbackThread,
         question_slots: asyncio.Semaphore,
     ) -> None:
+        super().__init__(inner._supervisor, inner._stray, inner._callbacks)  # noqa: SLF001 - both clients show the same state
         self._inner = inner
-        self._house = house
-        self._lease = share
+        self._loop_thread = loop_thread
+        self._lease = lease
         self._callback_thread = callback_thread
         self._question_slots = question_slots
 
     def __repr__(self) -> str:
         return repr(self._inner)
 
-    # What is known of the server
-
     @property
     def timeouts(self) -> Timeouts:
-        """How long calls wait that bring no timeouts of their own."""
+        """The timeouts of calls without their own."""
         return self._inner.timeouts
 
-    @property
-    def era(self) -> Literal["legacy", "modern"]:
-        """Which era the two sides speak."""
-        return self._inner.era
-
-    @property
-    def revision(self) -> str:
-        """Which revision of the protocol, such as ``2025-11-25``."""
-        return self._inner.revision
-
-    @property
-    def server_info(self) -> Implementation | None:
-        """Name and version, by the server's own account (VN-14: nothing to rely on)."""
-        return self._inner.server_info
-
-    @property
-    def capabilities(self) -> ServerCapabilities:
-        """What the server offers."""
-        return self._inner.capabilities
-
-    @property
-    def instructions(self) -> str | None:
-        """How the server should be used, for the model."""
-        return self._inner.instructions
-
-    @property
-    def pid(self) -> int | None:
-        """The process id of the server, where we launched it."""
-        return self._inner.pid
-
-    @property
-    def stderr(self) -> Sequence[str]:
-        """The last lines that the server wrote to its stderr."""
-        return self._inner.stderr
-
-    @property
-    def stray(self) -> Sequence[StrayOutput]:
-        """What the server wrote to its stdout that is no message: the first of it."""
-        return self._inner.stray
-
-    @property
-    def stray_count(self) -> int:
-        """How much of that there was."""
-        return self._inner.stray_count
-
-    @property
-    def dropped(self) -> Mapping[str, int]:
-        """How many events were dropped because a callback was too slow for them, by its name: ``{"on_log": 12}``.
-
-        How much may wait is ``Limits.max_backlog``. A subscription counts its own: :attr:`Subscription.dropped`.
-        """
-        return self._inner.dropped
-
-    @property
-    def restarts(self) -> int:
-        """How often the server was started again."""
-        return self._inner.restarts
-
-    @property
-    def closed(self) -> ShutdownReport | None:
-        """How the server was ended; ``None`` until it was."""
-        return self._inner.closed
-
-    # Tools
-
-    def list_tools(self, *, fresh: bool = False, timeouts: Timeouts | None = None) -> list[Tool]:
-        """All tools, from all pages, in the server's order. From the cache while the server allows it, unless ``fresh``.
-
-        None where the server did not declare tools: it is not asked then (LC-11), unless ``connect(undeclared="raise")`` says that
-        this is a ``CapabilityMissing``. The same holds for the other lists.
-        """
-        return self._run(lambda: self._inner.list_tools(fresh=fresh, timeouts=timeouts))
-
-    def call_tool(
-        self,
-        name: str,
-        arguments: Mapping[str, Any] | None = None,
-        *,
-        on_progress: OnProgress | None = None,
-        timeouts: Timeouts | None = None,
-        meta: Mapping[str, Any] | None = None,
-        log_level: LoggingLevel | None = None,
-        validate: Validate | None = None,
-    ) -> CallResult:
-        """Calls a tool.
-
-        Args:
-            name: The tool.
-            arguments: Its arguments.
-            on_progress: Called in this thread with each report of progress: ``.progress``, ``.total``, ``.message``.
-            timeouts: Instead of the client's; ``request`` and ``total`` are read.
-            meta: Keys of your own for ``_meta``.
-            log_level: On the stateless wire, the least level of log messages wanted during this call.
-            validate: Instead of the client's: what to do about the tool's output schema.
-
-        Returns:
-            What the tool gave, also if it failed (``.is_error``): that is for the model.
-
-        Raises:
-            McpError: There is no such tool, or the server refused the call.
-            RequestTimedOut: No answer in time.
-            ServerExited: The server died, and the call is not one that may be sent twice.
-            InvalidOutput: The structured result breaks the tool's own schema, and ``validate`` is ``raise``.
-            CapabilityMissing: The server did not declare tools; nothing was sent.
-        """
-        progress = _progress(on_progress)
-        return self._run(
-            lambda: self._inner.call_tool(
-                name, arguments, on_progress=progress, timeouts=timeouts, meta=meta, log_level=log_level, validate=validate
-            ),
-            progress,
-        )
-
-    # Resources
-
-    def list_resources(self, *, fresh: bool = False, timeouts: Timeouts | None = None) -> list[Resource]:
-        """All resources, from all pages."""
-        return self._run(lambda: self._inner.list_resources(fresh=fresh, timeouts=timeouts))
-
-    def list_resource_templates(self, *, fresh: bool = False, timeouts: Timeouts | None = None) -> list[ResourceTemplate]:
-        """All resource templates, from all pages."""
-        return self._run(lambda: self._inner.list_resource_templates(fresh=fresh, timeouts=timeouts))
-
-    def read_resource(
-        self,
-        uri: str,
-        *,
-        fresh: bool = False,
-        on_progress: OnProgress | None = None,
-        timeouts: Timeouts | None = None,
-        meta: Mapping[str, Any] | None = None,
-    ) -> ReadResourceResult:
-        """Reads a resource; ``.text`` and ``.data`` give what most have, ``.contents`` all.
-
-        Raises:
-            NotFound: There is no such resource.
-            CapabilityMissing: The server did not declare resources; nothing was sent.
-        """
-        progress = _progress(on_progress)
-        return self._run(
-            lambda: self._inner.read_resource(uri, fresh=fresh, on_progress=progress, timeouts=timeouts, meta=meta), progress
-        )
-
-    # Prompts and completion
-
-    def list_prompts(self, *, fresh: bool = False, timeouts: Timeouts | None = None) -> list[Prompt]:
-        """All prompts, from all pages."""
-        return self._run(lambda: self._inner.list_prompts(fresh=fresh, timeouts=timeouts))
-
-    def get_prompt(
-        self,
-        name: str,
-        arguments: Mapping[str, str] | None = None,
-        *,
-        on_progress: OnProgress | None = None,
-        timeouts: Timeouts | None = None,
-        meta: Mapping[str, Any] | None = None,
-    ) -> GetPromptResult:
-        """A prompt with its arguments, which are strings, filled in (PM-02).
-
-        Raises:
-            CapabilityMissing: The server did not declare prompts; nothing was sent.
-        """
-        progress = _progress(on_progress)
-        return self._run(
-            lambda: self._inner.get_prompt(name, arguments, on_progress=progress, timeouts=timeouts, meta=meta), progress
-        )
-
-    def complete(
-        self,
-        argument: str,
-        value: str,
-        *,
-        prompt: str | None = None,
-        resource: str | None = None,
-        context: Mapping[str, str] | None = None,
-        timeouts: Timeouts | None = None,
-    ) -> Completion:
-        """Suggestions for an argument of a prompt, or a variable of a resource template, that the user is typing.
-
-        None where the server did not declare completions; see :meth:`list_tools`.
-
-        Args:
-            argument: Which argument.
-            value: What is typed so far.
-            prompt: The prompt, or
-            resource: the URI template.
-            context: The arguments that are known already.
-            timeouts: Instead of the client's.
-        """
-        return self._run(
-            lambda: self._inner.complete(argument, value, prompt=prompt, resource=resource, context=context, timeouts=timeouts)
-        )
-
-    # Changes
+    list_tools = _blocking(AsyncClient.list_tools)
+    call_tool = _blocking(AsyncClient.call_tool)
+    list_resources = _blocking(AsyncClient.list_resources)
+    list_resource_templates = _blocking(AsyncClient.list_resource_templates)
+    read_resource = _blocking(AsyncClient.read_resource)
+    list_prompts = _blocking(AsyncClient.list_prompts)
+    get_prompt = _blocking(AsyncClient.get_prompt)
+    complete = _blocking(AsyncClient.complete)
+    ping = _blocking(AsyncClient.ping)
+    set_log_level = _blocking(AsyncClient.set_log_level)
+    request = _blocking(AsyncClient.request)
+    request_once = _blocking(AsyncClient.request_once)
 
     def subscribe(
         self, *, tools: bool = False, prompts: bool = False, resource_list: bool = False, resources: Sequence[str] = ()
     ) -> Subscription:
-        """Changes as they happen: ``for change in client.subscribe(tools=True)``; see :class:`Subscription`.
+        """Subscribe to changes: iterate over the :class:`Subscription` to get them; see :meth:`twopipes.Client.subscribe`.
 
         Args:
-            tools: When the list of tools changes.
-            prompts: When the list of prompts changes.
-            resource_list: When the list of resources changes.
-            resources: When one of these resources changes.
-
-        Iterating raises ``LocalProtocolError`` where the server delivers none of this; ``ready()`` tells what it delivers. With
-        ``connect(undeclared="raise")``, this raises ``CapabilityMissing`` where the server declared none of it.
+            tools: Changes of the list of tools.
+            prompts: Changes of the list of prompts.
+            resource_list: Changes of the list of resources.
+            resources: Changes of these resources.
         """
         inner = self._inner.subscribe(tools=tools, prompts=prompts, resource_list=resource_list, resources=resources)
-        return Subscription(inner, self._house, self._inner.timeouts.request, self)
-
-    # The rest
-
-    def ping(self, *, timeouts: Timeouts | None = None) -> None:
-        """Returns if the server answers: to a ``ping``, or, on the stateless wire, which has none, to a ``server/discover``."""
-        self._run(lambda: self._inner.ping(timeouts=timeouts))
-
-    def set_log_level(self, level: LoggingLevel, *, timeouts: Timeouts | None = None) -> None:
-        """Which log messages ``on_log`` gets from now on: of the session, or, on the stateless wire, of each later call.
-
-        Does nothing where the server did not declare logging; see :meth:`list_tools`.
-        """
-        self._run(lambda: self._inner.set_log_level(level, timeouts=timeouts))
+        return Subscription(inner, self._loop_thread, self._inner.timeouts.request, self)
 
     def set_roots(self, roots: Roots) -> None:
-        """Replaces the roots; a legacy server is told that they have changed (RT-03).
+        """Replace the roots; see :meth:`twopipes.Client.set_roots`."""
 
-        Raises:
-            LocalProtocolError: The client was connected without roots, so none were declared.
-        """
-
-        async def set_them() -> None:
+        async def set_in_loop() -> None:
             self._inner.set_roots(roots_in_a_thread(roots, self._question_slots))
 
-        self._run(set_them)
-
-    def request(
-        self,
-        method: str,
-        params: Params | Mapping[str, Any] | None = None,
-        *,
-        on_progress: OnProgress | None = None,
-        timeouts: Timeouts | None = None,
-        meta: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """Any request. Of a method that twopipes knows, the typed result; of any other, what came, as plain Python."""
-        progress = _progress(on_progress)
-        return self._run(lambda: self._inner.request(method, params, on_progress=progress, timeouts=timeouts, meta=meta), progress)
-
-    def request_once(
-        self,
-        method: str,
-        params: Params | Mapping[str, Any] | None = None,
-        *,
-        on_progress: OnProgress | None = None,
-        timeouts: Timeouts | None = None,
-        meta: Mapping[str, Any] | None = None,
-    ) -> Any | InputRequired:
-        """As :meth:`request`, but a server that asks back is not answered by the callbacks: its questions are handed out."""
-        progress = _progress(on_progress)
-        return self._handed_out(
-            lambda: self._inner.request_once(method, params, on_progress=progress, timeouts=timeouts, meta=meta), progress
-        )
+        self._run(set_in_loop)
 
     def close(self) -> None:
-        """Ends the connection and the server: stdin is closed, then it is waited for, then signals say so.
+        """Close the connection and shut the server down: close its stdin, wait, then send signals.
 
-        From any thread, any number of times. Calls that are still open end with ``ClientClosed``. Ctrl-C does not stop the ending.
-        In a process that was forked from the one that connected, this does nothing: the server is not its own.
+        Any thread may call this, any number of times. Calls in progress end with ``ClientClosed``. Ctrl-C does not stop the
+        shutdown. In a process that was forked from the one that connected, this does nothing, because the server belongs to the
+        parent.
         """
-        house, share = self._house, self._lease
-        if house.is_foreign:
+        loop_thread, lease = self._loop_thread, self._lease
+        if loop_thread.is_foreign:
             return
-        with suppress(ClientClosed):  # long ago
-            house.run(lambda: house.end(share))
+        with suppress(ClientClosed):  # it is already closed
+            loop_thread.run(lambda: loop_thread.end(lease))
         self._callback_thread.join()
-        house.join()
+        loop_thread.join()
 
     def __enter__(self) -> Self:
         return self
@@ -388,28 +160,22 @@ class Client:
         self.close()
 
     def __del__(self) -> None:
-        # An object whose making failed has nothing to end.
-        house, share = getattr(self, "_house", None), getattr(self, "_lease", None)
-        if house is None or share is None or share.ending is not None or house.is_foreign or house.loop.is_closed():
+        # The attributes are missing if __init__ failed.
+        loop_thread, lease = getattr(self, "_loop_thread", None), getattr(self, "_lease", None)
+        if loop_thread is None or lease is None or lease.ending is not None:
             return
-        house.post(house.begin_end, share)
+        if loop_thread.is_foreign or loop_thread.loop.is_closed():
+            return
+        loop_thread.post(loop_thread.start_ending, lease)
         warnings.warn(f"{self!r} was not closed", ResourceWarning, source=self, stacklevel=2)
-
-    # Underneath
 
     def _run(self, run: Callable[[], Coroutine[Any, Any, T]], progress: Progress | None = None) -> T:
         try:
-            result = self._house.run(run, progress=progress)
-        except Exception:
+            result = self._loop_thread.run(run, progress=progress)
+        except Exception:  # but not KeyboardInterrupt, which must not wait
             self._callback_thread.catch_up()
             raise
-        self._callback_thread.catch_up()  # whoever has the answer has heard what was said before it
+        self._callback_thread.catch_up()  # callbacks for events before the response run before the call returns
+        if isinstance(result, AsyncInputRequired):
+            return InputRequired(result, self, progress)  # type: ignore[return-value]
         return result
-
-    def _handed_out(self, run: Callable[[], Coroutine[Any, Any, Any]], progress: Progress | None) -> Any:
-        result = self._run(run, progress)
-        return InputRequired(result, self, progress) if isinstance(result, AsyncInputRequired) else result
-
-
-def _progress(on_progress: OnProgress | None) -> Progress | None:
-    return None if on_progress is None else Progress(on_progress)

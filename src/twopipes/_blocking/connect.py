@@ -2,109 +2,54 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+import inspect
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+from msgspec import structs
 
 from twopipes._blocking.callbacks import CallbackThread, in_a_thread, question_slots, roots_in_a_thread
 from twopipes._blocking.client import Client
-from twopipes._blocking.loop import ClientShare, LoopThread
+from twopipes._blocking.loop import ClientLease, LoopThread
 from twopipes._channels.base import Channel
 from twopipes._client.client import Client as AsyncClient
-from twopipes._client.connect import Era, Given
+from twopipes._client.connect import Given
 from twopipes._client.connect import connect as connect_async
-from twopipes._client.era_cache import EraCache
-from twopipes._client.input_handlers import OnElicit, OnSample, Roots
-from twopipes._client.output_check import Validate
-from twopipes._client.server_info import Undeclared
-from twopipes._client.stray_output import StrayOutput
+from twopipes._client.options import ClientOptions
 from twopipes._client.targets import target_of
 from twopipes._process.shutdown import ShutdownPlan
-from twopipes._process.stderr import StderrLine
-from twopipes._protocol.types import Implementation, LogParams
-from twopipes.errors import LocalProtocolError, TwopipesError
-from twopipes.settings import Limits, RestartPolicy, Timeouts
-
-if TYPE_CHECKING:
-    from twopipes._trace.recorder import Recorder
+from twopipes.errors import LocalProtocolError
+from twopipes.settings import Timeouts
 
 __all__ = ["connect"]
 
+P = ParamSpec("P")
+T = TypeVar("T")
+# Callbacks that are called one after the other in the client's callback thread, and those that answer the server.
+_EVENT_CALLBACKS = ("on_log", "on_stderr", "on_stray_output", "on_restart")
+_QUESTION_CALLBACKS = ("on_elicit", "on_elicit_url", "on_sample")
 
-def connect(
-    target: Given,
-    /,
-    *arguments: str,
-    env: Mapping[str, str] | None = None,
-    cwd: str | os.PathLike[str] | None = None,
-    era: Era = "auto",
-    revision: str | None = None,
-    on_elicit: OnElicit | None = None,
-    on_elicit_url: OnElicit | None = None,
-    on_sample: OnSample | None = None,
-    sample_tools: bool = False,
-    roots: Roots | None = None,
-    on_log: Callable[[LogParams], Any] | None = None,
-    on_notification: Callable[[str, Any], Any] | None = None,
-    on_stderr: Callable[[StderrLine], Any] | None = None,
-    on_stray_output: Callable[[StrayOutput], Any] | None = None,
-    on_restart: Callable[[TwopipesError], Any] | None = None,
-    timeouts: Timeouts | None = None,
-    limits: Limits | None = None,
-    restart: RestartPolicy | None = None,
-    shutdown: ShutdownPlan | None = None,
-    validate: Validate = "flag",
-    undeclared: Undeclared = "empty",
-    remember: EraCache | None = None,
-    client_info: Implementation | None = None,
-    experimental: Mapping[str, Any] | None = None,
-    extensions: Mapping[str, Any] | None = None,
-    trace: str | os.PathLike[str] | Recorder | None = None,
-    redact: Iterable[str] = (),
-) -> Client:
-    """Connects to a server, and returns when it can be used. A ``with`` block, or ``close()``, ends it.
 
-    The parameters are those of :func:`twopipes.connect`. Callbacks are plain functions, called in threads that may block; see
-    :mod:`twopipes._blocking.callbacks` for which. A channel cannot be connected to, because it belongs to an event loop.
+def _parameters_of(source: Callable[P, Any]) -> Callable[[Callable[..., T]], Callable[P, T]]:
+    """Give a function the parameters of another one, and its description of them."""
 
-    Args:
-        target: A command, with its arguments behind it or as one list; a :class:`ServerCommand`; a :class:`Server` in this process;
-            ``unix:/path``; or ``tcp://host:port``.
-        *arguments: The arguments of a command.
-        env: Variables to lay over the child's environment, which is a minimal one; secrets go here. More by ``ServerCommand``.
-        cwd: The folder the child starts in.
-        era: ``auto`` finds out what the server speaks.
-        revision: Speak this revision alone.
-        on_elicit: Answers forms of the server: a mapping accepts, ``None`` cancels; or ``question.accept(...)``, ``.decline()``.
-        on_elicit_url: Answers requests of the server that the user visit a URL.
-        on_sample: Answers requests of the server to the model, with a string or a ``CreateMessageResult``.
-        sample_tools: Whether ``on_sample`` can hand tools to the model.
-        roots: Places the server may look at, or a function that returns them.
-        on_log: Called with each log message of the server.
-        on_notification: Called with each other notification: its method and params.
-        on_stderr: Called with each line of the child's stderr.
-        on_stray_output: Called with what the server writes to its stdout that is no message.
-        on_restart: Called with the error that made a restart necessary.
-        timeouts: How long to wait for what.
-        limits: How much of anything to hold.
-        restart: When to start a server again that died: by default one of the stateless era.
-        shutdown: How to end a child: by default close its stdin, wait, SIGTERM, wait, SIGKILL.
-        validate: What to do about output schemas: ``flag`` the result, ``raise``, or ``off``.
-        undeclared: What to do about lists and completions of what the server did not declare: ``empty`` ones, or ``raise``
-            ``CapabilityMissing``. The server is not asked in either case.
-        remember: Where verdicts about commands are kept; by default in this process.
-        client_info: Who this client is.
-        experimental: Experimental capabilities to declare.
-        extensions: Extensions to declare, by name.
-        trace: Record the conversation in this file; or with a ``Recorder`` of yours, which you close.
-        redact: Names of members whose values are blanked before they are recorded, beside those of ``TWOPIPES_REDACT``.
+    def decorate(function: Callable[..., T]) -> Callable[P, T]:
+        own = inspect.signature(function)
+        arguments = inspect.getdoc(source) or ""
+        arguments = arguments[arguments.index("Args:") :].replace("\n\nAwaiting it raises:", "")
+        function.__doc__ = f"{inspect.getdoc(function)}\n\n{arguments}"
+        function.__signature__ = inspect.signature(source).replace(return_annotation=own.return_annotation)  # type: ignore[attr-defined]
+        return function
 
-    Raises:
-        LocalProtocolError: What was given makes no sense; nothing was started.
-        StartFailed: The command cannot be started.
-        ServerExited: The server ended before it could be talked to.
-        OpeningFailed: The two sides have no revision in common, or the server does not answer.
-        ChannelBroken: Nobody listens at the socket.
+    return decorate
+
+
+@_parameters_of(connect_async)
+def connect(target: Given, /, *arguments: str, **options: Any) -> Client:
+    """Connect to a server and return when it can be used. A ``with`` block, or ``close()``, ends it.
+
+    The parameters are those of :func:`twopipes.connect`. Callbacks are plain functions, called in threads in which they may block;
+    see :mod:`twopipes._blocking.callbacks`. The target cannot be a channel, because a channel belongs to an event loop.
     """
     if isinstance(target, Channel):
         raise LocalProtocolError(
@@ -112,41 +57,21 @@ def connect(
             "give connect() the address or the command"
         )
     where = target_of(target, *arguments)
-    plan = shutdown or where.plan or ShutdownPlan.default((timeouts or Timeouts()).shutdown)
-    share = ClientShare(plan)
+    plan = options.get("shutdown") or where.plan or ShutdownPlan.default((options.get("timeouts") or Timeouts()).shutdown)
+    lease = ClientLease(plan)
     slots = question_slots()
 
     async def open_client(callback_thread: CallbackThread) -> AsyncClient:
+        wrapped: dict[str, Any] = {
+            **{name: callback_thread.wrap(options[name]) for name in _EVENT_CALLBACKS if name in options},
+            **{name: in_a_thread(options[name], slots) for name in _QUESTION_CALLBACKS if name in options},
+        }
+        if options.get("roots") is not None:
+            wrapped["roots"] = roots_in_a_thread(options["roots"], slots)
+        rare: ClientOptions = options.get("options") or ClientOptions()
+        wrapped["options"] = structs.replace(rare, on_notification=callback_thread.wrap(rare.on_notification))
         try:
-            client = await connect_async(
-                where,
-                env=env,
-                cwd=cwd,
-                era=era,
-                revision=revision,
-                on_elicit=in_a_thread(on_elicit, slots),
-                on_elicit_url=in_a_thread(on_elicit_url, slots),
-                on_sample=in_a_thread(on_sample, slots),
-                sample_tools=sample_tools,
-                roots=None if roots is None else roots_in_a_thread(roots, slots),
-                on_log=callback_thread.wrap(on_log),
-                on_notification=callback_thread.wrap(on_notification),
-                on_stderr=callback_thread.wrap(on_stderr),
-                on_stray_output=callback_thread.wrap(on_stray_output),
-                on_restart=callback_thread.wrap(on_restart),
-                timeouts=timeouts,
-                limits=limits,
-                restart=restart,
-                shutdown=shutdown,
-                validate=validate,
-                undeclared=undeclared,
-                remember=remember,
-                client_info=client_info,
-                experimental=experimental,
-                extensions=extensions,
-                trace=trace,
-                redact=redact,
-            )
+            client = await connect_async(where, **{**options, **wrapped})
         except BaseException:
             callback_thread.end()
             raise
@@ -157,21 +82,22 @@ def connect(
             finally:
                 callback_thread.end()
 
-        share.close = close
+        lease.close = close
         return client
 
     try:
-        house = LoopThread.borrow(share)
-        callback_thread = CallbackThread(house.call_back)
+        loop_thread = LoopThread.acquire(lease)
+        callback_thread = CallbackThread(loop_thread.call_back)
         try:
-            inner = house.run(
-                lambda: house.connect(share, lambda: open_client(callback_thread)), unclaimed=lambda _: house.begin_end(share)
+            inner = loop_thread.run(
+                lambda: loop_thread.connect(lease, lambda: open_client(callback_thread)),
+                unclaimed=lambda _: loop_thread.start_ending(lease),
             )
-        except Exception:  # and not Ctrl-C: nobody who presses it wants to wait
+        except Exception:  # but not KeyboardInterrupt, which must not wait
             callback_thread.join()
-            house.join()
+            loop_thread.join()
             raise
-        return Client(inner, house, share, callback_thread, slots)
+        return Client(inner, loop_thread, lease, callback_thread, slots)
     except BaseException:
-        LoopThread.take_back(share)
+        LoopThread.release(lease)
         raise

@@ -1,7 +1,7 @@
-"""One event loop in one thread, for all blocking clients of the process. It starts with the first and ends with the last of them.
+"""One event loop in one thread for all blocking clients of the process. It starts with the first client and ends with the last.
 
-One, because a hundred clients need no hundred threads. What a caller waits for is an job: the loop runs it, and the caller waits
-for its outcome and for nothing else. However the loop ends, every job has an outcome, so nobody waits for ever.
+They share one thread so that a hundred clients do not need a hundred threads. A call is a job: the loop runs it, and the caller
+waits for its outcome. Every job gets an outcome, however the loop ends, so no caller waits for ever.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
-from twopipes._blocking.callbacks import Progress, Report, patience
+from twopipes._blocking.callbacks import Progress, Report, callback_wait
 from twopipes._process.shutdown import ShutdownPlan, Wait
 from twopipes.errors import ClientClosed, LocalProtocolError
 
-__all__ = ["ClientShare", "LoopThread"]
+__all__ = ["ClientLease", "LoopThread"]
 
 T = TypeVar("T")
 
-# Seconds between two looks at Ctrl-C where waiting cannot be interrupted by it.
-_LOOK: float | None = 0.1 if sys.platform == "win32" else None
-# Seconds that everything beyond the waits of a shutdown plan may take when the interpreter exits: it takes milliseconds, unless a
-# coroutine of the user blocks the loop. Then the children are killed without it.
-_NET = 3.0
+# Seconds between two checks for Ctrl-C on platforms where it does not interrupt a wait.
+_POLL: float | None = 0.1 if sys.platform == "win32" else None
+# Seconds to wait for the loop at interpreter exit, in addition to the waits of the shutdown plans. Milliseconds are enough, unless
+# a coroutine of the user blocks the loop; the children are then killed without it.
+_EXIT_GRACE = 3.0
 
 
 class Job(Generic[T]):
-    """Something that the loop does while a thread waits for it.
+    """A coroutine that the loop runs while a thread waits for it.
 
     Args:
-        run: Makes the coroutine, in the loop.
-        progress: What is to be called in the waiting thread meanwhile.
-        unclaimed: Gets the result in the loop, if the waiting thread was interrupted and nobody else will.
+        run: Creates the coroutine, in the loop.
+        progress: The progress callback to call in the waiting thread meanwhile.
+        unclaimed: Called with the result, in the loop, if the waiting thread was interrupted.
     """
 
     def __init__(
@@ -50,28 +50,28 @@ class Job(Generic[T]):
         self._inbox: SimpleQueue[Any] = SimpleQueue() if progress is None else progress.inbox
         self._task: asyncio.Task[T] | None = None
         self._abandoned = False
-        # When the waiting thread first saw that there is an outcome.
+        # When the waiting thread first saw that the outcome exists.
         self._done_at: float | None = None
 
     # In the loop
 
     def start(self) -> None:
-        """Begins it."""
+        """Start the coroutine."""
         if self._progress is not None:
             self._progress.begin()
         self._task = asyncio.get_running_loop().create_task(self._run())
         self._task.add_done_callback(self._done)
 
     def abandon(self) -> None:
-        """Nobody waits any more: what is under way is cancelled, and the server is told."""
+        """Cancel the coroutine, because the thread no longer waits. That also cancels the request at the server."""
         self._abandoned = True
         if self._progress is not None:
             self._progress.abandon()
         if self._task is not None and not self._task.cancel():
-            self._done(self._task)  # it had come to its end; its result is in an inbox that nobody reads
+            self._done(self._task)  # it had already ended, and its result was not claimed
 
     def cut_off(self) -> None:
-        """There is no loop any more; for the thread of the loop to call, last of all."""
+        """Wake the waiting thread, because the loop has ended. Called last, by the thread of the loop."""
         if not self._abandoned:
             self._inbox.put(self)
 
@@ -84,24 +84,24 @@ class Job(Generic[T]):
     # In the thread that waits
 
     def wait(self, call_back: Callable[..., None]) -> None:
-        """Returns when there is an outcome; calls back meanwhile."""
+        """Wait for the outcome, and call the progress callback meanwhile."""
         while True:
             try:
-                news = self._inbox.get(timeout=_LOOK)
+                item = self._inbox.get(timeout=_POLL)
             except Empty:
                 continue
-            if news is self:
+            if item is self:
                 return
-            # What is left of an job that was interrupted has come too late for everybody.
-            if self._progress is not None and isinstance(news, Report):
-                self._report(call_back, self._progress.function, news)
+            # Anything else belongs to an earlier job that was interrupted.
+            if self._progress is not None and isinstance(item, Report):
+                self._report(call_back, self._progress.function, item)
 
     def _report(self, call_back: Callable[..., None], function: Callable[..., Any], report: Report) -> None:
-        """Calls back with a report of progress, unless the outcome has waited behind such reports for long enough."""
+        """Call the callback with a progress report, unless such reports have delayed the outcome for too long."""
         now = time.monotonic()
         if self._done_at is None and self._task is not None and self._task.done():
             self._done_at = now
-        if self._done_at is not None and now - self._done_at > patience():
+        if self._done_at is not None and now - self._done_at > callback_wait():
             report.done.cancel()
             return
         try:
@@ -110,49 +110,49 @@ class Job(Generic[T]):
             report.done.set_result(None)
 
     def outcome(self) -> T:
-        """The result, or the error: with the traceback of the caller, to whom that of the loop says nothing."""
+        """Return the result, or raise the error. Expected errors get the caller's traceback instead of the loop's."""
         task = self._task
         if task is None or not task.done() or task.cancelled():
             raise ClientClosed
         error = task.exception()
         if error is None:
             return task.result()
-        # A surprise keeps its traceback: somebody will have to look for it.
-        raise error.with_traceback(None) if _speaks_for_itself(error) else error
+        # An unexpected error keeps its traceback, which is needed to find its cause.
+        raise error.with_traceback(None) if _is_expected(error) else error
 
 
 async def _awaited(outcome: Awaitable[Any]) -> Any:
     return await outcome
 
 
-def _speaks_for_itself(error: BaseException) -> bool:
+def _is_expected(error: BaseException) -> bool:
     return type(error).__module__ == "twopipes.errors" or isinstance(error, TimeoutError)
 
 
-class ClientShare:
-    """One client's share in the loop, from before it is connected until it is closed.
+class ClientLease:
+    """Keeps the loop running for one client, from before it is connected until it is closed.
 
     Attributes:
-        plan: How its server is ended; says how long that may take.
-        house: Where it is.
-        close: Ends the client, once there is one.
-        connecting: Opens it.
-        ending: Ends it.
+        plan: The shutdown plan of the server, which also says how long the shutdown may take.
+        loop_thread: The loop it belongs to.
+        close: Closes the client, once there is one.
+        connecting: The task that connects the client.
+        ending: The task that closes it.
     """
 
     def __init__(self, plan: ShutdownPlan) -> None:
         self.plan = plan
-        self.house: LoopThread | None = None
+        self.loop_thread: LoopThread | None = None
         self.close: Callable[[], Coroutine[Any, Any, None]] | None = None
         self.connecting: asyncio.Task[Any] | None = None
         self.ending: asyncio.Task[None] | None = None
 
 
 class LoopThread:
-    """The loop and its thread. :meth:`borrow` gives the one of this process.
+    """The loop and its thread. :meth:`acquire` returns the one of this process.
 
     Attributes:
-        loop: Made in the thread, where no Ctrl-C can leave half of one.
+        loop: The loop. It is created in the thread, where Ctrl-C cannot interrupt that.
     """
 
     loop: asyncio.AbstractEventLoop
@@ -161,59 +161,59 @@ class LoopThread:
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._jobs: set[Job[Any]] = set()
-        self._shares: set[ClientShare] = set()
+        self._leases: set[ClientLease] = set()
         self._is_over = False
         self._is_exiting = False
         self._is_unwanted = False
-        self._begun: SimpleQueue[OSError | None] = SimpleQueue()
-        self._last_one_left = asyncio.Event()
-        self._thread = threading.Thread(target=self._live, name="twopipes blocking clients", daemon=True)
+        self._started: SimpleQueue[OSError | None] = SimpleQueue()
+        self._last_lease_ended = asyncio.Event()
+        self._thread = threading.Thread(target=self._run_loop, name="twopipes blocking clients", daemon=True)
 
     @classmethod
-    def borrow(cls, share: ClientShare) -> LoopThread:
-        """The loop of this process, started if need be; it goes on until the share has ended.
+    def acquire(cls, lease: ClientLease) -> LoopThread:
+        """Return the loop of this process, starting it if necessary. It runs at least until the lease ends.
 
         Raises:
-            OSError: There are no descriptors left for a loop.
-            RuntimeError: There is no thread left for it.
+            OSError: There are no file descriptors left for a loop.
+            RuntimeError: The system cannot start another thread.
         """
-        house = _house
-        with house.lock:
-            current = house.current
+        registry = _registry
+        with registry.lock:
+            current = registry.current
             if current is None:
                 current = cls()
                 try:
-                    current._begin_to_live()
-                    house.running.add(current)
-                    house.current = current
-                except BaseException:  # perhaps Ctrl-C, and the thread is there, or about to be
-                    house.current = None
+                    current._start()
+                    registry.running.add(current)
+                    registry.current = current
+                except BaseException:  # perhaps Ctrl-C, and the thread runs or is about to
+                    registry.current = None
                     current._is_unwanted = True
-                    if hasattr(current, "loop"):  # otherwise it looks by itself
-                        current.post(current._last_one_left.set)
+                    if hasattr(current, "loop"):  # otherwise the thread checks _is_unwanted itself
+                        current.post(current._last_lease_ended.set)
                     raise
-            share.house = current
-            current._shares.add(share)
+            lease.loop_thread = current
+            current._leases.add(lease)
             return current
 
     @staticmethod
-    def take_back(share: ClientShare) -> None:
-        """Ends a share wherever it is, because whoever wanted it has been interrupted. What is being opened ends by itself."""
-        for each in list(_house.running):
-            if share.house in {None, each}:
-                each.post(each.drop, share)
+    def release(lease: ClientLease) -> None:
+        """End a lease, because the thread that wanted it was interrupted. A connection attempt in progress ends by itself."""
+        for each in list(_registry.running):
+            if lease.loop_thread in {None, each}:
+                each.post(each.drop, lease)
 
-    # For the threads that wait
+    # Called by the waiting threads
 
     @property
     def is_foreign(self) -> bool:
-        """Whether this process was forked from the one that has the loop."""
+        """Whether this process was forked from the one that runs the loop."""
         return self._process != os.getpid()
 
     @property
     def is_here(self) -> bool:
-        """Whether this is the thread of the loop."""
-        return self._thread.ident == threading.get_ident() and not self._is_over  # the number may be given away afterwards
+        """Whether the current thread is the thread of the loop."""
+        return self._thread.ident == threading.get_ident() and not self._is_over  # the ident may be reused afterwards
 
     def run(
         self,
@@ -222,10 +222,10 @@ class LoopThread:
         progress: Progress | None = None,
         unclaimed: Callable[[T], object] | None = None,
     ) -> T:
-        """Runs a coroutine in the loop and waits for it. What interrupts the waiting, such as Ctrl-C, cancels it.
+        """Run a coroutine in the loop and wait for it. An interruption such as Ctrl-C cancels it.
 
         Raises:
-            LocalProtocolError: It would wait for itself, or this is a fork.
+            LocalProtocolError: The call comes from the loop itself, or from a forked process.
             ClientClosed: The loop has ended.
         """
         if self.is_foreign:
@@ -234,12 +234,12 @@ class LoopThread:
             )
         if self.is_here:
             raise LocalProtocolError(
-                "a blocking client was called in its own event loop, which would wait for itself; "
+                "a blocking client was called from its own event loop, which would deadlock; "
                 "call it from a plain function instead of an async one"
             )
         job = Job(run, progress, unclaimed)
         try:
-            self._begin(job)
+            self._submit(job)
             job.wait(self.call_back)
             return job.outcome()
         except BaseException:
@@ -249,15 +249,15 @@ class LoopThread:
             with self._lock:
                 self._jobs.discard(job)
 
-    def _begin(self, job: Job[Any]) -> None:
+    def _submit(self, job: Job[Any]) -> None:
         with self._lock:
             if self._is_over:
                 raise ClientClosed
-            self._jobs.add(job)  # first, so that it has an outcome even if the loop ends now
+            self._jobs.add(job)  # before it starts, so that it gets an outcome even if the loop ends now
         self.post(job.start)
 
     def call_back(self, function: Callable[..., Any], *arguments: Any) -> None:
-        """Calls a callback in this thread; an async one goes on in the loop. What goes wrong in it is reported, no more."""
+        """Call a callback in this thread, or in the loop if it is async. Its errors go to the loop's exception handler."""
         try:
             outcome = function(*arguments)
             if isinstance(outcome, Awaitable):
@@ -267,152 +267,152 @@ class LoopThread:
             self.loop.call_exception_handler({"message": f"a callback of twopipes failed: {function!r}", "exception": error})
 
     def post(self, function: Callable[..., object], *arguments: Any) -> None:
-        """Calls a function in the loop, soon, without waiting for it; not at all if the loop has ended. Takes no lock."""
+        """Schedule a function in the loop, without waiting for it and without a lock. Does nothing if the loop has ended."""
         with suppress(RuntimeError):
             self.loop.call_soon_threadsafe(function, *arguments)
 
     def join(self) -> None:
-        """Waits for the thread, if the last client has gone."""
-        if self.loop.is_closed() or self._last_one_left.is_set():
-            self._thread.join(_NET)
+        """Wait for the thread to end, if the last client is closed."""
+        if self.loop.is_closed() or self._last_lease_ended.is_set():
+            self._thread.join(_EXIT_GRACE)
 
-    # In the loop
+    # Called in the loop
 
-    async def connect(self, share: ClientShare, run: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Opens a client. One that could not be opened gives its share back."""
-        share.connecting = asyncio.current_task()
+    async def connect(self, lease: ClientLease, run: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Connect a client. If that fails, end its lease."""
+        lease.connecting = asyncio.current_task()
         try:
             return await run()
         except BaseException:
-            self._give_back(share)
+            self._end_lease(lease)
             raise
         finally:
-            share.connecting = None
+            lease.connecting = None
 
-    def drop(self, share: ClientShare) -> None:
-        """Ends a share that nothing came of, or nothing that anybody has got."""
-        if share.close is not None:
-            self.begin_end(share)
-        elif share.connecting is None:
-            self._give_back(share)
+    def drop(self, lease: ClientLease) -> None:
+        """End a lease whose client does not exist, or was never returned to the caller."""
+        if lease.close is not None:
+            self.start_ending(lease)
+        elif lease.connecting is None:
+            self._end_lease(lease)
 
-    async def end(self, share: ClientShare) -> None:
-        """Ends the client of a share. Whoever calls second waits for the first; cancelling the call does not stop the ending."""
-        await asyncio.shield(self.begin_end(share))
+    async def end(self, lease: ClientLease) -> None:
+        """Close the client of a lease. A second caller waits for the first. Cancelling the call does not stop the shutdown."""
+        await asyncio.shield(self.start_ending(lease))
 
-    def begin_end(self, share: ClientShare) -> asyncio.Task[None]:
-        """As :meth:`end`, without waiting."""
-        if share.ending is None:
-            share.ending = self.loop.create_task(self._end(share))
-        return share.ending
+    def start_ending(self, lease: ClientLease) -> asyncio.Task[None]:
+        """Start to close the client of a lease, without waiting."""
+        if lease.ending is None:
+            lease.ending = self.loop.create_task(self._end(lease))
+        return lease.ending
 
-    async def _end(self, share: ClientShare) -> None:
+    async def _end(self, lease: ClientLease) -> None:
         try:
-            if share.close is not None:
-                await share.close()
+            if lease.close is not None:
+                await lease.close()
         finally:
-            self._give_back(share)
+            self._end_lease(lease)
 
-    def _give_back(self, share: ClientShare) -> None:
-        house = _house
-        with house.lock:  # so that nobody borrows what is about to end
-            self._shares.discard(share)
-            if not self._shares:
-                if house.current is self:
-                    house.current = None
-                self._last_one_left.set()
+    def _end_lease(self, lease: ClientLease) -> None:
+        registry = _registry
+        with registry.lock:  # so that no client acquires a loop that is about to end
+            self._leases.discard(lease)
+            if not self._leases:
+                if registry.current is self:
+                    registry.current = None
+                self._last_lease_ended.set()
 
     def _end_all(self) -> None:
         with self._lock:
-            waited_for = list(self._jobs)
-        for job in waited_for:
-            # By daemon threads, or the interpreter would not exit. They end where they stand, and not with a traceback each.
+            jobs = list(self._jobs)
+        for job in jobs:
+            # Only daemon threads can still wait for them at interpreter exit. Do not wake those, or each would print a traceback.
             job.abandon()
-        if not self._shares:
-            self._last_one_left.set()
-        for share in list(self._shares):
-            if share.connecting is not None:
-                share.connecting.cancel()
+        if not self._leases:
+            self._last_lease_ended.set()
+        for lease in list(self._leases):
+            if lease.connecting is not None:
+                lease.connecting.cancel()
             else:
-                self.begin_end(share)
+                self.start_ending(lease)
 
     # The thread
 
-    def _begin_to_live(self) -> None:
+    def _start(self) -> None:
         self._thread.start()
-        failure = self._begun.get()
+        failure = self._started.get()
         if failure is not None:
             raise failure
 
-    def _live(self) -> None:
+    def _run_loop(self) -> None:
         try:
-            # Its end cancels what is left, and waits for it.
+            # At its end the runner cancels the remaining tasks and waits for them.
             with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
                 self.loop = runner.get_loop()
-                self._begun.put(None)
-                runner.run(self._stay())
+                self._started.put(None)
+                runner.run(self._wait_for_last_lease())
         except OSError as error:
             if hasattr(self, "loop"):
                 raise
-            self._begun.put(error)
+            self._started.put(error)
         except RuntimeError:
-            # From Python 3.12 on, an exiting interpreter starts no threads, which the end of a loop may want. All is done by then.
+            # Since Python 3.12 no thread can start while the interpreter exits, but closing a loop may try. All is done by then.
             if not self._is_exiting:
                 raise
         finally:
             with self._lock:
                 self._is_over = True
-                unanswered = list(self._jobs)
-            for job in unanswered:
+                jobs = list(self._jobs)
+            for job in jobs:
                 job.cut_off()
-            with _house.lock:
-                _house.running.discard(self)
+            with _registry.lock:
+                _registry.running.discard(self)
 
-    async def _stay(self) -> None:
+    async def _wait_for_last_lease(self) -> None:
         if not self._is_unwanted:
-            await self._last_one_left.wait()
+            await self._last_lease_ended.wait()
 
     def end_at_exit(self) -> None:
-        """Ends every client that was not closed, each by its plan. What does not end by it is killed a moment later."""
-        plans = [share.plan for share in list(self._shares)]
-        patience = max((sum(step.seconds for step in plan.steps if isinstance(step, Wait)) for plan in plans), default=0.0)
+        """Close every client that is still open, each by its plan. Children that survive that are killed afterwards."""
+        plans = [lease.plan for lease in list(self._leases)]
+        seconds = max((sum(step.seconds for step in plan.steps if isinstance(step, Wait)) for plan in plans), default=0.0)
         self._is_exiting = True
         self.post(self._end_all)
-        with suppress(KeyboardInterrupt):  # in a hurry
-            self._thread.join(patience + _NET)
+        with suppress(KeyboardInterrupt):  # a second Ctrl-C stops the wait
+            self._thread.join(seconds + _EXIT_GRACE)
 
 
-class _House:
-    """What there is of loops in this process.
+class _Registry:
+    """The loops of this process.
 
     Attributes:
-        current: Where new clients go.
+        current: The loop for new clients.
         running: That one, and those that are about to end.
         left_behind: Those of the process that this one was forked from.
     """
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()  # a client may be collected, and closed, in the middle of anything
+        self.lock = threading.RLock()  # the garbage collector may close a client at any point, also while the lock is held
         self.current: LoopThread | None = None
         self.running: set[LoopThread] = set()
         self.left_behind: set[LoopThread] = set()
 
     def forget(self) -> None:
-        """In a fork: threads stay behind, and the lock may be held by one of them."""
-        # Held, and never looked at again: collecting them here would touch what still belongs to the parent.
+        """Forget the loops after a fork: their threads do not exist here, and one of them may have held the lock."""
+        # Keep references: collecting them here would close file descriptors that the parent still uses.
         self.left_behind |= self.running
         self.lock = threading.RLock()
         self.current = None
         self.running = set()
 
 
-_house = _House()
+_registry = _Registry()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_house.forget)
+    os.register_at_fork(after_in_child=_registry.forget)
 
 
 @atexit.register
 def _end_everything() -> None:
-    # Registered after the register of all children, and so run before it: what is left over is killed there.
-    for each in list(_house.running):
+    # Runs before the exit handler of twopipes._process, which was registered earlier and kills children that are left.
+    for each in list(_registry.running):
         each.end_at_exit()

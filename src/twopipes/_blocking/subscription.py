@@ -1,4 +1,4 @@
-"""Changes as they happen, for a thread that waits for them."""
+"""Subscriptions for threads that wait for changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Subscription:
-    """What ``client.subscribe(...)`` gives: iterate over it, or ask it with :meth:`get`, and close it, or leave its block.
+    """The changes that ``client.subscribe(...)`` asked for. Iterate over it or call :meth:`get`; close it or leave its block.
 
     ::
 
@@ -28,66 +28,65 @@ class Subscription:
             for change in changes:
                 print(change.kind)
 
-    Iterating waits for as long as it takes; :meth:`close` in another thread ends it, and so does Ctrl-C. Equal changes that wait to
-    be read are one change. Of different ones as many wait as ``Limits.max_backlog`` allows. When :attr:`dropped` has grown, the
-    reader was too slow: whatever it watches may have changed.
+    Iterating waits without a timeout; :meth:`close` in another thread ends it, and so does Ctrl-C. Equal changes that wait to be
+    read count as one. ``Limits.max_backlog`` limits how many different ones may wait. If :attr:`dropped` has grown, the reader was
+    too slow: anything it watches may have changed.
     """
 
-    def __init__(self, inner: AsyncSubscription, house: LoopThread, patience: float | None, client: object) -> None:
+    def __init__(self, inner: AsyncSubscription, loop_thread: LoopThread, timeout: float | None, client: object) -> None:
         self._inner = inner
-        self._house = house
-        self._patience = patience
-        self._client = client  # one that nobody holds is closed
-        self._is_begun = False
+        self._loop_thread = loop_thread
+        self._timeout = timeout
+        self._client = client  # a client is closed when it is garbage-collected, so keep a reference
+        self._is_started = False
 
     @property
     def wanted(self) -> SubscriptionFilter:
-        """What was asked for."""
+        """The changes that were asked for."""
         return self._inner.wanted
 
     @property
     def honoured(self) -> SubscriptionFilter | None:
-        """What the server really delivers; ``None`` until it has said so (SU-07)."""
+        """The changes that the server delivers; ``None`` until it has acknowledged the subscription (SU-07)."""
         return self._inner.honoured
 
     @property
     def dropped(self) -> int:
-        """How many changes were dropped because too many others waited to be read."""
+        """The number of changes that were dropped because too many others waited to be read."""
         return self._inner.dropped
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will come."""
+        """Whether the subscription has ended."""
         return self._inner.is_over
 
     def ready(self) -> SubscriptionFilter:
-        """Waits until the server has said what it will deliver, and returns that (SU-07).
+        """Wait for the acknowledgement of the server, and return which changes it delivers (SU-07).
 
         Raises:
-            RequestTimedOut: It has not said so within the client's ``timeouts.request``.
-            TwopipesError: It refused, or the connection is gone.
+            RequestTimedOut: There is no acknowledgement within the client's ``timeouts.request``.
+            TwopipesError: The server refused the subscription, or the connection is lost.
         """
         try:
-            return self._house.run(lambda: _within(self._patience, self._inner.ready()))
+            return self._loop_thread.run(lambda: _within(self._timeout, self._inner.ready()))
         except TimeoutError:
-            patience = self._patience or 0.0
-            raise RequestTimedOut("subscriptions/listen", None, waited=patience, limit="idle") from None
+            raise RequestTimedOut("subscriptions/listen", None, waited=self._timeout or 0.0, limit="idle") from None
 
     def get(self, timeout: float | None = None) -> Change | None:
-        """The next change; ``None`` when there will be none any more.
+        """Return the next change; ``None`` if the subscription has ended.
 
         Args:
-            timeout: Seconds to wait for it; by default as long as it takes. Zero takes what is there.
+            timeout: Seconds to wait; ``None`` waits without limit. Zero returns only a change that is already there.
 
         Raises:
-            TimeoutError: Nothing has changed in that time.
-            TwopipesError: The connection is gone for good.
+            TimeoutError: Nothing changed within the timeout.
+            TwopipesError: The connection is lost for good.
         """
-        began_before, self._is_begun = self._is_begun, True
+        was_started, self._is_started = self._is_started, True
         try:
-            return self._house.run(lambda: self._next(timeout), unclaimed=self._put_back)
+            return self._loop_thread.run(lambda: self._next(timeout), unclaimed=self._put_back)
         except ClientClosed:
-            if began_before and self._inner.is_over:  # the client was closed, and this with it
+            if was_started and self._inner.is_over:  # the client was closed, and this with it
                 return None
             raise
 
@@ -101,7 +100,7 @@ class Subscription:
 
     def _put_back(self, change: Change | None) -> None:
         if change is not None:
-            self._inner.hear(change)
+            self._inner.changed(change)
 
     def __iter__(self) -> Self:
         self._start()
@@ -123,16 +122,16 @@ class Subscription:
         self.close()
 
     def close(self) -> None:
-        """Ends it; whoever iterates comes to the end. From any thread, any number of times."""
-        if self._inner.is_over or self._house.is_foreign:
+        """End the subscription and every iteration over it. Any thread may call this, any number of times."""
+        if self._inner.is_over or self._loop_thread.is_foreign:
             return
         with suppress(ClientClosed):
-            self._house.run(self._inner.aclose)
+            self._loop_thread.run(self._inner.aclose)
 
     def _start(self) -> None:
-        if not self._is_begun:
-            self._house.run(self._inner.__aenter__)
-            self._is_begun = True
+        if not self._is_started:
+            self._loop_thread.run(self._inner.__aenter__)
+            self._is_started = True
 
 
 async def _within(seconds: float | None, awaitable: Awaitable[T]) -> T:

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from twopipes._channels.base import Channel
-from twopipes._client.targets import Link, target_of
+from twopipes._client.targets import Endpoint, target_of
 from twopipes._tools.replay.script import Expected, Replay
 from twopipes._wire import LineDecoder, LineRejected
 from twopipes.errors import ChannelBroken, ChannelClosed
@@ -157,7 +157,7 @@ async def _converse(replay: Replay, channel: Channel, intake: _Intake, patience:
             return "it floods its client: it sent far more messages than it was recorded with"
 
 
-async def _close(link: Link, intake: _Intake) -> None:
+async def _close(link: Endpoint, intake: _Intake) -> None:
     """Ends our part, and hears what the server still says."""
     reading = asyncio.create_task(_hear_the_rest(link.channel, intake))
     try:
@@ -182,7 +182,7 @@ async def _hear_the_rest(channel: Channel, intake: _Intake) -> None:
         intake.finish()
 
 
-async def _death_of(link: Link) -> str:
+async def _death_of(link: Endpoint) -> str:
     if link.child is None:  # pragma: no cover - asked of children alone
         return "it closed its output"
     with suppress(TimeoutError):

@@ -119,10 +119,12 @@ def _read(arguments: Sequence[str]) -> Options:
 
 
 def _address(value: str) -> tuple[str, int]:
-    host, colon, port = value.rpartition(":")
-    if not port.isdigit() or not colon:
-        raise UsageError(f"--tcp needs HOST:PORT, such as 127.0.0.1:9000, not {value!r}")
-    return host.strip("[]") or "127.0.0.1", int(port)
+    from twopipes._channels.address import parse_host_port  # noqa: PLC0415 - only for --tcp
+
+    try:
+        return parse_host_port(value, default_host="127.0.0.1")
+    except ValueError:
+        raise UsageError(f"--tcp needs HOST:PORT, such as 127.0.0.1:9000, not {value!r}") from None
 
 
 def serve(where: str, name: str, options: Options) -> None:

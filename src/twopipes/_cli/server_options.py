@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn
 
+from twopipes._channels.address import parse_host_port
 from twopipes._process.command import ServerCommand
 from twopipes._protocol.revisions import ALL, is_modern
 from twopipes._tools.usage import UsageError
@@ -245,8 +246,7 @@ def variables(given: Sequence[str]) -> dict[str, str]:
 
 
 def _tcp(address: str) -> str:
-    host, colon, port = address.removeprefix("tcp://").rpartition(":")
-    if not colon or not port.isdecimal():
-        raise UsageError(f"--tcp needs HOST:PORT, such as 127.0.0.1:9000, not {address!r}")
-    host = host.strip("[]") or "127.0.0.1"
-    return f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"
+    try:
+        return str(parse_host_port(address, default_host="127.0.0.1"))
+    except ValueError:
+        raise UsageError(f"--tcp needs HOST:PORT, such as 127.0.0.1:9000, not {address!r}") from None

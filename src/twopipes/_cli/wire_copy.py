@@ -12,7 +12,7 @@ from msgspec import UNSET, DecodeError, Raw
 from msgspec import json as msgspec_json
 
 from twopipes._channels.base import Channel
-from twopipes._client.targets import CommandTarget, Link, OnStderr, Target, target_of
+from twopipes._client.targets import CommandTarget, Endpoint, OnStderr, Target, target_of
 from twopipes._jsonrpc import Batch, ErrorResponse, Request, Response, decode
 from twopipes._process.command import ServerCommand
 from twopipes._wire import LineDecoder
@@ -90,7 +90,7 @@ class _OverheardCommand(CommandTarget):
         super().__init__(command)
         self._overheard = overheard
 
-    async def open(self, on_stderr: OnStderr | None, **options: Any) -> Link:
+    async def open(self, on_stderr: OnStderr | None, **options: Any) -> Endpoint:
         return _listened(await super().open(on_stderr, **options), self._overheard)
 
 
@@ -103,11 +103,11 @@ class _OverheardSocket(Target):
         self.identity = self._inner.identity
         self._overheard = overheard
 
-    async def open(self, on_stderr: OnStderr | None) -> Link:
+    async def open(self, on_stderr: OnStderr | None) -> Endpoint:
         return _listened(await self._inner.open(on_stderr), self._overheard)
 
 
-def _listened(link: Link, overheard: Overheard) -> Link:
+def _listened(link: Endpoint, overheard: Overheard) -> Endpoint:
     overheard.opened()
     link.channel = _Overhearing(link.channel, overheard)
     return link

@@ -1,16 +1,16 @@
-"""Results that a modern server allows its client to keep for a while (section CH of the rules).
+"""The cache of results that a modern server allows its client to keep for a while (section CH of the rules).
 
-Nothing is fetched here and no clock is read. A request that may be answered from here is asked for with :meth:`ResultCache.get`; if
-that gives nothing, a ticket is drawn, the request is sent, and its answer goes to :meth:`ResultCache.put` with the ticket::
+The cache sends nothing and reads no clock. Look a result up with :meth:`ResultCache.get`. If there is none, begin a fetch, send the
+request, and pass the result to :meth:`ResultCache.put`::
 
     result = cache.get("resources/read", uri, now=clock())
     if result is None:
-        ticket = cache.begin("resources/read", uri)
+        fetch = cache.begin("resources/read", uri)
         result = await ask("resources/read", ReadResourceParams(uri))
-        cache.put(ticket, result, now=clock())
+        cache.put(fetch, result, now=clock())
 
-The ticket is there for the change that is announced while the answer is under way: the answer may be older than the change, so it
-is given to the caller and not kept. A legacy session has no such results; a client does not come here with what one gives.
+If a change is announced during the fetch, the result may be older than the change, so it is not stored. Results of legacy servers
+are not cached.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from msgspec import json as msgspec_json
 
 from twopipes._protocol.types import CacheableResult, ReadResourceResult, ResourceUpdatedParams
 
-__all__ = ["CACHEABLE", "Page", "ResultCache", "Ticket"]
+__all__ = ["CACHEABLE", "Fetch", "Page", "ResultCache"]
 
 CACHEABLE: Final = frozenset(
     {"server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"}
 )
-"""The methods whose results may be kept (CH-01)."""
+"""The methods whose results may be cached (CH-01)."""
 
-# CH-07. There is no notification for templates alone; they are resources too.
+# CH-07. Templates have no notification of their own; they change with the list of resources.
 _STALE_BY: Final = {
     "notifications/tools/list_changed": ("tools/list",),
     "notifications/prompts/list_changed": ("prompts/list",),
@@ -40,66 +40,65 @@ _STALE_BY: Final = {
 _RESOURCE_UPDATED: Final = "notifications/resources/updated"
 _READ: Final = "resources/read"
 _MS: Final = 1000.0  # in a second
-# Milliseconds. Longer than any process lives, and small enough to be counted with: a server may say any number.
-_LONGEST_TTL: Final = 10**15
-# What cannot be written as JSON, or not be read again: nested as deep as the stack, halves of characters, endless numbers.
-_UNSPEAKABLE: Final = (RecursionError, ValueError, OverflowError, EncodeError, DecodeError)
+# Milliseconds. Longer than any process lives, and small enough for arithmetic: a server may send any number.
+_MAX_TTL: Final = 10**15
+# Raised for values that cannot be written as JSON or read back: too deep nesting, lone surrogates, infinite numbers.
+_NOT_JSON: Final = (RecursionError, ValueError, OverflowError, EncodeError, DecodeError)
 
 
 class Page(Struct, frozen=True):
-    """The key of a single page of a list. The key of a whole list, walked to its end, is the empty string."""
+    """The key of a single page of a list. The key of a complete list is the empty string."""
 
     cursor: str | None = None
 
 
-class Ticket:
-    """The right to keep one answer, until a change is announced that concerns it. Good for one answer."""
+class Fetch:
+    """A request in progress whose result may be stored, unless a change is announced meanwhile."""
 
-    __slots__ = ("__weakref__", "is_good", "key", "method", "number")
+    __slots__ = ("__weakref__", "is_valid", "key", "method", "number")
 
     def __init__(self, method: str, key: str | Page, number: int) -> None:
         self.method = method
         self.key = key
         self.number = number
-        self.is_good = True
+        self.is_valid = True
 
 
 class _Entry(Struct, frozen=True):
-    """A result as JSON: small, of known size, and out of everybody's reach. Reading it costs less than copying objects would."""
+    """A result as JSON: small, of known size, and safe from changes. Decoding it costs less than copying objects would."""
 
     kind: type[CacheableResult]
     raw: bytes
-    uris: frozenset[str]  # of the resources that a read brought
+    uris: frozenset[str]  # of the resources in the result of a read
     fresh_until: float
-    number: int  # of its ticket
+    number: int  # of its fetch
 
 
 class ResultCache:
-    """What one client may answer itself.
+    """The cached results of one client.
 
-    Each client has its own, and that is how a ``private`` result never reaches anybody with other rights (CH-06).
-
-    Nobody can change what is kept: each caller gets a result of its own, down to the last schema.
+    Clients do not share a cache, so a ``private`` result never reaches a client with other rights (CH-06). Each lookup returns a
+    new object, so callers cannot change the cached result.
 
     Args:
-        max_entries: Results to hold; the one that was not asked for the longest gives way.
-        max_bytes: What they may take together, as JSON. A result that is larger by itself is not kept.
+        max_entries: The number of results to hold. The least recently used one is removed first.
+        max_bytes: Their total size as JSON. A result that is larger by itself is not stored.
     """
 
     def __init__(self, *, max_entries: int = 1_000, max_bytes: int = 64 * 1024 * 1024) -> None:
         self._max_entries = max_entries
         self._max_bytes = max_bytes
-        self._entries: dict[tuple[str, str | Page], _Entry] = {}  # the one that was asked for last is the last
+        self._entries: dict[tuple[str, str | Page], _Entry] = {}  # the most recently used one is the last
         self._bytes = 0
-        self._tickets_drawn = 0
-        # Weak, because a request that fails never brings its ticket back.
-        self._under_way: WeakSet[Ticket] = WeakSet()
+        self._fetches = 0
+        # Weak references, because a request that fails never ends its fetch.
+        self._in_progress: WeakSet[Fetch] = WeakSet()
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def get(self, method: str, key: str | Page = "", *, now: float) -> CacheableResult | None:
-        """The result of that method for that key if it is there and fresh; ``None`` means: ask the server (CH-03, CH-04)."""
+        """Return the cached result if there is a fresh one; ``None`` means that the server must be asked (CH-03, CH-04)."""
         entry = self._entries.get((method, key))
         if entry is None:
             return None
@@ -108,79 +107,79 @@ class ResultCache:
             return None
         try:
             result = msgspec_json.decode(entry.raw, type=entry.kind)
-        except _UNSPEAKABLE:  # this caller is deeper in the stack than the one who brought it
+        except _NOT_JSON:  # this caller is deeper in the stack than the one that stored it
             self._remove(method, key)
             return None
         self._entries[method, key] = self._entries.pop((method, key))
         return result
 
-    def begin(self, method: str, key: str | Page = "") -> Ticket:
-        """Draws a ticket, before the request is sent.
+    def begin(self, method: str, key: str | Page = "") -> Fetch:
+        """Begin a fetch, before the request is sent.
 
         Args:
             method: The method.
-            key: Everything in the params that decides about the result: the URI of a read, a :class:`Page` of a list, nothing for
-                the whole of a list and for the discovery (CH-04). A request with params of an extension is not to be kept at all.
+            key: Everything in the params that affects the result: the URI of a read, a :class:`Page` of a list, nothing for a
+                complete list or for the discovery (CH-04). Requests with params of an extension must not be cached.
         """
-        self._tickets_drawn += 1
-        ticket = Ticket(method, key, self._tickets_drawn)
-        self._under_way.add(ticket)
-        return ticket
+        self._fetches += 1
+        fetch = Fetch(method, key, self._fetches)
+        self._in_progress.add(fetch)
+        return fetch
 
-    def put(self, ticket: Ticket, result: object, *, now: float) -> bool:
-        """Keeps an answer if that is allowed, and uses the ticket up.
+    def put(self, fetch: Fetch, result: object, *, now: float) -> bool:
+        """Store a result if that is allowed, and end the fetch.
 
-        Every answer may be handed in. Not kept are: what is not cacheable or not a complete result, such as a question to the
-        client, and therefore also what the request gives once the question is answered (CH-05); what has no time to live (CH-03);
-        what a change has overtaken (CH-07).
+        Any result may be passed. These are not stored: results that are not cacheable or not complete, such as a question to the
+        client, nor the result that follows once it is answered (CH-05); results without a time to live (CH-03); results that a
+        change has made stale (CH-07).
 
         Args:
-            ticket: The one that was drawn before the request was sent.
-            result: The answer.
+            fetch: The fetch that began before the request was sent.
+            result: The result.
             now: When it arrived.
 
         Returns:
-            Whether it is kept.
+            Whether it was stored.
         """
-        is_good = ticket.is_good
-        self.discard(ticket)
-        if not is_good or ticket.method not in CACHEABLE or not isinstance(result, CacheableResult):
+        is_valid = fetch.is_valid
+        self.discard(fetch)
+        if not is_valid or fetch.method not in CACHEABLE or not isinstance(result, CacheableResult):
             return False
         if result.result_type not in {None, "complete"}:
             return False
-        before = self._entries.get((ticket.method, ticket.key))
-        if before is not None and before.number > ticket.number and now < before.fresh_until:
-            return False  # the answer to a later question was faster
-        # Whether or not the new one can be kept, the old one is not the newest any more.
-        self._remove(ticket.method, ticket.key)
+        before = self._entries.get((fetch.method, fetch.key))
+        if before is not None and before.number > fetch.number and now < before.fresh_until:
+            return False  # the response to a later request arrived first
+        # The old result is outdated, whether or not the new one can be stored.
+        self._remove(fetch.method, fetch.key)
         if result.ttl_ms is None or result.ttl_ms <= 0:
             return False
-        ttl_ms = min(result.ttl_ms, _LONGEST_TTL)
+        ttl_ms = min(result.ttl_ms, _MAX_TTL)
         try:
             raw = msgspec_json.encode(structs.replace(result, ttl_ms=ttl_ms))
-        except _UNSPEAKABLE:  # it can be used, and asked for again
+        except _NOT_JSON:  # the caller can still use it
             return False
         if len(raw) > self._max_bytes or self._max_entries < 1:
             return False
         uris = frozenset(each.uri for each in result.contents) if isinstance(result, ReadResourceResult) else frozenset[str]()
-        entry = _Entry(type(result), raw, uris, now + ttl_ms / _MS, ticket.number)
-        self._entries[ticket.method, ticket.key] = entry
+        entry = _Entry(type(result), raw, uris, now + ttl_ms / _MS, fetch.number)
+        self._entries[fetch.method, fetch.key] = entry
         self._bytes += len(raw)
         while len(self._entries) > self._max_entries or self._bytes > self._max_bytes:
             self._remove(*next(iter(self._entries)))
         return True
 
-    def discard(self, ticket: Ticket) -> None:
-        """Gives a ticket back: its request asks the user first, or will be sent in another form, and is not to be kept (CH-05)."""
-        ticket.is_good = False
-        self._under_way.discard(ticket)
+    def discard(self, fetch: Fetch) -> None:
+        """End a fetch whose result must not be stored, for example because the server asked the user something (CH-05)."""
+        fetch.is_valid = False
+        self._in_progress.discard(fetch)
 
     def on_notification(self, method: str, params: object = None) -> None:
-        """Drops what a notification of the server makes stale, at once (CH-07). Every notification may be handed in.
+        """Drop the results that a notification makes stale (CH-07). Any notification may be passed.
 
         Args:
             method: The notification.
-            params: Its params, typed or as a mapping.
+            params: Its params, as an object or a mapping.
         """
         for stale in _STALE_BY.get(method, ()):
             self.drop(stale)
@@ -195,28 +194,27 @@ class ResultCache:
             self.drop(_READ, uri if isinstance(uri, str) else None)
 
     def drop(self, method: str, key: str | Page | None = None) -> None:
-        """Drops the results of a method; its answers that are under way will not be kept either.
+        """Drop the results of a method, and those of its fetches in progress.
 
         Args:
             method: The method.
-            key: One result only. With the URI of a read, also the resources below and above it: a server may announce a folder
-                by a file in it, or the other way round (RS-04, SU-09). Without a key, all of them, as when a cursor was
-                rejected (CH-09).
+            key: Drop only this result. For the URI of a read, drop also the resources below and above it: a server may announce a
+                file for its folder, or the reverse (RS-04, SU-09). Without a key, drop all, as after a rejected cursor (CH-09).
         """
         for (known_method, known_key), entry in list(self._entries.items()):
             if known_method == method and (_concerns(key, known_key) or key in entry.uris):
                 self._remove(known_method, known_key)
-        for ticket in list(self._under_way):
-            # Nobody knows yet which resources the answer to a read will hold (RS-02), so a change of any of them counts.
-            if ticket.method == method and (method == _READ or _concerns(key, ticket.key)):
-                self.discard(ticket)
+        for fetch in list(self._in_progress):
+            # The result of a read may contain any resource (RS-02), so a change of any resource makes it stale.
+            if fetch.method == method and (method == _READ or _concerns(key, fetch.key)):
+                self.discard(fetch)
 
     def clear(self) -> None:
-        """Drops everything, also what is under way: the server is another one now."""
+        """Drop everything, including fetches in progress, because the server was replaced."""
         self._entries.clear()
         self._bytes = 0
-        for ticket in list(self._under_way):
-            self.discard(ticket)
+        for fetch in list(self._in_progress):
+            self.discard(fetch)
 
     def _remove(self, method: str, key: str | Page) -> None:
         entry = self._entries.pop((method, key), None)
@@ -231,6 +229,6 @@ def _concerns(changed: str | Page | None, known: str | Page) -> bool:
 
 
 def _is_below(uri: str, other: str) -> bool:
-    """Tells whether a URI names a part of another resource: a step down the path, a query of it or a place in it."""
+    """Whether a URI names a part of another resource: a path below it, a query or a fragment."""
     above = other.rstrip("/")
     return bool(above) and uri.startswith(above) and uri[len(above) : len(above) + 1] in {"", "/", "?", "#"}

@@ -1,7 +1,7 @@
-"""Calls the callbacks of one client, and drops what a slow one cannot keep up with.
+"""Calls the callbacks of one client, and drops events that a slow callback cannot keep up with.
 
-The read loop never waits for a callback (docs/decisions/0005), so events gather in front of one that is slower than the server.
-How much may wait is bounded for each callback (``Limits.max_backlog``); what comes beyond that is dropped and counted.
+The read loop never waits for a callback (docs/decisions/0005), so events queue up if a callback is slower than the server. The
+queue of each callback is bounded (``Limits.max_backlog``); events beyond that are dropped and counted.
 """
 
 from __future__ import annotations
@@ -15,42 +15,44 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-__all__ = ["EVENT_SIZE", "Callbacks"]
+__all__ = ["EVENT_SIZE", "CallbackRunner"]
 
-# Bytes. What an event, and the task or the queue that holds it, takes in memory beside its content.
+# Bytes of memory that an event takes in addition to its content, together with the task or queue entry that holds it.
 EVENT_SIZE = 1024
 
-# The loop holds tasks weakly only, and a callback may outlive its client.
+# The event loop holds only weak references to tasks, and a callback may outlive its client.
 _running: set[asyncio.Future[Any]] = set()
 
 
-class Callbacks:
-    """Calls them in the event loop. An ``async`` one runs as a task; one that returns a ``Future`` is done when that is.
+class CallbackRunner:
+    """Calls callbacks in the event loop. An ``async`` callback runs as a task; one that returns a ``Future`` ends with it.
 
     An event whose future is cancelled counts as dropped.
 
     Args:
         loop: The loop of the client.
-        max_backlog: Bytes of events that may wait in front of one callback; ``None`` for no limit.
+        max_backlog: Bytes of events that may wait for one callback; ``None`` for no limit.
+
+    Attributes:
+        dropped: The number of events that each callback missed, by its name.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, max_backlog: int | None) -> None:
         self._loop = loop
         self._max_backlog = max_backlog
-        # Bytes of the events that each callback has not dealt with. Futures may be done in any thread.
+        # Bytes of the events that each callback has not handled yet. Futures may end in any thread, hence the lock.
         self._waiting: Counter[str] = Counter()
         self._lock = threading.Lock()
         self.dropped: Counter[str] = Counter()
-        """How many events each callback missed, by its name."""
 
     def call(self, name: str, function: Callable[..., Any], *arguments: Any, size: int = 0) -> None:
-        """Call a callback with an event, unless too many wait for it already. An error in it is reported, and harms nothing else.
+        """Call a callback with an event, unless too many events wait for it. Its errors go to the loop's exception handler.
 
         Args:
             name: The name of the callback, such as ``on_log``.
-            function: What the user gave.
+            function: The user's function.
             *arguments: The event.
-            size: Bytes that it had on the wire.
+            size: The size of the event on the wire, in bytes.
         """
         size += EVENT_SIZE
         with self._lock:

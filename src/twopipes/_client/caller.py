@@ -1,45 +1,37 @@
-"""The life of one call: sent and answered; asked back and sent again with answers; lost in a crash and, if safe, sent again."""
+"""Runs one call: sends it, sends it again with answers to the server's questions, and resends it after a crash if that is safe."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from copy import copy
 from typing import Any, Literal
 
-from twopipes._client.connection import ClientConnection, OnProgress, Pending
+from twopipes._client.connection import ClientConnection, PendingRequest
 from twopipes._client.input_handlers import InputHandlers
+from twopipes._client.options import RequestOptions
 from twopipes._client.retry_safety import is_safe_to_repeat
 from twopipes._client.supervisor import Supervisor
-from twopipes._protocol.types import (
-    ElicitRequest,
-    ElicitResult,
-    InputRequest,
-    InputRequiredResult,
-    LoggingLevel,
-    Params,
-    ToolAnnotations,
-)
+from twopipes._protocol.types import ElicitRequest, ElicitResult, InputRequest, InputRequiredResult, Params, ToolAnnotations
 from twopipes.errors import ConnectionLost, RequestTimedOut, ServerExited
 from twopipes.settings import Timeouts
 
 __all__ = ["Caller", "InputRequired"]
 
-# How often one call is sent again after crashes. A call that kills its server kills the next one too.
-_MOST_RESENDS = 2
-# Seconds before a request that was answered with nothing but a state is sent again; doubled each time (MR-10).
+# How often one call is resent after crashes. A call that crashes its server crashes the next one too.
+_MAX_RESENDS = 2
+# Seconds before a request is sent again if the server returned a state but no questions; doubled each time (MR-10).
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 2.0
 
 
 class InputRequired:
-    """A server of the stateless wire needs answers before it can go on, and the caller wanted to give them.
+    """Questions of a server on the stateless wire, for a caller that answers them itself.
 
     Attributes:
-        questions: What it asks, by key.
+        questions: The requests for input, by key.
     """
 
-    def __init__(self, caller: Caller, call: _Call, pending: Pending, asking: InputRequiredResult) -> None:
+    def __init__(self, caller: Caller, call: _Call, pending: PendingRequest, asking: InputRequiredResult) -> None:
         self.questions: Mapping[str, InputRequest] = dict(asking.input_requests or {})
         self._caller = caller
         self._call = call
@@ -47,76 +39,55 @@ class InputRequired:
         self._asking = asking
 
     def __repr__(self) -> str:
-        return f"<InputRequired {', '.join(self.questions) or 'nothing but another try'}>"
+        return f"<InputRequired {', '.join(self.questions) or 'no questions, only a retry'}>"
 
     async def answer(self, answers: Mapping[str, Any] | None = None) -> Any:
-        """Sends the request again with an answer to each question, and returns what comes: a result, or the next questions.
+        """Send the request again with an answer to each question. Returns the result, or the next questions.
 
         Raises:
             LocalProtocolError: An answer is missing.
         """
         given = {key: self._read(key, answer) for key, answer in (answers or {}).items()}
         self._call.again = (self._pending, self._asking, given)
-        return await self._caller.carry_out(self._call)
+        return await self._caller.run(self._call)
 
     def _read(self, key: str, answer: Any) -> Any:
-        """A mapping fills a form in, as it does in a callback."""
+        """Accept a form if the answer is a mapping, as callbacks do."""
         asks_user = isinstance(self.questions.get(key), ElicitRequest)
         return ElicitResult("accept", dict(answer)) if asks_user and isinstance(answer, Mapping) else answer
 
 
 class _Call:
-    """What has to be known of a call until it is over."""
+    """The state of a call until it ends."""
 
-    __slots__ = (
-        "again",
-        "began",
-        "extra_meta",
-        "hands_out",
-        "log_level",
-        "method",
-        "on_progress",
-        "on_questions",
-        "params",
-        "resent",
-        "timeouts",
-    )
+    __slots__ = ("again", "method", "options", "params", "resent", "started", "timeouts")
 
     def __init__(
         self,
         method: str,
         params: Params | Mapping[str, Any] | None,
+        options: RequestOptions,
         timeouts: Timeouts,
-        *,
-        began: float,
-        on_progress: OnProgress | None,
-        log_level: LoggingLevel | None,
-        extra_meta: Mapping[str, Any] | None,
-        hands_out: bool,
-        on_questions: Callable[[], None] | None,
+        started: float,
     ) -> None:
         self.method = method
         self.params = params
+        self.options = options
         self.timeouts = timeouts
-        self.began = began
-        self.on_progress = on_progress
-        self.log_level = log_level
-        self.extra_meta = extra_meta
-        self.hands_out = hands_out
-        self.on_questions = on_questions
+        self.started = started
         self.resent = 0
-        # The attempt that was answered with questions, the questions, the answers.
-        self.again: tuple[Pending, InputRequiredResult, Mapping[str, Any]] | None = None
+        # The attempt that the server answered with questions, the questions, the answers.
+        self.again: tuple[PendingRequest, InputRequiredResult, Mapping[str, Any]] | None = None
 
 
 class Caller:
-    """Carries calls out.
+    """Runs calls.
 
     Args:
-        supervisor: Has the connection.
-        questions: Answers what the server asks back.
-        timeouts: For calls that bring none of their own.
-        annotations_of: What is known of a tool, by its name.
+        supervisor: Provides the connection.
+        questions: Answers the server's questions.
+        timeouts: For calls without their own.
+        annotations_of: Returns the annotations of a tool by name, if they are known.
     """
 
     def __init__(
@@ -131,43 +102,21 @@ class Caller:
         self._timeouts = timeouts
         self._annotations_of = annotations_of
 
-    async def call(
-        self,
-        method: str,
-        params: Params | Mapping[str, Any] | None = None,
-        *,
-        timeouts: Timeouts | None = None,
-        on_progress: OnProgress | None = None,
-        log_level: LoggingLevel | None = None,
-        extra_meta: Mapping[str, Any] | None = None,
-        hands_out: bool = False,
-        on_questions: Callable[[], None] | None = None,
-    ) -> Any:
-        """Sends a request and returns its result; ``on_questions`` is called when the server asks something back.
+    async def call(self, method: str, params: Params | Mapping[str, Any] | None, options: RequestOptions) -> Any:
+        """Send a request and return its result.
 
         Raises:
-            McpError: The server answered with an error.
-            RequestTimedOut: It did not answer in time.
-            ServerExited: It died, and the request could not be sent again.
+            McpError: The server responded with an error.
+            RequestTimedOut: It did not respond in time.
+            ServerExited: It exited, and the request could not be resent.
             ClientClosed: The client was closed.
-            RemoteProtocolError: The answer makes no sense.
+            RemoteProtocolError: The response is invalid.
         """
-        supervisor = self._supervisor
-        call = _Call(
-            method,
-            params,
-            timeouts or self._timeouts,
-            began=supervisor.loop.time(),
-            on_progress=on_progress,
-            log_level=log_level,
-            extra_meta=extra_meta,
-            hands_out=hands_out,
-            on_questions=on_questions,
-        )
-        return await self.carry_out(call)
+        timeouts = options.timeouts or self._timeouts
+        return await self.run(_Call(method, params, options, timeouts, self._supervisor.loop.time()))
 
-    async def carry_out(self, call: _Call) -> Any:
-        """Goes on with a call until there is a result, an error, or questions for a caller who wants them."""
+    async def run(self, call: _Call) -> Any:
+        """Continue a call until there is a result, an error, or questions that the caller wants to answer."""
         supervisor = self._supervisor
         while True:
             connection = supervisor.connection or await self._wait(call)
@@ -181,55 +130,47 @@ class Caller:
                 continue
             if type(result) is not InputRequiredResult:
                 return result
-            if call.on_questions is not None:
-                call.on_questions()
-            if call.hands_out:
+            if call.options.on_questions is not None:
+                call.options.on_questions()
+            if call.options.return_questions:
                 return InputRequired(self, call, pending, result)
             if not result.input_requests:
                 await asyncio.sleep(min(_FIRST_PAUSE * 2**pending.round, _LONGEST_PAUSE))
             call.again = (pending, result, await self._questions.answer_all(result, call.method))
 
-    def _send(self, connection: ClientConnection, call: _Call) -> Pending:
+    def _send(self, connection: ClientConnection, call: _Call) -> PendingRequest:
         if call.again is not None:
             return connection.send_again(*call.again)
-        limits = call.timeouts
-        total = limits.total
+        total = call.timeouts.total
         if call.resent and total is not None:
-            total = max(0.0, total - (self._supervisor.loop.time() - call.began))
-        return connection.send(
-            call.method,
-            call.params,
-            idle=limits.request,
-            total=total,
-            log_level=call.log_level,
-            extra_meta=call.extra_meta,
-            on_progress=call.on_progress,
-        )
+            total = max(0.0, total - self._elapsed(call))
+        return connection.send(call.method, call.params, call.options, idle=call.timeouts.request, total=total)
 
     async def _wait(self, call: _Call) -> ClientConnection:
-        """Waits for a restart to succeed, with the deadlines of the call."""
-        limits = call.timeouts
-        waited = self._supervisor.loop.time() - call.began
-        left = None if limits.total is None else max(0.0, limits.total - waited)
+        """Wait for a restart to succeed, within the timeouts of the call."""
+        timeouts = call.timeouts
+        left = None if timeouts.total is None else max(0.0, timeouts.total - self._elapsed(call))
         which: Literal["idle", "total"] = "total"
-        if limits.request is not None and (left is None or limits.request < left):
-            left, which = limits.request, "idle"
+        if timeouts.request is not None and (left is None or timeouts.request < left):
+            left, which = timeouts.request, "idle"
         try:
             return await self._supervisor.wait(left)
         except TimeoutError:
-            waited = self._supervisor.loop.time() - call.began
-            raise RequestTimedOut(call.method, None, waited=waited, limit=which) from None
+            raise RequestTimedOut(call.method, None, waited=self._elapsed(call), limit=which) from None
         except (ServerExited, ConnectionLost) as error:
             error.method, error.request_id = call.method, None
             error.retryable = True  # it was never sent
             raise
 
     def _check_repeat(self, call: _Call, error: ServerExited | ConnectionLost, *, sent: bool) -> None:
-        """Raises the error unless the call may be sent again (SD-05)."""
-        # What was never sent did nothing.
+        """Raise the error unless the call may be sent again (SD-05)."""
+        # A request that was never sent had no effect.
         safe = not sent or is_safe_to_repeat(call.method, call.params, self._annotations_of, self._supervisor.policy)
-        if not safe or call.resent >= _MOST_RESENDS or not self._supervisor.will_restart:
-            told = copy(error)
-            told.retryable = safe
-            raise told from None
+        if not safe or call.resent >= _MAX_RESENDS or not self._supervisor.recovers:
+            final = self._supervisor.explain(error)
+            final.retryable = safe
+            raise final from None
         call.resent += 1
+
+    def _elapsed(self, call: _Call) -> float:
+        return self._supervisor.loop.time() - call.started

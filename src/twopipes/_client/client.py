@@ -1,4 +1,4 @@
-"""The client: one typed call for every method, whatever the era and the revision."""
+"""The client: one typed method for each request of the protocol, the same in every era and revision."""
 
 from __future__ import annotations
 
@@ -6,22 +6,24 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
-from msgspec import Raw
+from msgspec import Raw, structs
 from msgspec import json as msgspec_json
 
-from twopipes._client.cache import ResultCache, Ticket
-from twopipes._client.callbacks import Callbacks
+from twopipes._client.cache import Fetch, ResultCache
+from twopipes._client.callbacks import CallbackRunner
 from twopipes._client.caller import Caller, InputRequired
-from twopipes._client.connection import ClientConnection, OnProgress
+from twopipes._client.connection import ClientConnection
 from twopipes._client.input_handlers import InputHandlers, Roots
+from twopipes._client.options import ClientOptions, OnProgress, RequestOptions
 from twopipes._client.output_check import OutputCheck, Validate
 from twopipes._client.pagination import PageT, PageWalk
 from twopipes._client.results import CallResult, plain
-from twopipes._client.server_info import ServerInfo, Undeclared
-from twopipes._client.stray_output import StrayReader
+from twopipes._client.server_info import ServerInfo
+from twopipes._client.stray_output import StrayCollector
 from twopipes._client.subscription import Subscription
 from twopipes._client.subscriptions import Subscriptions
 from twopipes._client.supervisor import Supervisor
+from twopipes._protocol.revisions import LEGACY, NEEDED_CAPABILITIES
 from twopipes._protocol.types import (
     LOGGING_LEVELS,
     CacheableResult,
@@ -53,6 +55,7 @@ from twopipes._protocol.types import (
     SetLevelParams,
     SubscriptionFilter,
     Tool,
+    ToolAnnotations,
 )
 from twopipes._session.subscriptions import honoured
 from twopipes.errors import CapabilityMissing, ClientClosed, LocalProtocolError, McpError, RemoteProtocolError
@@ -64,38 +67,43 @@ T = TypeVar("T")
 
 
 class Client(ServerInfo):
-    """A server within reach. ``connect()`` gives it; its block, or :meth:`close`, ends it and the server with it.
+    """A connected server. :func:`connect` returns it; leaving its ``async with`` block, or :meth:`close`, shuts the server down.
 
-    Every call ends: with a result, or with a :class:`~twopipes.TwopipesError` that says what happened. Cancelling a call tells the
-    server. Calls may be made from several tasks at once, and :meth:`close` from any task or thread.
+    Every call ends with a result or with a :class:`~twopipes.TwopipesError`. Cancelling a call notifies the server. Several tasks
+    may make calls at the same time, and any task or thread may call :meth:`close`.
+
+    Methods that send requests take these keyword arguments:
+
+    * ``timeouts``: used instead of the client's; only ``request`` and ``total`` apply.
+    * ``on_progress``: called with each progress report: ``.progress``, ``.total``, ``.message``.
+    * ``meta``: additional keys for ``_meta``.
     """
 
     def __init__(
         self,
         supervisor: Supervisor,
         questions: InputHandlers,
-        noise: StrayReader,
-        callbacks: Callbacks,
+        stray: StrayCollector,
+        callbacks: CallbackRunner,
         *,
         timeouts: Timeouts,
         limits: Limits,
-        validate: Validate,
-        undeclared: Undeclared,
+        options: ClientOptions,
         on_log: Callable[[LogParams], Any] | None,
-        on_notification: Callable[[str, Any], Any] | None,
     ) -> None:
-        super().__init__(supervisor, noise, callbacks, undeclared)
+        super().__init__(supervisor, stray, callbacks)
         self.timeouts = timeouts
         self._questions = questions
         self._limits = limits
-        self._output = OutputCheck(validate)
+        self._undeclared = options.undeclared
+        self._output = OutputCheck(options.validate)
         self._on_log = on_log
-        self._on_notification = on_notification
+        self._on_notification = options.on_notification
         self._cache = ResultCache()
         self._tools: dict[str, Tool] = {}
         self._log_level: LoggingLevel | None = None
         self._caller = Caller(supervisor, questions, timeouts, self._annotations_of)
-        self._watching = Subscriptions(supervisor, self._caller, self._cache, max_backlog=limits.max_backlog)
+        self._subscriptions = Subscriptions(supervisor, self._cache, max_backlog=limits.max_backlog)
 
     def __repr__(self) -> str:
         state = "closed" if self._supervisor.is_closing else f"{self.era} {self.revision}"
@@ -104,10 +112,11 @@ class Client(ServerInfo):
     # Tools
 
     async def list_tools(self, *, fresh: bool = False, timeouts: Timeouts | None = None) -> list[Tool]:
-        """All tools, from all pages, in the server's order. From the cache while the server allows it, unless ``fresh``.
+        """List all tools, from all pages, in the server's order.
 
-        None where the server did not declare tools: it is not asked then (LC-11), unless ``connect(undeclared="raise")`` says that
-        this is a ``CapabilityMissing``. The same holds for the other lists.
+        The list comes from the cache while the server allows that, unless ``fresh`` is true. If the server did not declare tools,
+        the list is empty and nothing is sent (LC-11); with ``ClientOptions(undeclared="raise")`` this raises ``CapabilityMissing``
+        instead. The other lists work the same way.
         """
         result = await self._list("tools/list", ListToolsResult, fresh=fresh, timeouts=timeouts)
         self._tools = {tool.name: tool for tool in result.tools}
@@ -125,24 +134,24 @@ class Client(ServerInfo):
         log_level: LoggingLevel | None = None,
         validate: Validate | None = None,
     ) -> CallResult:
-        """Calls a tool.
+        """Call a tool.
 
         Args:
             name: The tool.
             arguments: Its arguments.
-            on_progress: Called with each report of progress: ``.progress``, ``.total``, ``.message``.
-            timeouts: Instead of the client's; ``request`` and ``total`` are read.
-            meta: Keys of your own for ``_meta``.
-            log_level: On the stateless wire, the least level of log messages wanted during this call.
-            validate: Instead of the client's: what to do about the tool's output schema.
+            on_progress: Called with each progress report: ``.progress``, ``.total``, ``.message``.
+            timeouts: Used instead of the client's; only ``request`` and ``total`` apply.
+            meta: Additional keys for ``_meta``.
+            log_level: On the stateless wire, the lowest level of log messages to send during this call.
+            validate: How to treat the tool's output schema; used instead of ``ClientOptions.validate``.
 
         Returns:
-            What the tool gave, also if it failed (``.is_error``): that is for the model.
+            The result, also if the tool failed (``.is_error``): such a result is meant for the model.
 
         Raises:
             McpError: There is no such tool, or the server refused the call.
-            RequestTimedOut: No answer in time.
-            ServerExited: The server died, and the call is not one that may be sent twice.
+            RequestTimedOut: No response in time.
+            ServerExited: The server exited, and the call is not safe to send twice.
             InvalidOutput: The structured result breaks the tool's own schema, and ``validate`` is ``raise``.
             CapabilityMissing: The server did not declare tools; nothing was sent.
         """
@@ -150,24 +159,21 @@ class Client(ServerInfo):
         result: CallToolResult = await self._call(
             "tools/call",
             CallToolParams(name, None if arguments is None else _written(arguments, f"the arguments of {name}")),
-            on_progress=on_progress,
-            timeouts=timeouts,
-            meta=meta,
-            log_level=log_level,
+            RequestOptions(on_progress=on_progress, timeouts=timeouts, meta=meta, log_level=log_level),
         )
         mode = validate or self._output.mode
         if mode == "raise" and name not in self._tools:
-            await self.list_tools(timeouts=timeouts)  # its schema has to be known
+            await self.list_tools(timeouts=timeouts)  # the check below needs the tool's schema
         return CallResult(result, self._output.check(name, result, mode))
 
     # Resources
 
     async def list_resources(self, *, fresh: bool = False, timeouts: Timeouts | None = None) -> list[Resource]:
-        """All resources, from all pages."""
+        """List all resources, from all pages."""
         return (await self._list("resources/list", ListResourcesResult, fresh=fresh, timeouts=timeouts)).resources
 
     async def list_resource_templates(self, *, fresh: bool = False, timeouts: Timeouts | None = None) -> list[ResourceTemplate]:
-        """All resource templates, from all pages."""
+        """List all resource templates, from all pages."""
         result = await self._list("resources/templates/list", ListResourceTemplatesResult, fresh=fresh, timeouts=timeouts)
         return result.resource_templates
 
@@ -180,21 +186,20 @@ class Client(ServerInfo):
         timeouts: Timeouts | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> ReadResourceResult:
-        """Reads a resource; ``.text`` and ``.data`` give what most have, ``.contents`` all.
+        """Read a resource. ``.text`` and ``.data`` give the usual single content, ``.contents`` all of them.
 
         Raises:
             NotFound: There is no such resource.
             CapabilityMissing: The server did not declare resources; nothing was sent.
         """
         self._require("resources/read")
-        return await self._here(
-            lambda: self._read(uri, fresh=fresh, on_progress=on_progress, timeouts=timeouts, meta=meta)  # the cache has one thread
-        )
+        options = RequestOptions(on_progress=on_progress, timeouts=timeouts, meta=meta)
+        return await self._in_own_loop(lambda: self._read(uri, options, fresh=fresh))  # the cache is not thread-safe
 
     # Prompts and completion
 
     async def list_prompts(self, *, fresh: bool = False, timeouts: Timeouts | None = None) -> list[Prompt]:
-        """All prompts, from all pages."""
+        """List all prompts, from all pages."""
         return (await self._list("prompts/list", ListPromptsResult, fresh=fresh, timeouts=timeouts)).prompts
 
     async def get_prompt(
@@ -206,17 +211,18 @@ class Client(ServerInfo):
         timeouts: Timeouts | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> GetPromptResult:
-        """A prompt with its arguments, which are strings, filled in (PM-02).
+        """Get a prompt with its arguments filled in. Arguments are strings (PM-02).
 
         Raises:
             CapabilityMissing: The server did not declare prompts; nothing was sent.
         """
         self._require("prompts/get")
-        given: Mapping[str, object] = arguments or {}  # whatever a caller without a type checker gives
+        given: Mapping[str, object] = arguments or {}
         if wrong := [key for key, value in given.items() if not isinstance(value, str)]:
-            raise LocalProtocolError(f"the arguments of a prompt are strings; {', '.join(wrong)} of {name} are not")
+            raise LocalProtocolError(f"the arguments of a prompt must be strings; {', '.join(wrong)} of {name} are not")
         params = GetPromptParams(name, None if arguments is None else dict(arguments))
-        result: GetPromptResult = await self._call("prompts/get", params, on_progress=on_progress, timeouts=timeouts, meta=meta)
+        options = RequestOptions(on_progress=on_progress, timeouts=timeouts, meta=meta)
+        result: GetPromptResult = await self._call("prompts/get", params, options)
         return result
 
     async def complete(
@@ -229,17 +235,17 @@ class Client(ServerInfo):
         context: Mapping[str, str] | None = None,
         timeouts: Timeouts | None = None,
     ) -> Completion:
-        """Suggestions for an argument of a prompt, or a variable of a resource template, that the user is typing.
+        """Get suggestions for a prompt argument, or for a variable of a resource template, while the user types it.
 
-        None where the server did not declare completions; see :meth:`list_tools`.
+        There are none if the server did not declare completions; see :meth:`list_tools`.
 
         Args:
-            argument: Which argument.
-            value: What is typed so far.
-            prompt: The prompt, or
-            resource: the URI template.
-            context: The arguments that are known already.
-            timeouts: Instead of the client's.
+            argument: The name of the argument.
+            value: The text typed so far.
+            prompt: The prompt. Give either this or ``resource``.
+            resource: The URI template.
+            context: The arguments that are already known.
+            timeouts: Used instead of the client's.
         """
         ref: PromptReference | ResourceReference
         if prompt is not None and resource is None:
@@ -247,13 +253,13 @@ class Client(ServerInfo):
         elif resource is not None and prompt is None:
             ref = ResourceReference(resource)
         else:
-            raise LocalProtocolError("complete() needs prompt= or resource=, one of them")
+            raise LocalProtocolError("complete() needs either prompt= or resource=")
         params = CompleteParams(
             ref, CompletionArgument(argument, value), None if context is None else CompletionContext(dict(context))
         )
         if not self._may_send("completion/complete"):
             return Completion([])
-        result: CompleteResult = await self._call("completion/complete", params, timeouts=timeouts)
+        result: CompleteResult = await self._call("completion/complete", params, RequestOptions(timeouts=timeouts))
         return result.completion
 
     # Changes
@@ -261,21 +267,21 @@ class Client(ServerInfo):
     def subscribe(
         self, *, tools: bool = False, prompts: bool = False, resource_list: bool = False, resources: Sequence[str] = ()
     ) -> Subscription:
-        """Changes as they happen: ``async for change in client.subscribe(tools=True)``; see :class:`Subscription`.
+        """Subscribe to changes: iterate over the :class:`Subscription` to get them.
+
+        Iterating raises ``LocalProtocolError`` if the server delivers none of them; ``ready()`` returns what it delivers. With
+        ``ClientOptions(undeclared="raise")``, this method raises ``CapabilityMissing`` if the server declared none of them.
 
         Args:
-            tools: When the list of tools changes.
-            prompts: When the list of prompts changes.
-            resource_list: When the list of resources changes.
-            resources: When one of these resources changes.
-
-        Iterating raises ``LocalProtocolError`` where the server delivers none of this; ``ready()`` tells what it delivers. With
-        ``connect(undeclared="raise")``, this raises ``CapabilityMissing`` where the server declared none of it.
+            tools: Changes of the list of tools.
+            prompts: Changes of the list of prompts.
+            resource_list: Changes of the list of resources.
+            resources: Changes of these resources.
         """
         if isinstance(resources, str):
-            raise LocalProtocolError(f"resources= is a list of URIs; write resources=[{resources!r}]")
+            raise LocalProtocolError(f"resources= must be a list of URIs; write resources=[{resources!r}]")
         if not (tools or prompts or resource_list or resources):
-            raise LocalProtocolError("subscribe() to what? Give tools=True, prompts=True, resource_list=True or resources=[...]")
+            raise LocalProtocolError("subscribe() needs tools=True, prompts=True, resource_list=True or resources=[...]")
         wanted = SubscriptionFilter(
             tools_list_changed=tools or None,
             prompts_list_changed=prompts or None,
@@ -283,34 +289,35 @@ class Client(ServerInfo):
             resource_subscriptions=list(resources) or None,
         )
         if self._undeclared == "raise" and honoured(wanted, self.capabilities) == SubscriptionFilter():
-            raise CapabilityMissing({}, message="the server declared no changes of what subscribe() was asked for")
-        return self._watching.subscription(wanted)
+            raise CapabilityMissing({}, message="the server declared none of the changes that subscribe() was called for")
+        return self._subscriptions.subscription(wanted)
 
-    # The rest
+    # Other requests
 
     async def ping(self, *, timeouts: Timeouts | None = None) -> None:
-        """Returns if the server answers: to a ``ping``, or, on the stateless wire, which has none, to a ``server/discover``."""
-        await self._call("ping" if self.era == "legacy" else "server/discover", EmptyParams(), timeouts=timeouts)
+        """Wait for the server to respond to a ``ping``, or to ``server/discover`` on the stateless wire, which has no ping."""
+        method = "ping" if self.era == "legacy" else "server/discover"
+        await self._call(method, EmptyParams(), RequestOptions(timeouts=timeouts))
 
     async def set_log_level(self, level: LoggingLevel, *, timeouts: Timeouts | None = None) -> None:
-        """Which log messages ``on_log`` gets from now on: of the session, or, on the stateless wire, of each later call.
+        """Set the lowest level of log messages for ``on_log``: for the session or, on the stateless wire, for each later call.
 
-        Does nothing where the server did not declare logging; see :meth:`list_tools`.
+        Does nothing if the server did not declare logging; see :meth:`list_tools`.
         """
         if level not in LOGGING_LEVELS:
-            raise LocalProtocolError(f"the level of a log message is one of {', '.join(LOGGING_LEVELS)}, and not {level!r}")
+            raise LocalProtocolError(f"the log level must be one of {', '.join(LOGGING_LEVELS)}, got {level!r}")
         if self._may_send("logging/setLevel") and self.era == "legacy":
-            await self._call("logging/setLevel", SetLevelParams(level), timeouts=timeouts)
+            await self._call("logging/setLevel", SetLevelParams(level), RequestOptions(timeouts=timeouts))
         self._log_level = level
 
     def set_roots(self, roots: Roots) -> None:
-        """Replaces the roots; a legacy server is told that they have changed (RT-03).
+        """Replace the roots. A legacy server is notified (RT-03).
 
         Raises:
-            LocalProtocolError: The client was connected without roots, so none were declared.
+            LocalProtocolError: The client was connected without roots, so it did not declare any.
         """
         if self._questions.roots is None:
-            raise LocalProtocolError("connect() was not given roots=, so the server does not know that there are any")
+            raise LocalProtocolError("the client was connected without roots=, so it did not declare roots to the server")
         self._questions.roots = roots
         connection = self._supervisor.connection
         if connection is not None and self.era == "legacy":
@@ -325,9 +332,9 @@ class Client(ServerInfo):
         timeouts: Timeouts | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Any request. Of a method that twopipes knows, the typed result; of any other, what came, as plain Python."""
-        result = await self._call(method, params, on_progress=on_progress, timeouts=timeouts, meta=meta)
-        return plain(result, method)
+        """Send any request. Returns a typed result for a method that twopipes knows, and plain Python values for any other."""
+        options = RequestOptions(on_progress=on_progress, timeouts=timeouts, meta=meta)
+        return plain(await self._call(method, params, options), method)
 
     async def request_once(
         self,
@@ -338,22 +345,21 @@ class Client(ServerInfo):
         timeouts: Timeouts | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> Any | InputRequired:
-        """As :meth:`request`, but a server that asks back is not answered by the callbacks: its questions are handed out."""
-        return plain(
-            await self._call(method, params, on_progress=on_progress, timeouts=timeouts, meta=meta, hands_out=True), method
-        )
+        """Send any request, as :meth:`request` does, but return the server's questions instead of passing them to the callbacks."""
+        options = RequestOptions(on_progress=on_progress, timeouts=timeouts, meta=meta, return_questions=True)
+        return plain(await self._call(method, params, options), method)
 
     async def close(self) -> None:
-        """Ends the connection and the server: stdin is closed, then it is waited for, then signals say so.
+        """Close the connection and shut the server down: close its stdin, wait, then send signals.
 
-        From any task, thread or event loop, any number of times. Calls that are still open end with ``ClientClosed``. Cancelling
-        this does not stop the ending.
+        Any task, thread or event loop may call this, any number of times. Calls in progress end with ``ClientClosed``. Cancelling
+        this method does not stop the shutdown.
         """
         if not self._supervisor.loop.is_closed():
-            await self._here(self._close)
+            await self._in_own_loop(self._close)
 
     async def _close(self) -> None:
-        self._watching.close()
+        self._subscriptions.close()
         await self._supervisor.close()
 
     async def __aenter__(self) -> Self:
@@ -362,44 +368,53 @@ class Client(ServerInfo):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    # Underneath
+    # Called by the connection and the supervisor
 
-    async def _here(self, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Awaits a coroutine in the loop of the client, from whichever loop this is called."""
+    def notified(self, method: str, params: Any, size: int) -> None:
+        """Handle a notification of ``size`` bytes that does not belong to a request."""
+        if method == "notifications/message":
+            if self._on_log is not None:
+                self._callbacks.call("on_log", self._on_log, params, size=size)
+            return
+        self._cache.on_notification(method, params)
+        self._subscriptions.notified(method, params)
+        if self._on_notification is not None:
+            try:
+                given = plain(params, method)
+            except RemoteProtocolError as error:
+                self._stray.add_notification(method, error)
+            else:
+                self._callbacks.call("on_notification", self._on_notification, method, given, size=size)
+
+    def reopened(self, connection: ClientConnection) -> None:
+        """Restore the log level and the subscriptions on the connection to a restarted server."""
+        if self._log_level is not None and self.era == "legacy" and self._declares("logging/setLevel"):
+            connection.send_and_forget("logging/setLevel", SetLevelParams(self._log_level))  # SD-06
+        self._subscriptions.reopened(connection)
+
+    def lost(self) -> None:
+        """Handle the loss of the connection."""
+        self._cache.clear()
+        self._subscriptions.lost()
+
+    # Internals
+
+    async def _in_own_loop(self, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Await a coroutine in the client's event loop, from any loop."""
         loop = self._supervisor.loop
         if asyncio.get_running_loop() is loop:
             return await function()
         if loop.is_closed():
-            raise ClientClosed  # its loop took it along
+            raise ClientClosed
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(function(), loop))
 
-    async def _call(
-        self,
-        method: str,
-        params: Params | Mapping[str, Any] | None,
-        *,
-        on_progress: OnProgress | None = None,
-        timeouts: Timeouts | None = None,
-        meta: Mapping[str, Any] | None = None,
-        log_level: LoggingLevel | None = None,
-        hands_out: bool = False,
-        on_questions: Callable[[], None] | None = None,
-    ) -> Any:
-        return await self._here(
-            lambda: self._caller.call(
-                method,
-                params,
-                timeouts=timeouts,
-                on_progress=on_progress,
-                log_level=log_level or self._log_level,
-                extra_meta=meta,
-                hands_out=hands_out,
-                on_questions=on_questions,
-            )
-        )
+    async def _call(self, method: str, params: Params | Mapping[str, Any] | None, options: RequestOptions) -> Any:
+        if options.log_level is None and self._log_level is not None:
+            options = structs.replace(options, log_level=self._log_level)
+        return await self._in_own_loop(lambda: self._caller.call(method, params, options))
 
     async def _list(self, method: str, kind: type[PageT], *, fresh: bool, timeouts: Timeouts | None) -> PageT:
-        return await self._here(lambda: self._walk(method, kind, fresh=fresh, timeouts=timeouts))
+        return await self._in_own_loop(lambda: self._walk(method, kind, fresh=fresh, timeouts=timeouts))
 
     async def _walk(self, method: str, kind: type[PageT], *, fresh: bool, timeouts: Timeouts | None) -> PageT:
         if not self._may_send(method):
@@ -408,80 +423,64 @@ class Client(ServerInfo):
         cached = None if fresh else self._cache.get(method, now=loop.time())
         if isinstance(cached, kind):
             return cached
-        ticket = self._cache.begin(method)
+        fetch = self._cache.begin(method)
         walk: PageWalk[PageT] = PageWalk(method, limits=self._limits, legacy=self.era == "legacy")
         while not walk.is_done:
             try:
-                page = await self._call(method, ListParams(walk.cursor), timeouts=timeouts)
+                page = await self._call(method, ListParams(walk.cursor), RequestOptions(timeouts=timeouts))
             except McpError as error:
                 if not walk.restart(error):
                     raise
             else:
                 walk.feed(page, now=loop.time())
         result = walk.result()
-        self._keep(ticket, result)
+        self._store(fetch, result)
         return result
 
-    async def _read(
-        self,
-        uri: str,
-        *,
-        fresh: bool,
-        on_progress: OnProgress | None,
-        timeouts: Timeouts | None,
-        meta: Mapping[str, Any] | None,
-    ) -> ReadResourceResult:
-        # CH-04: what the caller's own keys mean to the server, nobody knows; they may change the result.
-        cached = None if fresh or meta else self._cache.get("resources/read", uri, now=self._supervisor.loop.time())
+    async def _read(self, uri: str, options: RequestOptions, *, fresh: bool) -> ReadResourceResult:
+        # CH-04: the caller's own _meta keys may change the result.
+        cached = None if fresh or options.meta else self._cache.get("resources/read", uri, now=self._supervisor.loop.time())
         if isinstance(cached, ReadResourceResult):
             return cached
-        ticket = self._cache.begin("resources/read", uri)
-        result: ReadResourceResult = await self._call(
-            "resources/read",
-            ReadResourceParams(uri),
-            on_progress=on_progress,
-            timeouts=timeouts,
-            meta=meta,
-            on_questions=lambda: self._cache.discard(ticket),  # CH-05
-        )
-        if meta is None:
-            self._keep(ticket, result)
+        fetch = self._cache.begin("resources/read", uri)
+        options = structs.replace(options, on_questions=lambda: self._cache.discard(fetch))  # CH-05
+        result: ReadResourceResult = await self._call("resources/read", ReadResourceParams(uri), options)
+        if options.meta is None:
+            self._store(fetch, result)
         return result
 
-    def _keep(self, ticket: Ticket, result: CacheableResult) -> None:
-        if self.era == "modern":  # CH-01: before, there was no such promise
-            self._cache.put(ticket, result, now=self._supervisor.loop.time())
+    def _store(self, fetch: Fetch, result: CacheableResult) -> None:
+        if self.era == "modern":  # CH-01: legacy revisions have no cache hints
+            self._cache.put(fetch, result, now=self._supervisor.loop.time())
 
-    def _annotations_of(self, name: str) -> Any:
+    def _annotations_of(self, name: str) -> ToolAnnotations | None:
         tool = self._tools.get(name)
         return None if tool is None else tool.annotations
 
-    def notified(self, method: str, params: Any, size: int) -> None:
-        """A notification that belongs to no request of ours, of so many bytes; for the connection to call."""
-        if method == "notifications/message":
-            if self._on_log is not None:
-                self._callbacks.call("on_log", self._on_log, params, size=size)
-            return
-        self._cache.on_notification(method, params)
-        self._watching.heard(method, params)
-        if self._on_notification is not None:
-            try:
-                given = plain(params, method)
-            except RemoteProtocolError as error:
-                self._noise.add_notification(method, error)
-            else:
-                self._callbacks.call("on_notification", self._on_notification, method, given, size=size)
+    def _declares(self, method: str) -> bool:
+        """Whether the server declared the capability that a method needs (LC-11)."""
+        needed = NEEDED_CAPABILITIES.get(method)
+        if needed is None or self.capabilities.allows(*needed):
+            return True
+        return method == "completion/complete" and self.revision == LEGACY[0]  # it has the method but no capability for it
 
-    def reopened(self, connection: ClientConnection) -> None:
-        """The server was started again: what it has to know again is told to it; for the supervisor to call."""
-        if self._log_level is not None and self.era == "legacy" and self._declares("logging/setLevel"):
-            connection.send_and_forget("logging/setLevel", SetLevelParams(self._log_level))  # SD-06
-        self._watching.reopened(connection)
+    def _may_send(self, method: str) -> bool:
+        """Whether a request may be sent (LC-11). Raises if it may not and the user asked for an error."""
+        if self._supervisor.is_closing or self._declares(method):  # a closed client reports ClientClosed when it sends
+            return True
+        if self._undeclared == "raise":
+            self._require(method)
+        return False
 
-    def lost(self) -> None:
-        """The connection is over; for the supervisor to call."""
-        self._cache.clear()
-        self._watching.lost()
+    def _require(self, method: str) -> None:
+        """Refuse a request that the server did not declare and that has no empty result."""
+        if not (self._supervisor.is_closing or self._declares(method)):
+            name = ".".join(NEEDED_CAPABILITIES[method])
+            raise CapabilityMissing(
+                {NEEDED_CAPABILITIES[method][0]: {}},
+                message=f"{method} needs the capability {name}, which the server did not declare; nothing was sent. "
+                f"If the server supports {method} anyway, use request()",
+            )
 
 
 def _written(value: Any, what: str) -> Raw:
@@ -489,9 +488,6 @@ def _written(value: Any, what: str) -> Raw:
         data = msgspec_json.encode(value)
     except (TypeError, ValueError, OverflowError) as error:
         raise LocalProtocolError(f"{what} cannot be written as JSON: {error}") from error
-    if data[0] != _OBJECT:
-        raise LocalProtocolError(f"{what} are given by name, as a dict, and not as {value!r}")
+    if not data.startswith(b"{"):
+        raise LocalProtocolError(f"{what} must be a dict that maps names to values, got {value!r}")
     return Raw(data)
-
-
-_OBJECT = ord("{")

@@ -1,4 +1,4 @@
-"""``connect()``: the one door to a server."""
+"""``connect()``: the function that opens every client."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import structs
 
 from twopipes._channels.base import Channel
-from twopipes._client.callbacks import Callbacks
+from twopipes._client.callbacks import CallbackRunner
 from twopipes._client.client import Client
-from twopipes._client.era_cache import PROCESS_WIDE, EraCache
+from twopipes._client.era_cache import PROCESS_WIDE
 from twopipes._client.input_handlers import InputHandlers, OnElicit, OnSample, Roots
-from twopipes._client.opening import Opener
-from twopipes._client.output_check import Validate
-from twopipes._client.server_info import Undeclared
-from twopipes._client.stray_output import StrayOutput, StrayReader
+from twopipes._client.opening import ServerOpener
+from twopipes._client.options import ClientOptions
+from twopipes._client.stray_output import StrayCollector, StrayOutput
 from twopipes._client.supervisor import Supervisor
 from twopipes._client.targets import CommandTarget, Servable, Target, target_of
 from twopipes._process.command import ServerCommand
@@ -42,7 +41,7 @@ Given = str | os.PathLike[str] | Sequence[str] | ServerCommand | Servable | Chan
 
 
 class Connecting:
-    """A client to be: ``async with connect(...) as client:``, or ``client = await connect(...)`` and ``await client.close()``."""
+    """The return value of :func:`connect`: enter it with ``async with``, or await it and call ``close()`` on the client later."""
 
     def __init__(self, open_client: Callable[[], Coroutine[Any, Any, Client]]) -> None:
         self._open = open_client
@@ -56,24 +55,24 @@ class Connecting:
         return self._client
 
     def __repr__(self) -> str:
-        return "<a client to be: await it, or enter it by async with>"
+        return "<a client that is not connected yet: await it, or enter it with async with>"
 
-    # For those who take it for a client. A type checker knows better.
+    # Help users who take it for a client. A type checker reports these mistakes by itself.
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
             raise AttributeError(
-                f"there is no {name} yet: connect() gives a client once it is entered, "
-                "async with connect(...) as client, or awaited",
+                f"{name} is not available yet: connect() returns a client after async with connect(...) as client, "
+                "or after client = await connect(...)",
                 name=name,
                 obj=self,
             )
 
         def __enter__(self) -> Any:
-            raise TypeError("connect() is entered by async with; without await, use connect of twopipes.blocking")
+            raise TypeError("connect() needs async with; without await, use connect of twopipes.blocking")
 
         def __exit__(self, *_: object) -> None:
-            """Never reached."""
+            """Never called, because ``__enter__`` raises."""
 
     async def __aexit__(
         self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -93,10 +92,8 @@ def connect(
     on_elicit: OnElicit | None = None,
     on_elicit_url: OnElicit | None = None,
     on_sample: OnSample | None = None,
-    sample_tools: bool = False,
     roots: Roots | None = None,
     on_log: Callable[[LogParams], Any] | None = None,
-    on_notification: Callable[[str, Any], Any] | None = None,
     on_stderr: Callable[[StderrLine], Any] | None = None,
     on_stray_output: Callable[[StrayOutput], Any] | None = None,
     on_restart: Callable[[TwopipesError], Any] | None = None,
@@ -104,141 +101,120 @@ def connect(
     limits: Limits | None = None,
     restart: RestartPolicy | None = None,
     shutdown: ShutdownPlan | None = None,
-    validate: Validate = "flag",
-    undeclared: Undeclared = "empty",
-    remember: EraCache | None = None,
-    client_info: Implementation | None = None,
-    experimental: Mapping[str, Any] | None = None,
-    extensions: Mapping[str, Any] | None = None,
     trace: str | os.PathLike[str] | Recorder | None = None,
     redact: Iterable[str] = (),
+    options: ClientOptions | None = None,
 ) -> Connecting:
-    """Connects to a server; nothing happens until the result is awaited or entered.
+    """Connect to a server.
+
+    Use ``async with connect("python", "server.py") as client:``, or ``client = await connect(...)`` and ``await client.close()``.
+    Callbacks may be plain functions or ``async``; a plain one must not block the event loop.
 
     Args:
-        target: A command, with its arguments behind it or as one list; a :class:`ServerCommand`; a :class:`Server` in this process;
-            ``unix:/path``; ``tcp://host:port``; or a channel.
+        target: A command, with its arguments after it or as one list; a :class:`ServerCommand`; a :class:`Server` in this process;
+            ``unix:/path``; ``tcp://host:port``; or an open :class:`Channel`.
         *arguments: The arguments of a command.
-        env: Variables to lay over the child's environment, which is a minimal one; secrets go here. More by ``ServerCommand``.
-        cwd: The folder the child starts in.
-        era: ``auto`` finds out what the server speaks.
-        revision: Speak this revision alone.
+        env: Variables to add to the child's environment, which is minimal by default. Secrets go here. ``ServerCommand`` has more.
+        cwd: The folder in which the child starts.
+        era: The protocol era; ``auto`` detects it.
+        revision: The only revision to use.
         on_elicit: Answers forms of the server: a mapping accepts, ``None`` cancels; or ``question.accept(...)``, ``.decline()``.
         on_elicit_url: Answers requests of the server that the user visit a URL.
         on_sample: Answers requests of the server to the model, with a string or a ``CreateMessageResult``.
-        sample_tools: Whether ``on_sample`` can hand tools to the model.
-        roots: Places the server may look at, or a function that returns them.
+        roots: Folders and files the server may use, or a function that returns them.
         on_log: Called with each log message of the server.
-        on_notification: Called with each other notification: its method and params.
         on_stderr: Called with each line of the child's stderr.
-        on_stray_output: Called with what the server writes to its stdout that is no message.
-        on_restart: Called with the error that made a restart necessary, before it.
-        timeouts: How long to wait for what.
-        limits: How much of anything to hold.
-        restart: When to start a server again that died: by default one of the stateless era.
-        shutdown: How to end a child: by default close its stdin, wait, SIGTERM, wait, SIGKILL.
-        validate: What to do about output schemas: ``flag`` the result, ``raise``, or ``off``.
-        undeclared: What to do about lists and completions of what the server did not declare: ``empty`` ones, or ``raise``
-            ``CapabilityMissing``. The server is not asked in either case.
-        remember: Where verdicts about commands are kept; by default in this process.
-        client_info: Who this client is.
-        experimental: Experimental capabilities to declare.
-        extensions: Extensions to declare, by name.
-        trace: Record the conversation in this file; or with a ``Recorder`` of yours, which you close.
-        redact: Names of members whose values are blanked before they are recorded, beside those of ``TWOPIPES_REDACT``.
+        on_stray_output: Called with each piece of output on the server's stdout that is not a message.
+        on_restart: Called before a restart with the error that caused it.
+        timeouts: How long to wait, for each kind of operation.
+        limits: How much data to hold, for each kind of data.
+        restart: When to restart a server that exited: by default one of the stateless era.
+        shutdown: How to shut a child down: by default close its stdin, wait, SIGTERM, wait, SIGKILL.
+        trace: A file in which to record the conversation, or a ``Recorder``, which the caller closes.
+        redact: Names of members whose values are removed from the recording, in addition to those in ``TWOPIPES_REDACT``.
+        options: Rarely needed options; see :class:`~twopipes.types.ClientOptions`.
 
     Raises:
-        LocalProtocolError: What was given makes no sense; nothing was started.
+        LocalProtocolError: An argument is invalid; nothing was started.
 
     Awaiting it raises:
         StartFailed: The command cannot be started.
-        ServerExited: The server ended before it could be talked to.
-        OpeningFailed: The two sides have no revision in common, or the server does not answer.
-        ChannelBroken: Nobody listens at the socket.
+        ServerExited: The server exited before the connection was open.
+        OpeningFailed: There is no common revision, or the server does not respond.
+        ChannelBroken: No server listens at the socket.
     """
     where = target_of(target, *arguments)
     if env is not None or cwd is not None:
         where = _with(where, env, cwd)
     if timeouts is not None and not isinstance(timeouts, Timeouts):
-        raise LocalProtocolError(f"timeouts= says what may take how long: Timeouts(request={timeouts!r}), and not {timeouts!r}")
-    if undeclared not in ("empty", "raise"):
-        raise LocalProtocolError(f"undeclared must be 'empty' or 'raise', got {undeclared!r}")
+        raise LocalProtocolError(f"timeouts= must be a Timeouts object, got {timeouts!r}; write Timeouts(request={timeouts!r})")
+    if options is None:
+        options = ClientOptions()
+    if options.undeclared not in ("empty", "raise"):
+        raise LocalProtocolError(f"undeclared must be 'empty' or 'raise', got {options.undeclared!r}")
     if trace == "1":
-        raise LocalProtocolError('trace="1" shows a conversation on the stderr of a server; a client is given a file to record in')
+        raise LocalProtocolError('trace="1" writes a conversation to the stderr of a server; a client needs the name of a file')
     if redact:
-        from twopipes._trace.recorder import check_redact  # noqa: PLC0415 - only where it is wanted
+        from twopipes._trace.recorder import check_redact  # noqa: PLC0415 - most clients do not record
 
         check_redact(trace, redact)
-    if restart is None:
-        restart = RestartPolicy()
     timeouts = timeouts or Timeouts()
     limits = limits or Limits()
     questions = InputHandlers(
         on_elicit=on_elicit,
         on_elicit_url=on_elicit_url,
         on_sample=on_sample,
-        sample_tools=sample_tools,
+        sample_tools=options.sample_tools,
         roots=roots,
         limits=limits,
     )
     profile = ClientProfile(
-        info=client_info or Implementation("twopipes", __version__),
+        info=options.client_info or Implementation("twopipes", __version__),
         capabilities=structs.replace(
             questions.capabilities,
-            experimental=None if experimental is None else dict(experimental),
-            extensions=None if extensions is None else dict(extensions),
+            experimental=None if options.experimental is None else dict(options.experimental),
+            extensions=None if options.extensions is None else dict(options.extensions),
         ),
         revisions=_revisions(era, revision),
     )
 
     async def open_client() -> Client:
         client: Client
-        reached = where
+        opened_target = where
         recorded = None
         if trace is not None:
-            from twopipes._client.recording import RecordedTarget  # noqa: PLC0415 - only where it is wanted
+            from twopipes._client.recording import RecordedTarget  # noqa: PLC0415 - most clients do not record
 
-            reached = recorded = RecordedTarget(where, trace, redact)
-        callbacks = Callbacks(asyncio.get_running_loop(), limits.max_backlog)
-        noise = StrayReader(None if on_stray_output is None else partial(callbacks.call, "on_stray_output", on_stray_output))
+            opened_target = recorded = RecordedTarget(where, trace, redact)
+        callbacks = CallbackRunner(asyncio.get_running_loop(), limits.max_backlog)
+        stray = StrayCollector(None if on_stray_output is None else partial(callbacks.call, "on_stray_output", on_stray_output))
         plan = shutdown or where.plan or ShutdownPlan.default(timeouts.shutdown)
-        opener = Opener(
-            reached,
+        opener = ServerOpener(
+            opened_target,
             profile,
             questions,
-            notified=lambda *notification: client.notified(*notification),  # noqa: PLW0108 - the client is made below
+            notified=lambda *notification: client.notified(*notification),  # noqa: PLW0108 - the client is created below
             callbacks=callbacks,
-            noise=noise,
+            stray=stray,
             on_stderr=on_stderr,
             timeouts=timeouts,
             limits=limits,
-            verdicts=remember or PROCESS_WIDE,
+            era_cache=options.era_cache or PROCESS_WIDE,
             plan=plan,
         )
         supervisor = Supervisor(
             opener,
             description=where.description,
             reopens=where.reopens,
-            policy=restart,
+            policy=restart or RestartPolicy(),
             plan=plan,
-            reopened=lambda connection: client.reopened(connection),  # noqa: PLW0108 - likewise
-            lost=lambda: client.lost(),  # noqa: PLW0108 - likewise
+            reopened=lambda connection: client.reopened(connection),  # noqa: PLW0108 - the client is created below
+            lost=lambda: client.lost(),  # noqa: PLW0108 - the client is created below
             callbacks=callbacks,
             on_restart=on_restart,
             recorded=recorded,
         )
-        client = Client(
-            supervisor,
-            questions,
-            noise,
-            callbacks,
-            timeouts=timeouts,
-            limits=limits,
-            validate=validate,
-            undeclared=undeclared,
-            on_log=on_log,
-            on_notification=on_notification,
-        )
+        client = Client(supervisor, questions, stray, callbacks, timeouts=timeouts, limits=limits, options=options, on_log=on_log)
         await supervisor.start()
         return client
 
@@ -247,7 +223,7 @@ def connect(
 
 def _with(where: Target, env: Mapping[str, str] | None, cwd: str | os.PathLike[str] | None) -> Target:
     if not isinstance(where, CommandTarget):
-        raise LocalProtocolError(f"env= and cwd= are for a command that is launched; {where.description} is none")
+        raise LocalProtocolError(f"env= and cwd= are for a command; {where.description} is not a command")
     command = where.command
     if env is not None:
         command = structs.replace(command, env={**(command.env or {}), **env})
@@ -257,9 +233,9 @@ def _with(where: Target, env: Mapping[str, str] | None, cwd: str | os.PathLike[s
 def _revisions(era: Era, revision: str | None) -> Sequence[str]:
     eras = {"auto": ALL, "legacy": LEGACY, "modern": MODERN}
     if era not in eras:
-        raise LocalProtocolError(f"era= is one of {', '.join(eras)}, and not {era!r}")
+        raise LocalProtocolError(f"era= must be one of {', '.join(eras)}, got {era!r}")
     if revision is None:
         return eras[era]
     if revision not in eras[era]:
-        raise LocalProtocolError(f"revision= is one of {', '.join(eras[era])}, and not {revision!r}")
+        raise LocalProtocolError(f"revision= must be one of {', '.join(eras[era])}, got {revision!r}")
     return (revision,)

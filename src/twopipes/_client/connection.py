@@ -1,9 +1,9 @@
 """One connection of one client: a session running over a channel.
 
-The read loop never waits for a callback or for a caller. Whoever asks gets a future; what comes in settles it, and what goes out
-leaves in one write per turn of the loop. It waits for one thing only: a server that asks and does not read our responses
-(docs/decisions/0024). A connection opens once and ends once; what outlives it, a restart of the server, is the business of
-:mod:`twopipes._client.supervisor`.
+The read loop never waits for a callback or a caller: a caller waits for a future, which the read loop settles. All outgoing
+messages of one iteration of the event loop leave in one write. The read loop waits in one case only: when the server sends requests
+and does not read our responses (docs/decisions/0024). A connection opens once and ends once; :mod:`twopipes._client.supervisor`
+restarts servers.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from typing import Any, Protocol
 from msgspec import UNSET
 
 from twopipes._channels.base import READ_SIZE, Channel
-from twopipes._client.callbacks import Callbacks
-from twopipes._client.stray_output import StrayReader
-from twopipes._protocol.types import InputRequiredResult, LoggingLevel, Params, ProgressParams, Result, SubscriptionFilter
+from twopipes._client.callbacks import CallbackRunner
+from twopipes._client.options import OnProgress, RequestOptions
+from twopipes._client.stray_output import StrayCollector
+from twopipes._protocol.types import InputRequiredResult, Params, Result, SubscriptionFilter
 from twopipes._session.client import ClientSession
 from twopipes._session.events import (
     CallCancelled,
@@ -46,57 +47,63 @@ from twopipes.errors import (
     TwopipesError,
 )
 
-__all__ = ["ClientConnection", "ListenTarget", "Pending"]
+__all__ = ["ClientConnection", "ListenTarget", "PendingRequest"]
 
-# Seconds for what is still in the pipe when the server does not take anything any more.
-_LAST_WORDS = 0.5
-OnProgress = Callable[[ProgressParams], Any]
+# Seconds to read what is still in the pipe after the server has closed its input.
+_FINAL_READ = 0.5
+_NO_OPTIONS = RequestOptions()
 Cause = Callable[[ConnectionLost], TwopipesError]
-"""Why a connection is over: turns the loss of one request into an error that says so."""
+"""The reason for the end of a connection: turns the loss of one request into an error that explains it."""
 
 
 class ListenTarget(Protocol):
-    """Whom the notifications of one subscription are for."""
+    """Receives the notifications of one subscription."""
 
     def acknowledged(self, honoured: SubscriptionFilter) -> None:
-        """The server will deliver this much of what was asked."""
+        """Handle the acknowledgement: the part of the subscription that the server will deliver."""
 
     def notified(self, method: str, params: Any) -> None:
-        """Something happened."""
+        """Handle a notification."""
 
     def ended(self, error: TwopipesError | None) -> None:
-        """Nothing more will come by this connection."""
+        """Handle the end of the subscription on this connection."""
 
 
-class Pending:
-    """A request under way: the future that its caller waits for, and whom to tell of progress."""
+class PendingRequest:
+    """A request in progress: the future that its caller waits for, and its progress callback."""
 
     __slots__ = ("asked", "broken", "future", "on_progress")
 
     def __init__(self, future: asyncio.Future[Any], on_progress: OnProgress | None) -> None:
         self.asked: SentRequest | None = None
-        # A question of a session that this request led to, as far as is known, and whose callback broke.
+        # The failure of a callback for a question that this request probably led to, in a legacy session.
         self.broken: QuestionFailed | None = None
         self.future = future
         self.on_progress = on_progress
 
     @property
     def round(self) -> int:
-        """How many times the server has asked back before this attempt."""
+        """How often the server asked for input before this attempt."""
         return 0 if self.asked is None else self.asked.round
 
 
 class ClientConnection:
-    """Talks over one channel until its end.
+    """Runs a session over one channel.
 
     Args:
         session: The protocol.
-        channel: The bytes.
-        noise: Where lines that are no messages are kept.
-        answer: Answers what the server of a legacy session asks; told which method of ours led to it, if that is known.
-        notified: Told of every notification that belongs to no request of ours, and of its size in bytes.
-        callbacks: Calls what the callers want to be called with progress.
-        post_mortem: SentRequest, once nothing more comes, why; its answer makes the errors of everybody who still waits.
+        channel: The byte stream.
+        stray: Collects lines that are not messages.
+        answer: Answers a request of a legacy server. It also gets the method of our request that led to it, if that is known.
+        notified: Called with each notification that does not belong to a request, and its size in bytes.
+        callbacks: Calls the progress callbacks.
+        post_mortem: Called when the server's output has ended; returns the cause, for the errors of waiting callers.
+
+    Attributes:
+        sent: The number of bytes written to the channel.
+        why_ended: Why this side gave up on the server; empty if it did not.
+        on_end: Called when the connection ends, before waiting callers get their errors.
+        ended: Done when the connection has ended.
     """
 
     def __init__(
@@ -104,22 +111,20 @@ class ClientConnection:
         session: ClientSession,
         channel: Channel,
         *,
-        noise: StrayReader,
+        stray: StrayCollector,
         answer: Callable[[Call, str | None], Awaitable[Result]],
         notified: Callable[[str, Any, int], None],
-        callbacks: Callbacks,
+        callbacks: CallbackRunner,
         post_mortem: Callable[[], Awaitable[Cause]],
     ) -> None:
         self.session = session
         self.channel = channel
-        self.noise = noise
-        self.heard_anything = False
+        self.received_anything = False
         self.sent = 0
-        """Bytes that were given to the channel."""
         self.why_ended = ""
-        """Why this side gave the server up; empty if it did not."""
         self.on_end: Callable[[], None] | None = None
         self._loop = asyncio.get_running_loop()
+        self._stray = stray
         self._answer = answer
         self._notified = notified
         self._callbacks = callbacks
@@ -129,49 +134,49 @@ class ClientConnection:
         self._answering: dict[Call, asyncio.Task[None]] = {}
         self._flushing = False
         self._draining: asyncio.Task[None] | None = None
-        # Of session.responded: how much was written to the channel, and how much of that the server has surely read, or can.
+        # Parts of session.responded: the bytes written to the channel, and those that have left our buffer.
         self._written = 0
         self._taken = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._last_words: asyncio.TimerHandle | None = None
-        self._deaf = False
+        self._final_read: asyncio.TimerHandle | None = None
+        self._cannot_write = False
         self._reading: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self.ended: asyncio.Future[None] = self._loop.create_future()
 
-    # Its life
+    # Opening and closing
 
     async def open(self) -> ClientOpened | OpeningEnded:
-        """Sends the first request and returns what came of it. Cancelling leaves a connection that has to be closed."""
+        """Open the session. After a cancellation the connection must still be closed."""
         self._reading = self._loop.create_task(self._read())
         self.session.open(now=self._loop.time())
         self._flush()
         self._set_timer()
         return await asyncio.shield(self._opening)
 
-    def stirred(self) -> None:
-        """The server gave a sign of life that is no message: the patience of the probe starts again."""
+    def note_activity(self) -> None:
+        """Restart the timeout of the probe, because the server wrote something that is not a message."""
         self.session.note_activity(now=self._loop.time())
 
     def end(self, cause: Cause) -> None:
-        """Ends the conversation from this side: whoever still waits is told why. What the server still says is read and dropped."""
+        """End the session from this side and fail all waiting callers. Output that still arrives is read and dropped."""
         if self.ended.done():
             return
         self._cause = cause
         self.ended.set_result(None)
         if self.on_end is not None:
-            self.on_end()  # before anybody learns of the loss and asks again
+            self.on_end()  # first, so that a caller that retries sees the new state
         self._handle(self.session.receive_eof(now=self._loop.time()))
-        self._flush()  # what was said before the end is said
-        self._deaf = True
-        for handle in (self._timer, self._last_words):
+        self._flush()  # send what was queued before the end
+        self._cannot_write = True
+        for handle in (self._timer, self._final_read):
             if handle is not None:
                 handle.cancel()
         for task in list(self._answering.values()):
             task.cancel()
 
     async def close(self) -> None:
-        """Stops reading and closes the channel, after :meth:`end`. Nothing is left."""
+        """Stop all tasks and close the channel, after :meth:`end`."""
         tasks = [task for task in (self._reading, self._draining, self._closing, *self._answering.values()) if task is not None]
         for task in tasks:
             task.cancel()
@@ -186,66 +191,64 @@ class ClientConnection:
             while chunk := await channel.read():
                 if self._is_flooded and not await self._wait_for_the_server():
                     break
-                self._hear(chunk)
+                self._receive(chunk)
                 if len(chunk) >= READ_SIZE:
-                    await asyncio.sleep(0)  # there is more, at once: the callers have their turn before it
+                    await asyncio.sleep(0)  # more data is ready; let the callers run first
         except (ChannelBroken, ChannelClosed):
             pass
         if not self.ended.done():
-            # A moment, so that the error can say how the server ended; everybody waits for it a little longer.
+            # This may take a moment, so that the errors can say how the server ended.
             self.end(await self._post_mortem())
 
     def _take(self, chunk: bytes) -> bool:
-        """What :meth:`_read` does with most of what comes, without a turn of the loop before it."""
+        """Handle a chunk directly, without another iteration of the event loop. False leaves it to :meth:`_read`."""
         if len(chunk) >= READ_SIZE or self._is_flooded:
             return False
-        self._hear(chunk)
+        self._receive(chunk)
         return True
 
     @property
     def _is_flooded(self) -> bool:
-        """Whether the server leaves more of our responses unread than we hold for it."""
-        most = self.session.limits.max_unsent
-        return most is not None and self._draining is not None and self.session.responded - self._taken > most
+        """Whether the server leaves more of our responses unread than ``Limits.max_unsent`` allows."""
+        limit = self.session.limits.max_unsent
+        return limit is not None and self._draining is not None and self.session.responded - self._taken > limit
 
     async def _wait_for_the_server(self) -> bool:
-        """Wait until the server has read enough of our responses. False if it reads nothing for as long as a request may take.
+        """Wait until the server has read enough of our responses. False if it reads nothing during the request timeout.
 
-        Only responses count, because they are what a server can make us produce without end. Requests of our callers do not: a
-        server that works on one call at a time may well not read before we have read its answer.
+        Only responses count, because a server can make us produce any number of them. Requests of our callers do not count: a
+        server that handles one call at a time may not read until we have read its response.
         """
-        patience = self.session.timeouts.request
+        timeout = self.session.timeouts.request
         while self._is_flooded and self._draining is not None and not self.ended.done():
             unread = self.channel.buffered
-            done, _ = await asyncio.wait([self._draining, self.ended], timeout=patience, return_when=asyncio.FIRST_COMPLETED)
-            if not done and self.channel.buffered >= unread:  # a server that reads slowly is not given up
+            done, _ = await asyncio.wait([self._draining, self.ended], timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            if not done and self.channel.buffered >= unread:  # a server that reads slowly may continue
                 self.why_ended = (
-                    f"the server has read nothing for {patience:.3g} s, while {self.session.responded - self._taken:,} bytes of "
+                    f"the server has read nothing for {timeout:.3g} s, while {self.session.responded - self._taken:,} bytes of "
                     "responses to its requests wait for it"
                 )
                 return False
         return True
 
-    def _hear(self, chunk: bytes) -> None:
-        self.heard_anything = True
+    def _receive(self, chunk: bytes) -> None:
+        self.received_anything = True
         if not self.ended.done():
             self._handle(self.session.receive(chunk, now=self._loop.time()))
 
-    # What callers say
+    # Requests of callers
 
     def send(
         self,
         method: str,
         params: Params | Mapping[str, Any] | None,
+        options: RequestOptions = _NO_OPTIONS,
         *,
         idle: float | object | None = UNSET,
         total: float | object | None = UNSET,
-        log_level: LoggingLevel | None = None,
-        extra_meta: Mapping[str, Any] | None = None,
-        on_progress: OnProgress | None = None,
-    ) -> Pending:
-        """Sends a request; see :meth:`ClientSession.request`. Wait for it with :meth:`wait`."""
-        pending = Pending(self._loop.create_future(), on_progress)
+    ) -> PendingRequest:
+        """Send a request; see :meth:`ClientSession.request`. Wait for it with :meth:`wait`."""
+        pending = PendingRequest(self._loop.create_future(), options.on_progress)
         try:
             pending.asked = self.session.request(
                 method,
@@ -253,23 +256,23 @@ class ClientConnection:
                 now=self._loop.time(),
                 idle=idle,
                 total=total,
-                log_level=log_level,
-                extra_meta=extra_meta,
+                log_level=options.log_level,
+                extra_meta=options.meta,
                 context=pending,
             )
-        except ConnectionLost as error:  # it ended between the moment somebody was told of it and this one
+        except ConnectionLost as error:  # it ended after the caller got this connection
             raise self._explain(error) from None
         self._sent()
         return pending
 
     def send_and_forget(self, method: str, params: Params) -> None:
-        """Sends a request whose answer nobody needs."""
-        self.send(method, params).future.add_done_callback(_looked_at)
+        """Send a request and ignore its response."""
+        self.send(method, params).future.add_done_callback(_retrieve_exception)
 
-    def send_again(self, pending: Pending, asking: InputRequiredResult, answers: Mapping[str, Any]) -> Pending:
-        """Sends a request again with the answers it asked for; see :meth:`ClientSession.retry`."""
+    def send_again(self, pending: PendingRequest, asking: InputRequiredResult, answers: Mapping[str, Any]) -> PendingRequest:
+        """Send a request again with the answers that the server asked for; see :meth:`ClientSession.retry`."""
         assert pending.asked is not None
-        again = Pending(self._loop.create_future(), pending.on_progress)
+        again = PendingRequest(self._loop.create_future(), pending.on_progress)
         try:
             again.asked = self.session.retry(pending.asked, asking, answers, now=self._loop.time(), context=again)
         except ConnectionLost as error:
@@ -277,22 +280,22 @@ class ClientConnection:
         self._sent()
         return again
 
-    async def wait(self, pending: Pending) -> Any:
-        """The result of a request. Cancelling tells the server so, and frees the request."""
+    async def wait(self, pending: PendingRequest) -> Any:
+        """Wait for the result of a request. Cancelling this cancels the request at the server."""
         try:
             return await pending.future
         except asyncio.CancelledError:
             self.cancel(pending)
             raise
 
-    def cancel(self, pending: Pending, reason: str | None = None) -> None:
-        """Gives a request up (CA-01)."""
+    def cancel(self, pending: PendingRequest, reason: str | None = None) -> None:
+        """Cancel a request (CA-01)."""
         if pending.asked is not None and self.session.cancel(pending.asked, reason=reason):
             self._handle(self.session.tick(now=self._loop.time()))
             self._flush_soon()
 
     def listen(self, wanted: SubscriptionFilter, target: ListenTarget) -> SentRequest:
-        """Opens a subscription on the stateless wire."""
+        """Open a subscription on the stateless wire."""
         try:
             asked = self.session.listen(wanted, now=self._loop.time(), context=target)
         except ConnectionLost as error:
@@ -301,17 +304,17 @@ class ClientConnection:
         return asked
 
     def end_listen(self, asked: SentRequest) -> None:
-        """Ends it (SU-11)."""
+        """End a subscription on the stateless wire (SU-11)."""
         if self.session.cancel(asked):
             self._handle(self.session.tick(now=self._loop.time()))
             self._flush_soon()
 
     def notify(self, method: str, params: Params | None = None) -> None:
-        """Sends a notification."""
+        """Send a notification."""
         self.session.notify(method, params)
         self._flush_soon()
 
-    # What happens
+    # Events of the session
 
     def _handle(self, events: list[Event]) -> None:
         for event in events:
@@ -326,7 +329,7 @@ class ClientConnection:
         pending = event.asked.context
         future = pending.future
         if future.done():
-            return  # its caller has gone
+            return  # the caller no longer waits
         error = event.error
         if pending.broken is not None and (isinstance(error, McpError) or getattr(event.result, "is_error", False)):
             future.set_exception(pending.broken)
@@ -338,7 +341,7 @@ class ClientConnection:
             future.set_exception(self._explain(error))
 
     def _explain(self, error: TwopipesError) -> TwopipesError:
-        """A request that was lost ends with what is known of the loss."""
+        """Turn the loss of a request into an error with the cause."""
         if isinstance(error, ConnectionLost) and self._cause is not None:
             return self._cause(error)
         return error
@@ -360,18 +363,18 @@ class ClientConnection:
             case CallReceived():
                 call = event.call
                 self._answering[call] = self._loop.create_task(self._respond(call), name=f"answer {call.method}")
-                # Not by the task itself: one that is cancelled before its first step takes none.
+                # Not in the task itself: a task that is cancelled before its first step never runs.
                 self._answering[call].add_done_callback(lambda _: self._answering.pop(call))
             case CallCancelled():
                 task = self._answering.get(event.call)
                 if task is not None:
                     task.cancel()
             case LineRejected():
-                self.noise.add_line(event)
+                self._stray.add_line(event)
             case RequestIgnored():
-                self.noise.add_request(event.method)
+                self._stray.add_request(event.method)
             case PeerReportedError():
-                self.noise.add_complaint(event.error)
+                self._stray.add_error(event.error)
             case ClientOpened() | OpeningEnded():
                 if not self._opening.done():
                     self._opening.set_result(event)
@@ -379,10 +382,10 @@ class ClientConnection:
                 pass
 
     async def _respond(self, call: Call) -> None:
-        """Answers a question of a legacy server."""
-        opened = list(self.session.outgoing)
-        # A session does not say which request a question belongs to; it is known only where there is no choice.
-        cause = opened[0] if len(opened) == 1 else None
+        """Answer a request of a legacy server."""
+        open_requests = list(self.session.outgoing)
+        # A legacy server does not say which request its question belongs to; with only one open request it is clear.
+        cause = open_requests[0] if len(open_requests) == 1 else None
         try:
             result = await self._answer(call, None if cause is None else cause.method)
             self.session.respond(call, result)
@@ -390,27 +393,27 @@ class ClientConnection:
             raise
         except Exception as error:
             self.session.fail(call, error)
-            if isinstance(error, QuestionFailed) and cause is not None and isinstance(cause.context, Pending):
+            if isinstance(error, QuestionFailed) and cause is not None and isinstance(cause.context, PendingRequest):
                 cause.context.broken = error
             if isinstance(error, QuestionFailed) or not isinstance(error, TwopipesError):
                 self._loop.call_exception_handler({"message": f"no answer to {call.method}: a callback failed", "exception": error})
         finally:
             self._flush_soon()
 
-    # What goes out
+    # Writing
 
     def _sent(self) -> None:
         self._set_timer()
         self._flush_soon()
 
     def _flush_soon(self) -> None:
-        if not self._flushing and not self._deaf:
+        if not self._flushing and not self._cannot_write:
             self._flushing = True
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         self._flushing = False
-        if self._deaf or self._draining is not None:
+        if self._cannot_write or self._draining is not None:
             return
         data = self.session.data_to_send()
         if not data:
@@ -430,7 +433,7 @@ class ClientConnection:
     async def _drain(self) -> None:
         try:
             await self.channel.drain()
-            self._taken = self._written  # but for what the channel may hold
+            self._taken = self._written
         except (ChannelBroken, ChannelClosed):
             self._stop_writing()
         finally:
@@ -438,25 +441,25 @@ class ClientConnection:
         self._flush_soon()
 
     def _stop_writing(self) -> None:
-        """The server takes nothing any more. What it said before may still be on its way, and is given a moment."""
-        self._deaf = True
-        if self._last_words is None and not self.ended.done():
-            self._last_words = self._loop.call_later(_LAST_WORDS, self.hang_up)
+        """Stop writing, because the server closed its input, and give output that is still on its way a moment to arrive."""
+        self._cannot_write = True
+        if self._final_read is None and not self.ended.done():
+            self._final_read = self._loop.call_later(_FINAL_READ, self.stop_reading)
 
-    def hang_up(self) -> None:
-        """Reads no more, as if the server had closed its output. It may be held open by somebody else."""
+    def stop_reading(self) -> None:
+        """Stop reading, as at the end of file. Another process may hold the server's output open."""
         if self._reading is not None and not self._reading.done():
-            # Reading ends as at the end of file: the channel says that it is closed.
+            # Closing the channel ends the read loop.
             self._closing = self._loop.create_task(self.channel.close())
 
-    # Time
+    # Deadlines
 
     def _set_timer(self) -> None:
         deadline = self.session.next_deadline()
         timer = self._timer
         if timer is not None:
             if deadline is not None and timer.when() <= deadline:
-                return  # it will be set anew when it rings
+                return  # _tick sets the next one
             timer.cancel()
             self._timer = None
         if deadline is not None and not self.ended.done():
@@ -466,13 +469,13 @@ class ClientConnection:
         self._timer = None
         now = self._loop.time()
         if self._answering:
-            # The server waits for this side, perhaps for a person: its silence about everything else means nothing.
+            # The server waits for our answer, perhaps for a person's, so other requests do not time out meanwhile.
             for asked in self.session.outgoing:
                 self.session.outgoing.record_progress(asked.id, now=now)
         self._handle(self.session.tick(now=now))
 
 
-def _looked_at(future: asyncio.Future[Any]) -> None:
-    """Keeps asyncio from reporting an error that nobody waits for."""
+def _retrieve_exception(future: asyncio.Future[Any]) -> None:
+    """Keep asyncio from reporting an exception that is not retrieved."""
     if not future.cancelled():
         future.exception()

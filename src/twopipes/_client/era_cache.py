@@ -1,8 +1,8 @@
-"""What is known of the servers that were met before, so that the era of each is found out once (DE-07).
+"""A cache of the eras of known servers, so that the era of each is detected only once (DE-07).
 
-A probe costs a round trip with most servers, seconds with a silent one, and the process with one that dies of it. So the answer is
-kept for as long as this process lives and, where the user asks for it, in a file. A verdict is a hint and no promise: a server may
-be replaced behind it, so whoever acts on one that proves wrong calls :meth:`EraCache.forget` and probes again.
+A probe costs one round trip with most servers, seconds with one that does not respond, and a process with one that exits because of
+it. The result is kept for the lifetime of this process and, on request, in a file. It is only a hint, because a server may be
+replaced: a caller that finds it wrong calls :meth:`EraCache.forget` and probes again.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _FORMAT: Final = 1
 _PRIVATE_FILE: Final = 0o600
 _PRIVATE_FOLDER: Final = 0o700
 _WRITABLE_BY_OTHERS: Final = 0o022
-# Bytes. A full file has about a fifth of it; a longer one is not ours.
-_LONGEST_FILE: Final = 1024 * 1024
+# Bytes. A full cache takes about a fifth of this, so a longer file is not ours.
+_MAX_FILE_SIZE: Final = 1024 * 1024
 
 
 class EraRecord(Struct, frozen=True):
-    """What a server turned out to be.
+    """The era of one server.
 
     Attributes:
-        era: Which of the two it speaks with us.
-        revision: The revision that was agreed on.
-        probed: What it did when it was probed: it ``answered`` in a way that proves the modern era, ``refused`` with an error or
-            something unusable, stayed ``silent``, or ``died``. ``skipped``: nobody probed it, because the caller knew.
+        era: The era in which it was opened.
+        revision: The revision that was negotiated.
+        probed: Its reaction to the probe: it ``answered`` as a modern server does, ``refused`` with an error or an invalid result,
+            stayed ``silent``, or ``died``. ``skipped``: it was not probed, because the caller chose the era.
     """
 
     era: Literal["modern", "legacy"]
@@ -48,7 +48,7 @@ class EraRecord(Struct, frozen=True):
 
 
 class _Entry(Struct, frozen=True):
-    """A verdict, or the memory that there is none any more, and when that was learnt (seconds of the wall clock)."""
+    """A record, or ``None`` for one that was forgotten, and the wall-clock time when it was learnt, in seconds."""
 
     learnt: float
     verdict: EraRecord | None = None
@@ -60,7 +60,7 @@ class _File(Struct, frozen=True):
 
 
 def default_path() -> Path | None:
-    """Where the verdicts of this user lie, or ``None`` if nobody knows where the user is at home."""
+    """Return the cache file of this user, or ``None`` if the user has no home folder."""
     try:
         return state_folder() / "verdicts.json"
     except RuntimeError:
@@ -68,19 +68,19 @@ def default_path() -> Path | None:
 
 
 class EraCache:
-    """Remembers verdicts, in memory and, with a path, in a file.
+    """Remembers eras in memory and, with a path, in a file.
 
-    Every method may be called from any thread. With a file they read it, and those that change something write it, so a caller
-    with an event loop that must not wait for a disk calls them in a thread. None of them ever fails: a file that is missing,
-    damaged, out of reach or somebody else's counts as empty, and what cannot be written is remembered in memory. Of two processes
-    that write at the same moment one may lose its verdict, which costs it a probe.
+    Every method may be called from any thread. With a path, each call reads the file, and changes write it; call them in a thread
+    if the event loop must not wait for a disk. They never fail: a file that is missing, damaged, inaccessible or owned by another
+    user counts as empty, and records that cannot be written stay in memory. If two processes write at the same moment, one may lose
+    a record, which costs it a probe.
 
     Args:
-        path: The file: :func:`default_path` or any other. Its folder is made when it is first needed. In memory only by default.
-        max_entries: Servers to remember; the one that was judged first is forgotten first.
-        lifetime: Seconds after which a server is probed again. A legacy server that learnt the modern era would otherwise never
-            be asked, because the old way still works.
-        clock: The wall clock, because a file outlives every other one.
+        path: The file: :func:`default_path` or any other. Its folder is created when needed. By default there is no file.
+        max_entries: The number of servers to remember. The oldest record is forgotten first.
+        lifetime: Seconds after which a server is probed again. Without this, a legacy server that was upgraded to the modern era
+            would never be probed, because the legacy handshake still works.
+        clock: The wall clock; a file outlives every monotonic clock.
     """
 
     def __init__(
@@ -99,36 +99,36 @@ class EraCache:
         self._entries: dict[str, _Entry] = {}
 
     def recall(self, identity: str) -> EraRecord | None:
-        """What is known of a server; ``None`` means: probe it."""
+        """Return the record of a server; ``None`` means that it must be probed."""
         with self._lock:
             self._refresh()
             entry = self._entries.get(identity)
             return None if entry is None else entry.verdict
 
-    def remember(self, identity: str, verdict: EraRecord) -> None:
-        """Keeps what was found out about a server, in place of what was known before."""
-        self._learn(identity, verdict)
+    def remember(self, identity: str, record: EraRecord) -> None:
+        """Store the record of a server and replace the previous one."""
+        self._learn(identity, record)
 
     def forget(self, identity: str) -> None:
-        """The verdict about a server proved wrong, or nobody wants it kept."""
+        """Forget the record of a server."""
         self._learn(identity, None)
 
-    def _learn(self, identity: str, verdict: EraRecord | None) -> None:
+    def _learn(self, identity: str, record: EraRecord | None) -> None:
         with self._lock:
             self._refresh()
             known = self._entries.pop(identity, None)
             now = self._clock()
-            # What is learnt later is never older, also where the clock was put back meanwhile.
+            # A later record never gets an earlier time, even if the clock was set back meanwhile.
             learnt = now if known is None else max(now, known.learnt)
-            # A verdict that is gone leaves a trace in memory: the file may still have it, if that cannot be written.
-            self._entries[identity] = _Entry(learnt, verdict)
+            # Keep an entry for a forgotten record too: if the file cannot be written, it still has the old one.
+            self._entries[identity] = _Entry(learnt, record)
             self._trim()
             self._write()
 
     def _refresh(self) -> None:
-        """Takes from the file what is newer there, because other processes write it too, and lets go of what is too old."""
+        """Load newer entries from the file, which other processes write too, and drop those that are too old."""
         now = self._clock()
-        # In both directions: what was learnt in the future was learnt by a wrong clock.
+        # abs(), because an entry from the future comes from a wrong clock.
         known = {name: entry for name, entry in self._entries.items() if abs(now - entry.learnt) < self._lifetime}
         for name, entry in self._read().items():
             if abs(now - entry.learnt) < self._lifetime and (name not in known or known[name].learnt < entry.learnt):
@@ -145,27 +145,27 @@ class EraCache:
         if self.path is None:
             return {}
         with suppress(OSError, ValueError, DecodeError, RecursionError):
-            # Not blocking: a named pipe in the place of the file would hold us for ever.
+            # O_NONBLOCK, because opening a named pipe in place of the file would block for ever.
             descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
             try:
                 if not _is_trusted(os.fstat(descriptor)):
                     return {}
                 with open(descriptor, "rb", closefd=False) as file:
-                    raw = file.read(_LONGEST_FILE + 1)
+                    raw = file.read(_MAX_FILE_SIZE + 1)
             finally:
                 os.close(descriptor)
-            if len(raw) <= _LONGEST_FILE:
+            if len(raw) <= _MAX_FILE_SIZE:
                 found = msgspec_json.decode(raw, type=_File)
                 return found.verdicts if found.format == _FORMAT else {}
         return {}
 
     def _write(self) -> None:
-        """Puts the file in its place, whole or not at all."""
+        """Replace the file atomically."""
         if self.path is None:
             return
-        told = {name: entry for name, entry in self._entries.items() if entry.verdict is not None}
+        known = {name: entry for name, entry in self._entries.items() if entry.verdict is not None}
         with suppress(OSError, ValueError):
-            raw = msgspec_json.format(msgspec_json.encode(_File(_FORMAT, told)), indent=1) + b"\n"
+            raw = msgspec_json.format(msgspec_json.encode(_File(_FORMAT, known)), indent=1) + b"\n"
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=_PRIVATE_FOLDER)
             draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.{os.urandom(4).hex()}")
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
@@ -179,11 +179,11 @@ class EraCache:
 
 
 def _is_trusted(status: os.stat_result) -> bool:
-    """Tells whether a file is a plain one that nobody but this user writes."""
+    """Whether this is a regular file that only this user can write."""
     if not stat.S_ISREG(status.st_mode):
         return False
     return sys.platform == "win32" or (status.st_uid == os.geteuid() and not status.st_mode & _WRITABLE_BY_OTHERS)
 
 
 PROCESS_WIDE: Final = EraCache()
-"""The memory of this process: what one client found out, the next one knows."""
+"""The default cache, shared by all clients of this process."""

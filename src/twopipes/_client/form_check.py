@@ -1,6 +1,6 @@
-"""Whether a form is filled in as it asks to be, before it leaves (EL-16).
+"""Checks the content of a form before it is sent (EL-16).
 
-The server checks again; here the author of a callback learns which field it was.
+The server checks it again; this check names the wrong field to the author of the callback.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 __all__ = ["form_errors"]
 
-# What JSON Schema calls it, and what it is here. A truth value is no number, though Python thinks so; see below.
+# The types of JSON Schema and those of Python. bool is a subclass of int, but not a number here; see _is_of.
 _KINDS: Final[dict[str, tuple[type, ...]]] = {
     "string": (str,),
     "integer": (int,),
@@ -21,11 +21,11 @@ _KINDS: Final[dict[str, tuple[type, ...]]] = {
 
 
 def form_errors(form: Mapping[str, Any], content: Mapping[str, Any]) -> list[str]:
-    """What is wrong with the content, field by field; nothing if it fits. Fields of a kind that is not known here pass.
+    """Return what is wrong with the content, field by field. Fields of unknown types pass.
 
     Args:
         form: The ``requestedSchema`` of the question.
-        content: What is to be sent.
+        content: The content to send.
     """
     fields = form.get("properties")
     fields = fields if isinstance(fields, Mapping) else {}
@@ -33,7 +33,7 @@ def form_errors(form: Mapping[str, Any], content: Mapping[str, Any]) -> list[str
     wrong = [f"{name} is missing" for name in (required if isinstance(required, list) else ()) if content.get(name) is None]
     for name, value in content.items():
         field = fields.get(name)
-        if isinstance(field, Mapping) and value is not None:  # a null is no answer, and is not sent
+        if isinstance(field, Mapping) and value is not None:  # null counts as missing
             wrong += [f"{name} {fault}" for fault in _faults(field, value)]
     return wrong
 
@@ -43,17 +43,17 @@ def _faults(field: Mapping[str, Any], value: Any) -> list[str]:
     if not isinstance(kind, str) or kind not in _KINDS:
         return []
     if not _is_of(kind, value):
-        return [f"is {value!r}, and should be of type {kind}"]
+        return [f"is {value!r}, but must be of type {kind}"]
     if kind == "array":
         items = field.get("items")
         choices = _choices(items, "anyOf") if isinstance(items, Mapping) else None
         faults = _bounds(field, len(value), "minItems", "maxItems", "choices")
         return faults + [
-            f"has {each!r}, which is none of {choices}" for each in value if choices is not None and each not in choices
+            f"has {each!r}, which is not one of {choices}" for each in value if choices is not None and each not in choices
         ]
     choices = _choices(field, "oneOf")
     if choices is not None and value not in choices:
-        return [f"is {value!r}, which is none of {choices}"]
+        return [f"is {value!r}, which is not one of {choices}"]
     if kind == "string":
         return _bounds(field, len(value), "minLength", "maxLength", "characters")
     return [] if kind == "boolean" else _bounds(field, value, "minimum", "maximum", "")
@@ -64,7 +64,7 @@ def _is_of(kind: str, value: Any) -> bool:
 
 
 def _choices(field: Mapping[str, Any], titled: str) -> list[Any] | None:
-    """The values to choose from, in either way of writing them (EL-04)."""
+    """Return the values to choose from, in either notation (EL-04)."""
     if isinstance(plain := field.get("enum"), list):
         return plain
     options = field.get(titled)
@@ -77,5 +77,5 @@ def _bounds(field: Mapping[str, Any], size: float, least: str, most: str, unit: 
     low, high = field.get(least), field.get(most)
     what = f"has {size} {unit}" if unit else f"is {size}"
     if isinstance(low, int | float) and size < low:
-        return [f"{what}, and {low} is the least"]
-    return [f"{what}, and {high} is the most"] if isinstance(high, int | float) and size > high else []
+        return [f"{what}, but the minimum is {low}"]
+    return [f"{what}, but the maximum is {high}"] if isinstance(high, int | float) and size > high else []

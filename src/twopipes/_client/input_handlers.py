@@ -1,7 +1,7 @@
-"""What a server may ask of the user, the model and the program at this end, and who answers it.
+"""Answers the questions of a server to the user, the model and the client: elicitation, sampling and roots.
 
-A legacy server asks by requests, a modern one by a result that wants answers; the callbacks are the same. What was not given is
-not declared, so a server that asks for it all the same breaks a rule.
+A legacy server asks with requests, a modern one with an ``input_required`` result; the callbacks are the same. A client declares
+only what it has callbacks for, so a server that asks for anything else breaks a rule.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ __all__ = ["Elicitation", "InputHandlers", "Sampling"]
 
 
 class Elicitation:
-    """A question to the user: show who asks and what, offer to decline and to cancel (EL-14).
+    """A question to the user. Show it together with the server that asks, and let the user decline or cancel (EL-14).
 
     Attributes:
-        message: What the user is asked.
+        message: The question.
         mode: ``form`` or ``url``.
         schema: The form as JSON Schema, in form mode.
-        url: Where the user should go, in url mode: show it whole, and open it only with consent.
-        server: Who asks, by its own account.
-        params: The question as it came.
+        url: The page to visit, in url mode. Show it completely, and open it only with the user's consent.
+        server: The server that asks, as it reports itself.
+        params: The params of the request.
     """
 
     def __init__(self, params: ElicitParams, server: Implementation | None) -> None:
@@ -64,35 +64,35 @@ class Elicitation:
 
     @property
     def form(self) -> ElicitSchema | None:
-        """The form with types; see :attr:`twopipes._protocol.input_requests.ElicitParams.form`."""
+        """The form as typed objects."""
         return self.params.form
 
     def defaults(self) -> dict[str, ElicitValue]:
-        """The values that the server proposes, for the fields that have one (EL-05)."""
+        """Return the values that the server proposes, for the fields that have one (EL-05)."""
         fields: Mapping[str, Any] = self.schema.get("properties", {})
         return {name: schema["default"] for name, schema in fields.items() if isinstance(schema, Mapping) and "default" in schema}
 
     def accept(self, content: Mapping[str, ElicitValue] | None = None) -> ElicitResult:
-        """The user agrees: with this content laid over the defaults, or, in url mode, to go there (EL-11)."""
+        """Accept: with this content in addition to the defaults, or, in url mode, to visit the page (EL-11)."""
         if self.mode == "url":
             return ElicitResult("accept")
         return ElicitResult("accept", {**self.defaults(), **(content or {})})
 
     def decline(self) -> ElicitResult:
-        """The user says no."""
+        """Decline: the user refused."""
         return ElicitResult("decline")
 
     def cancel(self) -> ElicitResult:
-        """The user gave no answer."""
+        """Cancel: the user did not answer."""
         return ElicitResult("cancel")
 
 
 class Sampling:
-    """A request to the model at this end. ``max_tokens`` is a ceiling (SA-09); the rest of the wishes may be ignored.
+    """A request to the client's model. ``max_tokens`` is an upper limit (SA-09); other preferences may be ignored.
 
     Attributes:
-        params: What is asked: the messages, the system prompt, the limits.
-        server: Who asks, by its own account.
+        params: The params of the request: the messages, the system prompt, the limits.
+        server: The server that asks, as it reports itself.
     """
 
     def __init__(self, params: CreateMessageParams, server: Implementation | None) -> None:
@@ -110,15 +110,15 @@ Roots = Iterable[Place] | Callable[[], Iterable[Place] | Awaitable[Iterable[Plac
 
 
 class InputHandlers:
-    """The callbacks of one client.
+    """The callbacks of one client that answer questions.
 
     Args:
         on_elicit: Answers forms: a mapping accepts, ``None`` cancels; or ``question.accept(...)``, ``.decline()``, ``.cancel()``.
         on_elicit_url: Answers requests to visit a URL.
-        on_sample: Asks the model; a string is what it said. Raise ``UserRefused`` for a no.
-        sample_tools: Whether ``on_sample`` can hand tools to the model.
-        roots: The places the server may look at: paths, ``file://`` URIs or ``Root``; or a function that returns them.
-        limits: ``max_in_flight`` is how many questions one result may ask; those of a legacy server are counted by its session.
+        on_sample: Asks the model and returns its text or a ``CreateMessageResult``. Raise ``UserRefused`` to refuse.
+        sample_tools: Whether ``on_sample`` can pass tools to the model.
+        roots: The folders and files the server may use: paths, ``file://`` URIs or ``Root``; or a function that returns them.
+        limits: ``max_in_flight`` limits the questions of one result. The session counts those of a legacy server.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class InputHandlers:
 
     @property
     def capabilities(self) -> ClientCapabilities:
-        """What is declared: what was given, and nothing else (CP-02)."""
+        """The capabilities for which there are callbacks, and no others (CP-02)."""
         modes = {"form": self._on_elicit, "url": self._on_elicit_url}
         elicitation: dict[str, Any] = {mode: {} for mode, callback in modes.items() if callback is not None}
         return ClientCapabilities(
@@ -151,30 +151,30 @@ class InputHandlers:
         )
 
     async def answer_call(self, call: Call, method: str | None) -> Result:
-        """Answers a request of a legacy server; the session has judged whether it may ask.
+        """Answer a request of a legacy server. The session has checked that the server may send it.
 
         Args:
-            call: What it asks.
-            method: The request of ours that led to it, if that is known.
+            call: The request.
+            method: The method of our request that led to it, if that is known.
 
         Raises:
-            QuestionFailed: A callback broke.
-            TwopipesError: Whatever of ours a callback raised, such as ``UserRefused``.
+            QuestionFailed: A callback failed.
+            TwopipesError: A callback raised it, such as ``UserRefused``.
         """
         return await self._ask(call.method, call.params, method)
 
     async def answer_all(self, asking: InputRequiredResult, method: str) -> dict[str, Result]:
-        """Answers everything that a result asks for, all at once (MR-05).
+        """Answer all questions of a result, at the same time (MR-05).
 
         Raises:
-            RemoteProtocolError: The server asks for what was not declared, or too much; there is no way to tell it (CON-04).
-            QuestionFailed: A callback broke, so there is no answer, and the request is not sent again (MR-19).
-            TwopipesError: Whatever of ours a callback raised, such as ``UserRefused``.
+            RemoteProtocolError: The server asks for something undeclared, or too many questions. It cannot be notified (CON-04).
+            QuestionFailed: A callback failed, so there is no answer, and the request is not sent again (MR-19).
+            TwopipesError: A callback raised it, such as ``UserRefused``.
         """
         asked = asking.input_requests or {}
-        most = self._limits.max_in_flight
-        if most is not None and len(asked) > most:
-            raise RemoteProtocolError(f"the server answered {method} with {len(asked):,} questions; at most {most:,} are answered")
+        limit = self._limits.max_in_flight
+        if limit is not None and len(asked) > limit:
+            raise RemoteProtocolError(f"the server answered {method} with {len(asked):,} questions; the limit is {limit:,}")
         for request in asked.values():
             self._check(request, method)
         tasks = {key: asyncio.ensure_future(self._answer_input(request, method)) for key, request in asked.items()}
@@ -196,7 +196,7 @@ class InputHandlers:
                 allowed = declared.allows("sampling", "tools") if tools else declared.allows("sampling")
                 what = "sampling with tools" if tools else "sampling"
                 if fault := conversation_fault(request.params.messages):
-                    raise RemoteProtocolError(f"the server answered {method} with a conversation that makes no sense: {fault}")
+                    raise RemoteProtocolError(f"the server answered {method} with an invalid conversation: {fault}")
             case _:
                 allowed, what = declared.allows("roots"), "the roots"
         if not allowed:
@@ -238,12 +238,12 @@ class InputHandlers:
             answer = question.accept(answer)
         if not isinstance(answer, ElicitResult):
             raise TypeError(
-                f"on_elicit returned {answer!r}; a mapping, None or question.accept(...), .decline(), .cancel() are answers"
+                f"on_elicit must return a mapping, None or question.accept(...), .decline(), .cancel(), but returned {answer!r}"
             )
         if answer.action != "accept" or question.mode != "form":
-            return ElicitResult(answer.action)  # EL-06: content goes along with an accepted form alone
+            return ElicitResult(answer.action)  # EL-06: only an accepted form has content
         if wrong := form_errors(question.schema, answer.content or {}):
-            raise ValueError(f"on_elicit filled the form in wrongly: {'; '.join(wrong)}")  # EL-16
+            raise ValueError(f"on_elicit returned invalid content for the form: {'; '.join(wrong)}")  # EL-16
         return answer
 
     async def _sample(self, params: CreateMessageParams) -> CreateMessageResult:
@@ -256,10 +256,10 @@ class InputHandlers:
             return CreateMessageResult("assistant", TextContent(answer), "unnamed", "endTurn")
         if isinstance(answer, CreateMessageResult):
             return answer
-        raise TypeError(f"on_sample returned {answer!r}; a string or a CreateMessageResult is an answer")
+        raise TypeError(f"on_sample must return a string or a CreateMessageResult, but returned {answer!r}")
 
     async def list_roots(self) -> list[Root]:
-        """The roots, each with a ``file://`` URI (RT-01)."""
+        """Return the roots, each with a ``file://`` URI (RT-01)."""
         given = self.roots() if callable(self.roots) else self.roots
         if inspect.isawaitable(given):
             given = await given
@@ -274,5 +274,5 @@ def _root(place: Place) -> Root:
     else:
         root = Root(Path(place).absolute().as_uri(), Path(place).name or None)
     if not root.uri.startswith("file://"):
-        raise ValueError(f"{root.uri!r} cannot be a root: its URI begins with file:// (RT-01)")
+        raise ValueError(f"{root.uri!r} cannot be a root: its URI must begin with file:// (RT-01)")
     return root

@@ -1,6 +1,6 @@
-"""Whether tools keep the promise of their output schemas (TL-14).
+"""Checks structured results against the output schemas of their tools (TL-14).
 
-The schemas come with ``list_tools``; each is compiled when its tool is first called, and not before.
+The schemas come with ``list_tools``. Each is compiled when its tool is first called.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from twopipes.errors import InvalidOutput
 __all__ = ["OutputCheck", "Validate"]
 
 Validate = Literal["flag", "raise", "off"]
-"""What to do about a result that breaks its tool's schema: say so in the result, raise ``InvalidOutput``, or do not look."""
+"""What to do about a result that breaks its tool's schema: flag the result, raise ``InvalidOutput``, or do not check."""
 
 _VALID: Final = Validation(verdict=True)
-_NOT_ASKED: Final = Validation(None, "nobody asked for it")
+_OFF: Final = Validation(None, 'validation is "off"')
 _NO_LIBRARY: Final = Validation(None, "install twopipes[validate]")
-_UNKNOWN: Final = Validation(None, "the tool is not known yet; list_tools() makes it so")
+_UNKNOWN: Final = Validation(None, "the tool is not known yet; call list_tools() first")
 _NO_SCHEMA: Final = Validation(None, "the tool has no output schema")
-_FAILED: Final = Validation(None, "the tool failed, and its schema is for results")
+_FAILED: Final = Validation(None, "the tool failed, and its schema applies only to successful results")
 
 
 class OutputCheck:
-    """Checks structured results against what their tools were listed with.
+    """Checks structured results against the schemas of the listed tools.
 
     Args:
-        mode: What to do unless a call says otherwise.
+        mode: What to do, unless a call has its own mode.
     """
 
     def __init__(self, mode: Validate) -> None:
         self.mode = mode
-        # An import that fails is not remembered by Python, and takes as long as a third of a call.
+        # Python does not cache a failed import, and each attempt takes a third of the time of a call.
         self._has_library: bool | None = None
         self._schemas: dict[str, dict[str, Any] | None] = {}
-        # A validator, or why there can be none.
+        # A validator, or why the schema cannot be used.
         self._compiled: dict[str, Validator | SchemaRefused] = {}
 
     def learn(self, tools: Iterable[Tool]) -> None:
-        """Takes the tools as they were listed last."""
+        """Replace the known tools by those of the last list."""
         schemas = {tool.name: tool.output_schema for tool in tools}
         self._compiled = {
             name: compiled for name, compiled in self._compiled.items() if schemas.get(name) == self._schemas.get(name)
@@ -52,13 +52,13 @@ class OutputCheck:
         self._schemas = schemas
 
     def check(self, name: str, result: CallToolResult, mode: Validate) -> Validation:
-        """Says whether a result is what its tool promised.
+        """Check a result against its tool's schema.
 
         Raises:
-            InvalidOutput: It is not, and ``mode`` is ``raise``.
+            InvalidOutput: It is invalid, and ``mode`` is ``raise``.
         """
         if mode == "off":
-            return _NOT_ASKED
+            return _OFF
         if name not in self._schemas:
             return _UNKNOWN
         schema = self._schemas[name]
@@ -77,7 +77,7 @@ class OutputCheck:
 
     def _judge(self, name: str, schema: dict[str, Any], result: CallToolResult) -> Validation:
         if result.structured_content is UNSET:
-            return Validation(verdict=False, why="the tool has an output schema, and gave no structured content")  # TL-10
+            return Validation(verdict=False, why="the tool has an output schema but returned no structured content")  # TL-10
         validator = self._compiled.get(name)
         if validator is None:
             try:
@@ -87,7 +87,7 @@ class OutputCheck:
             assert validator is not None
             self._compiled[name] = validator
         if isinstance(validator, SchemaRefused):
-            # JS-02, JS-05: what cannot be judged is not taken for good. The other tools are not concerned.
+            # JS-02, JS-05: a result that cannot be checked counts as invalid. Other tools are not affected.
             return Validation(verdict=False, why=f"the output schema of the tool cannot be used: {validator}")
         problems = validator.check(result.structured_content)
         return Validation(verdict=False, why="; ".join(map(str, problems))) if problems else _VALID

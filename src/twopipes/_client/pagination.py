@@ -1,4 +1,4 @@
-"""Walking the pages of a list (section PG of the rules): what to ask for next, and when it is enough."""
+"""Fetching all pages of a list (section PG of the rules): which page comes next, and when to stop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["PageWalk"]
 AnyPage = ListToolsResult | ListPromptsResult | ListResourcesResult | ListResourceTemplatesResult
 PageT = TypeVar("PageT", ListToolsResult, ListPromptsResult, ListResourcesResult, ListResourceTemplatesResult)
 
-# Where the items of a page are.
+# The attribute that holds the items of a page.
 _ITEMS: Final[dict[type[AnyPage], str]] = {
     ListToolsResult: "tools",
     ListPromptsResult: "prompts",
@@ -26,14 +26,14 @@ _ITEMS: Final[dict[type[AnyPage], str]] = {
 }
 _DEFAULT_LIMITS: Final = Limits()
 _MS: Final = 1000.0  # in a second
-# Milliseconds. Longer than any process lives, and small enough to be counted with: a server may say any number (CH-03).
-_LONGEST_TTL: Final = 10**15
+# Milliseconds. Longer than any process lives, and small enough for arithmetic: a server may send any number (CH-03).
+_MAX_TTL: Final = 10**15
 
 
 class PageWalk(Generic[PageT]):
     """One walk through one list.
 
-    Ask with :attr:`cursor`, feed what came, and go on until :attr:`is_done`::
+    Request the page at :attr:`cursor`, feed the response, and repeat until :attr:`is_done`::
 
         walk = PageWalk("tools/list")
         while not walk.is_done:
@@ -41,18 +41,20 @@ class PageWalk(Generic[PageT]):
         everything = walk.result()
 
     Args:
-        method: The method, for what is said when something is wrong.
-        limits: ``max_pages`` and ``max_listed`` are read here.
-        legacy: Whether the server speaks a revision of the handshake era. Their texts are silent about an empty cursor, and a
-            server that says ``""`` there means that there is no more; asked for it, it would begin again.
+        method: The method, for error messages.
+        limits: ``max_pages`` and ``max_listed`` apply.
+        legacy: Whether the server is a legacy one. Legacy revisions do not define an empty cursor. Servers that send ``""`` mean
+            that there are no more pages, and would start again at the first page if asked for it.
+
+    Attributes:
+        cursor: The cursor of the next page, as the server sent it (PG-02); ``None`` for the first page.
+        is_done: Whether all pages have arrived.
     """
 
     def __init__(self, method: str, *, limits: Limits = _DEFAULT_LIMITS, legacy: bool = False) -> None:
         self.method = method
         self.cursor: str | None = None
-        """What to ask for next, as the server gave it (PG-02); ``None`` for the first page."""
         self.is_done = False
-        """Whether every page is there."""
         self._limits = limits
         self._legacy = legacy
         self._restarted = False
@@ -69,31 +71,29 @@ class PageWalk(Generic[PageT]):
         self._is_public = True
 
     def feed(self, page: PageT, *, now: float) -> bool:
-        """Takes the page that :attr:`cursor` was asked for.
+        """Add the page at :attr:`cursor`.
 
         Args:
-            page: It may be empty and yet have a successor; nobody knows how long a page is (PG-02).
+            page: The page. An empty page may have a successor, because pages have no fixed size (PG-02).
             now: When it arrived.
 
         Returns:
-            Whether there is more to ask for.
+            Whether there are more pages.
 
         Raises:
-            RemoteProtocolError: The list goes round in circles, or is longer than the limits allow (PG-06).
-            LocalProtocolError: The walk is over already.
+            RemoteProtocolError: The cursors form a loop, or the list is longer than the limits allow (PG-06).
+            LocalProtocolError: All pages have arrived already.
         """
         if self.is_done:
-            raise LocalProtocolError(
-                f"the last page of {self.method} has been fed already; a second walk needs a PageWalk of its own"
-            )
+            raise LocalProtocolError(f"the last page of {self.method} has already arrived; use another PageWalk for a second walk")
         if self._first is None:
             self._first = page
         self._items += getattr(page, _ITEMS[type(page)])
         self._pages += 1
-        # CH-03: each page counts from its own arrival, and the whole is as fresh as the first of them to go stale.
-        self._fresh_until = min(self._fresh_until, now + min(max(page.ttl_ms or 0, 0), _LONGEST_TTL) / _MS)
+        # CH-03: each page is fresh from its own arrival on, and the list is stale as soon as one page is.
+        self._fresh_until = min(self._fresh_until, now + min(max(page.ttl_ms or 0, 0), _MAX_TTL) / _MS)
         self._last_fed = now
-        # CH-08: they share one scope. Where they do not, the narrower one holds for the whole.
+        # CH-08: all pages should have the same scope. If they do not, the narrower one applies to the list.
         self._is_public = self._is_public and page.cache_scope == "public"
         self._step(page.next_cursor)
         return not self.is_done
@@ -102,17 +102,17 @@ class PageWalk(Generic[PageT]):
         limits = self._limits
         if limits.max_listed is not None and len(self._items) > limits.max_listed:
             raise RemoteProtocolError(
-                f"{self.method} gave {len(self._items)} items on {self._pages} pages, and at most {limits.max_listed} are taken",
+                f"{self.method} returned {len(self._items)} items on {self._pages} pages; the limit is {limits.max_listed}",
                 hint=OptionHint("max_listed", 2 * limits.max_listed, "if there really are so many"),
             )
-        # PG-03, PG-04: only absence or null is the end; an empty string is a cursor like any other.
+        # PG-03, PG-04: only a missing cursor or null ends the list; an empty string is a cursor like any other.
         if following is None or (self._legacy and not following):
             self.is_done = True
             return
         if following in self._followed:
             raise RemoteProtocolError(
-                f"page {self._pages} of {self.method} leads back to a page that was there already, so the list has no end; "
-                "this is for the server's author to mend. The cursor",
+                f"page {self._pages} of {self.method} leads back to an earlier page, so the list never ends; "
+                "this is a bug of the server. The cursor",
                 excerpt=following.encode("utf-8", "backslashreplace")[: limits.max_excerpt],
             )
         if limits.max_pages is not None and self._pages >= limits.max_pages:
@@ -124,10 +124,10 @@ class PageWalk(Generic[PageT]):
         self.cursor = following
 
     def restart(self, error: TwopipesError) -> bool:
-        """The request for a page has failed. Tells whether to begin again, without a cursor and with nothing in hand (CH-09).
+        """Decide whether to start again from the first page after a request has failed (CH-09).
 
-        So it is when the server rejects a cursor that it gave itself: the list changed under the walk, or the server was replaced.
-        Once only: a server that rejects its cursors every time would keep us walking for ever.
+        That helps if the server rejects its own cursor because the list changed or the server was replaced. It is done only once: a
+        server that always rejects its cursors would cause an endless loop.
         """
         if self.cursor is None or self._restarted or self.is_done or not isinstance(error, InvalidParams):
             return False
@@ -137,17 +137,17 @@ class PageWalk(Generic[PageT]):
 
     @property
     def items(self) -> list[Any]:
-        """What has come so far, in the server's order."""
+        """The items so far, in the server's order."""
         return list(self._items)
 
     def result(self) -> PageT:
-        """All pages as one, without a cursor.
+        """Return all pages as one, without a cursor.
 
-        ``ttl_ms`` is what was left of the shortest-lived page when the last one arrived, and absent where a page said nothing or 0:
-        a whole with a stale page is stale. The ``_meta`` is that of the first page.
+        ``ttl_ms`` is the remaining lifetime of the first page to expire, at the arrival of the last page. It is absent if a page
+        had none, because a list with a stale page is stale. The ``_meta`` is that of the first page.
 
         Raises:
-            LocalProtocolError: There are pages left to ask for.
+            LocalProtocolError: There are more pages.
         """
         first = self._first
         if first is None or not self.is_done:

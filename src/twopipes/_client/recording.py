@@ -1,4 +1,4 @@
-"""``connect(trace=...)``: what a client and its server say to each other, written down. Made only where it is wanted."""
+"""``connect(trace=...)``: records the conversation of a client and its server. Imported only when a trace is wanted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 
-from twopipes._client.targets import CommandTarget, Link, OnStderr, Target
+from twopipes._client.targets import CommandTarget, Endpoint, OnStderr, Target
 from twopipes._trace.channel import RecordedChannel, close_recorder
 from twopipes._trace.child import ChildRecording
 from twopipes._trace.recorder import Recorder, header_for, names_to_redact
@@ -17,12 +17,12 @@ __all__ = ["RecordedTarget"]
 
 
 class RecordedTarget(Target):
-    """A target around a target: each opening is one more connection of the same recording.
+    """A target that records another one. Each opening is another connection in the same recording.
 
     Args:
-        inner: Whom to open.
-        trace: The file; or a recorder of the caller's, who closes it.
-        redact: Names of members whose values are blanked in the file.
+        inner: The target to record.
+        trace: The file, or a recorder, which the caller closes.
+        redact: Names of members whose values are removed from the file.
 
     Raises:
         LocalProtocolError: The file cannot be written.
@@ -38,23 +38,23 @@ class RecordedTarget(Target):
         self._recorder = trace if isinstance(trace, Recorder) else _record(inner, trace, names_to_redact(redact))
         self._opened = 0
 
-    async def open(self, on_stderr: OnStderr | None) -> Link:
-        """Opens the target within, watched."""
+    async def open(self, on_stderr: OnStderr | None) -> Endpoint:
+        """Open the inner target and record it."""
         number = self._opened
         self._opened += 1
         if isinstance(self._inner, CommandTarget):
             return await self._inner.open(on_stderr, observer=ChildRecording(self._recorder, connection=number))
-        link = await self._inner.open(on_stderr)
-        link.channel = RecordedChannel(link.channel, self._recorder, reads="<", connection=number)
-        return link
+        endpoint = await self._inner.open(on_stderr)
+        endpoint.channel = RecordedChannel(endpoint.channel, self._recorder, reads="<", connection=number)
+        return endpoint
 
     async def release(self) -> None:
-        """Closes the file, if it is ours."""
+        """Close the file, unless the recorder is the caller's."""
         if self._is_ours:
             await close_recorder(self._recorder)
 
     def abandon(self) -> None:
-        """Has the file closed when everything is written, without waiting for it."""
+        """Let the recorder close the file once everything is written, without waiting for it."""
         if self._is_ours:
             self._recorder.finish()
 
@@ -62,7 +62,7 @@ class RecordedTarget(Target):
 def _record(target: Target, path: str | os.PathLike[str], redact: tuple[str, ...]) -> Recorder:
     loop = asyncio.get_running_loop()
 
-    def complain(reason: str) -> None:
+    def report_loss(reason: str) -> None:
         with suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(loop.call_exception_handler, {"message": reason})
 
@@ -74,6 +74,6 @@ def _record(target: Target, path: str | os.PathLike[str], redact: tuple[str, ...
     else:
         header = header_for("client", target=target.description, redact=redact)
     try:
-        return Recorder(path, header, redact, on_loss=complain, must_open=True)
+        return Recorder(path, header, redact, on_loss=report_loss, must_open=True)
     except OSError as error:
         raise LocalProtocolError(f"the trace cannot be written to {os.fspath(path)}: {error.strerror or error}") from error

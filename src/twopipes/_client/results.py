@@ -1,4 +1,4 @@
-"""What a tool gave, as a caller wants it: its text, its value, and whether the value is what the tool promised."""
+"""The result of a tool call: its text, its structured value, and whether the value fits the tool's output schema."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from twopipes.errors import RemoteProtocolError, ToolError
 __all__ = ["CallResult", "Validation", "plain"]
 
 
-# What the same is called elsewhere.
-_ELSEWHERE: Final = {
+# The names of these attributes in other libraries and on the wire.
+_OTHER_NAMES: Final = {
     "data": "structured",
     "isError": "is_error",
     "structuredContent": "structured",
@@ -23,11 +23,11 @@ _ELSEWHERE: Final = {
 
 
 class Validation(Struct, frozen=True):
-    """Whether a structured result is what the tool's output schema promises (TL-14).
+    """Whether a structured result fits the tool's output schema (TL-14).
 
     Attributes:
-        verdict: ``True`` or ``False``; ``None`` if nobody looked.
-        why: What is wrong with it, or why nobody looked.
+        verdict: ``True`` or ``False``; ``None`` if it was not checked.
+        why: What is wrong with it, or why it was not checked.
     """
 
     verdict: bool | None
@@ -44,11 +44,11 @@ class Validation(Struct, frozen=True):
 
 
 class CallResult:
-    """What ``call_tool`` gives.
+    """The result of ``call_tool``.
 
     Attributes:
-        raw: The result as it came.
-        validation: Whether :attr:`structured` was checked against the tool's output schema, and what came of it.
+        raw: The result as the server sent it.
+        validation: Whether :attr:`structured` was checked against the tool's output schema, and the outcome.
     """
 
     __slots__ = ("raw", "validation")
@@ -62,7 +62,7 @@ class CallResult:
 
     @property
     def text(self) -> str:
-        """The text blocks, one below the other."""
+        """The text blocks, joined by newlines."""
         return self.raw.text
 
     @property
@@ -72,17 +72,17 @@ class CallResult:
 
     @property
     def has_structured(self) -> bool:
-        """Whether there is a value for programs; JSON's null is one."""
+        """Whether there is a structured value. JSON's null is one."""
         return self.raw.structured_content is not UNSET
 
     @property
     def structured(self) -> Any:
-        """The value for programs; ``None`` where there is none."""
+        """The structured value; ``None`` if the result has none."""
         return self.raw.structured_content if self.has_structured else None
 
     @property
     def is_error(self) -> bool:
-        """Whether the tool failed. Its text then says why, and is for the model (TL-07)."""
+        """Whether the tool failed. The text then says why; it is meant for the model (TL-07)."""
         return bool(self.raw.is_error)
 
     @property
@@ -90,30 +90,30 @@ class CallResult:
         """The server's ``_meta``."""
         return self.raw.meta
 
-    # A type checker that saw it would take every misspelt name for a good one.
+    # Hidden from type checkers, which would otherwise accept every misspelt name.
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            meant = _ELSEWHERE.get(name)
-            said = f"'CallResult' object has no attribute {name!r}"
-            raise AttributeError(said if meant is None else f"{said}; here it is .{meant}", name=name, obj=self)
+            meant = _OTHER_NAMES.get(name)
+            message = f"'CallResult' object has no attribute {name!r}"
+            raise AttributeError(message if meant is None else f"{message}; use .{meant}", name=name, obj=self)
 
     def raise_for_error(self) -> CallResult:
-        """Returns itself if the tool worked.
+        """Return the result itself if the tool succeeded.
 
         Raises:
-            ToolError: It did not; the message is what the tool said.
+            ToolError: The tool failed; the message is its text.
         """
         if self.is_error:
-            raise ToolError(self.text or "the tool failed and did not say why")
+            raise ToolError(self.text or "the tool failed and gave no reason")
         return self
 
 
 def plain(value: Any, method: str) -> Any:
-    """What came with a method that twopipes does not know, as plain Python; what it knows is typed already, and left alone.
+    """Decode the value of an unknown method to plain Python. Values of known methods are typed already and returned unchanged.
 
     Raises:
-        RemoteProtocolError: It is nested too deeply to be read.
+        RemoteProtocolError: The value is nested too deeply.
     """
     if value is UNSET:
         return None
@@ -122,4 +122,4 @@ def plain(value: Any, method: str) -> Any:
     try:
         return msgspec_json.decode(value)
     except (DecodeError, RecursionError) as error:
-        raise RemoteProtocolError(f"what came with {method} cannot be read: {error}") from error
+        raise RemoteProtocolError(f"the value of {method} cannot be decoded: {error}") from error

@@ -1,4 +1,4 @@
-"""Which requests may be sent a second time, when nobody knows what became of the first (SD-05)."""
+"""Which requests are safe to send again if the first one was lost in a crash (SD-05)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from twopipes.settings import RestartPolicy
 
 __all__ = ["is_safe_to_repeat"]
 
-# They only look. What is not in here and not a tool, such as a request of an extension, may do anything.
+# Methods that only read. Other methods, except tools, may have any effect, for example those of extensions.
 _READS: Final = frozenset(
     {
         "completion/complete",
@@ -24,9 +24,9 @@ _READS: Final = frozenset(
         "tools/list",
     }
 )
-# They belong to one process: the opening of the fresh one is a new one (SD-06), and its subscriptions are renewed by whoever holds
-# them (SU-16), not by sending an old request again.
-_OF_ONE_PROCESS: Final = frozenset(
+# Methods that belong to one process: a fresh process has its own opening (SD-06), and subscriptions are renewed with new requests
+# (SU-16).
+_PER_PROCESS: Final = frozenset(
     {"initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "subscriptions/listen"}
 )
 
@@ -37,16 +37,16 @@ def is_safe_to_repeat(
     annotations_of: Callable[[str], ToolAnnotations | None],
     policy: RestartPolicy,
 ) -> bool:
-    """Tells whether a request that was lost with a crashed server may be sent to the fresh one.
+    """Whether a request that was lost in a crash may be sent to the restarted server.
 
     Args:
         method: The method.
-        params: What was sent with it; of a tool call, the name is read.
-        annotations_of: Finds what the server says of a tool, by its name; ``None`` if it says nothing or the tool is not known.
-        policy: ``resend`` is read here: ``none`` and ``all`` are the user's decision; ``safe`` means what only looks, and the tools
-            that change nothing or may be called twice.
+        params: Its params; for a tool call, only the name matters.
+        annotations_of: Returns the annotations of a tool by name; ``None`` if it has none or is unknown.
+        policy: Only ``resend`` matters: ``none`` and ``all`` apply to every request; ``safe`` allows methods that only read, and
+            tools that are read-only or idempotent.
     """
-    if method in _OF_ONE_PROCESS or policy.resend == "none":
+    if method in _PER_PROCESS or policy.resend == "none":
         return False
     if policy.resend == "all" or method in _READS:
         return True
@@ -54,6 +54,6 @@ def is_safe_to_repeat(
         return False
     name = params.name if isinstance(params, CallToolParams) else params.get("name") if isinstance(params, Mapping) else None
     hints = annotations_of(name) if isinstance(name, str) else None
-    # TL-08: hints prove nothing, and a missing one means no. They lift no gate here: the user has agreed to this very call, and all
-    # that the server can win by a lie is to be called twice.
+    # TL-08: hints are not proof, and a missing hint means no. They are good enough here, because the user has agreed to this call:
+    # a server that lies can only achieve that it is called twice.
     return hints is not None and (hints.read_only_hint is True or hints.idempotent_hint is True)

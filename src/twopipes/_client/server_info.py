@@ -1,62 +1,57 @@
-"""What is known of the server that a client has reached."""
+"""The properties of a client that describe its server; the async and the blocking client share them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from twopipes._client.callbacks import Callbacks
-from twopipes._client.stray_output import StrayOutput, StrayReader
+from twopipes._client.callbacks import CallbackRunner
+from twopipes._client.stray_output import StrayCollector, StrayOutput
 from twopipes._client.supervisor import Supervisor
 from twopipes._process.shutdown import ShutdownReport
-from twopipes._protocol.revisions import LEGACY, NEEDED_CAPABILITIES
 from twopipes._protocol.types import Implementation, ServerCapabilities
 from twopipes._session.events import ClientOpened
-from twopipes.errors import CapabilityMissing, LocalProtocolError
+from twopipes.errors import LocalProtocolError
 
-__all__ = ["ServerInfo", "Undeclared"]
-
-Undeclared = Literal["empty", "raise"]
-"""What to do about a list of something that the server did not declare: give an empty one, or raise ``CapabilityMissing``."""
+__all__ = ["ServerInfo"]
 
 
 class ServerInfo:
-    """The part of a client that only tells."""
+    """What a client knows about its server."""
 
-    def __init__(self, supervisor: Supervisor, noise: StrayReader, callbacks: Callbacks, undeclared: Undeclared) -> None:
+    def __init__(self, supervisor: Supervisor, stray: StrayCollector, callbacks: CallbackRunner) -> None:
         self._supervisor = supervisor
-        self._noise = noise
+        self._stray = stray
         self._callbacks = callbacks
-        self._undeclared = undeclared
 
     @property
     def era(self) -> Literal["legacy", "modern"]:
-        """Which era the two sides speak."""
+        """The protocol era of this connection."""
         return self._opened.era
 
     @property
     def revision(self) -> str:
-        """Which revision of the protocol, such as ``2025-11-25``."""
+        """The negotiated protocol revision, such as ``2025-11-25``."""
         return self._opened.revision
 
     @property
     def server_info(self) -> Implementation | None:
-        """Name and version, by the server's own account (VN-14: nothing to rely on)."""
+        """Name and version as the server reports them. Do not base decisions on them (VN-14)."""
         return self._opened.server_info
 
     @property
     def capabilities(self) -> ServerCapabilities:
-        """What the server offers."""
+        """The capabilities that the server declared."""
         return self._opened.capabilities
 
     @property
     def instructions(self) -> str | None:
-        """How the server should be used, for the model."""
+        """The server's usage instructions for the model."""
         return self._opened.instructions
 
     @property
     def pid(self) -> int | None:
-        """The process id of the server, where we launched it."""
+        """The process id of the server, if this client launched it."""
         child = self._supervisor.child
         return None if child is None else child.pid
 
@@ -68,60 +63,35 @@ class ServerInfo:
 
     @property
     def stray(self) -> Sequence[StrayOutput]:
-        """What the server wrote to its stdout that is no message: the first of it."""
-        return tuple(self._noise.kept)
+        """The first pieces of output on the server's stdout that were not messages."""
+        return tuple(self._stray.kept)
 
     @property
     def stray_count(self) -> int:
-        """How much of that there was."""
-        return self._noise.count
+        """The number of such pieces in total."""
+        return self._stray.count
 
     @property
     def dropped(self) -> Mapping[str, int]:
-        """How many events were dropped because a callback was too slow for them, by its name: ``{"on_log": 12}``.
+        """The number of events dropped because a callback was too slow, by callback: ``{"on_log": 12}``.
 
-        How much may wait is ``Limits.max_backlog``. A subscription counts its own: :attr:`Subscription.dropped`.
+        ``Limits.max_backlog`` sets how many may wait. A subscription has its own count: :attr:`Subscription.dropped`.
         """
         return dict(self._callbacks.dropped)
 
     @property
     def restarts(self) -> int:
-        """How often the server was started again."""
+        """How often the server was restarted."""
         return self._supervisor.restarts
 
     @property
     def closed(self) -> ShutdownReport | None:
-        """How the server was ended; ``None`` until it was."""
+        """How the server was shut down; ``None`` before that."""
         return self._supervisor.report
-
-    def _declares(self, method: str) -> bool:
-        """Whether the server has declared what a request needs (LC-11)."""
-        needed = NEEDED_CAPABILITIES.get(method)
-        if needed is None or self.capabilities.allows(*needed):
-            return True
-        return method == "completion/complete" and self.revision == LEGACY[0]  # which has the method, and no capability for it
-
-    def _may_send(self, method: str) -> bool:
-        """Whether a request may be sent; where it may not, and that is an error to the user, it is raised (LC-11)."""
-        if self._supervisor.is_closing or self._declares(method):  # a client that is closed says that, and nothing else
-            return True
-        if self._undeclared == "raise":
-            self._require(method)
-        return False
-
-    def _require(self, method: str) -> None:
-        """Refuse a request that the server has not declared and that has no empty result."""
-        if not (self._supervisor.is_closing or self._declares(method)):
-            name = ".".join(NEEDED_CAPABILITIES[method])
-            raise CapabilityMissing(
-                {NEEDED_CAPABILITIES[method][0]: {}},
-                message=f"{method} needs the capability {name}, which the server did not declare; nothing was sent. "
-                f"If it serves {method} all the same, use request()",
-            )
 
     @property
     def _opened(self) -> ClientOpened:
-        reached = self._supervisor.reached
-        if reached is None:  # pragma: no cover - connect() hands out no other
+        handle = self._supervisor.handle
+        if handle is None:  # pragma: no cover - connect() returns only connected clients
             raise LocalProtocolError("the client is not connected")
-        return reached.opened
+        return handle.opened

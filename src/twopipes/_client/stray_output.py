@@ -1,6 +1,6 @@
-"""What a server wrote to its standard output that is not a message: a banner, a stray print, bytes that are no text.
+"""Output on a server's stdout that is not a message: a banner, a stray print, bytes that are not text.
 
-It is skipped, counted, and the first of it kept: that is where the cause shows.
+It is skipped and counted. The first pieces are kept, because they usually show the cause.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from msgspec import Struct
 from twopipes._wire import LineRejected
 from twopipes.errors import McpError, RemoteProtocolError
 
-__all__ = ["StrayOutput", "StrayReader"]
+__all__ = ["StrayCollector", "StrayOutput"]
 
-# How many pieces are kept. The first ones tell where it comes from; a program that prints in a loop tells nothing more.
-MOST_KEPT = 50
+# The number of pieces to keep. Later ones rarely add anything to the first ones.
+MAX_KEPT = 50
 
 
 class StrayOutput(Struct, frozen=True):
-    """One piece of noise.
+    """One piece of stray output.
 
     Attributes:
-        what: What is wrong with it, in words.
-        excerpt: How it begins, as text.
-        size: How many bytes it had.
+        what: What is wrong with it.
+        excerpt: Its beginning, as text.
+        size: Its size in bytes.
     """
 
     what: str
@@ -36,43 +36,46 @@ class StrayOutput(Struct, frozen=True):
         return f"{self.excerpt!r} ({self.what})" if self.excerpt else self.what
 
 
-class StrayReader:
-    """Collects it, bounded.
+class StrayCollector:
+    """Collects the stray output of one server.
+
+    Args:
+        on_stray: Called with each piece, and its ``size``.
 
     Attributes:
         kept: The first pieces.
-        count: How many there were in all.
+        count: The number of pieces in total.
     """
 
-    def __init__(self, tell: Callable[..., Any] | None = None) -> None:
+    def __init__(self, on_stray: Callable[..., Any] | None = None) -> None:
         self.kept: list[StrayOutput] = []
         self.count = 0
-        self._tell = tell
+        self._on_stray = on_stray
 
     def add_line(self, rejected: LineRejected) -> None:
-        """A line that is no message."""
+        """Add a line that is not a message."""
         self._add(StrayOutput(f"{rejected.reason}: {rejected.detail}", rejected.excerpt.decode("utf-8", "replace"), rejected.size))
 
     def add_request(self, method: str) -> None:
-        """A request on the stateless wire, where a server sends none; it stays unanswered (FR-10)."""
-        self._add(StrayOutput(f"a request of the server ({method}), which the stateless wire does not have"))
+        """Add a request on the stateless wire, where servers must not send any. It gets no response (FR-10)."""
+        self._add(StrayOutput(f"a request of the server ({method}), which the stateless wire does not allow"))
 
     def add_notification(self, method: str, error: RemoteProtocolError) -> None:
-        """A notification that cannot be handed on."""
+        """Add a notification that cannot be decoded."""
         self._add(StrayOutput(f"a notification of the server ({method}): {error}"))
 
-    def add_complaint(self, error: McpError) -> None:
-        """An error that answers nothing."""
+    def add_error(self, error: McpError) -> None:
+        """Add an error response that belongs to no request."""
         self._add(StrayOutput(f"an error without an id: {error}"))
 
     def _add(self, stray: StrayOutput) -> None:
         self.count += 1
-        if len(self.kept) < MOST_KEPT:
+        if len(self.kept) < MAX_KEPT:
             self.kept.append(stray)
-        if self._tell is not None:
-            self._tell(stray, size=len(stray.excerpt))
+        if self._on_stray is not None:
+            self._on_stray(stray, size=len(stray.excerpt))
 
     def lines(self) -> tuple[str, ...]:
-        """The kept pieces as text, and how many there were beyond them."""
+        """Return the kept pieces as text, and the number of further ones."""
         beyond = self.count - len(self.kept)
         return (*map(str, self.kept), *([f"... and {beyond:,} more"] if beyond else []))

@@ -1,7 +1,7 @@
-"""Hearing of changes, whatever the era: a listen on the stateless wire, ``resources/subscribe`` and list changes in a session.
+"""Subscriptions to changes, in either era: a listen on the stateless wire, ``resources/subscribe`` and list changes in a session.
 
-A subscription outlives a restart of the server: it is made again, and because nobody knows what was missed, everything it watches
-is reported as changed once.
+A subscription survives a restart of the server: it is renewed, and everything it watches is reported as changed once, because
+changes may have been missed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _KINDS = {method: kind for kind, method in LIST_CHANGED.items()}
 
 
 def change_of(method: str, params: Any) -> Change | None:
-    """The change that a notification tells of; ``None`` if it tells of something else."""
+    """Return the change that a notification reports; ``None`` if it is about something else."""
     if method == RESOURCE_UPDATED:
         return Change("resource", params.uri)
     kind = _KINDS.get(method)
@@ -32,7 +32,7 @@ def change_of(method: str, params: Any) -> Change | None:
 
 
 class Subscription:
-    """What ``client.subscribe(...)`` gives: iterate over it, and close it, or leave its block.
+    """The changes that ``client.subscribe(...)`` asked for. Iterate over it, and close it or leave its block.
 
     ::
 
@@ -40,22 +40,22 @@ class Subscription:
             async for change in changes:
                 print(change.kind)
 
-    Equal changes that wait to be read are one change. Of different ones as many wait as ``Limits.max_backlog`` allows. When
-    ``dropped`` has grown, the reader was too slow: whatever it watches may have changed.
+    Equal changes that wait to be read count as one. ``Limits.max_backlog`` limits how many different ones may wait. If ``dropped``
+    has grown, the reader was too slow: anything it watches may have changed.
 
     Attributes:
-        wanted: What was asked for.
-        honoured: What the server really delivers; ``None`` until it has said so (SU-07).
-        dropped: How many changes were dropped because too many others waited to be read.
+        wanted: The changes that were asked for.
+        honoured: The changes that the server delivers; ``None`` until it has acknowledged the subscription (SU-07).
+        dropped: The number of changes that were dropped because too many others waited to be read.
     """
 
     def __init__(
         self,
         wanted: SubscriptionFilter,
         *,
-        begin: Callable[[Subscription], None],
+        start: Callable[[Subscription], None],
         end: Callable[[Subscription], None],
-        heard: Callable[[str, Any], None],
+        on_notification: Callable[[str, Any], None],
         max_backlog: int | None,
     ) -> None:
         self.wanted = wanted
@@ -63,17 +63,17 @@ class Subscription:
         self.dropped = 0
         self._max_backlog = max_backlog
         self._waiting = 0
-        self._begin = begin
-        self._end = end
-        self._heard = heard
+        self._on_start = start
+        self._on_end = end
+        self._on_notification = on_notification
         self._asked: SentRequest | None = None
         self._connection: ClientConnection | None = None
         self._changes: dict[Change, None] = {}
         self._error: TwopipesError | None = None
-        self._is_begun = False
+        self._is_started = False
         self._is_over = False
-        self._is_resumed = False
-        self._stirred = asyncio.Event()
+        self._is_renewed = False
+        self._has_news = asyncio.Event()
         self._acknowledged = asyncio.Event()
 
     # For the reader
@@ -83,11 +83,11 @@ class Subscription:
         return self
 
     async def __anext__(self) -> Change:
-        """The next change. Ends when the subscription is closed or the server has ended it.
+        """Return the next change. The iteration ends when the subscription is closed or the server has ended it.
 
         Raises:
-            LocalProtocolError: The server delivers nothing of what was asked for, so there is nothing to wait for.
-            TwopipesError: It refused, or the connection is gone for good.
+            LocalProtocolError: The server delivers none of the changes.
+            TwopipesError: The server refused the subscription, or the connection is lost for good.
         """
         self._start()
         while not self._changes:
@@ -96,20 +96,20 @@ class Subscription:
                     raise self._error
                 raise StopAsyncIteration
             if self.honoured is not None and not _everything(self.honoured):
-                # As a server of the stateless wire that knows no subscriptions refuses them, so that nobody waits for nothing.
-                raise LocalProtocolError(f"the server tells of no such change: {_said(self.wanted)}")
-            self._stirred.clear()
-            await self._stirred.wait()
+                # Waiting would never end. A modern server without subscriptions refuses the request in this case.
+                raise LocalProtocolError(f"the server does not report changes {_described(self.wanted)}")
+            self._has_news.clear()
+            await self._has_news.wait()
         change = next(iter(self._changes))
         del self._changes[change]
         self._waiting -= _size_of(change)
         return change
 
     async def ready(self) -> SubscriptionFilter:
-        """Waits until the server has said what it will deliver, and returns that (SU-07).
+        """Wait for the acknowledgement of the server, and return which changes it delivers (SU-07).
 
         Raises:
-            TwopipesError: It refused, or the connection is gone.
+            TwopipesError: The server refused the subscription, or the connection is lost.
         """
         self._start()
         await self._acknowledged.wait()
@@ -127,74 +127,74 @@ class Subscription:
         self.close()
 
     async def aclose(self) -> None:
-        """As :meth:`close`; the name that generators have."""
+        """Close it, as :meth:`close` does. Async generators have a method of this name."""
         self.close()
 
     def close(self) -> None:
-        """Ends it; whoever iterates comes to the end. A second call changes nothing."""
+        """End the subscription and every iteration over it. Further calls do nothing."""
         if not self._is_over:
             self._finish(None)
             if self._asked is not None and self._connection is not None:
                 self._connection.end_listen(self._asked)
-            if self._is_begun:
-                self._end(self)
+            if self._is_started:
+                self._on_end(self)
 
     def _start(self) -> None:
-        if not self._is_begun and not self._is_over:
-            self._is_begun = True
-            self._begin(self)
+        if not self._is_started and not self._is_over:
+            self._is_started = True
+            self._on_start(self)
 
     # For the client
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will come."""
+        """Whether the subscription has ended."""
         return self._is_over
 
     def attach(self, connection: ClientConnection) -> None:
-        """Makes the subscription on a modern connection; once more on each new one (SU-16)."""
+        """Open the subscription on a modern connection, and again on each new one (SU-16)."""
         self._connection = connection
         self._asked = connection.listen(self.wanted, self)
 
     def detach(self) -> None:
-        """The connection is lost; another one may come."""
+        """Handle the loss of the connection. Another one may follow."""
         self._asked = self._connection = None
-        self._is_resumed = True
+        self._is_renewed = True
 
-    def hear(self, change: Change) -> None:
-        """Something changed, by an untagged notification of a session."""
+    def changed(self, change: Change) -> None:
+        """Add a change that a legacy server reported, if this subscription wants it."""
         if self._wants(change):
             self._add(change)
 
     def fail(self, error: TwopipesError) -> None:
-        """There will be no other connection."""
+        """End the subscription with an error, because there will be no further connection."""
         if not self._is_over:
             self._finish(error)
 
     def acknowledged(self, delivers: SubscriptionFilter) -> None:
-        """The server will deliver this much."""
+        """Handle the acknowledgement of the server."""
         self.honoured = delivers
         self._acknowledged.set()
-        self._stirred.set()
-        if self._is_resumed:
-            self._is_resumed = False
+        self._has_news.set()
+        if self._is_renewed:
+            self._is_renewed = False
             for change in _everything(delivers):
                 self._add(change)
 
     def notified(self, method: str, params: Any) -> None:
-        """A notification of this very subscription."""
-        self._heard(method, params)
+        """Handle a notification of this subscription."""
+        self._on_notification(method, params)
         change = change_of(method, params)
         if change is not None:
             self._add(change)
 
     def ended(self, error: TwopipesError | None) -> None:
-        """The listen is over: the server has ended it, refused it, or is gone. In the last case another one may follow."""
+        """Handle the end of the listen request: the server ended or refused it, or was lost and may be restarted."""
         if self._asked is not None:
             self._asked = None
             if not self._is_over:
                 self._finish(error)
-                self._end(self)
+                self._on_end(self)
 
     def _wants(self, change: Change) -> bool:
         delivers = self.honoured
@@ -208,7 +208,7 @@ class Subscription:
             case "resources":
                 return bool(delivers.resources_list_changed)
             case _:
-                # SU-09, RS-04: a server may tell of a part of what was asked for.
+                # SU-09, RS-04: a server may report a part of the resource.
                 watched = delivers.resource_subscriptions or ()
                 return any(change.uri == uri or change.uri.startswith(uri.rstrip("/") + "/") for uri in watched)
 
@@ -221,12 +221,12 @@ class Subscription:
             return
         self._changes[change] = None
         self._waiting += size
-        self._stirred.set()
+        self._has_news.set()
 
     def _finish(self, error: TwopipesError | None) -> None:
         self._is_over = True
         self._error = error
-        self._stirred.set()
+        self._has_news.set()
         self._acknowledged.set()
 
 
@@ -234,7 +234,7 @@ def _size_of(change: Change) -> int:
     return EVENT_SIZE + len(change.uri)
 
 
-def _said(wanted: SubscriptionFilter) -> str:
+def _described(wanted: SubscriptionFilter) -> str:
     return ", ".join(f"of the list of {each.kind}" if not each.uri else f"of {each.uri}" for each in _everything(wanted))
 
 

@@ -1,4 +1,4 @@
-"""All subscriptions of one client, and what the wire needs for them in either era."""
+"""All subscriptions of one client, and the requests they need in either era."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections import Counter
 from typing import Any
 
 from twopipes._client.cache import ResultCache
-from twopipes._client.caller import Caller
 from twopipes._client.connection import ClientConnection
 from twopipes._client.subscription import Subscription, change_of
 from twopipes._client.supervisor import Supervisor
@@ -19,70 +18,69 @@ __all__ = ["Subscriptions"]
 
 
 class Subscriptions:
-    """Holds the subscriptions, makes them again after a restart, and hands untagged notifications to those that want them.
+    """Holds the subscriptions, renews them after a restart, and distributes the notifications of a legacy server.
 
-    In a session, one ``resources/subscribe`` serves everybody who watches the same resource; the last one to leave takes it back.
+    In a legacy session, all subscriptions to the same resource share one ``resources/subscribe``; the last one to end unsubscribes.
     """
 
-    def __init__(self, supervisor: Supervisor, caller: Caller, cache: ResultCache, *, max_backlog: int | None) -> None:
+    def __init__(self, supervisor: Supervisor, cache: ResultCache, *, max_backlog: int | None) -> None:
         self._supervisor = supervisor
-        self._caller = caller
         self._cache = cache
         self._max_backlog = max_backlog
         self._subscriptions: dict[Subscription, None] = {}
         self._watched: Counter[str] = Counter()
-        # What each of them counts for above, so that it gives back that much and no more.
+        # The URIs that each subscription counts for in _watched, so that it releases exactly those.
         self._held: dict[Subscription, list[str]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def subscription(self, wanted: SubscriptionFilter) -> Subscription:
-        """A new one; it begins when it is first used."""
+        """Create a subscription. It starts when it is first used."""
         return Subscription(
-            wanted, begin=self._begin, end=self._end, heard=self._cache.on_notification, max_backlog=self._max_backlog
+            wanted, start=self._start, end=self._end, on_notification=self._cache.on_notification, max_backlog=self._max_backlog
         )
 
-    def heard(self, method: str, params: Any) -> None:
-        """A notification of a session: for everybody who wants it."""
+    def notified(self, method: str, params: Any) -> None:
+        """Pass a notification of a legacy session to the subscriptions that want it."""
         change = change_of(method, params)
         if change is not None:
             for subscription in list(self._subscriptions):
-                subscription.hear(change)
+                subscription.changed(change)
 
     def lost(self) -> None:
-        """The connection is over."""
+        """Handle the loss of the connection."""
         for subscription in self._subscriptions:
             subscription.detach()
         if self._subscriptions:
             self._task(self._fail_all())
 
     def reopened(self, connection: ClientConnection) -> None:
-        """There is another one (SU-16, SD-06)."""
+        """Renew the subscriptions on a new connection (SU-16, SD-06)."""
         self._watched.clear()
         self._held.clear()
         for subscription in list(self._subscriptions):
             self._attach(subscription, connection)
 
     def close(self) -> None:
-        """The client is closed: everybody who iterates comes to the end."""
+        """End all subscriptions, because the client is closed."""
         for subscription in list(self._subscriptions):
             subscription.close()
         for task in self._tasks:
             task.cancel()
 
-    # Underneath
+    # Internals
 
-    def _begin(self, subscription: Subscription) -> None:
+    def _start(self, subscription: Subscription) -> None:
         if asyncio.get_running_loop() is not self._supervisor.loop:
-            raise LocalProtocolError("a subscription is read in the event loop in which the client was connected")
+            raise LocalProtocolError("a subscription must be used in the event loop in which the client was connected")
         self._subscriptions[subscription] = None
         connection = self._supervisor.connection
         if connection is not None:
             self._attach(subscription, connection)
         else:
-            self._task(self._begin_later(subscription))
+            self._task(self._start_later(subscription))
 
-    async def _begin_later(self, subscription: Subscription) -> None:
-        """There is no connection now. A restart takes everything along that is held here; there may be none, though."""
+    async def _start_later(self, subscription: Subscription) -> None:
+        """Wait for a restart, which starts the subscription. Fail it if there is none."""
         try:
             await self._supervisor.wait(None)
         except TwopipesError as error:
@@ -90,7 +88,7 @@ class Subscriptions:
             self._subscriptions.pop(subscription, None)
 
     async def _fail_all(self) -> None:
-        """Tells everybody, if there is no other connection to come: none is wanted, or all attempts at one have failed."""
+        """Fail all subscriptions if there will be no further connection."""
         try:
             await self._supervisor.wait(None)
         except TwopipesError as error:
@@ -122,7 +120,7 @@ class Subscriptions:
             self._task(self._watch(subscription, connection))
 
     async def _watch(self, subscription: Subscription, connection: ClientConnection) -> None:
-        """Subscribes to each resource in a session, and takes that for the acknowledgement."""
+        """Subscribe to each resource in a legacy session, and treat that as the acknowledgement."""
         if subscription.is_over:
             return
         delivers = honoured(subscription.wanted, connection.session.server_capabilities)
@@ -130,13 +128,13 @@ class Subscriptions:
         try:
             for uri in delivers.resource_subscriptions or ():
                 if self._held.get(subscription) is not held:
-                    return  # whoever closed it in the meantime has given back what it held
+                    return  # it was closed meanwhile, and _end released what it held
                 held.append(uri)
                 self._watched[uri] += 1
                 if self._watched[uri] == 1:
                     await connection.wait(connection.send("resources/subscribe", SubscribeParams(uri)))
         except TwopipesError as error:
-            if not connection.ended.done():  # otherwise the next connection has its turn
+            if not connection.ended.done():  # after a loss, the next connection renews the subscription
                 subscription.fail(error)
                 self._end(subscription)
             return

@@ -1,4 +1,4 @@
-"""Whom to connect to: a command, a socket, a server object in this process, a channel. Each can be opened, most of them again."""
+"""Targets of a client: a command, a socket, a server object in this process, or a channel. All but the last can be reopened."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from twopipes._channels.address import SCHEMES, TcpAddress, UnixAddress, parse_address
 from twopipes._channels.base import Channel
 from twopipes._process.child import Child
 from twopipes._process.command import ServerCommand
@@ -18,17 +18,17 @@ from twopipes._process.shutdown import ShutdownPlan
 from twopipes._process.stderr import StderrLine
 from twopipes.errors import LocalProtocolError
 
-__all__ = ["Link", "Target", "target_of"]
+__all__ = ["Endpoint", "Target", "target_of"]
 
 OnStderr = Callable[[StderrLine], Any]
 
 
-class Link:
-    """An open channel, and what stands behind it.
+class Endpoint:
+    """An open channel and the server at its other end.
 
     Attributes:
-        channel: The bytes.
-        child: The process at the other end, where we launched it.
+        channel: The byte stream.
+        child: The process at the other end, if we launched it.
     """
 
     def __init__(self, channel: Channel, child: Child | None = None, serving: asyncio.Task[None] | None = None) -> None:
@@ -37,7 +37,7 @@ class Link:
         self._serving = serving
 
     async def release(self) -> None:
-        """Closes the channel, and waits for a server in this process to end. A child is ended by its own plan before."""
+        """Close the channel and wait for a server in this process to end. A child has been shut down by its plan before this."""
         await self.channel.close()
         if self._serving is not None:
             self._serving.cancel()
@@ -46,13 +46,13 @@ class Link:
 
 
 class Target(ABC):
-    """A server that can be reached.
+    """A server that a client can connect to.
 
     Attributes:
-        description: What it is, for messages.
-        identity: Names the same server again, so that what was learnt about it can be remembered; ``None`` if nothing does.
+        description: The server, for messages.
+        identity: The key of the server in the era cache; ``None`` if it has no stable key.
         reopens: Whether it can be opened more than once.
-        plan: How it wants to be ended, where it says so.
+        plan: Its own shutdown plan, if it has one.
     """
 
     description: str
@@ -61,17 +61,17 @@ class Target(ABC):
     plan: ShutdownPlan | None = None
 
     @abstractmethod
-    async def open(self, on_stderr: OnStderr | None) -> Link:
-        """Opens a fresh channel to it.
+    async def open(self, on_stderr: OnStderr | None) -> Endpoint:
+        """Open a new channel to the server.
 
         Raises:
             StartFailed: The command cannot be started.
-            ChannelBroken: Nobody answers at the socket.
+            ChannelBroken: No server listens at the socket.
         """
 
 
 class CommandTarget(Target):
-    """A command: each opening is a process of its own."""
+    """A command. Each opening starts a new process."""
 
     def __init__(self, command: ServerCommand) -> None:
         self.command = command
@@ -79,70 +79,58 @@ class CommandTarget(Target):
         self.identity = command.identity()
         self.plan = command.shutdown
 
-    async def open(self, on_stderr: OnStderr | None, *, observer: ProcessObserver | None = None) -> Link:
-        """Launches it."""
+    async def open(self, on_stderr: OnStderr | None, *, observer: ProcessObserver | None = None) -> Endpoint:
+        """Launch the command."""
         child = await Child.start(self.command, on_stderr=on_stderr, observer=observer)
-        return Link(child.channel, child)
+        return Endpoint(child.channel, child)
 
 
-class UnixTarget(Target):
-    """A Unix socket."""
+class SocketTarget(Target):
+    """A Unix socket or a TCP port."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.description = self.identity = f"unix:{path}"
+    def __init__(self, address: UnixAddress | TcpAddress) -> None:
+        self.address = address
+        self.description = self.identity = str(address)
 
-    async def open(self, on_stderr: OnStderr | None) -> Link:
-        """Connects to it."""
-        from twopipes._channels.sockets import connect_unix  # noqa: PLC0415 - a client of a command needs no sockets
+    async def open(self, on_stderr: OnStderr | None) -> Endpoint:
+        """Connect to the socket."""
+        from twopipes._channels.sockets import connect_tcp, connect_unix  # noqa: PLC0415 - clients of commands need no sockets
 
-        return Link(await connect_unix(self.path))
-
-
-class TcpTarget(Target):
-    """A TCP port."""
-
-    def __init__(self, host: str, port: int) -> None:
-        self.host, self.port = host, port
-        self.description = self.identity = f"tcp://{host}:{port}"
-
-    async def open(self, on_stderr: OnStderr | None) -> Link:
-        """Connects to it."""
-        from twopipes._channels.sockets import connect_tcp  # noqa: PLC0415 - as above
-
-        return Link(await connect_tcp(self.host, self.port))
+        if isinstance(self.address, UnixAddress):
+            return Endpoint(await connect_unix(self.address.path))
+        return Endpoint(await connect_tcp(self.address.host, self.address.port))
 
 
 @runtime_checkable
 class Servable(Protocol):
-    """What a :class:`twopipes.Server` can do, and all that is needed of it here."""
+    """The part of :class:`twopipes.Server` that a client in the same process needs."""
 
     async def serve(self, *, channel: Channel) -> None:
-        """Serves one channel to its end."""
+        """Serve one channel until it ends."""
 
 
 class MemoryTarget(Target):
-    """A server object in this process: no pipes, the same bytes."""
+    """A server object in this process. It exchanges the same bytes, but through memory."""
 
     def __init__(self, server: Servable) -> None:
         self.server = server
         self.description = f"{server!r} in this process"
 
-    async def open(self, on_stderr: OnStderr | None) -> Link:
-        """Serves a fresh connection."""
-        from twopipes._channels.memory import memory_pair  # noqa: PLC0415 - as above
+    async def open(self, on_stderr: OnStderr | None) -> Endpoint:
+        """Start to serve a new connection."""
+        from twopipes._channels.memory import memory_pair  # noqa: PLC0415 - clients of commands do not need it
 
         here, there = memory_pair()
         serving = asyncio.get_running_loop().create_task(self._serve(there), name=f"serve {self.description}")
-        return Link(here, serving=serving)
+        return Endpoint(here, serving=serving)
 
     async def _serve(self, channel: Channel) -> None:
-        async with channel:  # also when the server cannot start: a pipe would be closed by the death of its process
+        async with channel:  # close it even if the server cannot start, as the exit of a process would close a pipe
             await self.server.serve(channel=channel)
 
 
 class ChannelTarget(Target):
-    """A channel of the caller's own, open already. It cannot be opened again."""
+    """An open channel of the caller. It cannot be reopened."""
 
     reopens = False
 
@@ -150,35 +138,34 @@ class ChannelTarget(Target):
         self.channel = channel
         self.description = channel.description
 
-    async def open(self, on_stderr: OnStderr | None) -> Link:
-        """Takes it."""
-        return Link(self.channel)
+    async def open(self, on_stderr: OnStderr | None) -> Endpoint:
+        """Return the channel."""
+        return Endpoint(self.channel)
 
 
-_OF_THE_WEB = ("http://", "https://", "ws://", "wss://")
+_WEB_SCHEMES = ("http://", "https://", "ws://", "wss://")
 
 
 def target_of(given: Any, *arguments: str) -> Target:
-    """Reads what ``connect`` was called with.
+    """Return the target for the arguments of ``connect``.
 
     Raises:
-        LocalProtocolError: It is nothing that can be connected to.
+        LocalProtocolError: The arguments do not name a target.
     """
-    if isinstance(given, str) and given.startswith(_OF_THE_WEB):
+    if isinstance(given, str) and given.startswith(_WEB_SCHEMES):
         raise LocalProtocolError(
-            f"{given} is reached by HTTP, which twopipes does not speak: it launches a command, or connects to unix:/path or "
-            "tcp://host:port"
+            f"cannot connect to {given}: twopipes does not support HTTP; give connect() a command, unix:/path or tcp://host:port"
         )
-    if isinstance(given, str | os.PathLike) and (arguments or not str(given).startswith(("unix:", "tcp://"))):
+    if isinstance(given, str | os.PathLike) and (arguments or not str(given).startswith(SCHEMES)):
         return CommandTarget(ServerCommand([os.fspath(given), *arguments]))
     if arguments:
         raise LocalProtocolError(
-            f"connect({given!r}, ...): only a command has arguments; {', '.join(map(repr, arguments))} are too many"
+            f"connect({given!r}, ...): only a command takes arguments; remove {', '.join(map(repr, arguments))}"
         )
     if isinstance(given, ServerCommand):
         return CommandTarget(given)
     if isinstance(given, str):
-        return _socket(given)
+        return SocketTarget(parse_address(given))
     if isinstance(given, Target):
         return given
     if isinstance(given, Channel):
@@ -188,19 +175,5 @@ def target_of(given: Any, *arguments: str) -> Target:
     if isinstance(given, Sequence) and not isinstance(given, bytes):
         return CommandTarget(ServerCommand(given))
     raise LocalProtocolError(
-        f"connect() takes a command, a ServerCommand, a Server, 'unix:/path', 'tcp://host:port' or a Channel, and not {given!r}"
+        f"connect() takes a command, a ServerCommand, a Server, 'unix:/path', 'tcp://host:port' or a Channel, got {given!r}"
     )
-
-
-def _socket(address: str) -> Target:
-    if address.startswith("unix:"):
-        path = address.removeprefix("unix:")
-        if path.startswith("//"):
-            path = path.removeprefix("//")  # as in unix:///path
-        if not path:
-            raise LocalProtocolError(f"{address!r} names no socket; write unix:/path/to/socket")
-        return UnixTarget(str(Path(path).expanduser()))
-    host, _, port = address.removeprefix("tcp://").rstrip("/").rpartition(":")
-    if not host or not port.isdecimal():
-        raise LocalProtocolError(f"{address!r} names no port; write tcp://127.0.0.1:9000")
-    return TcpTarget(host.strip("[]"), int(port))

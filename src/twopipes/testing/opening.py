@@ -15,7 +15,8 @@ from msgspec import structs
 from twopipes._channels.base import Channel
 from twopipes._channels.memory import memory_pair
 from twopipes._client.era_cache import EraCache
-from twopipes._client.targets import CommandTarget, Link, OnStderr, Servable, Target
+from twopipes._client.options import ClientOptions
+from twopipes._client.targets import CommandTarget, Endpoint, OnStderr, Servable, Target
 from twopipes._process.child import Child
 from twopipes._process.command import ServerCommand
 from twopipes._process.exit_status import SIGKILL, ExitStatus, signal_name
@@ -98,7 +99,7 @@ def child(
     if tested.plan is None and "timeouts" not in options:
         options.setdefault("shutdown", _SHUTDOWN)
     # What another test has learnt of the same command must not change what this one sees.
-    return Opening(tested, faults, {"remember": EraCache(), **options})
+    return Opening(tested, faults, options, era_cache=EraCache())
 
 
 class Opening:
@@ -108,10 +109,14 @@ class Opening:
         talk: What the block gets. Before it is entered, and if it cannot be, it has no client.
     """
 
-    def __init__(self, target: _Tested, faults: Iterable[Fault], options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, target: _Tested, faults: Iterable[Fault], options: Mapping[str, Any], *, era_cache: EraCache | None = None
+    ) -> None:
         self.talk: LiveConversation[Any] = LiveConversation(WireLog(), FaultPlan(faults))
         self._target = target
-        self._options = {"client_info": _CLIENT_INFO, **options}
+        given: ClientOptions = options.get("options") or ClientOptions()
+        completed = structs.replace(given, client_info=given.client_info or _CLIENT_INFO, era_cache=given.era_cache or era_cache)
+        self._options = {**options, "options": completed}
         self._is_entered = False
 
     def __enter__(self) -> LiveConversation[BlockingClient]:
@@ -182,13 +187,13 @@ class _InMemory(_Tested):
         self._server = server
         self.description = f"{server!r} in this process"
 
-    async def open(self, on_stderr: OnStderr | None) -> Link:
+    async def open(self, on_stderr: OnStderr | None) -> Endpoint:
         """Serves a fresh connection."""
         number = self._next()
         here, there = memory_pair()
         serving = asyncio.get_running_loop().create_task(self._serve(there), name=f"serve {self.description}")
         faulty = FaultyChannel(here, self.plan_of_faults, self.log, connection=number, kill=serving.cancel)
-        return Link(RecordedChannel(faulty, self.log, reads="<", connection=number), serving=serving)
+        return Endpoint(RecordedChannel(faulty, self.log, reads="<", connection=number), serving=serving)
 
     async def _serve(self, channel: Channel) -> None:
         async with channel:  # also where it fails before it has begun: nobody is to wait for it
@@ -202,7 +207,7 @@ class _InAProcess(_Tested):
         plain = CommandTarget(command)
         self.description, self.identity, self.plan = plain.description, plain.identity, plain.plan
 
-    async def open(self, on_stderr: OnStderr | None) -> Link:
+    async def open(self, on_stderr: OnStderr | None) -> Endpoint:
         """Launches it."""
         if clock_of(asyncio.get_running_loop()) is not None:
             raise LocalProtocolError(
@@ -211,7 +216,7 @@ class _InAProcess(_Tested):
         observer = _Witness(self.log, self.plan_of_faults, self._next())
         child = await Child.start(self._command, on_stderr=on_stderr, observer=observer)
         observer.child = child
-        return Link(child.channel, child)
+        return Endpoint(child.channel, child)
 
 
 class _Witness:

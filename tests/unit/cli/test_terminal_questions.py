@@ -96,9 +96,9 @@ def test_what_does_not_fit_is_asked_again():
     }
     for said in (
         "an answer is needed here",
-        "has 1 characters, and 2 is the least",
+        "has 1 characters, but the minimum is 2",
         "'old' is not an integer",
-        "is 200, and 150 is the most",
+        "is 200, but the maximum is 150",
         "'perhaps' is neither yes nor no",
     ):
         assert f"    {said}\n" in screen.text
@@ -177,9 +177,9 @@ def test_each_kind_of_field(schema, line, value):
         ({"type": "string", "enum": ["red", "green"]}, "3", "'3' is none of the choices"),
         ({"type": "string", "enum": ["red", "green"]}, "gren", "did you mean green?"),
         ({"type": "string", "enum": ["a", "A"]}, "b", "none of the choices"),
-        ({"type": "array", "items": {"enum": ["a", "b"]}, "minItems": 1}, "", "1 is the least"),
-        ({"type": "array", "items": {"enum": ["a", "b"]}, "maxItems": 1}, "a,b", "1 is the most"),
-        ({"type": "integer", "enum": [10, 20]}, "30", "which is none of [10, 20]"),
+        ({"type": "array", "items": {"enum": ["a", "b"]}, "minItems": 1}, "", "the minimum is 1"),
+        ({"type": "array", "items": {"enum": ["a", "b"]}, "maxItems": 1}, "a,b", "the maximum is 1"),
+        ({"type": "integer", "enum": [10, 20]}, "30", "which is not one of [10, 20]"),
         ({"type": "integer"}, "1.5", "'1.5' is not an integer"),
     ],
 )
@@ -246,7 +246,7 @@ def test_where_nobody_sits_only_answers_given_beforehand_count():
     assert "age must be answered; give --answer age=VALUE (integer from 0 to 150)" in screen.text
     screen = Screen()
     assert asked(answers=["name=Anna", "age=200"], attended=False, screen=screen) == ElicitResult("cancel")
-    assert "--answer age: is 200, and 150 is the most" in screen.text
+    assert "--answer age: is 200, but the maximum is 150" in screen.text
 
 
 @pytest.mark.parametrize("attended", [True, False])

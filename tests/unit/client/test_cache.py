@@ -130,10 +130,10 @@ def test_a_method_that_is_not_cacheable_is_never_kept(cache, method):
 
 
 def test_what_a_request_gives_after_the_user_was_asked_is_not_kept(cache):
-    """CH-05: the second answer has no ticket any more."""
-    ticket = cache.begin("resources/read", "a:b")
-    assert not cache.put(ticket, InputRequiredResult(request_state="s", result_type="input_required"), now=0.0)
-    assert not cache.put(ticket, read("a:b"), now=1.0)
+    """CH-05: the fetch ended with the first result."""
+    fetch = cache.begin("resources/read", "a:b")
+    assert not cache.put(fetch, InputRequiredResult(request_state="s", result_type="input_required"), now=0.0)
+    assert not cache.put(fetch, read("a:b"), now=1.0)
     given_back = cache.begin("resources/read", "a:b")
     cache.discard(given_back)
     assert not cache.put(given_back, read("a:b"), now=1.0)
@@ -160,10 +160,10 @@ def test_the_first_page_and_the_whole_list_are_two_results(cache):
 
 def test_a_walked_list_is_kept_as_long_as_its_stalest_page(cache):
     """CH-03, CH-08."""
-    ticket, walk = cache.begin("tools/list"), PageWalk("tools/list")
+    fetch, walk = cache.begin("tools/list"), PageWalk("tools/list")
     walk.feed(ListToolsResult([Tool("a", {})], "1", ttl_ms=10_000), now=0.0)
     walk.feed(ListToolsResult([Tool("b", {})], ttl_ms=60_000), now=4.0)
-    assert cache.put(ticket, walk.result(), now=4.0)
+    assert cache.put(fetch, walk.result(), now=4.0)
     assert [tool.name for tool in cache.get("tools/list", now=9.9).tools] == ["a", "b"]
     assert cache.get("tools/list", now=10.0) is None
 
@@ -273,7 +273,7 @@ def test_a_change_of_nobody_knows_what_drops_all_reads(full):
         ("resources/read", "a:b", UPDATED, {"uri": "what the answer may hold"}),
     ],
 )
-def test_an_answer_that_was_under_way_when_the_change_came_is_not_kept(cache, method, key, notification, params):
+def test_an_answer_that_was_in_progress_when_the_change_came_is_not_kept(cache, method, key, notification, params):
     """CH-07."""
     before = cache.begin(method, key)
     cache.on_notification(notification, params)
@@ -282,17 +282,17 @@ def test_an_answer_that_was_under_way_when_the_change_came_is_not_kept(cache, me
     assert cache.put(after, RESULTS[method], now=0.0)
 
 
-def test_a_change_of_something_else_does_not_concern_an_answer_under_way(cache):
-    ticket = cache.begin("tools/list")
+def test_a_change_of_something_else_does_not_concern_an_answer_in_progress(cache):
+    fetch = cache.begin("tools/list")
     cache.on_notification("notifications/prompts/list_changed")
     cache.on_notification(UPDATED, {"uri": "a:b"})
-    assert cache.put(ticket, RESULTS["tools/list"], now=0.0)
+    assert cache.put(fetch, RESULTS["tools/list"], now=0.0)
 
 
 def test_a_cleared_cache_is_empty_and_stays_so(full):
-    ticket = full.begin("tools/list")
+    fetch = full.begin("tools/list")
     full.clear()
-    assert not full.put(ticket, RESULTS["tools/list"], now=0.0)
+    assert not full.put(fetch, RESULTS["tools/list"], now=0.0)
     assert len(full) == 0
     assert full._bytes == 0
 
@@ -304,12 +304,12 @@ def test_a_slow_answer_does_not_replace_that_to_a_later_question(cache):
     assert cache.get("tools/list", now=0.5).tools[0].name == "new"
 
 
-def test_a_request_that_fails_leaves_no_ticket_behind(cache):
-    ticket = cache.begin("tools/list")
-    assert len(cache._under_way) == 1
-    del ticket
+def test_a_request_that_fails_leaves_no_fetch_behind(cache):
+    fetch = cache.begin("tools/list")
+    assert len(cache._in_progress) == 1
+    del fetch
     gc.collect()
-    assert len(cache._under_way) == 0
+    assert len(cache._in_progress) == 0
 
 
 # How much

@@ -13,6 +13,7 @@ from twopipes._channels.sockets import listen_tcp, listen_unix
 from twopipes._protocol.meta_keys import meta_key_fault
 from twopipes._protocol.revisions import ALL, LATEST_LEGACY, LATEST_MODERN, LEGACY
 from twopipes.errors import ClientClosed, ConnectionLost, NotFound, RemoteProtocolError
+from twopipes.types import ClientOptions
 from unit.protocol import official
 
 ERAS = [LATEST_LEGACY, LATEST_MODERN]
@@ -319,9 +320,10 @@ async def test_what_was_given_is_declared_and_nothing_else(revision):
     """CP-02, CP-03, CP-04, CP-07: once in initialize, or with every request; no listChanged of roots on the stateless wire."""
     everything = FakeServer(speaks=revision)
     nothing = FakeServer(speaks=revision)
-    options = {"on_elicit": dict, "on_elicit_url": dict, "on_sample": str, "sample_tools": True, "roots": ["/home"]}
+    rare = ClientOptions(sample_tools=True, extensions={"com.example/x": {}})
+    options = {"on_elicit": dict, "on_elicit_url": dict, "on_sample": str, "roots": ["/home"]}
     async with (
-        connect(everything, revision=revision, extensions={"com.example/x": {}}, **options) as one,
+        connect(everything, revision=revision, options=rare, **options) as one,
         connect(nothing, revision=revision) as other,
     ):
         await one.list_tools()

@@ -10,6 +10,7 @@ from twopipes import Server, Timeouts, connect
 from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN, LEGACY
 from twopipes._protocol.types import Implementation
 from twopipes.errors import MethodNotFound, OpeningFailed
+from twopipes.types import ClientOptions
 
 BOTH = (LATEST_MODERN, *LEGACY)
 IMPATIENT = Timeouts(probe=0.05)
@@ -20,7 +21,7 @@ HANDSHAKE = ["initialize", "notifications/initialized"]
 async def test_the_probe_is_first_and_a_modern_server_never_sees_a_handshake():
     """DE-01, DE-02, VN-01, VN-03: with the newest version, the capabilities and the name of the client."""
     fake = FakeServer()
-    async with connect(fake, client_info=Implementation("host", "7")) as client:
+    async with connect(fake, options=ClientOptions(client_info=Implementation("host", "7"))) as client:
         assert (client.era, client.revision, client.instructions) == ("modern", LATEST_MODERN, "Ask.")
         assert client.server_info == Implementation("fake", "1")
         await client.list_tools()
@@ -34,7 +35,7 @@ async def test_the_probe_is_first_and_a_modern_server_never_sees_a_handshake():
 async def test_a_legacy_client_says_initialize_first_and_initialized_before_anything_else():
     """LC-01, LC-02, LC-04, LC-07, JR-14: no probe, the newest legacy version, one object and no batch."""
     fake = legacy()
-    async with connect(fake, era="legacy", client_info=Implementation("host", "7")) as client:
+    async with connect(fake, era="legacy", options=ClientOptions(client_info=Implementation("host", "7"))) as client:
         await client.list_tools()
     assert fake.methods == [*HANDSHAKE, "tools/list"]
     first = fake.of("initialize")[0]

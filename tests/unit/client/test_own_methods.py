@@ -9,7 +9,7 @@ from fake_server import SILENCE, FakeServer, asks, scene, text
 from twopipes import McpError, Timeouts, connect
 from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN
 from twopipes.errors import RemoteProtocolError
-from twopipes.types import InputRequired
+from twopipes.types import ClientOptions, InputRequired
 
 ERAS = [LATEST_LEGACY, LATEST_MODERN]
 
@@ -32,7 +32,9 @@ async def test_a_method_of_ones_own_gives_plain_python(revision):
 async def test_a_notification_of_the_servers_own_gives_plain_python(revision):
     """JR-18, JR-10: also one without params."""
     fake, heard = FakeServer(speaks=revision), []
-    async with connect(fake, revision=revision, on_notification=lambda method, params: heard.append((method, params))) as client:
+    async with connect(
+        fake, revision=revision, options=ClientOptions(on_notification=lambda *given: heard.append(given))
+    ) as client:
         fake.notify("own/news", {"a": [1], "b": None})
         fake.notify("own/quiet")
         await client.ping()
@@ -51,7 +53,7 @@ async def test_what_is_nested_without_end_harms_nobody_else():
 
     asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["exception"]))
     fake = FakeServer({"own/deep": answer})
-    async with connect(fake, on_notification=lambda method, params: heard.append(method)) as client:
+    async with connect(fake, options=ClientOptions(on_notification=lambda method, _: heard.append(method))) as client:
         with pytest.raises(RemoteProtocolError):
             await client.request("own/deep", timeouts=Timeouts(request=5))
         fake.write(b'{"jsonrpc":"2.0","method":"own/news","params":%s}\n' % deep)

@@ -138,7 +138,7 @@ def test_the_last_page_that_is_allowed_may_be_the_last():
 
 def test_a_list_of_too_many_items_is_stopped_however_few_pages_it_has():
     walked = walk(page("a", "b", following="1"), limits=Limits(max_listed=3))
-    with pytest.raises(RemoteProtocolError, match=r"at most 3 are taken; pass limits=Limits\(max_listed=6\)"):
+    with pytest.raises(RemoteProtocolError, match=r"the limit is 3; pass limits=Limits\(max_listed=6\)"):
         walked.feed(page("c", "d"), now=0.0)
 
 
@@ -238,5 +238,5 @@ def test_a_walk_that_is_not_over_has_no_result_and_one_that_is_takes_no_page():
         PageWalk("tools/list").result()
     with pytest.raises(LocalProtocolError, match="tools/list has more pages"):
         walk(page(following="1")).result()
-    with pytest.raises(LocalProtocolError, match="has been fed already"):
+    with pytest.raises(LocalProtocolError, match="has already arrived"):
         walk(page()).feed(page(), now=0.0)

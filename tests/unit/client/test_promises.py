@@ -12,6 +12,7 @@ from twopipes._client import output_check as output
 from twopipes._protocol.revisions import LATEST_MODERN
 from twopipes._schema.validation import available
 from twopipes.errors import InvalidOutput, RemoteProtocolError
+from twopipes.types import ClientOptions
 
 PROMISE = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 
@@ -45,7 +46,7 @@ async def test_a_broken_promise_is_flagged_and_the_result_is_still_there(revisio
 async def test_a_broken_promise_is_raised_where_that_is_wanted():
     """TL-14: also for a tool that nobody has listed yet; off means off."""
     fake = promising(PROMISE, {"a": "x"})
-    async with connect(fake, validate="raise") as client:
+    async with connect(fake, options=ClientOptions(validate="raise")) as client:
         with pytest.raises(InvalidOutput, match="result of t"):
             await client.call_tool("t")
         assert (await client.call_tool("t", validate="off")).validation.verdict is None

@@ -10,7 +10,7 @@ from twopipes import Limits, McpError, RequestTimedOut, Timeouts, connect
 from twopipes._protocol.revisions import LEGACY
 from twopipes._protocol.types import CreateMessageResult, ElicitResult, Root, TextContent, ToolUseContent
 from twopipes.errors import QuestionFailed, RemoteProtocolError, UserRefused
-from twopipes.types import InputRequired
+from twopipes.types import ClientOptions, InputRequired
 
 MODERN_URL = {key: value for key, value in URL.items() if key != "elicitationId"}
 TOOLS = {**SAMPLE, "tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
@@ -130,7 +130,7 @@ async def test_content_is_one_block_where_the_revision_knows_no_more(revision):
     many = CreateMessageResult("assistant", [TextContent("a"), ToolUseContent("1", "t", {})], "m", "toolUse")
     fake = legacy(revision=revision)
     asyncio.get_running_loop().set_exception_handler(lambda *_: None)
-    async with connect(fake, revision=revision, on_sample=lambda _: many, sample_tools=True):
+    async with connect(fake, revision=revision, on_sample=lambda _: many, options=ClientOptions(sample_tools=True)):
         answer = await fake.ask("sampling/createMessage", SAMPLE)
     if revision == "2025-11-25":
         assert [block["type"] for block in answer["result"]["content"]] == ["text", "tool_use"]
@@ -161,7 +161,7 @@ async def test_tools_reach_a_model_that_takes_them(era):
         return "x"
 
     params = {**TOOLS, "toolChoice": {"mode": "none"}}
-    await answer_of(("sampling/createMessage", params), era=era, on_sample=sample, sample_tools=True)
+    await answer_of(("sampling/createMessage", params), era=era, on_sample=sample, options=ClientOptions(sample_tools=True))
     assert seen == [("t", "none")]
 
 
@@ -175,7 +175,9 @@ async def test_a_server_that_lets_the_model_use_tools_for_ever_is_stopped(most, 
     ]
     question = ("sampling/createMessage", {**TOOLS, "messages": [*SAMPLE["messages"], *turn, *turn, *turn]})
     limits = Limits(max_tool_turns=most)
-    answer = await answer_of(question, era="legacy", on_sample=lambda _: "x", sample_tools=True, limits=limits)
+    answer = await answer_of(
+        question, era="legacy", on_sample=lambda _: "x", options=ClientOptions(sample_tools=True), limits=limits
+    )
     assert (answer.get("code") == -32602) is refused
     assert ("3 turns" in answer.get("message", "")) is refused
 
@@ -191,11 +193,11 @@ async def test_a_server_that_lets_the_model_use_tools_for_ever_is_stopped(most, 
 async def test_a_conversation_in_which_tools_and_results_do_not_match_is_refused(turns):
     """SA-06: by an error in a session; on the stateless wire by no retry and an error for the caller (CON-04)."""
     question = ("sampling/createMessage", {**TOOLS, "messages": [*SAMPLE["messages"], *turns]})
-    answer = await answer_of(question, era="legacy", on_sample=lambda _: "x", sample_tools=True)
+    answer = await answer_of(question, era="legacy", on_sample=lambda _: "x", options=ClientOptions(sample_tools=True))
     assert answer["code"] == -32602
     fake = FakeServer({"tools/call": asks({"k": question})})
-    async with connect(fake, on_sample=lambda _: "x", sample_tools=True) as client:
-        with pytest.raises(RemoteProtocolError, match="makes no sense"):
+    async with connect(fake, on_sample=lambda _: "x", options=ClientOptions(sample_tools=True)) as client:
+        with pytest.raises(RemoteProtocolError, match="an invalid conversation"):
             await client.call_tool("x")
     assert fake.methods.count("tools/call") == 1
 
@@ -376,7 +378,9 @@ async def test_the_end_of_a_url_question_that_nobody_knows_is_ignored():
     """EL-12, JR-10."""
     fake, heard = legacy(), []
     async with connect(
-        fake, on_elicit_url=dict, on_notification=lambda method, params: heard.append((method, params.elicitation_id))
+        fake,
+        on_elicit_url=dict,
+        options=ClientOptions(on_notification=lambda method, params: heard.append((method, params.elicitation_id))),
     ) as client:
         fake.notify("notifications/elicitation/complete", {"elicitationId": "unknown"})
         await client.ping()

@@ -10,6 +10,7 @@ from twopipes import Change, blocking, connect
 from twopipes._blocking import callbacks as blocking_callbacks
 from twopipes.errors import RemoteProtocolError
 from twopipes.settings import Limits
+from twopipes.types import ClientOptions
 
 NET = 30
 FLOOD = 1_000
@@ -55,7 +56,11 @@ EVENTS = {"on_log": log, "on_notification": note, "on_stray_output": stray, "on_
 
 def call_with(name, callback):
     """What connect() and call_tool() are given."""
-    return ({}, {"on_progress": callback}) if name == "on_progress" else ({name: callback}, {})
+    if name == "on_progress":
+        return {}, {name: callback}
+    if name == "on_notification":
+        return {"options": ClientOptions(on_notification=callback)}, {}
+    return {name: callback}, {}
 
 
 @pytest.mark.parametrize("name", EVENTS)
@@ -150,7 +155,7 @@ async def test_a_result_with_too_many_questions_is_refused():
     questions = {str(number): ("elicitation/create", FORM) for number in range(11)}
     fake = FakeServer({"tools/call": asks(questions)})
     async with connect(fake, on_elicit=lambda _: None, limits=Limits(max_in_flight=10)) as client:
-        with pytest.raises(RemoteProtocolError, match="tools/call with 11 questions; at most 10 are answered"):
+        with pytest.raises(RemoteProtocolError, match="tools/call with 11 questions; the limit is 10"):
             await client.call_tool("x")
 
 
@@ -160,7 +165,7 @@ async def test_a_result_with_too_many_questions_is_refused():
 @pytest.mark.parametrize("name", EVENTS)
 def test_a_blocking_callback_that_does_not_keep_up_has_a_bounded_queue(name, monkeypatch):
     # How long a call waits for the callbacks: a ping not at all while the test floods, the last one for all of them.
-    monkeypatch.setattr(blocking_callbacks, "_PATIENCE", 0.01 if name != "on_progress" else NET)
+    monkeypatch.setattr(blocking_callbacks, "_CALLBACK_WAIT", 0.01 if name != "on_progress" else NET)
     seen, called, go_on = [], threading.Event(), threading.Event()
 
     def slow(*event):
@@ -175,7 +180,7 @@ def test_a_blocking_callback_that_does_not_keep_up_has_a_bounded_queue(name, mon
         assert called.wait(NET)
         while sum(client.dropped.values()) < FLOOD - 10:
             client.ping()  # until all has been read
-        monkeypatch.setattr(blocking_callbacks, "_PATIENCE", NET)
+        monkeypatch.setattr(blocking_callbacks, "_CALLBACK_WAIT", NET)
         go_on.set()
         thread.join(NET)
         client.ping()
@@ -198,7 +203,7 @@ def test_progress_of_a_call_that_was_interrupted_makes_room():
 
 def test_a_call_that_is_answered_does_not_wait_for_every_report_of_progress(monkeypatch):
     """Each report may take the callback a second, and thousands may wait."""
-    monkeypatch.setattr(blocking_callbacks, "_PATIENCE", -1.0)
+    monkeypatch.setattr(blocking_callbacks, "_CALLBACK_WAIT", -1.0)
     seen = []
     fake = legacy({"tools/call": flood(report)})
     with blocking.connect(fake, limits=SMALL) as client:
@@ -213,7 +218,7 @@ def test_a_call_that_is_answered_does_not_wait_for_every_report_of_progress(monk
 
 
 def test_what_waits_when_a_client_is_closed_is_dropped_after_a_moment(monkeypatch):
-    monkeypatch.setattr(blocking_callbacks, "_PATIENCE", 0.01)
+    monkeypatch.setattr(blocking_callbacks, "_CALLBACK_WAIT", 0.01)
     seen, called, go_on = [], threading.Event(), threading.Event()
 
     def slow(message):
@@ -233,7 +238,7 @@ def test_what_waits_when_a_client_is_closed_is_dropped_after_a_moment(monkeypatc
 
 
 def test_a_server_that_asks_and_cancels_does_not_start_a_thread_each_time(monkeypatch):
-    monkeypatch.setattr(blocking_callbacks, "_MOST_QUESTIONS", 3)
+    monkeypatch.setattr(blocking_callbacks, "_MAX_QUESTIONS", 3)
     asked, go_on = [], threading.Event()
 
     def on_elicit(_):

@@ -218,7 +218,7 @@ async def test_in_a_session_list_changes_reach_those_who_want_them():
         async with client.subscribe(resources=["x://a"]):
             pass  # closed before anything was said
         await client.ping()
-        assert list(client._watching._held) == [changes]
+        assert list(client._subscriptions._held) == [changes]
 
 
 @scene

@@ -10,6 +10,7 @@ from twopipes import connect
 from twopipes._protocol.revisions import ALL, LATEST_MODERN, LEGACY
 from twopipes._protocol.types import CreateMessageResult, Icon, ImageContent, Implementation
 from twopipes.errors import RemoteProtocolError
+from twopipes.types import ClientOptions
 
 PICTURE = base64.b64encode(bytes(range(256))).decode()
 
@@ -108,7 +109,7 @@ async def test_an_extension_of_the_host_goes_through():
     shown = {"name": "t", "inputSchema": {"type": "object"}, "_meta": {"ui": {"resourceUri": "ui://t/page"}}}
     page = {"uri": "ui://t/page", "mimeType": "text/html;profile=mcp-app", "text": "<html>"}
     fake = FakeServer({"tools/list": {"tools": [shown]}, "resources/read": {"contents": [page]}})
-    async with connect(fake, extensions=apps) as client:
+    async with connect(fake, options=ClientOptions(extensions=apps)) as client:
         (tool,) = await client.list_tools()
         read = await client.read_resource(tool.meta["ui"]["resourceUri"])
         assert (read.text, read.contents[0].mime_type) == ("<html>", "text/html;profile=mcp-app")
@@ -157,9 +158,8 @@ async def test_a_picture_of_the_model_is_sent_as_base64(era):
 async def test_a_client_shows_its_icons_where_the_revision_has_them(revision):
     """CT-06, LC-02, LC-11: from 2025-11-25 on; the name and the version always."""
     fake = FakeServer(speaks=revision)
-    async with connect(
-        fake, revision=revision, client_info=Implementation("host", "7", icons=[Icon("https://a.test/i.png", sizes=["any"])])
-    ):
+    info = Implementation("host", "7", icons=[Icon("https://a.test/i.png", sizes=["any"])])
+    async with connect(fake, revision=revision, options=ClientOptions(client_info=info)):
         pass
     first = fake.lines[0]["params"]
     info = first["clientInfo"] if revision in LEGACY else first["_meta"][PREFIX + "clientInfo"]

@@ -7,6 +7,7 @@ import pytest
 from fake_server import CAPABILITIES, FakeServer, legacy, scene
 from twopipes import RestartPolicy, connect
 from twopipes.errors import CapabilityMissing, ClientClosed, LocalProtocolError
+from twopipes.types import ClientOptions
 
 REVISIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]
 EMPTY = {
@@ -66,7 +67,7 @@ async def test_a_call_that_has_no_empty_result_is_refused(method):
 @scene
 async def test_a_user_may_want_an_error_instead_of_an_empty_list():
     fake = legacy(capabilities={})
-    async with connect(fake, undeclared="raise") as client:
+    async with connect(fake, options=ClientOptions(undeclared="raise")) as client:
         for method, ask in EMPTY.items():
             with pytest.raises(CapabilityMissing, match=method):
                 await ask(client)
@@ -106,7 +107,7 @@ async def test_nothing_is_subscribed_to_that_was_not_declared():
     """LC-11"""
     fake = legacy(capabilities={"resources": {}})
     async with connect(fake) as client, client.subscribe(resources=["x://a"]) as changes:
-        with pytest.raises(LocalProtocolError, match="no such change"):
+        with pytest.raises(LocalProtocolError, match="does not report changes"):
             await anext(changes)
     assert "resources/subscribe" not in fake.methods
 
@@ -122,4 +123,4 @@ async def test_a_client_that_is_closed_says_so_whatever_was_declared():
 
 def test_a_setting_that_does_not_exist_is_refused():
     with pytest.raises(LocalProtocolError, match="undeclared must be 'empty' or 'raise', got 'no'"):
-        connect(legacy(), undeclared="no")
+        connect(legacy(), options=ClientOptions(undeclared="no"))

@@ -41,9 +41,10 @@ def calculator():
 def test_a_client_that_was_not_entered(calculator):
     client = connect(calculator)
     assert told(lambda: client.call_tool("add"), AttributeError) == (
-        "there is no call_tool yet: connect() gives a client once it is entered, async with connect(...) as client, or awaited"
+        "call_tool is not available yet: connect() returns a client after async with connect(...) as client, "
+        "or after client = await connect(...)"
     )
-    assert repr(client) == "<a client to be: await it, or enter it by async with>"
+    assert repr(client) == "<a client that is not connected yet: await it, or enter it with async with>"
 
 
 def test_with_in_the_place_of_async_with(calculator):
@@ -51,7 +52,7 @@ def test_with_in_the_place_of_async_with(calculator):
         with connect(calculator):
             pass
 
-    assert told(mistake, TypeError) == "connect() is entered by async with; without await, use connect of twopipes.blocking"
+    assert told(mistake, TypeError) == "connect() needs async with; without await, use connect of twopipes.blocking"
 
 
 @scene
@@ -67,7 +68,7 @@ async def test_a_client_may_be_awaited_and_entered_in_any_order(calculator):
 @pytest.mark.parametrize("url", ["http://127.0.0.1:8000/mcp", "https://example.org/mcp", "ws://127.0.0.1:1"])
 def test_a_server_of_the_web(url):
     assert told(lambda: connect(url)) == (
-        f"{url} is reached by HTTP, which twopipes does not speak: it launches a command, or connects to unix:/path or tcp://host:port"
+        f"cannot connect to {url}: twopipes does not support HTTP; give connect() a command, unix:/path or tcp://host:port"
     )
 
 
@@ -75,7 +76,7 @@ def test_a_server_of_the_web(url):
 def test_something_that_cannot_be_connected_to(thing):
     said = told(lambda: connect(thing))
     assert said.startswith(
-        "connect() takes a command, a ServerCommand, a Server, 'unix:/path', 'tcp://host:port' or a Channel, and not "
+        "connect() takes a command, a ServerCommand, a Server, 'unix:/path', 'tcp://host:port' or a Channel, got "
     )
 
 
@@ -116,18 +117,18 @@ def test_a_plan_that_is_none():
 
 
 def test_a_number_in_the_place_of_timeouts(calculator):
-    assert told(lambda: connect(calculator, timeouts=5)) == "timeouts= says what may take how long: Timeouts(request=5), and not 5"
+    assert told(lambda: connect(calculator, timeouts=5)) == "timeouts= must be a Timeouts object, got 5; write Timeouts(request=5)"
     connect(calculator, timeouts=Timeouts(request=5))
 
 
 def test_a_trace_on_stderr(calculator):
     assert told(lambda: connect(calculator, trace="1")) == (
-        'trace="1" shows a conversation on the stderr of a server; a client is given a file to record in'
+        'trace="1" writes a conversation to the stderr of a server; a client needs the name of a file'
     )
 
 
 def test_an_era_that_there_is_not(calculator):
-    assert told(lambda: connect(calculator, era="new")) == "era= is one of auto, legacy, modern, and not 'new'"
+    assert told(lambda: connect(calculator, era="new")) == "era= must be one of auto, legacy, modern, got 'new'"
 
 
 # Calls
@@ -185,7 +186,7 @@ async def test_arguments_without_names(arguments, calculator):
     async with connect(calculator) as client:
         with pytest.raises(LocalProtocolError) as caught:
             await client.call_tool("add", arguments)
-        assert str(caught.value) == f"the arguments of add are given by name, as a dict, and not as {arguments!r}"
+        assert str(caught.value) == f"the arguments of add must be a dict that maps names to values, got {arguments!r}"
         with pytest.raises(TypeError, match=r"call_tool\(\) got an unexpected keyword argument 'a'"):
             await client.call_tool("add", a=1)
 
@@ -203,7 +204,7 @@ async def test_members_of_other_libraries(calculator):
         result = await client.call_tool("add", {"a": 1})
     for name, here in {"data": ".structured", "structuredContent": ".structured", "isError": ".is_error"}.items():
         said = told(lambda name=name: getattr(result, name), AttributeError)
-        assert said == f"'CallResult' object has no attribute {name!r}; here it is {here}"
+        assert said == f"'CallResult' object has no attribute {name!r}; use {here}"
     assert told(lambda: result.colour, AttributeError) == "'CallResult' object has no attribute 'colour'"
 
 
@@ -211,7 +212,7 @@ async def test_members_of_other_libraries(calculator):
 @scene
 async def test_a_level_that_there_is_not(revision, calculator):
     async with connect(calculator, revision=revision) as client:
-        with pytest.raises(LocalProtocolError, match=r"one of debug, info, .*, and not 'warn'"):
+        with pytest.raises(LocalProtocolError, match=r"the log level must be one of debug, info, .*, got 'warn'"):
             await client.set_log_level("warn")
 
 
@@ -221,10 +222,8 @@ async def test_a_level_that_there_is_not(revision, calculator):
 @scene
 async def test_a_subscription_to_nothing(calculator):
     async with connect(calculator) as client:
-        assert told(client.subscribe) == (
-            "subscribe() to what? Give tools=True, prompts=True, resource_list=True or resources=[...]"
-        )
-        assert told(lambda: client.subscribe(resources="x://a")) == "resources= is a list of URIs; write resources=['x://a']"
+        assert told(client.subscribe) == ("subscribe() needs tools=True, prompts=True, resource_list=True or resources=[...]")
+        assert told(lambda: client.subscribe(resources="x://a")) == "resources= must be a list of URIs; write resources=['x://a']"
 
 
 @pytest.mark.parametrize("revision", ERAS)
@@ -235,7 +234,7 @@ async def test_a_subscription_that_will_never_hear_anything(revision, calculator
         async with client.subscribe(prompts=True, resources=["x://a"]) as changes:
             with pytest.raises(LocalProtocolError) as caught:
                 await anext(changes)
-            assert str(caught.value) == "the server tells of no such change: of the list of prompts, of x://a"
+            assert str(caught.value) == "the server does not report changes of the list of prompts, of x://a"
             assert not (await changes.ready()).prompts_list_changed
         async with client.subscribe(tools=True, prompts=True) as changes:
             assert (await changes.ready()).tools_list_changed  # a part is enough
@@ -247,7 +246,7 @@ async def test_a_subscription_that_will_never_hear_anything(revision, calculator
 async def test_whoever_waits_already_is_told_too():
     fake = legacy(capabilities={})
     async with connect(fake) as client, client.subscribe(tools=True) as changes:
-        with pytest.raises(LocalProtocolError, match="tells of no such change: of the list of tools"):
+        with pytest.raises(LocalProtocolError, match="does not report changes of the list of tools"):
             async for _ in changes:
                 pass
 
@@ -267,9 +266,9 @@ def test_a_client_without_await_in_a_running_loop(calculator):
 
 def test_the_same_mistakes_without_await(calculator):
     with blocking.connect(calculator) as client:
-        assert told(client.subscribe).startswith("subscribe() to what?")
-        assert told(lambda: client.call_tool("add", "a=1")).startswith("the arguments of add are given by name")
-        assert told(lambda: client.subscribe(prompts=True).get(timeout=10)).startswith("the server tells of no such change")
+        assert told(client.subscribe).startswith("subscribe() needs tools=True")
+        assert told(lambda: client.call_tool("add", "a=1")).startswith("the arguments of add must be a dict")
+        assert told(lambda: client.subscribe(prompts=True).get(timeout=10)).startswith("the server does not report changes")
     assert told(lambda: client.call_tool("add"), ClientClosed) == "the client is closed; call connect() to get a new one"
     assert told(lambda: blocking.connect(calculator, trace="1")).startswith('trace="1"')
 
