@@ -25,7 +25,7 @@ def failed(rule, **more):
 
 
 FOUND = outcome(
-    failed(BINDING, sent=(b'{"id":1}',), received=(b"hello\xff",), mend="Print to stderr."),
+    failed(BINDING, sent=(b'{"id":1}',), received=(b"hello\xff",), fix="Print to stderr."),
     failed(ADVICE),
     Verdict(rule=READING, outcome="passed", revision="2025-11-25"),
     Verdict(rule=FREE, outcome="skipped", why=FREE.untestable),

@@ -93,7 +93,7 @@ class Rule(Struct, frozen=True, kw_only=True):
         """Tells whether a server, or a client, has to keep it."""
         return self.side in {side, "both"}
 
-    def seen_by(self, side: Literal["server", "client"]) -> Rule:
+    def for_side(self, side: Literal["server", "client"]) -> Rule:
         """The rule as it binds one side."""
         return structs.replace(self, basis="inference") if self.inferred_for == side else self
 

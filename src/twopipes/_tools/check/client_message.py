@@ -10,27 +10,27 @@ from msgspec import Struct
 from twopipes._protocol.revisions import META_VERSION, MODERN
 
 if TYPE_CHECKING:
-    from twopipes._tools.check.fake_server import PosedConnection
+    from twopipes._tools.check.fake_server import FakeConnection
 
-__all__ = ["Said", "asked_for", "spoken_in"]
+__all__ = ["ClientMessage", "asked_for", "spoken_in"]
 
 
-class Said(Struct, frozen=True, eq=False, kw_only=True):
+class ClientMessage(Struct, frozen=True, eq=False, kw_only=True):
     """A line of the client.
 
     Attributes:
         number: Of all lines of the client, from 0.
         at: Seconds since the run began.
-        line: Without its newline.
+        raw: Without its newline.
         message: Decoded; ``None`` for what is no JSON.
         connection: Over which it came.
     """
 
     number: int
     at: float
-    line: bytes
+    raw: bytes
     message: Any
-    connection: PosedConnection
+    connection: FakeConnection
 
     @property
     def sent(self) -> Sequence[bytes]:
@@ -40,7 +40,7 @@ class Said(Struct, frozen=True, eq=False, kw_only=True):
     @property
     def received(self) -> Sequence[bytes]:
         """The line."""
-        return (self.line,)
+        return (self.raw,)
 
     @property
     def members(self) -> dict[str, Any]:
@@ -86,20 +86,20 @@ class Said(Struct, frozen=True, eq=False, kw_only=True):
         return META_VERSION in self.meta
 
 
-def asked_for(said: Said) -> str:
+def asked_for(message: ClientMessage) -> str:
     """What a request asks for, so that two runs can be compared: its method, and the name or URI in it."""
-    name = said.params.get("name") or said.params.get("uri")
-    return f"{said.method} {name}" if isinstance(name, str) else said.method or ""
+    name = message.params.get("name") or message.params.get("uri")
+    return f"{message.method} {name}" if isinstance(name, str) else message.method or ""
 
 
 _OPENING = {"initialize", "server/discover", "ping", "notifications/cancelled"}
 
 
-def spoken_in(heard: Iterable[Said], revision: str) -> bool:
+def spoken_in(line: Iterable[ClientMessage], revision: str) -> bool:
     """Tells whether a client that was given a server of one revision has come to terms with it."""
     if revision in MODERN:
-        return any(said.meta.get(META_VERSION) == revision for said in heard)
-    methods = [said.method for said in heard if said.method is not None]
+        return any(message.meta.get(META_VERSION) == revision for message in line)
+    methods = [message.method for message in line if message.method is not None]
     if "initialize" not in methods:
         return False
     # Whoever forgets notifications/initialized, and goes on as if there were a session, breaks a rule and speaks it all the same.

@@ -19,7 +19,7 @@ from twopipes._tools.check.fake_server import Baseline, FakeServer, Scenario, Sc
 from twopipes._tools.check.outcome import CheckResult
 from twopipes._tools.check.passive import judged
 from twopipes._tools.check.probe import revisions_for
-from twopipes._tools.check.relay import RelayedChannel, posing_at
+from twopipes._tools.check.relay import RelayedChannel, listen_for_relays
 from twopipes._tools.check.verdict import Skip, Verdict, defect
 from twopipes._trace.format import Entry
 from twopipes.errors import ChannelBroken, ChannelClosed, LocalProtocolError
@@ -73,7 +73,7 @@ async def serve_relayed(fake: FakeServer, relayed: RelayedChannel) -> None:
     await fake.serve(relayed, relayed)
     # Signals may come until the very end; a client that left without ending its server is not waited for.
     with suppress(TimeoutError):
-        async with asyncio.timeout(fake.patience.client):
+        async with asyncio.timeout(fake.timeouts.client):
             await relayed.watch()
 
 
@@ -104,19 +104,19 @@ class CommandDriver(Driver):
         async def serve(relayed: RelayedChannel) -> None:
             await serve_relayed(fake, relayed)
 
-        async with posing_at(serve) as posing:
+        async with listen_for_relays(serve) as posing:
             words = filled_in(self.words, posing.command(fake.scenario.relay))
             child = await Child.start(ServerCommand(words, env=self._env, environment="inherit", cwd=self._cwd))
             try:
                 with suppress(TimeoutError, ChannelBroken, ChannelClosed):
-                    async with asyncio.timeout(fake.patience.client):
+                    async with asyncio.timeout(fake.timeouts.client):
                         while await child.channel.read():
                             pass  # what a client prints is its own business
                         await child.wait()
                         fake.left_at = fake.now()
                 status = child.exit
             finally:
-                await child.shut_down(ShutdownPlan.default(fake.patience.step))
+                await child.shut_down(ShutdownPlan.default(fake.timeouts.step))
             await fake.end(status)
 
 
@@ -124,23 +124,23 @@ class Launcher:
     """What a client in this process launches: it counts as a server for ``twopipes.connect``."""
 
     def __init__(self, fake: FakeServer) -> None:
-        self._pose = fake
+        self._fake = fake
         self._serving: set[asyncio.Task[None]] = set()
 
     async def serve(self, *, channel: Channel) -> None:
         """Serves a fresh connection. Whoever is not interested any more does not keep the last lines from being read."""
-        task = asyncio.get_running_loop().create_task(self._pose.serve(channel))
+        task = asyncio.get_running_loop().create_task(self._fake.serve(channel))
         self._serving.add(task)
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:
-            await asyncio.wait([task], timeout=self._pose.patience.step)
+            await asyncio.wait([task], timeout=self._fake.timeouts.step)
             raise
 
     async def finish(self) -> None:
         """Waits for the ends of all connections."""
         if self._serving:
-            _, left = await asyncio.wait(self._serving, timeout=self._pose.patience.step)
+            _, left = await asyncio.wait(self._serving, timeout=self._fake.timeouts.step)
             for task in left:
                 task.cancel()
             await asyncio.gather(*self._serving, return_exceptions=True)
@@ -163,7 +163,7 @@ class InProcessDriver(Driver):
         """Makes the tour. How it ends is its own business."""
         launcher = Launcher(fake)
         with suppress(TimeoutError):
-            async with asyncio.timeout(fake.patience.client):
+            async with asyncio.timeout(fake.timeouts.client):
                 with suppress(Exception):
                     await self._tour(launcher)
                 fake.left_at = fake.now()
@@ -191,7 +191,7 @@ class PersonDriver(Driver):
             fake.left_at = fake.now()
             gone.set()
 
-        async with posing_at(serve) as posing:
+        async with listen_for_relays(serve) as posing:
             self._show(posing.command(fake.scenario.relay))
             await gone.wait()
             await fake.end()
@@ -223,7 +223,7 @@ async def run_scenario(
     revision: str,
     driver: Driver,
     *,
-    patience: ScenarioTimeouts,
+    timeouts: ScenarioTimeouts,
     baselines: Mapping[str, Baseline] | None = None,
 ) -> FakeServer:
     """Runs one scenario with one client, and returns the fake with all verdicts in it.
@@ -231,7 +231,7 @@ async def run_scenario(
     Raises:
         StartFailed: The client cannot be started.
     """
-    fake = FakeServer(scenario, revision, patience=patience, baselines=baselines)
+    fake = FakeServer(scenario, revision, timeouts=timeouts, baselines=baselines)
     if scenario.needs_process and not driver.has_processes:
         fake.skip_the_rest("it needs a client that launches a process")
         return fake
@@ -241,7 +241,7 @@ async def run_scenario(
     reason = "the scenario found nothing to judge it by"
     try:
         await driver.drive(fake)
-        await asyncio.wait([playing], timeout=patience.client)
+        await asyncio.wait([playing], timeout=timeouts.client)
     finally:
         playing.cancel()
         with suppress(asyncio.CancelledError):
@@ -262,10 +262,10 @@ async def check_client(
     *,
     revisions: Sequence[str] = ALL,
     wanted: Iterable[str] | None = None,
-    patience: ScenarioTimeouts | None = None,
+    timeouts: ScenarioTimeouts | None = None,
     at_once: int = AT_ONCE,
     on_progress: Callable[[str], object] | None = None,
-    on_pose: Callable[[FakeServer], object] | None = None,
+    on_run: Callable[[FakeServer], object] | None = None,
     scenarios: Sequence[Scenario] | None = None,
 ) -> CheckResult:
     """Checks a client: with a healthy server of each revision, and then with each scenario in the revisions that it speaks.
@@ -274,10 +274,10 @@ async def check_client(
         driver: Lets the client loose.
         revisions: Try these alone.
         wanted: The ids of the rules to judge; all unless given.
-        patience: How long to wait for what.
+        timeouts: How long to wait for what.
         at_once: How many clients run at a time.
         on_progress: Told what is done, in a few words.
-        on_pose: Told of each run when it is over.
+        on_run: Told of each run when it is over.
         scenarios: Instead of those of the table.
 
     Raises:
@@ -286,21 +286,21 @@ async def check_client(
     loop = asyncio.get_running_loop()
     began = loop.time()
     room = asyncio.Semaphore(at_once)
-    patience = patience or ScenarioTimeouts()
+    timeouts = timeouts or ScenarioTimeouts()
     ids = set(RULES) if wanted is None else set(wanted)
     outcome = CheckResult(peer=driver.description, side="client")
-    said: list[tuple[Iterable[Entry], str | None]] = []
+    message: list[tuple[Iterable[Entry], str | None]] = []
     baselines: dict[str, Baseline] = {}
 
     async def run(scenario: Scenario, revision: str) -> FakeServer:
         async with room:
             if on_progress is not None:
                 on_progress(f"{scenario.name} in {revision}")
-            fake = await run_scenario(scenario, revision, driver, patience=patience, baselines=baselines)
-        if on_pose is not None:
-            on_pose(fake)
+            fake = await run_scenario(scenario, revision, driver, timeouts=timeouts, baselines=baselines)
+        if on_run is not None:
+            on_run(fake)
         if scenario.judged and revision in revisions:
-            said.extend((each.entries, revision) for each in fake.connections)
+            message.extend((each.entries, revision) for each in fake.connections)
         outcome.verdicts += [verdict for verdict in fake.verdicts if verdict.rule.id in ids]
         return fake
 
@@ -313,7 +313,7 @@ async def check_client(
     beside = [LEGACY[-1], MODERN[-1]] if any(scenario.eras for scenario, _ in table) else []
     tried = [*revisions, *(each for each in beside if not set(LEGACY if each in LEGACY else MODERN) & set(revisions))]
     for revision, fake in zip(tried, await _gathered([run(plain(each), each) for each in tried]), strict=True):
-        if spoken_in(fake.heard_lines, revision):
+        if spoken_in(fake.received_lines, revision):
             asked = frozenset(asked_for(each) for each in fake.requests())
             baselines[revision] = Baseline(asked=asked, exit=fake.exit, left=fake.left_at is not None)
             outcome.revisions += [revision] if revision in revisions else []
@@ -323,7 +323,7 @@ async def check_client(
     for scenario, rules in table:
         runs += [run(scenario, each) for each in revisions_for(rules, scenario.revisions, outcome.revisions)]
     await _gathered(runs)
-    outcome.verdicts += judged(said, side="client", wanted=ids)
+    outcome.verdicts += judged(message, side="client", wanted=ids)
     _account_for_the_rest(outcome, ids)
     order = list(RULES)
     outcome.verdicts.sort(key=lambda verdict: (order.index(verdict.rule.id), verdict.revision or ""))
@@ -337,8 +337,8 @@ async def check_one(
     *,
     revisions: Sequence[str] = ALL,
     wanted: Iterable[str] | None = None,
-    patience: ScenarioTimeouts | None = None,
-    on_pose: Callable[[FakeServer], object] | None = None,
+    timeouts: ScenarioTimeouts | None = None,
+    on_run: Callable[[FakeServer], object] | None = None,
 ) -> CheckResult:
     """Runs one scenario by its name, in one revision: the newest of those given in which it is tried.
 
@@ -360,12 +360,12 @@ async def check_one(
         if not tried:
             raise LocalProtocolError(f"the scenario {name!r} is not for {', '.join(revisions)}")
         scenario, revision = found, tried[-1]
-    patience = patience or ScenarioTimeouts(client=_A_DAY, stimulus=_A_DAY)
-    fake = await run_scenario(scenario, revision, driver, patience=patience)
-    if on_pose is not None:
-        on_pose(fake)
+    timeouts = timeouts or ScenarioTimeouts(client=_A_DAY, stimulus=_A_DAY)
+    fake = await run_scenario(scenario, revision, driver, timeouts=timeouts)
+    if on_run is not None:
+        on_run(fake)
     outcome = CheckResult(peer=driver.description, side="client")
-    outcome.revisions = [revision] if spoken_in(fake.heard_lines, revision) else []
+    outcome.revisions = [revision] if spoken_in(fake.received_lines, revision) else []
     outcome.verdicts = [verdict for verdict in fake.verdicts if verdict.rule.id in ids]
     if scenario.judged:
         outcome.verdicts += judged([(each.entries, revision) for each in fake.connections], side="client", wanted=ids)

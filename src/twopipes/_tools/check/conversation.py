@@ -12,15 +12,36 @@ from twopipes._process.child import Child
 from twopipes._process.exit_status import ExitStatus
 from twopipes._process.shutdown import ShutdownPlan, ShutdownReport
 from twopipes._protocol.revisions import META_CAPABILITIES, META_CLIENT_INFO, META_VERSION, MODERN
-from twopipes._tools.check.default_answers import ABLE, SILENCE, WILLING
-from twopipes._tools.check.line_reader import Intake
-from twopipes._tools.check.server_reply import Answer, CannotOpen, Heard, Unanswered, Waits, decoded, id_key, parts_of, same_id
+from twopipes._tools.check.default_answers import ALL_CAPABILITIES, DEFAULT_ANSWERS, SILENCE
+from twopipes._tools.check.line_reader import LineReader
+from twopipes._tools.check.server_reply import (
+    CannotOpen,
+    NoResponse,
+    ProbeTimeouts,
+    ReceivedLine,
+    Response,
+    decoded,
+    id_key,
+    parts_of,
+    same_id,
+)
 from twopipes._trace.format import Event, Kind, Line
 from twopipes._version import __version__
 from twopipes._wire import encode_line
 from twopipes.errors import ChannelBroken, ChannelClosed, TwopipesError
 
-__all__ = ["ABLE", "SILENCE", "Answer", "CannotOpen", "Heard", "LiveConversation", "Observer", "Unanswered", "Waits", "same_id"]
+__all__ = [
+    "ALL_CAPABILITIES",
+    "SILENCE",
+    "CannotOpen",
+    "LiveConversation",
+    "NoResponse",
+    "Observer",
+    "ProbeTimeouts",
+    "ReceivedLine",
+    "Response",
+    "same_id",
+]
 
 CLIENT_INFO = {"name": "twopipes-check", "version": __version__}
 
@@ -40,8 +61,8 @@ class LiveConversation:
     Attributes:
         revision: Which is spoken, once it is open.
         opening: The answer to ``initialize`` or ``server/discover``.
-        can: The client capabilities that are declared.
-        heard_lines: Every line of the server, in order.
+        client_capabilities: The client capabilities that are declared.
+        received_lines: Every line of the server, in order.
         sent_lines: Every line that was sent.
         entries: Both, and what else happened, as in a trace.
         answers: By method: what the server's own requests (legacy alone) are answered with: a result, a function of the request
@@ -55,7 +76,7 @@ class LiveConversation:
         self,
         channel: Channel,
         *,
-        waits: Waits,
+        timeouts: ProbeTimeouts,
         child: Child | None = None,
         closing: Callable[[], Coroutine[Any, Any, object]] | None = None,
         number: int = 0,
@@ -64,17 +85,17 @@ class LiveConversation:
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
         self.channel = channel
-        self.waits = waits
+        self.timeouts = timeouts
         self.child = child
         self.number = number
         self.revision: str | None = None
-        self.opening: Answer | None = None
-        self.can: Mapping[str, Any] = {}
-        self.heard_lines: list[Heard] = []
+        self.opening: Response | None = None
+        self.client_capabilities: Mapping[str, Any] = {}
+        self.received_lines: list[ReceivedLine] = []
         self.sent_lines: list[bytes] = []
         self.entries: list[Line | Event] = []
         self.answers: dict[str, Any] = {}
-        self.be_willing()
+        self.reset_answers()
         self.judged = True
         self.harmless_in: Mapping[str, str] = {}
         self.unanswered = 0
@@ -84,7 +105,7 @@ class LiveConversation:
         self._closing = closing
         self._observer = observer
         self._ids = 0
-        self._intake = Intake()
+        self._reader = LineReader()
         self._is_listening = asyncio.Event()
         self._is_listening.set()
         self._unsent_end = b""
@@ -94,8 +115,8 @@ class LiveConversation:
         self._sent_by_id: dict[Any, tuple[bytes, float]] = {}
         self._cancelled: set[Any] = set()
         self._fences: set[Any] = set()
-        self._answers_by_id: dict[Any, list[Answer]] = {}
-        self._answered_at: float | None = None
+        self._responses_by_id: dict[Any, list[Response]] = {}
+        self._responded_at: float | None = None
         if child is not None:
             self.entries.append(Event(at=0.0, name="spawn", pid=child.pid))
         self._reading = self._loop.create_task(self._read(), name=f"check: read {channel.description}")
@@ -118,15 +139,15 @@ class LiveConversation:
         """Whether it is open and nothing has ended."""
         return self.opening is not None and not self.is_over and not self._input_ended
 
-    def be_willing(self) -> None:
+    def reset_answers(self) -> None:
         """Answers what the server asks as it does from the beginning, whatever a probe has put in its place."""
         self.answers.clear()
-        self.answers.update(WILLING)
+        self.answers.update(DEFAULT_ANSWERS)
 
     @property
-    def owed(self) -> int:
+    def open_requests(self) -> int:
         """How many requests were sent that are neither answered nor cancelled."""
-        return len(self._sent_by_id.keys() - self._answers_by_id.keys() - self._cancelled)
+        return len(self._sent_by_id.keys() - self._responses_by_id.keys() - self._cancelled)
 
     @property
     def capabilities(self) -> dict[str, Any]:
@@ -142,12 +163,12 @@ class LiveConversation:
     @property
     def silence(self) -> float:
         """How many seconds it took the server to answer for the first time; all the time so far, if it has not."""
-        return self.age if self._answered_at is None else self._answered_at
+        return self.age if self._responded_at is None else self._responded_at
 
     @property
-    def first_answer(self) -> Answer | None:
+    def first_response(self) -> Response | None:
         """The answer to the first request of all, which is the one that opens it."""
-        return next(iter(self.answers_to(1)), None)
+        return next(iter(self.responses_to(1)), None)
 
     # Saying something
 
@@ -170,7 +191,7 @@ class LiveConversation:
         *,
         request_id: Any = None,
         meta: Mapping[str, Any] | None = None,
-        can: Mapping[str, Any] | None = None,
+        client_capabilities: Mapping[str, Any] | None = None,
         bare: bool = False,
     ) -> dict[str, Any]:
         """A request, with all that the revision wants in it.
@@ -180,13 +201,16 @@ class LiveConversation:
             params: Without ``_meta``.
             request_id: A fresh one unless given.
             meta: To lay over ``_meta``.
-            can: The client capabilities to declare in it (modern), instead of those of the conversation.
+            client_capabilities: The client capabilities to declare in it (modern), instead of those of the conversation.
             bare: Leave out what a modern request has to carry.
         """
         built: dict[str, Any] = {"jsonrpc": "2.0", "id": self.new_id() if request_id is None else request_id, "method": method}
         laid: dict[str, Any] = {}
         if self.is_modern and not bare:
-            laid = {META_VERSION: self.revision, META_CAPABILITIES: dict(self.can if can is None else can)}
+            laid = {
+                META_VERSION: self.revision,
+                META_CAPABILITIES: dict(self.client_capabilities if client_capabilities is None else client_capabilities),
+            }
             laid[META_CLIENT_INFO] = CLIENT_INFO
         laid.update(meta or {})
         if params is not None or laid:
@@ -210,7 +234,7 @@ class LiveConversation:
             self._note_sent_line(self._unsent_end, is_whole=False)
             self._unsent_end = b""
         with suppress(ChannelBroken, ChannelClosed, TimeoutError):
-            async with asyncio.timeout(self.waits.answer):
+            async with asyncio.timeout(self.timeouts.response):
                 await self.channel.close_write()
         self.entries.append(Event(at=self.age, name="eof", stream=">"))
 
@@ -218,7 +242,7 @@ class LiveConversation:
 
     async def request(
         self, method: str, params: Mapping[str, Any] | None = None, *, within: float | None = None, **options: Any
-    ) -> Answer:
+    ) -> Response:
         """Sends a request and returns the answer, be it a result or an error; see :meth:`message` for the options.
 
         Raises:
@@ -226,57 +250,59 @@ class LiveConversation:
         """
         built = self.message(method, params, **options)
         self.send(built)
-        return await self.answer_to(built["id"], within=within, what=method)
+        return await self.response_to(built["id"], within=within, what=method)
 
-    async def answer_to(self, request_id: Any, *, within: float | None = None, what: str = "the request") -> Answer:
+    async def response_to(self, request_id: Any, *, within: float | None = None, what: str = "the request") -> Response:
         """Returns the answer to a request that was sent before.
 
         Raises:
             Unanswered: There was none in time.
         """
         if within is None:
-            within = max(self.waits.start, self.waits.answer) if self._answered_at is None else self.waits.answer
-        found: Answer | None = await self.until(lambda: next(iter(self.answers_to(request_id)), None), within)
+            within = max(self.timeouts.start, self.timeouts.response) if self._responded_at is None else self.timeouts.response
+        found: Response | None = await self.until(lambda: next(iter(self.responses_to(request_id)), None), within)
         if found is None:
             self.unanswered += 1
-            if self._intake.has_enough:
-                how = f"the server said {self._intake.told}, which is as much as is listened to, and did not answer"
+            if self._reader.limit_reached:
+                how = f"the server said {self._reader.summary}, which is as much as is listened to, and did not answer"
             else:
                 how = "the server ended before it answered" if self.is_over else f"no answer within {within:g} s to"
-            raise Unanswered(f"{how} {what}", request_id=request_id)
+            raise NoResponse(f"{how} {what}", request_id=request_id)
         return found
 
-    def answers_to(self, request_id: Any) -> list[Answer]:
+    def responses_to(self, request_id: Any) -> list[Response]:
         """All answers to a request so far. More than one is one too many."""
-        return self._answers_by_id.get(id_key(request_id), [])
+        return self._responses_by_id.get(id_key(request_id), [])
 
-    async def is_passed_over(self, request_id: Any) -> bool:
+    async def is_ignored(self, request_id: Any) -> bool:
         """Tells whether a request has still no answer when one that was sent later has."""
-        if self.answers_to(request_id) or not self.is_usable:
+        if self.responses_to(request_id) or not self.is_usable:
             return False
-        with suppress(Unanswered):
-            return (await self.request(self.harmless, within=self.waits.step)).is_result and not self.answers_to(request_id)
+        with suppress(NoResponse):
+            return (await self.request(self.harmless, within=self.timeouts.step)).is_result and not self.responses_to(request_id)
         return False
 
-    async def finish(self, method: str, params: Mapping[str, Any] | None = None, *, rounds: int = 5, **options: Any) -> Answer:
+    async def finish(self, method: str, params: Mapping[str, Any] | None = None, *, rounds: int = 5, **options: Any) -> Response:
         """As :meth:`request`, but questions of the stateless wire are answered, as those of the other are in any case."""
         more: dict[str, Any] = {}
         for _ in range(rounds):
-            answer = await self.request(method, {**(params or {}), **more}, **options)
-            if answer.result.get("resultType") != "input_required":
-                return answer
-            asked = answer.result.get("inputRequests")
+            response = await self.request(method, {**(params or {}), **more}, **options)
+            if response.result.get("resultType") != "input_required":
+                return response
+            asked = response.result.get("inputRequests")
             more = {"inputResponses": self._responses(asked if isinstance(asked, dict) else {})}
-            if "requestState" in answer.result:
-                more["requestState"] = answer.result["requestState"]
-        raise Unanswered(f"{method} was answered with input_required {rounds} times")
+            if "requestState" in response.result:
+                more["requestState"] = response.result["requestState"]
+        raise NoResponse(f"{method} was answered with input_required {rounds} times")
 
-    async def heard(self, wanted: str | Callable[[Heard], Any], *, since: int = 0, within: float | None = None) -> Heard | None:
+    async def wait_for(
+        self, wanted: str | Callable[[ReceivedLine], Any], *, since: int = 0, within: float | None = None
+    ) -> ReceivedLine | None:
         """Returns the first line from number ``since`` on that is wanted, by its method or by a function; ``None`` if none came."""
-        fits = wanted if callable(wanted) else lambda heard: heard.method == wanted
-        found: Heard | None = await self.until(
-            lambda: next((heard for heard in self.heard_lines[since:] if fits(heard)), None),
-            self.waits.answer if within is None else within,
+        fits = wanted if callable(wanted) else lambda line: line.method == wanted
+        found: ReceivedLine | None = await self.until(
+            lambda: next((line for line in self.received_lines[since:] if fits(line)), None),
+            self.timeouts.response if within is None else within,
         )
         return found
 
@@ -285,7 +311,7 @@ class LiveConversation:
         """A method that this server answers with a result, and that changes nothing."""
         return self.harmless_in.get(self.revision or "") or ("server/discover" if self.is_modern else "ping")
 
-    async def quiet(self, grace: float | None = None, *, fence: bool = True, since: int | None = None) -> list[Heard]:
+    async def quiet(self, grace: float | None = None, *, fence: bool = True, since: int | None = None) -> list[ReceivedLine]:
         """Returns what came, until it was silent for the grace: nothing, if the server was quiet.
 
         Args:
@@ -295,18 +321,18 @@ class LiveConversation:
                 those to the ones of :meth:`until_passed_over`, which may come late on a slow link.
             since: The number of the received line to begin with; what comes from now on unless given.
         """
-        first = len(self.heard_lines) if since is None else since
+        first = len(self.received_lines) if since is None else since
         if fence and self.is_usable:
-            with suppress(Unanswered):
-                await self.answer_to(self._fence())
-        await asyncio.sleep(self.waits.grace if grace is None else grace)
-        fenced = {answer.heard.number for fence_id in self._fences for answer in self.answers_to(fence_id)}
-        return [heard for heard in self.heard_lines[first:] if heard.number not in fenced]
+            with suppress(NoResponse):
+                await self.response_to(self._fence())
+        await asyncio.sleep(self.timeouts.grace if grace is None else grace)
+        fenced = {response.received_line.number for fence_id in self._fences for response in self.responses_to(fence_id)}
+        return [line for line in self.received_lines[first:] if line.number not in fenced]
 
     @property
     def position(self) -> int:
         """How many lines were received: for ``since``."""
-        return len(self.heard_lines)
+        return len(self.received_lines)
 
     def stop_listening(self) -> None:
         """Leaves what comes in the pipe, but for what is being read just now, as a client does that is busy."""
@@ -326,14 +352,14 @@ class LiveConversation:
                 return found
         return look()
 
-    async def until_passed_over(self, look: Callable[[], Any]) -> Any:
+    async def until_ignored(self, look: Callable[[], Any]) -> Any:
         """As :meth:`until`, for what a server may leave without a word.
 
         It is asked something harmless, too, and when that is answered there is only a lull left for the other.
         """
         fence = self._fence()
-        await self.until(lambda: look() or self.answers_to(fence) or None, self.waits.answer)
-        return await self.until(look, self.waits.lull)
+        await self.until(lambda: look() or self.responses_to(fence) or None, self.timeouts.response)
+        return await self.until(look, self.timeouts.lull)
 
     def _fence(self) -> Any:
         """Asks something harmless, and returns the id."""
@@ -341,14 +367,14 @@ class LiveConversation:
         self._fences.add(fence)
         return fence
 
-    async def answer_if_any(self, request_id: Any) -> Answer | None:
+    async def response_if_any(self, request_id: Any) -> Response | None:
         """The answer to a request that was sent before, and that the server may pass over."""
-        found: Answer | None = await self.until_passed_over(lambda: next(iter(self.answers_to(request_id)), None))
+        found: Response | None = await self.until_ignored(lambda: next(iter(self.responses_to(request_id)), None))
         return found
 
     async def ended(self, within: float | None = None) -> bool:
         """Waits for the end of the server's output, and tells whether it came."""
-        await self.until(lambda: None, self.waits.exit if within is None else within)
+        await self.until(lambda: None, self.timeouts.exit if within is None else within)
         return self.is_over
 
     async def exit(self, within: float | None = None) -> ExitStatus | None:
@@ -356,43 +382,43 @@ class LiveConversation:
         if self.child is None:
             return None
         with suppress(TimeoutError):
-            async with asyncio.timeout(self.waits.exit if within is None else within):
+            async with asyncio.timeout(self.timeouts.exit if within is None else within):
                 return await self.child.wait()
         return None
 
     # The two ends
 
-    async def open(self, revision: str, can: Mapping[str, Any] | None = None) -> Answer:
+    async def open(self, revision: str, client_capabilities: Mapping[str, Any] | None = None) -> Response:
         """Opens the conversation in a revision: a whole handshake, or ``server/discover``.
 
         Args:
             revision: Any of the five.
-            can: The client capabilities to declare; none unless given.
+            client_capabilities: The client capabilities to declare; none unless given.
 
         Raises:
             CannotOpen: The server does not speak it, or says nothing.
         """
-        self.can = {} if can is None else can
+        self.client_capabilities = {} if client_capabilities is None else client_capabilities
         try:
             if revision in MODERN:
                 self.revision = revision
-                answer = await self.request("server/discover")
-                supported = answer.result.get("supportedVersions")
+                response = await self.request("server/discover")
+                supported = response.result.get("supportedVersions")
                 if not isinstance(supported, list) or revision not in supported:
-                    raise CannotOpen(f"the server does not speak {revision}: server/discover got {answer.told}")
+                    raise CannotOpen(f"the server does not speak {revision}: server/discover got {response.summary}")
             else:
-                params = {"protocolVersion": revision, "capabilities": dict(self.can), "clientInfo": CLIENT_INFO}
-                answer = await self.request("initialize", params)
-                agreed = answer.result.get("protocolVersion")
+                params = {"protocolVersion": revision, "capabilities": dict(self.client_capabilities), "clientInfo": CLIENT_INFO}
+                response = await self.request("initialize", params)
+                agreed = response.result.get("protocolVersion")
                 if agreed != revision:
-                    told = f"it offers {agreed}" if answer.is_result else f"initialize got {answer.told}"
-                    raise CannotOpen(f"the server does not speak {revision}: {told}")
+                    why = f"it offers {agreed}" if response.is_result else f"initialize got {response.summary}"
+                    raise CannotOpen(f"the server does not speak {revision}: {why}")
                 self.revision = revision
                 self.notify("notifications/initialized")
-        except Unanswered as error:
+        except NoResponse as error:
             raise CannotOpen(f"the server did not open a conversation in {revision}: {error}{self._last_words()}") from error
-        self.opening = answer
-        return answer
+        self.opening = response
+        return response
 
     async def close(self) -> None:
         """Ends it, and the process behind it, by a plan that comes to an end whatever the server does."""
@@ -402,12 +428,12 @@ class LiveConversation:
         self.listen_again()
         try:
             if self.child is not None:
-                self.report = await self.child.shut_down(ShutdownPlan.default(self.waits.step))
+                self.report = await self.child.shut_down(ShutdownPlan.default(self.timeouts.step))
             else:
                 with suppress(ChannelBroken, ChannelClosed, TimeoutError):
-                    async with asyncio.timeout(self.waits.step):
+                    async with asyncio.timeout(self.timeouts.step):
                         await self.channel.close_write()
-                        await self.ended(self.waits.step)
+                        await self.ended(self.timeouts.step)
         finally:
             await self.channel.close()
             await asyncio.gather(self._reading, return_exceptions=True)
@@ -442,18 +468,18 @@ class LiveConversation:
 
     async def _read(self) -> None:
         try:
-            while not self._intake.has_enough and (data := await self.channel.read()):
+            while not self._reader.limit_reached and (data := await self.channel.read()):
                 if self._observer is not None:
                     self._observer.chunk("<", data, connection=self.number)
-                for line in self._intake.feed(data):
+                for line in self._reader.feed(data):
                     self._take(line, is_whole=True)
                 self._news.set()
                 await self._is_listening.wait()
         except TwopipesError:
             pass  # closed by us, or reset by the server: the end in any case
         finally:
-            if self._intake.rest:
-                self._take(bytes(self._intake.rest), is_whole=False)
+            if self._reader.rest:
+                self._take(bytes(self._reader.rest), is_whole=False)
             self.is_over = True
             if not self._is_closed:
                 self.left_after = self.age
@@ -463,47 +489,47 @@ class LiveConversation:
     def _take(self, line: bytes, *, is_whole: bool) -> None:
         at = self.age
         self.entries.append(Line(at, "<", line, is_whole))
-        heard = Heard(len(self.heard_lines), at, line, decoded(line))
-        self.heard_lines.append(heard)
-        for part in heard.parts:
+        received = ReceivedLine(len(self.received_lines), at, line, decoded(line))
+        self.received_lines.append(received)
+        for part in received.parts:
             if "method" not in part:
-                self._take_answer(part, heard)
+                self._take_response(part, received)
             elif "id" in part and not self.is_modern:
                 self._answer_question(part)
 
-    def _take_answer(self, message: dict[str, Any], heard: Heard) -> None:
-        if self._answered_at is None:
-            self._answered_at = heard.at
+    def _take_response(self, message: dict[str, Any], received: ReceivedLine) -> None:
+        if self._responded_at is None:
+            self._responded_at = received.at
         if "id" not in message:
             return
         key = id_key(message["id"])
-        line, at = self._sent_by_id.get(key, (None, heard.at))
-        answer = Answer(
+        line, at = self._sent_by_id.get(key, (None, received.at))
+        response = Response(
             id=message["id"],
             message=message,
             sent=() if line is None else (line,),
-            received=(heard.line,),
-            heard=heard,
-            took=heard.at - at,
+            received=(received.raw,),
+            received_line=received,
+            took=received.at - at,
         )
-        self._answers_by_id.setdefault(key, []).append(answer)
+        self._responses_by_id.setdefault(key, []).append(response)
 
     def _answer_question(self, question: dict[str, Any]) -> None:
-        answer = self.answers.get(question["method"]) if isinstance(question["method"], str) else None
-        if callable(answer):
-            answer = answer(question)
-        if answer is SILENCE:
+        response = self.answers.get(question["method"]) if isinstance(question["method"], str) else None
+        if callable(response):
+            response = response(question)
+        if response is SILENCE:
             return
-        kind = {"error": _METHOD_NOT_FOUND} if answer is None else {"result": answer}
+        kind = {"error": _METHOD_NOT_FOUND} if response is None else {"result": response}
         self.send({"jsonrpc": "2.0", "id": question["id"], **kind})
 
     def _responses(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         found = {}
         for key, question in asked.items():
             method = question.get("method") if isinstance(question, dict) else None
-            answer = self.answers.get(method) if isinstance(method, str) else None
-            if callable(answer):
-                answer = answer(question)
-            if answer is not None and answer is not SILENCE:
-                found[key] = answer
+            response = self.answers.get(method) if isinstance(method, str) else None
+            if callable(response):
+                response = response(question)
+            if response is not None and response is not SILENCE:
+                found[key] = response
         return found

@@ -22,20 +22,22 @@ QUESTIONS: Mapping[str, tuple[str, dict[str, Any]]] = {
 _FIRST_WITH_ELICITATION = "2025-06-18"
 
 
-def elicitation_modes(can: Mapping[str, Any]) -> set[str]:
+def elicitation_modes(client_capabilities: Mapping[str, Any]) -> set[str]:
     """The kinds of elicitation that a client declares: with nothing in it, the capability means forms (CP-04)."""
-    declared = can.get("elicitation")
+    declared = client_capabilities.get("elicitation")
     if not isinstance(declared, dict):
         return set()
     return {mode for mode in ("form", "url") if mode in declared} or ({"form"} if not declared else set())
 
 
-def question_for(can: Mapping[str, Any], revision: str) -> tuple[str, dict[str, Any]] | None:
+def question_for(client_capabilities: Mapping[str, Any], revision: str) -> tuple[str, dict[str, Any]] | None:
     """A question that a client declares to answer; ``None`` where it declares none."""
     for capability, question in QUESTIONS.items():
-        if not isinstance(can.get(capability), dict):
+        if not isinstance(client_capabilities.get(capability), dict):
             continue
-        if capability == "elicitation" and (revision < _FIRST_WITH_ELICITATION or "form" not in elicitation_modes(can)):
+        if capability == "elicitation" and (
+            revision < _FIRST_WITH_ELICITATION or "form" not in elicitation_modes(client_capabilities)
+        ):
             continue
         return question
     return None

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["ABLE", "SILENCE", "WILLING"]
+__all__ = ["ALL_CAPABILITIES", "DEFAULT_ANSWERS", "SILENCE"]
 
-ABLE: Mapping[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
+ALL_CAPABILITIES: Mapping[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
 """The capabilities of a client that can answer everything it may be asked."""
 
 SILENCE = object()
 """Instead of an answer to a question of the server: none."""
 
-WILLING: Mapping[str, Any] = {
+DEFAULT_ANSWERS: Mapping[str, Any] = {
     "ping": {},
     "elicitation/create": {"action": "decline"},
     "sampling/createMessage": {

@@ -4,7 +4,7 @@ A scenario is a coroutine function in a file of :mod:`twopipes._tools.check.scen
 
     @scenario("FR-10")
     async def asks_on_the_stateless_wire(fake: FakeServer) -> None:
-        await fake.heard("tools/list")
+        await fake.wait_for("tools/list")
         fake.send({"jsonrpc": "2.0", "id": "stray", "method": "ping"})
         await fake.left()
         fake.expect("FR-10", not fake.responses(), "the client answered a request of the server")
@@ -27,11 +27,11 @@ from twopipes._channels.base import Channel
 from twopipes._process.exit_status import ExitStatus
 from twopipes._protocol.revisions import META_CAPABILITIES, META_VERSION, MODERN
 from twopipes._rules.table import RULES
-from twopipes._tools.check.client_message import Said, asked_for, spoken_in
-from twopipes._tools.check.healthy_responses import SILENCE, Bare, Fault, Posture
-from twopipes._tools.check.line_reader import Intake
+from twopipes._tools.check.client_message import ClientMessage, asked_for, spoken_in
+from twopipes._tools.check.healthy_responses import SILENCE, Fault, HealthyServer, RawResult
+from twopipes._tools.check.line_reader import LineReader
 from twopipes._tools.check.scenario import SCENARIOS, Scenario, ScenarioTimeouts, all_scenarios, scenario
-from twopipes._tools.check.verdict import Sheet, Skip
+from twopipes._tools.check.verdict import Skip, VerdictRecorder
 from twopipes._trace.format import Event, Line
 from twopipes._wire import encode_line
 from twopipes.errors import ChannelBroken, ChannelClosed, TwopipesError
@@ -39,9 +39,9 @@ from twopipes.errors import ChannelBroken, ChannelClosed, TwopipesError
 __all__ = [
     "SCENARIOS",
     "Baseline",
+    "ClientMessage",
     "FakeServer",
     "Relay",
-    "Said",
     "Scenario",
     "ScenarioTimeouts",
     "all_scenarios",
@@ -50,7 +50,7 @@ __all__ = [
     "spoken_in",
 ]
 
-Handler = Callable[["Said"], Any]
+Handler = Callable[["ClientMessage"], Any]
 
 
 class Relay(Protocol):
@@ -66,18 +66,18 @@ class Relay(Protocol):
         """Returns when it is gone."""
 
 
-class PosedConnection:
+class FakeConnection:
     """One connection of the client: a process that it launched.
 
     Attributes:
         number: In their order.
-        heard_lines: What came over it.
+        received_lines: What came over it.
         sent_lines: What was sent over it.
         entries: Both, and what else happened, as in a trace.
         signals: Which the process got: seconds and name.
         input_ended_at: When the client closed it.
         is_over: Whether it is gone.
-        can: The capabilities that the client declared last.
+        client_capabilities: The capabilities that the client declared last.
         pid: Of the process, where there is one.
         grandchild: The pid of what that process has started in turn, where its options say so.
     """
@@ -87,13 +87,13 @@ class PosedConnection:
         self.channel = channel
         self.relay = relay
         self.number = number
-        self.heard_lines: list[Said] = []
+        self.received_lines: list[ClientMessage] = []
         self.sent_lines: list[bytes] = []
         self.entries: list[Line | Event] = [Event(at=fake.now(), name="spawn", connection=number)]
         self.signals: list[tuple[float, str]] = []
         self.input_ended_at: float | None = None
         self.is_over = False
-        self.can: dict[str, Any] = {}
+        self.client_capabilities: dict[str, Any] = {}
         self.has_handshake = False
         self.pid: int | None = getattr(relay, "pid", None)
         self.grandchild: int | None = None
@@ -113,7 +113,7 @@ class PosedConnection:
         """The process got a signal."""
         self.signals.append((self.fake.now(), name))
         self.entries.append(Event(at=self.fake.now(), name="signal", signal=name, connection=self.number))
-        self.fake.stir()
+        self.fake.wake()
 
 
 class Baseline(Struct, frozen=True, kw_only=True):
@@ -130,7 +130,7 @@ def _known(baseline: Baseline | None) -> Baseline:
     return baseline
 
 
-class FakeServer(Sheet):
+class FakeServer(VerdictRecorder):
     """The server that fakes, in one run of a scenario.
 
     Attributes:
@@ -138,7 +138,7 @@ class FakeServer(Sheet):
         on: By method: a function of the :class:`Said`, plain or async, that returns a result, ``Fault``, ``Bare``, ``SILENCE``, or
             ``None`` for the healthy answer.
         connections: All that there were; a client that starts its server again makes a new one.
-        heard_lines: What the client said, over all of them.
+        received_lines: What the client said, over all of them.
         baseline: What this client does with a healthy server in this revision.
         baselines: The same, by revision, for all that were tried and that it speaks.
         ends_with_input: Whether a connection ends when the client closes it, as it does with a healthy server.
@@ -147,20 +147,20 @@ class FakeServer(Sheet):
     """
 
     def __init__(
-        self, scenario: Scenario, revision: str, *, patience: ScenarioTimeouts, baselines: Mapping[str, Baseline] | None = None
+        self, scenario: Scenario, revision: str, *, timeouts: ScenarioTimeouts, baselines: Mapping[str, Baseline] | None = None
     ) -> None:
-        super().__init__(scenario.name, [RULES[rule].seen_by("client") for rule in scenario.rules if rule in RULES], revision)
+        super().__init__(scenario.name, [RULES[rule].for_side("client") for rule in scenario.rules if rule in RULES], revision)
         self._declared.update(scenario.rules)
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
         self.scenario = scenario
-        self.patience = patience
+        self.timeouts = timeouts
         self.baselines = baselines or {}
         self.baseline = self.baselines.get(revision)
-        self.healthy = Posture(speaks=scenario.speaks or (revision,))
+        self.healthy = HealthyServer(speaks=scenario.speaks or (revision,))
         self.on: dict[str, Handler] = {}
-        self.connections: list[PosedConnection] = []
-        self.heard_lines: list[Said] = []
+        self.connections: list[FakeConnection] = []
+        self.received_lines: list[ClientMessage] = []
         self.ends_with_input = True
         self.exit: ExitStatus | None = None
         self.left_at: float | None = None
@@ -182,7 +182,7 @@ class FakeServer(Sheet):
         return self.revision in MODERN
 
     @property
-    def connection(self) -> PosedConnection:
+    def connection(self) -> FakeConnection:
         """The latest one.
 
         Raises:
@@ -196,15 +196,17 @@ class FakeServer(Sheet):
         """Sends a message, or bytes exactly as they are, over the latest connection."""
         self.connection.send(message)
 
-    async def heard(self, wanted: str | Callable[[Said], Any], *, count: int = 1, within: float | None = None) -> Said:
+    async def wait_for(
+        self, wanted: str | Callable[[ClientMessage], Any], *, count: int = 1, within: float | None = None
+    ) -> ClientMessage:
         """Waits for the n-th line of the client that is wanted: by its method, or by a function.
 
         Raises:
             Skip: The client did not do that, which is its own business.
         """
-        fits: Callable[[Said], Any] = wanted if callable(wanted) else lambda said: said.method == wanted
-        found: Said | None = await self.until(
-            lambda: next(iter([said for said in self.heard_lines if fits(said)][count - 1 : count]), None), within
+        fits: Callable[[ClientMessage], Any] = wanted if callable(wanted) else lambda message: message.method == wanted
+        found: ClientMessage | None = await self.until(
+            lambda: next(iter([message for message in self.received_lines if fits(message)][count - 1 : count]), None), within
         )
         if found is None:
             what = wanted if isinstance(wanted, str) else "what the scenario waits for"
@@ -214,7 +216,7 @@ class FakeServer(Sheet):
     async def until(self, look: Callable[[], Any], within: float | None = None) -> Any:
         """Waits until something is to be found, or the client has left; ``None`` if it is not."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(self.patience.stimulus if within is None else within):
+            async with asyncio.timeout(self.timeouts.stimulus if within is None else within):
                 while (found := look()) is None and not self.is_over:
                     self._news.clear()
                     await self._news.wait()
@@ -223,34 +225,41 @@ class FakeServer(Sheet):
 
     async def left(self, within: float | None = None) -> bool:
         """Waits until the client has ended, and tells whether it has."""
-        await self.until(lambda: None, self.patience.client if within is None else within)
+        await self.until(lambda: None, self.timeouts.client if within is None else within)
         return self.is_over
 
     def was_cut_short(self, at: float) -> bool:
         """Tells whether the client had to be ended so soon after something that it may merely have been slow, and not stuck."""
-        return self.left_at is None and at > self.patience.client / 2
+        return self.left_at is None and at > self.timeouts.client / 2
 
-    async def ask(self, method: str, params: Mapping[str, Any] | None = None, *, within: float | None = None) -> Said | None:
+    async def ask(
+        self, method: str, params: Mapping[str, Any] | None = None, *, within: float | None = None
+    ) -> ClientMessage | None:
         """Sends a request to the client and returns what it answers; ``None`` if it does not."""
         self._ids += 1
         request_id = f"posing-{self._ids}"
         self.send({"jsonrpc": "2.0", "id": request_id, "method": method, **({"params": params} if params is not None else {})})
-        found: Said | None = await self.until(
-            lambda: next((said for said in self.heard_lines if said.is_response and said.id == request_id), None), within
+        found: ClientMessage | None = await self.until(
+            lambda: next((message for message in self.received_lines if message.is_response and message.id == request_id), None),
+            within,
         )
         return found
 
-    def requests(self, method: str | None = None) -> list[Said]:
+    def requests(self, method: str | None = None) -> list[ClientMessage]:
         """The requests of the client so far."""
-        return [said for said in self.heard_lines if said.is_request and method in {None, said.method}]
+        return [message for message in self.received_lines if message.is_request and method in {None, message.method}]
 
-    def notifications(self, method: str | None = None) -> list[Said]:
+    def notifications(self, method: str | None = None) -> list[ClientMessage]:
         """The notifications of the client so far."""
-        return [said for said in self.heard_lines if said.method and not said.is_request and method in {None, said.method}]
+        return [
+            message
+            for message in self.received_lines
+            if message.method and not message.is_request and method in {None, message.method}
+        ]
 
-    def responses(self) -> list[Said]:
+    def responses(self) -> list[ClientMessage]:
         """The responses of the client so far."""
-        return [said for said in self.heard_lines if said.is_response]
+        return [message for message in self.received_lines if message.is_response]
 
     def stderr(self, data: bytes) -> None:
         """Writes to the stderr of the process that the client launched.
@@ -290,7 +299,7 @@ class FakeServer(Sheet):
         if missing := self._unasked(baseline):
             return f"it did not ask what it asks a healthy server: {missing}"
         if baseline.left and self.left_at is None:
-            if self.heard_lines and self.was_cut_short(self.heard_lines[-1].at):
+            if self.received_lines and self.was_cut_short(self.received_lines[-1].at):
                 raise Skip("the client was still at work when it had to be ended")
             return "it did not end by itself, as it does with a healthy server"
         if self.exit is not None and baseline.exit is not None and self.exit != baseline.exit:
@@ -305,12 +314,12 @@ class FakeServer(Sheet):
             Skip: It is not known what it does with a healthy one, or it had no time for it.
         """
         missing = self._unasked(_known(self.baseline))
-        if self.heard_lines and self.was_cut_short(self.heard_lines[-1].at):
+        if self.received_lines and self.was_cut_short(self.received_lines[-1].at):
             raise Skip("the client was still at work when its time was over")
         return missing
 
     def _unasked(self, baseline: Baseline) -> str:
-        return ", ".join(sorted(baseline.asked - {asked_for(said) for said in self.requests()}))
+        return ", ".join(sorted(baseline.asked - {asked_for(message) for message in self.requests()}))
 
     def add_tool(self, name: str, does: Any, **members: Any) -> None:
         """Gives the posing server one more tool that takes no arguments.
@@ -331,13 +340,13 @@ class FakeServer(Sheet):
             then: Makes the result from the answers, by key; what was refused or not answered is missing.
         """
 
-        async def ask(said: Said) -> Any:
-            if said.is_modern:
-                answers = said.params.get("inputResponses")
+        async def ask(message: ClientMessage) -> Any:
+            if message.is_modern:
+                answers = message.params.get("inputResponses")
                 if isinstance(answers, dict):
                     return then(answers)
                 asked = {key: {"method": method, "params": params} for key, (method, params) in questions.items()}
-                return {"resultType": "input_required", "inputRequests": asked, "requestState": f"posing-state-{said.number}"}
+                return {"resultType": "input_required", "inputRequests": asked, "requestState": f"posing-state-{message.number}"}
             found = {key: await self.ask(method, params) for key, (method, params) in questions.items()}
             return then(
                 {key: each.members["result"] for key, each in found.items() if each is not None and "result" in each.members}
@@ -348,27 +357,27 @@ class FakeServer(Sheet):
     def quotable(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
         """The last lines of both sides."""
         sent = self.connections[-1].sent_lines if self.connections else []
-        return sent, [said.line for said in self.heard_lines]
+        return sent, [message.raw for message in self.received_lines]
 
     # For whoever runs it
 
     async def serve(self, channel: Channel, relay: Relay | None = None) -> None:
         """Serves one connection of the client to its end."""
-        connection = PosedConnection(self, channel, relay, len(self.connections))
+        connection = FakeConnection(self, channel, relay, len(self.connections))
         self.connections.append(connection)
-        intake = Intake()
+        reader = LineReader()
         try:
-            while not intake.has_enough and (data := await channel.read()):
-                for line in intake.feed(data):
+            while not reader.limit_reached and (data := await channel.read()):
+                for line in reader.feed(data):
                     self._take(connection, line, is_whole=True)
-                self.stir()
-            if intake.rest:
-                self._take(connection, bytes(intake.rest), is_whole=False)
+                self.wake()
+            if reader.rest:
+                self._take(connection, bytes(reader.rest), is_whole=False)
             connection.input_ended_at = self.now()
             connection.entries.append(Event(at=self.now(), name="eof", stream=">", connection=connection.number))
-            self.stir()
+            self.wake()
             if not self.ends_with_input and relay is not None:
-                async with asyncio.timeout(self.patience.client):
+                async with asyncio.timeout(self.timeouts.client):
                     await relay.watch()
         except (TwopipesError, TimeoutError):
             pass  # reset by the client, closed by the scenario, or left alone by both
@@ -379,9 +388,9 @@ class FakeServer(Sheet):
                 relay.exit(0)
             else:
                 await channel.close()
-            self.stir()
+            self.wake()
 
-    def take_connection(self, channel: Channel) -> PosedConnection | None:
+    def take_connection(self, channel: Channel) -> FakeConnection | None:
         """The connection of a channel, where it is served already."""
         return next((each for each in self.connections if each.channel is channel), None)
 
@@ -389,14 +398,14 @@ class FakeServer(Sheet):
         """The client has ended."""
         self.exit = exit
         self.is_over = True
-        self.stir()
+        self.wake()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._failure is not None:
             raise self._failure
 
-    def stir(self) -> None:
+    def wake(self) -> None:
         """Wakes whoever waits for something."""
         self._news.set()
 
@@ -415,70 +424,70 @@ class FakeServer(Sheet):
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _take(self, connection: PosedConnection, line: bytes, *, is_whole: bool) -> None:
+    def _take(self, connection: FakeConnection, line: bytes, *, is_whole: bool) -> None:
         try:
-            message = decode(line)
+            decoded = decode(line)
         except (MsgspecError, UnicodeDecodeError, RecursionError):
-            message = None
+            decoded = None
         at = self.now()
-        said = Said(number=len(self.heard_lines), at=at, line=line, message=message, connection=connection)
-        self.heard_lines.append(said)
-        connection.heard_lines.append(said)
+        message = ClientMessage(number=len(self.received_lines), at=at, raw=line, message=decoded, connection=connection)
+        self.received_lines.append(message)
+        connection.received_lines.append(message)
         connection.entries.append(Line(at, ">", line, is_whole, connection.number))
-        if said.is_request:
-            self._note_capabilities(said)
-            self.run_task(self._answer(said))
+        if message.is_request:
+            self._note_capabilities(message)
+            self.run_task(self._answer(message))
 
-    def _note_capabilities(self, said: Said) -> None:
-        found = said.params.get("capabilities") if said.method == "initialize" else said.meta.get(META_CAPABILITIES)
+    def _note_capabilities(self, message: ClientMessage) -> None:
+        found = message.params.get("capabilities") if message.method == "initialize" else message.meta.get(META_CAPABILITIES)
         if isinstance(found, dict):
-            said.connection.can = found
-        said.connection.has_handshake |= said.method == "initialize"
+            message.connection.client_capabilities = found
+        message.connection.has_handshake |= message.method == "initialize"
 
-    async def _answer(self, said: Said) -> None:
-        handler = self.on.get(said.method or "")
-        answer = handler(said) if handler is not None else None
-        if inspect.isawaitable(answer):
-            answer = await answer
-        if answer is None:
-            answer = self.answer_by_default(said)
-        if callable(answer):  # a tool that does something
-            answer = answer(said)
-            if inspect.isawaitable(answer):
-                answer = await answer
-        self.reply(said, answer)
+    async def _answer(self, message: ClientMessage) -> None:
+        handler = self.on.get(message.method or "")
+        response = handler(message) if handler is not None else None
+        if inspect.isawaitable(response):
+            response = await response
+        if response is None:
+            response = self.healthy_response(message)
+        if callable(response):  # a tool that does something
+            response = response(message)
+            if inspect.isawaitable(response):
+                response = await response
+        self.reply(message, response)
 
-    def answer_by_default(self, said: Said) -> Any:
+    def healthy_response(self, message: ClientMessage) -> Any:
         """The healthy answer to a request. Progress that was asked for, and acknowledgements, are sent on the way."""
-        version = said.meta.get(META_VERSION)
+        version = message.meta.get(META_VERSION)
         if version is not None and version not in self.healthy.modern and self.healthy.modern:
             return Fault(-32022, "that revision is not spoken here", {"supported": self.healthy.modern, "requested": version})
         is_modern = version is not None and bool(self.healthy.modern)
-        if not is_modern and not said.connection.has_handshake and not self.healthy.legacy:
-            if said.method == "initialize":
+        if not is_modern and not message.connection.has_handshake and not self.healthy.legacy:
+            if message.method == "initialize":
                 return Fault(-32022, "this server has no handshake", {"supported": self.healthy.modern, "requested": None})
             return Fault(-32602, f"_meta lacks {META_VERSION}")
-        if said.method == "subscriptions/listen" and is_modern:
-            said.connection.send(self.healthy.acknowledgement(said.id, said.params))
+        if message.method == "subscriptions/listen" and is_modern:
+            message.connection.send(self.healthy.acknowledgement(message.id, message.params))
             return SILENCE
-        token = said.meta.get("progressToken")
-        if said.method == "tools/call" and said.params.get("name") == "work" and token is not None:
+        token = message.meta.get("progressToken")
+        if message.method == "tools/call" and message.params.get("name") == "work" and token is not None:
             for step in (1, 2, 3):
                 told = {"progressToken": token, "progress": step, "total": 3}
-                said.connection.send({"jsonrpc": "2.0", "method": "notifications/progress", "params": told})
-        return self.healthy.answer(said.method or "", said.params, is_modern=is_modern)
+                message.connection.send({"jsonrpc": "2.0", "method": "notifications/progress", "params": told})
+        return self.healthy.response(message.method or "", message.params, is_modern=is_modern)
 
-    def reply(self, said: Said, answer: Any) -> None:
+    def reply(self, message: ClientMessage, response: Any) -> None:
         """Answers a request: with a result, a ``Fault``, a ``Bare``; or, for ``SILENCE``, not."""
-        if answer is not SILENCE:
-            said.connection.send(self.line_for(said, answer))
+        if response is not SILENCE:
+            message.connection.send(self.line_for(message, response))
 
-    def line_for(self, said: Said, answer: Any = None) -> bytes:
+    def line_for(self, message: ClientMessage, response: Any = None) -> bytes:
         """The line that answers a request; with the healthy answer unless another is given. For those who change the bytes."""
-        answer = self.answer_by_default(said) if answer is None else answer
-        if isinstance(answer, Fault):
-            return encode_line({"jsonrpc": "2.0", "id": said.id, "error": answer.member()})
-        result = answer.result if isinstance(answer, Bare) else answer
-        if not isinstance(answer, Bare) and said.is_modern and self.healthy.modern:
-            result = self.healthy.finished(said.method or "", result)
-        return encode_line({"jsonrpc": "2.0", "id": said.id, "result": result})
+        response = self.healthy_response(message) if response is None else response
+        if isinstance(response, Fault):
+            return encode_line({"jsonrpc": "2.0", "id": message.id, "error": response.member()})
+        result = response.result if isinstance(response, RawResult) else response
+        if not isinstance(response, RawResult) and message.is_modern and self.healthy.modern:
+            result = self.healthy.finished(message.method or "", result)
+        return encode_line({"jsonrpc": "2.0", "id": message.id, "result": result})

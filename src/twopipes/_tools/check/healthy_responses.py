@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from twopipes._protocol.revisions import CACHEABLE, LEGACY, META_SERVER_INFO, META_SUBSCRIPTION_ID, MODERN
 from twopipes._version import __version__
 
-__all__ = ["SILENCE", "Bare", "Fault", "Posture", "text"]
+__all__ = ["SILENCE", "Fault", "HealthyServer", "RawResult", "text"]
 
 SILENCE = object()
 """Instead of an answer: none."""
@@ -33,18 +33,18 @@ class Fault(Struct, frozen=True):
         return {"code": self.code, "message": self.message, **({"data": self.data} if self.data is not None else {})}
 
 
-class Bare(Struct, frozen=True):
+class RawResult(Struct, frozen=True):
     """A result that is sent exactly as it is; to others, what the revision wants in every result is added."""
 
     result: Any
 
 
-def text(said: str, **more: Any) -> dict[str, Any]:
+def text(message: str, **more: Any) -> dict[str, Any]:
     """The result of a tool that says something."""
-    return {"content": [{"type": "text", "text": said}], **more}
+    return {"content": [{"type": "text", "text": message}], **more}
 
 
-class Posture(Struct, kw_only=True):
+class HealthyServer(Struct, kw_only=True):
     """A healthy server, as data. A scenario changes what it wants to be different.
 
     Attributes:
@@ -87,7 +87,7 @@ class Posture(Struct, kw_only=True):
         """Those with a handshake."""
         return [each for each in self.speaks if each in LEGACY]
 
-    def answer(self, method: str, params: Mapping[str, Any], *, is_modern: bool) -> Any:
+    def response(self, method: str, params: Mapping[str, Any], *, is_modern: bool) -> Any:
         """The answer to a request: a result, a :class:`Fault` or :data:`SILENCE`."""
         match method:
             case "initialize" if self.legacy:

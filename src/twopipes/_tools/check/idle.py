@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 
 from twopipes._tools.check.conversation import CannotOpen
-from twopipes._tools.check.server_source import Subject
+from twopipes._tools.check.server_source import ServerTarget
 from twopipes.errors import ChannelBroken, StartFailed
 
 __all__ = ["IdleControl"]
@@ -25,11 +25,11 @@ class IdleControl:
     """Opens conversations in which nothing is asked, as few as possible, and tells whether the server ends them.
 
     Args:
-        subject: The server.
+        target: The server.
     """
 
-    def __init__(self, subject: Subject) -> None:
-        self._subject = subject
+    def __init__(self, target: ServerTarget) -> None:
+        self._target = target
         self._lock = asyncio.Lock()
         self._stayed: dict[str, float] = {}  # by revision, for how many seconds it is known to stay
         self._left: set[str] = set()
@@ -61,19 +61,19 @@ class IdleControl:
 
     async def _look(self, revision: str, seconds: float) -> None:
         try:
-            talk = await self._subject.open()
+            conversation = await self._target.open()
         except (StartFailed, ChannelBroken):
             return  # which tells nothing about the conversation in question
-        talk.judged = False
+        conversation.judged = False
         try:
-            await talk.open(revision)
+            await conversation.open(revision)
             # From its start, as the other was measured; and a little longer, since no two starts take the same time.
-            if await talk.ended(max(0.0, seconds - talk.age) + self._subject.waits.grace):
+            if await conversation.ended(max(0.0, seconds - conversation.age) + self._target.timeouts.grace):
                 self._left.add(revision)
         except CannotOpen:
-            if talk.is_over:
+            if conversation.is_over:
                 self._left.add(revision)
         finally:
-            await talk.close()
+            await conversation.close()
         self._stayed[revision] = seconds
-        self._start[revision] = talk.silence
+        self._start[revision] = conversation.silence

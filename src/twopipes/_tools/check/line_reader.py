@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Intake"]
+__all__ = ["LineReader"]
 
 # What is taken of one conversation. No probe and no scenario asks for a hundredth of it: whoever says more floods, and to go on
 # listening would cost all memory and never end.
@@ -11,7 +11,7 @@ MOST_BYTES = 128 * 1024 * 1024
 _KEPT = 4096  # bytes of a line that never ends, to be shown
 
 
-class Intake:
+class LineReader:
     """Cuts bytes into lines, and has enough of a peer that floods.
 
     Attributes:
@@ -21,7 +21,7 @@ class Intake:
 
     def __init__(self) -> None:
         self.rest = bytearray()
-        self.has_enough = False
+        self.limit_reached = False
         self._lines = 0
         self._size = 0
 
@@ -36,11 +36,11 @@ class Intake:
             self.rest += data
         self._lines += len(lines)
         if self._lines > MOST_LINES or self._size > MOST_BYTES:
-            self.has_enough = True
+            self.limit_reached = True
             del self.rest[_KEPT:]
         return lines
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """How much it was, in a few words."""
         return f"{self._lines:,} lines and {self._size:,} bytes"

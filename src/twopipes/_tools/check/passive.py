@@ -108,7 +108,7 @@ def judged_conversation(conversation: Conversation, *, revision: str | None, sid
         if rule in wanted and rule in RULES and RULES[rule].binds(side):
             spoken = revision or _revision_of(conversation)
             if spoken is not None and RULES[rule].applies_in(spoken):
-                verdicts.append(Verdict(rule=RULES[rule].seen_by(side), outcome="passed", revision=spoken, probe=_NAME))
+                verdicts.append(Verdict(rule=RULES[rule].for_side(side), outcome="passed", revision=spoken, probe=_NAME))
     return verdicts
 
 
@@ -119,7 +119,7 @@ def _revision_of(conversation: Conversation) -> str | None:
 def _failed(finding: Finding, revision: str | None, side: Side) -> Verdict | None:
     if finding.rule not in RULES:
         return None
-    rule = RULES[finding.rule].seen_by(side)
+    rule = RULES[finding.rule].for_side(side)
     message = finding.message
     call = message.call
     sent = (call.request.data,) if call is not None and call.request is not message else ()
@@ -131,7 +131,7 @@ def _failed(finding: Finding, revision: str | None, side: Side) -> Verdict | Non
         outcome="failed",
         revision=spoken,
         why=finding.what,
-        mend=MENDS.get(rule.id, ""),
+        fix=MENDS.get(rule.id, ""),
         sent=sent,
         received=(message.data,),
         probe=_NAME,

@@ -21,10 +21,10 @@ from msgspec import Struct
 from twopipes._protocol.revisions import LEGACY, MODERN
 from twopipes._rules.rule import Rule
 from twopipes._rules.table import RULES
-from twopipes._tools.check.conversation import LiveConversation, Unanswered
-from twopipes._tools.check.server_source import Subject
+from twopipes._tools.check.conversation import LiveConversation, NoResponse
+from twopipes._tools.check.server_source import ServerTarget
 from twopipes._tools.check.topics import load_all, section_of
-from twopipes._tools.check.verdict import Sheet, Skip
+from twopipes._tools.check.verdict import Skip, VerdictRecorder
 from twopipes.errors import LocalProtocolError
 
 __all__ = ["PROBES", "Case", "Features", "Permissions", "Probe", "Revisions", "SafeCall", "all_probes", "probe", "revisions_for"]
@@ -41,14 +41,14 @@ class Probe(Struct, frozen=True, kw_only=True):
     rules: tuple[str, ...]
     body: Body
     revisions: Revisions = "eras"
-    own: bool = False
-    fresh: bool = False
-    apart: bool = False
-    last: bool = False
-    answered: bool = False
+    opens_own: bool = False
+    fresh_conversation: bool = False
+    section_only: bool = False
+    runs_last: bool = False
+    silence_fails: bool = False
     judged: bool = True
     needs: tuple[str, ...] = ()
-    can: Mapping[str, Any] | None = None
+    client_capabilities: Mapping[str, Any] | None = None
     description: str = ""
 
 
@@ -59,14 +59,14 @@ PROBES: list[Probe] = []
 def probe(
     *rules: str,
     revisions: Revisions = "eras",
-    own: bool = False,
-    fresh: bool = False,
-    apart: bool = False,
-    last: bool = False,
-    answered: bool = False,
+    opens_own: bool = False,
+    fresh_conversation: bool = False,
+    section_only: bool = False,
+    runs_last: bool = False,
+    silence_fails: bool = False,
     judged: bool = True,
     needs: str | Sequence[str] = (),
-    can: Mapping[str, Any] | None = None,
+    client_capabilities: Mapping[str, Any] | None = None,
 ) -> Callable[[Body], Body]:
     """Enters a coroutine function into the table of probes.
 
@@ -74,23 +74,23 @@ def probe(
         *rules: The ids of the rules that it judges. What it leaves without a verdict counts as skipped.
         revisions: ``eras``: of the revisions that have one of the rules and that the server speaks, the newest with a handshake and
             the stateless one. ``each``: all of them. ``newest``: one of them, for what no revision changes. Or these.
-        own: It opens what conversations it needs by itself, and is given none.
-        fresh: It gets a conversation (a process) of its own, because it spoils it or needs it untouched. Others share one, and what
+        opens_own: It opens what conversations it needs by itself, and is given none.
+        fresh_conversation: It gets a conversation (a process) of its own, because it spoils it or needs it untouched. Others share one, and what
             one of them finds there is looked at once more in a fresh one before it counts.
-        apart: It shares a conversation with those of its section that are ``apart`` as well, and with no others, because it leaves
+        section_only: It shares a conversation with those of its section that are ``apart`` as well, and with no others, because it leaves
             something behind: a level, a list that has changed, a subscription.
-        last: Nobody can go on after it: it is the last of a conversation that others may have had before.
-        answered: All that it asks must be answered at once, by its rules: a request that the server passes over in silence breaks
+        runs_last: Nobody can go on after it: it is the last of a conversation that others may have had before.
+        silence_fails: All that it asks must be answered at once, by its rules: a request that the server passes over in silence breaks
             those that have no verdict yet. Elsewhere they are skipped then: whatever calls a tool may take its time.
         judged: Whether what its conversation shows by itself counts. Not where the probe itself breaks rules.
         needs: What there must be, or it is skipped: a capability of the server (``tools``, ``resources.subscribe``), ``process``
             (a process whose end can be watched), ``socket``, ``call`` (a tool that may be called), ``tool:NAME`` (that very tool),
             ``question`` (a tool that may be called and asks its client something).
-        can: The client capabilities that its conversation declares; none unless given.
+        client_capabilities: The client capabilities that its conversation declares; none unless given.
     """
     wanted = (needs,) if isinstance(needs, str) else tuple(needs)
-    if own + fresh + apart + last > 1:
-        raise LocalProtocolError("each of own, fresh, apart and last says all about whom a probe shares a conversation with")
+    if opens_own + fresh_conversation + section_only + runs_last > 1:
+        raise LocalProtocolError("a probe takes at most one of opens_own, fresh_conversation, section_only and runs_last")
 
     def enter(body: Body) -> Body:
         PROBES.append(
@@ -100,14 +100,14 @@ def probe(
                 rules=rules,
                 body=body,
                 revisions=revisions,
-                own=own,
-                fresh=fresh,
-                apart=apart,
-                last=last,
-                answered=answered,
+                opens_own=opens_own,
+                fresh_conversation=fresh_conversation,
+                section_only=section_only,
+                runs_last=runs_last,
+                silence_fails=silence_fails,
                 judged=judged,
                 needs=wanted,
-                can=can,
+                client_capabilities=client_capabilities,
                 description=(body.__doc__ or "").strip(),
             )
         )
@@ -245,13 +245,13 @@ def _is_read_only(tool: Mapping[str, Any]) -> bool:
     return _members(tool.get("annotations")).get("readOnlyHint") is True
 
 
-class Case(Sheet):
+class Case(VerdictRecorder):
     """One run of a probe in one revision.
 
     Attributes:
-        subject: The server.
+        target: The server.
         features: What it declared and listed in this revision.
-        talk: An open conversation, as the probe wants it.
+        conversation: An open conversation, as the probe wants it.
         permissions: What may be called.
     """
 
@@ -259,37 +259,37 @@ class Case(Sheet):
         self,
         probe: Probe,
         *,
-        subject: Subject,
+        target: ServerTarget,
         revision: str,
         features: Features,
         permissions: Permissions,
     ) -> None:
-        super().__init__(probe.name, [RULES[rule].seen_by("server") for rule in probe.rules if rule in RULES], revision)
+        super().__init__(probe.name, [RULES[rule].for_side("server") for rule in probe.rules if rule in RULES], revision)
         self._declared.update(probe.rules)
-        self.subject = subject
+        self.target = target
         self.features = features
         self.permissions = permissions
-        self._talk: LiveConversation | None = None
+        self._conversation: LiveConversation | None = None
         self._begin = (0, 0)
         self._last: LiveConversation | None = None
         self._opened: list[LiveConversation] = []
 
-    def use(self, talk: LiveConversation) -> None:
+    def use(self, conversation: LiveConversation) -> None:
         """Gives it the conversation that it begins with."""
-        self._talk = self._last = talk
-        self._begin = len(talk.sent_lines), talk.position
+        self._conversation = self._last = conversation
+        self._begin = len(conversation.sent_lines), conversation.position
 
     @property
-    def talk(self) -> LiveConversation:
+    def conversation(self) -> LiveConversation:
         """The conversation of this probe."""
-        if self._talk is None:
+        if self._conversation is None:
             raise LocalProtocolError(f"{self.name} has no conversation")
-        return self._talk
+        return self._conversation
 
     @property
-    def waits(self) -> Any:
+    def timeouts(self) -> Any:
         """How long to wait for what."""
-        return self.subject.waits
+        return self.target.timeouts
 
     @property
     def is_modern(self) -> bool:
@@ -302,35 +302,35 @@ class Case(Sheet):
 
         Every server should answer ``ping``; one that does not breaks that rule, and must not be blamed for it by all others.
         """
-        return self.subject.harmless.get(self.revision) or ("server/discover" if self.is_modern else "ping")
+        return self.target.harmless.get(self.revision) or ("server/discover" if self.is_modern else "ping")
 
-    async def fresh_talk(
-        self, *, can: Mapping[str, Any] | None = None, opened: bool = True, judged: bool = True
+    async def open_conversation(
+        self, *, client_capabilities: Mapping[str, Any] | None = None, opened: bool = True, judged: bool = True
     ) -> LiveConversation:
         """One more conversation, closed after the probe at the latest.
 
         Args:
-            can: The client capabilities to declare.
+            client_capabilities: The client capabilities to declare.
             opened: Whether it is opened in this revision; otherwise nothing was said on it yet.
             judged: Whether what it shows by itself counts.
 
         Raises:
             CannotOpen: The server did not open it.
         """
-        talk = await self.subject.open()
-        talk.judged = judged
-        self._opened.append(talk)
-        self._last = talk
+        conversation = await self.target.open()
+        conversation.judged = judged
+        self._opened.append(conversation)
+        self._last = conversation
         if opened:
-            await talk.open(self.revision, can)
-        return talk
+            await conversation.open(self.revision, client_capabilities)
+        return conversation
 
-    async def talk_for(self, can: Mapping[str, Any]) -> LiveConversation:
+    async def conversation_with(self, client_capabilities: Mapping[str, Any]) -> LiveConversation:
         """A conversation that declares this: a fresh one after a handshake; its own, where each request declares it anew."""
         if not self.is_modern:
-            return await self.fresh_talk(can=can)
-        self.talk.can = can
-        return self.talk
+            return await self.open_conversation(client_capabilities=client_capabilities)
+        self.conversation.client_capabilities = client_capabilities
+        return self.conversation
 
     def safe_call(self, *, with_text: bool = False) -> SafeCall:
         """A tool that may be called.
@@ -357,8 +357,8 @@ class Case(Sheet):
         for call in self.features.safe_calls(self.permissions):
             params = call.with_text(token)
             if params is not None:
-                answer = await self.talk.request("tools/call", params)
-                if token.encode() in answer.received[0] and answer.result.get("isError") is not True:
+                response = await self.conversation.request("tools/call", params)
+                if token.encode() in response.received[0] and response.result.get("isError") is not True:
                     return call
         raise Skip("no tool that may be called gives a text back that it was given; name one by --allow-tool")
 
@@ -373,38 +373,40 @@ class Case(Sheet):
                 return {"name": name, "arguments": dict(call.arguments if arguments is None else arguments)}
         raise Skip(no_such_tool(name))
 
-    async def was_passed_over(self, silence: Unanswered) -> bool:
+    async def was_ignored(self, silence: NoResponse) -> bool:
         """Tells whether the server lives and answers others, but not the request that the probe has waited for in vain."""
-        return self._last is not None and silence.request_id is not None and await self._last.is_passed_over(silence.request_id)
+        return self._last is not None and silence.request_id is not None and await self._last.is_ignored(silence.request_id)
 
     def quotable(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
         """What was said since the probe began, on the conversation that it opened last."""
-        talk = self._last
-        if talk is None:
+        conversation = self._last
+        if conversation is None:
             return (), ()
-        sent, received = self._begin if talk is self._talk else (0, 0)
-        return talk.sent_lines[sent:], [heard.line for heard in talk.heard_lines[received:]]
+        sent, received = self._begin if conversation is self._conversation else (0, 0)
+        return conversation.sent_lines[sent:], [line.raw for line in conversation.received_lines[received:]]
 
     @property
     def left_after(self) -> float | None:
         """How many seconds a conversation lasted that the server ended; the longest one, or ``None``."""
-        return max((talk.left_after for talk in self._talks if talk.left_after is not None), default=None)
+        return max(
+            (conversation.left_after for conversation in self._conversations if conversation.left_after is not None), default=None
+        )
 
     @property
     def silence(self) -> float | None:
         """For how many seconds the server gave no answer at all, where that is longer than a first answer is waited for."""
-        silences = [talk.silence for talk in self._talks if talk.left_after is None]
-        return max((each for each in silences if each >= self.waits.start), default=None)
+        silences = [conversation.silence for conversation in self._conversations if conversation.left_after is None]
+        return max((each for each in silences if each >= self.timeouts.start), default=None)
 
     @property
-    def _talks(self) -> list[LiveConversation]:
-        return [*self._opened, *([self._talk] if self._talk is not None else [])]
+    def _conversations(self) -> list[LiveConversation]:
+        return [*self._opened, *([self._conversation] if self._conversation is not None else [])]
 
     async def close(self) -> None:
         """Closes the conversations that the probe opened."""
-        for talk in self._opened:
+        for conversation in self._opened:
             with suppress(TimeoutError):
-                await talk.close()
+                await conversation.close()
 
 
 def no_call(kind: str = "") -> str:

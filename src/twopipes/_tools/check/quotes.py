@@ -12,7 +12,7 @@ __all__ = ["exchanges"]
 def exchanges(fake: FakeServer, method: str) -> Quote:
     """The requests of one method, and what the posing server answered."""
     asked = fake.requests(method)
-    keys = {(said.connection.number, id_key(said.id)) for said in asked}
+    keys = {(message.connection.number, id_key(message.id)) for message in asked}
     answers = [
         line
         for connection in fake.connections
@@ -20,4 +20,4 @@ def exchanges(fake: FakeServer, method: str) -> Quote:
         for part in parts_of(decoded(line))
         if "method" not in part and (connection.number, id_key(part.get("id"))) in keys
     ]
-    return Quote(sent=tuple(answers), received=tuple(said.line for said in asked))
+    return Quote(sent=tuple(answers), received=tuple(message.raw for message in asked))

@@ -15,7 +15,7 @@ from twopipes._channels.base import Channel
 from twopipes._channels.sockets import listen_tcp, listen_unix
 from twopipes.errors import ChannelBroken, ChannelClosed
 
-__all__ = ["Posing", "RelayedChannel", "posing_at"]
+__all__ = ["RelayListener", "RelayedChannel", "listen_for_relays"]
 
 _HEAD = struct.Struct(">cI")
 _MODULE = "twopipes._tools.check.relay_process"
@@ -134,7 +134,7 @@ class RelayedChannel(Channel):
         return f"the posing server (process {self.pid})"
 
 
-class Posing:
+class RelayListener:
     """A place where posing processes report, and the command that starts one."""
 
     def __init__(self, address: str) -> None:
@@ -146,7 +146,7 @@ class Posing:
 
 
 @asynccontextmanager
-async def posing_at(serve: Callable[[RelayedChannel], Awaitable[None]]) -> AsyncIterator[Posing]:
+async def listen_for_relays(serve: Callable[[RelayedChannel], Awaitable[None]]) -> AsyncIterator[RelayListener]:
     """Listens for posing processes; ``serve`` is awaited for each, in a task of its own."""
     word = secrets.token_hex(16)
 
@@ -165,7 +165,7 @@ async def posing_at(serve: Callable[[RelayedChannel], Awaitable[None]]) -> Async
             listener = await listen_unix(path, connected)
             address = f"unix:{path}"
         try:
-            yield Posing(address)
+            yield RelayListener(address)
         finally:
             with suppress(TimeoutError):
                 async with asyncio.timeout(5):

@@ -143,8 +143,8 @@ def _finding(judgement: Judgement) -> Iterable[str]:
         yield f"  why       {visible(why)}"
         yield from (f"  sent      {visible(line)}" for line in verdict.sent)
         yield from (f"  received  {visible(line)}" for line in verdict.received)
-        if verdict.mend:
-            yield f"  mend      {verdict.mend}"
+        if verdict.fix:
+            yield f"  mend      {verdict.fix}"
     if rule.lenient:
         yield f"  note      {rule.lenient.rstrip('.')}."
     yield f"  in        {where or 'no certain revision'}"
@@ -217,8 +217,8 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
     told: dict[str, Any] = {"revision": verdict.revision, "outcome": verdict.outcome, "probe": verdict.probe}
     if verdict.why:
         told["why"] = verdict.why
-    if verdict.mend:
-        told["mend"] = verdict.mend
+    if verdict.fix:
+        told["mend"] = verdict.fix
     for name, lines in (("sent", verdict.sent), ("received", verdict.received)):
         if lines:
             told[name] = [_quoted(line) for line in lines]

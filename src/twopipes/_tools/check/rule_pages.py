@@ -112,5 +112,5 @@ def _how(rule: Rule, side: Side) -> str:
         return f"{prefix}not. {reason.rstrip('.')}.".replace("|", "\\|")
     names = [each if each == _CONVERSATION else f"`{each}`" for each in judges_of(rule, side)]
     part = rule.why_partly(side)
-    told = f". *In part:* {part.rstrip('.')}.".replace("|", "\\|") if part else ""
-    return prefix + (", ".join(names) or "not yet") + told
+    why = f". *In part:* {part.rstrip('.')}.".replace("|", "\\|") if part else ""
+    return prefix + (", ".join(names) or "not yet") + why

@@ -7,9 +7,9 @@ from typing import Any
 
 from msgspec.json import encode
 
-from twopipes._tools.check.conversation import LiveConversation, Unanswered
+from twopipes._tools.check.conversation import LiveConversation, NoResponse
 from twopipes._tools.check.probe import Case, SafeCall
-from twopipes._tools.check.server_reply import Answer
+from twopipes._tools.check.server_reply import Response
 from twopipes._tools.check.verdict import Quote
 
 __all__ = ["CHANGING", "called", "is_complete", "named", "prompted", "quoted", "read", "required_of", "walked"]
@@ -27,7 +27,7 @@ _NAMED = 5
 _PATIENCE = 2
 
 
-async def called(case: Case, *, first: Callable[[SafeCall], Any] | None = None) -> list[tuple[SafeCall, Answer]]:
+async def called(case: Case, *, first: Callable[[SafeCall], Any] | None = None) -> list[tuple[SafeCall, Response]]:
     """Calls tools that may be called, and gives their answers. A tool that does not answer is left out.
 
     Args:
@@ -40,7 +40,7 @@ async def called(case: Case, *, first: Callable[[SafeCall], Any] | None = None) 
     return await _asked(case, "tools/call", [(call, call.params) for call in calls[:_TOOLS]])
 
 
-async def prompted(case: Case) -> list[tuple[dict[str, Any], Answer]]:
+async def prompted(case: Case) -> list[tuple[dict[str, Any], Response]]:
     """Asks for prompts, with some text in the arguments that they require."""
     asked = [
         (prompt, {"name": prompt["name"], "arguments": dict.fromkeys(required_of(prompt), "text")})
@@ -60,36 +60,36 @@ def required_of(prompt: dict[str, Any]) -> list[str]:
     ]
 
 
-async def read(case: Case) -> list[tuple[dict[str, Any], Answer]]:
+async def read(case: Case) -> list[tuple[dict[str, Any], Response]]:
     """Reads resources."""
     listed = [each for each in case.features.resources if isinstance(each.get("uri"), str)]
     return await _asked(case, "resources/read", [(each, {"uri": each["uri"]}) for each in listed[:_RESOURCES]])
 
 
-async def walked(talk: LiveConversation, method: str, member: str, key: str) -> list[str]:
+async def walked(conversation: LiveConversation, method: str, member: str, key: str) -> list[str]:
     """The names (or addresses) that a list gives, over all its pages, in their order."""
     found: list[str] = []
     params: dict[str, Any] | None = None
     for _ in range(_PAGES):
-        answer = await talk.request(method, params)
-        page = answer.result.get(member)
+        response = await conversation.request(method, params)
+        page = response.result.get(member)
         found += [str(each.get(key)) for each in page if isinstance(each, dict)] if isinstance(page, list) else []
-        cursor = answer.result.get("nextCursor")
+        cursor = response.result.get("nextCursor")
         if not isinstance(cursor, str):
             break
         params = {"cursor": cursor}
     return found
 
 
-async def _asked(case: Case, method: str, asked: list[tuple[Any, dict[str, Any]]]) -> list[tuple[Any, Answer]]:
-    found: list[tuple[Any, Answer]] = []
+async def _asked(case: Case, method: str, asked: list[tuple[Any, dict[str, Any]]]) -> list[tuple[Any, Response]]:
+    found: list[tuple[Any, Response]] = []
     silent = 0
-    for subject, params in asked:
+    for target, params in asked:
         try:
-            found.append((subject, await case.talk.request(method, params)))
-        except Unanswered:
+            found.append((target, await case.conversation.request(method, params)))
+        except NoResponse:
             silent += 1
-            if silent >= _PATIENCE or not case.talk.is_usable:
+            if silent >= _PATIENCE or not case.conversation.is_usable:
                 break
     return found
 
@@ -105,6 +105,6 @@ def named(names: Sequence[Any]) -> str:
     return f"{shown} and {len(names) - _NAMED} more" if len(names) > _NAMED else shown
 
 
-def is_complete(answer: Answer) -> bool:
+def is_complete(response: Response) -> bool:
     """Tells whether an answer is a result that ends its request: no error, no question, no task."""
-    return answer.is_result and answer.result.get("resultType", "complete") == "complete" and "task" not in answer.result
+    return response.is_result and response.result.get("resultType", "complete") == "complete" and "task" not in response.result

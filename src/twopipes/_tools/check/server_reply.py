@@ -10,14 +10,14 @@ from msgspec.json import decode
 
 from twopipes._tools.check.verdict import Skip
 
-__all__ = ["Answer", "CannotOpen", "Heard", "Unanswered", "Waits", "decoded", "id_key", "parts_of", "same_id"]
+__all__ = ["CannotOpen", "NoResponse", "ProbeTimeouts", "ReceivedLine", "Response", "decoded", "id_key", "parts_of", "same_id"]
 
 
-class Waits(Struct, frozen=True, kw_only=True):
+class ProbeTimeouts(Struct, frozen=True, kw_only=True):
     """How long to wait for what, in seconds. Every wait of a check is one of these."""
 
     start: float = 20.0  # for the first answer of a fresh process
-    answer: float = 10.0  # for any other
+    response: float = 10.0  # for any other
     long: float = 30.0  # for the answer to a line of many megabytes
     grace: float = 0.3  # of silence, before it counts as silence
     exit: float = 5.0  # from the end of input to the end of the process
@@ -26,22 +26,22 @@ class Waits(Struct, frozen=True, kw_only=True):
     @property
     def lull(self) -> float:
         """For what may never come, once the server has answered what was sent after it."""
-        return self.answer / 5
+        return self.response / 5
 
 
-class Heard(Struct, frozen=True, eq=False):
+class ReceivedLine(Struct, frozen=True, eq=False):
     """A line of the server.
 
     Attributes:
         number: Of the received lines, from 0.
         at: Seconds since the conversation was opened.
-        line: Without its newline.
+        raw: Without its newline.
         message: Decoded: an object, or the array of a batch; ``None`` for what is no JSON.
     """
 
     number: int
     at: float
-    line: bytes
+    raw: bytes
     message: Any
 
     @property
@@ -52,7 +52,7 @@ class Heard(Struct, frozen=True, eq=False):
     @property
     def received(self) -> Sequence[bytes]:
         """The line."""
-        return (self.line,)
+        return (self.raw,)
 
     @property
     def parts(self) -> list[dict[str, Any]]:
@@ -72,7 +72,7 @@ class Heard(Struct, frozen=True, eq=False):
         return params if isinstance(params, dict) else {}
 
 
-class Answer(Struct, frozen=True, eq=False, kw_only=True):
+class Response(Struct, frozen=True, eq=False, kw_only=True):
     """An answer of the server and the request that it answers.
 
     Attributes:
@@ -80,7 +80,7 @@ class Answer(Struct, frozen=True, eq=False, kw_only=True):
         message: The whole answer.
         sent: The line of the request.
         received: The line of the answer.
-        heard: Which of the received lines it was.
+        received_line: Which of the received lines it was.
         took: Seconds that it took.
     """
 
@@ -88,7 +88,7 @@ class Answer(Struct, frozen=True, eq=False, kw_only=True):
     message: dict[str, Any]
     sent: Sequence[bytes] = ()
     received: Sequence[bytes] = ()
-    heard: Heard
+    received_line: ReceivedLine
     took: float = 0.0
 
     @property
@@ -114,14 +114,14 @@ class Answer(Struct, frozen=True, eq=False, kw_only=True):
         return self.error.get("code")
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """What it is, in a few words for a ``why``."""
         if self.error:
             return f"error {self.code}: {str(self.error.get('message'))[:100]}"
         return "a result" if self.is_result else "neither a result nor an error"
 
 
-class Unanswered(Skip):
+class NoResponse(Skip):
     """A request got no answer in time. What the probe has not judged yet is skipped with this reason.
 
     Attributes:

@@ -11,14 +11,14 @@ from typing import Any
 from twopipes._protocol.revisions import ALL, MODERN
 from twopipes._rules.rule import Rule
 from twopipes._rules.table import RULES, rules_for
-from twopipes._tools.check.conversation import CannotOpen, LiveConversation, Unanswered
+from twopipes._tools.check.conversation import CannotOpen, LiveConversation, NoResponse
 from twopipes._tools.check.explore import explored
 from twopipes._tools.check.idle import IdleControl
 from twopipes._tools.check.outcome import CheckResult
 from twopipes._tools.check.passive import judged, judged_in_any
 from twopipes._tools.check.probe import Case, Features, Permissions, Probe, all_probes, no_call, no_such_tool, revisions_for
-from twopipes._tools.check.server_source import Subject
-from twopipes._tools.check.sharing import Lane, SharedTalk, lanes_of
+from twopipes._tools.check.server_source import ServerTarget
+from twopipes._tools.check.sharing import ProbeGroup, SharedConversation, plan_groups
 from twopipes._tools.check.verdict import Skip, Verdict, defect
 from twopipes.errors import ChannelBroken, StartFailed, TwopipesError
 
@@ -41,7 +41,7 @@ _LISTS = {
 
 
 async def check_server(
-    subject: Subject,
+    target: ServerTarget,
     *,
     revisions: Sequence[str] = ALL,
     wanted: Iterable[str] | None = None,
@@ -53,7 +53,7 @@ async def check_server(
     """Checks a server.
 
     Args:
-        subject: The server.
+        target: The server.
         revisions: Try these alone.
         wanted: The ids of the rules to judge; all unless given.
         permissions: Which tools may be called.
@@ -66,7 +66,7 @@ async def check_server(
         ChannelBroken: Nobody listens there.
     """
     run = _Run(
-        subject,
+        target,
         revisions=[each for each in ALL if each in revisions],
         wanted=set(RULES) if wanted is None else set(wanted),
         permissions=permissions or Permissions(),
@@ -80,7 +80,7 @@ async def check_server(
 class _Run:
     def __init__(
         self,
-        subject: Subject,
+        target: ServerTarget,
         *,
         revisions: Sequence[str],
         wanted: set[str],
@@ -89,7 +89,7 @@ class _Run:
         on_progress: Callable[[str], object],
         probes: Sequence[Probe],
     ) -> None:
-        self.subject = subject
+        self.target = target
         self.revisions = revisions
         self.wanted = wanted
         self.permissions = permissions
@@ -100,12 +100,12 @@ class _Run:
         self.verdicts: list[Verdict] = []
         self._unopened: list[LiveConversation] = []
         self._unanswered: Counter[tuple[str, str]] = Counter()
-        self._idle = IdleControl(subject)
+        self._idle = IdleControl(target)
         self._room = asyncio.Semaphore(at_once)
         self._unknown = set(revisions)
         self._planned = asyncio.Event()
-        self._first_lanes: dict[str, Lane] = {}
-        self._other_lanes: list[Lane] = []
+        self._first_groups: dict[str, ProbeGroup] = {}
+        self._other_groups: list[ProbeGroup] = []
 
     async def run(self) -> CheckResult:
         loop = asyncio.get_running_loop()
@@ -114,14 +114,18 @@ class _Run:
         if self.revisions:
             await _all_of([*map(self._attend, self.revisions), self._attend_to_the_rest()])
         spoken = [each for each in self.revisions if each in self.features]
-        talks = [talk for talk in self.subject.talks if talk.judged and talk not in self._unopened]
-        self.verdicts += judged([(talk.entries, talk.revision) for talk in talks], side="server", wanted=self.wanted)
-        self.verdicts += judged_in_any([talk.entries for talk in self._unopened], side="server", wanted=self.wanted)
+        conversations = [
+            conversation for conversation in self.target.conversations if conversation.judged and conversation not in self._unopened
+        ]
+        self.verdicts += judged(
+            [(conversation.entries, conversation.revision) for conversation in conversations], side="server", wanted=self.wanted
+        )
+        self.verdicts += judged_in_any([conversation.entries for conversation in self._unopened], side="server", wanted=self.wanted)
         self._account_for_the_rest(spoken)
         order = list(RULES)
         self.verdicts.sort(key=lambda verdict: (order.index(verdict.rule.id), verdict.revision or ""))
         return CheckResult(
-            peer=self.subject.description,
+            peer=self.target.description,
             side="server",
             revisions=spoken,
             not_spoken=self.not_spoken,
@@ -134,52 +138,52 @@ class _Run:
     async def _attend(self, revision: str) -> None:
         """Finds out about one revision and, when all are known, goes on in the same conversation with what may share one."""
         async with self._room:
-            talk = await self._scout(revision)
+            conversation = await self._scout(revision)
         try:
             self._unknown.discard(revision)
             if not self._unknown:
                 self._plan()
             await self._planned.wait()
-            if lane := self._first_lanes.get(revision):
-                await self._run_lane(lane, talk)
+            if group := self._first_groups.get(revision):
+                await self._run_group(group, conversation)
         finally:
-            await talk.close()
+            await conversation.close()
 
     def _plan(self) -> None:
-        for lane in lanes_of(self._tries()):
-            if not lane.is_common or self._first_lanes.setdefault(lane.revision, lane) is not lane:
-                self._other_lanes.append(lane)
+        for group in plan_groups(self._tries()):
+            if not group.is_common or self._first_groups.setdefault(group.revision, group) is not group:
+                self._other_groups.append(group)
         self._planned.set()
 
     async def _attend_to_the_rest(self) -> None:
         await self._planned.wait()
-        await _all_of([self._run_lane(lane) for lane in self._other_lanes])
+        await _all_of([self._run_group(group) for group in self._other_groups])
 
     async def _scout(self, revision: str) -> LiveConversation:
-        talk = self.subject.attempts[revision] = await self.subject.open()
+        conversation = self.target.attempts[revision] = await self.target.open()
         try:
-            await talk.open(revision)
-            features = await _listed(talk)
-            await self._find_something_harmless(talk, revision, features)
+            await conversation.open(revision)
+            features = await _listed(conversation)
+            await self._find_something_harmless(conversation, revision, features)
             self.features[revision] = features
         except CannotOpen as error:
             self.not_spoken[revision] = str(error)
-            self._unopened.append(talk)
-            await talk.close()
+            self._unopened.append(conversation)
+            await conversation.close()
         except BaseException:
-            await talk.close()
+            await conversation.close()
             raise
-        return talk
+        return conversation
 
-    async def _find_something_harmless(self, talk: LiveConversation, revision: str, features: Features) -> None:
+    async def _find_something_harmless(self, conversation: LiveConversation, revision: str, features: Features) -> None:
         if revision in MODERN:
             return  # it has answered server/discover
-        with suppress(Unanswered):
-            if (await talk.request("ping")).is_result:
+        with suppress(NoResponse):
+            if (await conversation.request("ping")).is_result:
                 return
         for method, _, capability in _LISTS.values():
             if features.has(capability) and method not in features.failed:
-                self.subject.harmless[revision] = method
+                self.target.harmless[revision] = method
                 return
 
     # The probes
@@ -192,31 +196,31 @@ class _Run:
             found += [(probe, revision) for revision in revisions_for(rules, probe.revisions, spoken)]
         return found
 
-    async def _run_lane(self, lane: Lane, talk: LiveConversation | None = None) -> None:
-        shared = SharedTalk(self.subject, lane, talk)
+    async def _run_group(self, group: ProbeGroup, conversation: LiveConversation | None = None) -> None:
+        shared = SharedConversation(self.target, group, conversation)
         async with self._room:
             try:
-                await self._run_probes(lane, shared)
+                await self._run_probes(group, shared)
             finally:
                 await shared.renew()
 
-    async def _run_probes(self, lane: Lane, shared: SharedTalk) -> None:
+    async def _run_probes(self, group: ProbeGroup, shared: SharedConversation) -> None:
         """What is held against a server that others have spoken to before counts only if it is found in a fresh one, too."""
         doubtful: list[tuple[Probe, Case]] = []
-        for probe in lane.probes:
-            self.on_progress(f"{probe.section} in {lane.revision}: {probe.name}")
-            case, is_shaken = await self._try(probe, lane.revision, shared)
-            if is_shaken and shared.is_second_hand:
+        for probe in group.probes:
+            self.on_progress(f"{probe.section} in {group.revision}: {probe.name}")
+            case, is_shaken = await self._try(probe, group.revision, shared)
+            if is_shaken and shared.is_reused:
                 doubtful.append((probe, case))
             else:
                 self.verdicts += case.verdicts
-            if doubtful and not lane.judged:
+            if doubtful and not group.judged:
                 # What the probes break here themselves may well be what the next one stumbles over.
                 await self._look_again(doubtful, shared)
                 doubtful = []
         await self._look_again(doubtful, shared)
 
-    async def _look_again(self, doubtful: Sequence[tuple[Probe, Case]], shared: SharedTalk) -> None:
+    async def _look_again(self, doubtful: Sequence[tuple[Probe, Case]], shared: SharedConversation) -> None:
         if doubtful:
             await shared.renew()
         for probe, case in doubtful:
@@ -230,11 +234,11 @@ class _Run:
         return "the server has left too many requests without an answer" if self._unanswered.total() >= _PATIENT_IN_ALL else ""
 
     def _case(self, probe: Probe, revision: str) -> Case:
-        case = Case(probe, subject=self.subject, revision=revision, features=self.features[revision], permissions=self.permissions)
-        case.keep_to(self.wanted)
+        case = Case(probe, target=self.target, revision=revision, features=self.features[revision], permissions=self.permissions)
+        case.restrict_to(self.wanted)
         return case
 
-    async def _try(self, probe: Probe, revision: str, shared: SharedTalk) -> tuple[Case, bool]:
+    async def _try(self, probe: Probe, revision: str, shared: SharedConversation) -> tuple[Case, bool]:
         """The case, and whether there is anything in it that something else may be to blame for."""
         case = self._case(probe, revision)
         try:
@@ -242,15 +246,15 @@ class _Run:
             if not reason:
                 if "question" in probe.needs and not (await explored(case)).questions:
                     case.give_up("no tool that may be called asks its client anything; name one by --allow-tool")
-                if not probe.own:
-                    case.use(await shared.lend(probe))
+                if not probe.opens_own:
+                    case.use(await shared.acquire(probe))
                 await probe.body(case)
                 reason = "the probe found nothing to judge it by"
-        except Unanswered as silence:
+        except NoResponse as silence:
             reason = str(silence)
-            if probe.answered and await case.was_passed_over(silence):
-                mend = "Answer every request; one that is wrong, with an error."
-                case.fail_the_rest(f"{reason}, and a later one was answered", mend=mend)
+            if probe.silence_fails and await case.was_ignored(silence):
+                fix = "Answer every request; one that is wrong, with an error."
+                case.fail_the_rest(f"{reason}, and a later one was answered", fix=fix)
         except Skip as skip:
             reason = str(skip)
         except StartFailed as error:
@@ -264,7 +268,7 @@ class _Run:
         finally:
             silent_for = case.silence
             await case.close()
-            unanswered = shared.take_back()
+            unanswered = shared.release()
         self._unanswered[probe.section, revision] += unanswered
         case.skip_the_rest(reason)
         if case.has_failed:
@@ -283,10 +287,10 @@ class _Run:
         features = self.features[revision]
         for need in probe.needs:
             if need == "process":
-                if not self.subject.is_process:
+                if not self.target.is_process:
                     return "it needs a process that we start, to see how that ends"
             elif need == "socket":
-                if self.subject.is_process:
+                if self.target.is_process:
                     return "it is about sockets"
             elif need == "call":
                 if not features.safe_calls(self.permissions):
@@ -314,14 +318,14 @@ def _why_not(rule: Rule, spoken: Sequence[str]) -> str:
     return "nothing that was said has shown it"
 
 
-async def _listed(talk: LiveConversation) -> Features:
-    features = Features(capabilities=talk.capabilities)
+async def _listed(conversation: LiveConversation) -> Features:
+    features = Features(capabilities=conversation.capabilities)
     for name, (method, member, capability) in _LISTS.items():
         if not features.has(capability):
             continue
         try:
-            setattr(features, name, await _all_pages(talk, method, member))
-        except (Unanswered, _NotListed) as error:
+            setattr(features, name, await _all_pages(conversation, method, member))
+        except (NoResponse, _NotListed) as error:
             features.failed[method] = str(error)
     return features
 
@@ -330,16 +334,16 @@ class _NotListed(Exception):
     """A list was answered with an error."""
 
 
-async def _all_pages(talk: LiveConversation, method: str, member: str) -> list[dict[str, Any]]:
+async def _all_pages(conversation: LiveConversation, method: str, member: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     params: dict[str, Any] | None = None
     for _ in range(_PAGES):
-        answer = await talk.request(method, params)
-        if params is None and not answer.is_result:
-            raise _NotListed(f"{method} got {answer.told}")
-        page = answer.result.get(member)
+        response = await conversation.request(method, params)
+        if params is None and not response.is_result:
+            raise _NotListed(f"{method} got {response.summary}")
+        page = response.result.get(member)
         found += [each for each in page if isinstance(each, dict)] if isinstance(page, list) else []
-        cursor = answer.result.get("nextCursor")
+        cursor = response.result.get("nextCursor")
         if not isinstance(cursor, str):
             break
         params = {"cursor": cursor}

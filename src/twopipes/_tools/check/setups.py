@@ -9,13 +9,13 @@ from typing import Any
 from msgspec import Struct
 
 from twopipes._protocol.revisions import INPUT_METHODS
-from twopipes._tools.check.conversation import ABLE, SILENCE, LiveConversation
+from twopipes._tools.check.conversation import ALL_CAPABILITIES, SILENCE, LiveConversation
 from twopipes._tools.check.probe import Case, SafeCall
-from twopipes._tools.check.server_reply import Answer, Heard, Unanswered
+from twopipes._tools.check.server_reply import NoResponse, ReceivedLine, Response
 from twopipes._tools.check.verdict import Skip
 
 __all__ = [
-    "Asking",
+    "InputRequired",
     "OpenQuestion",
     "SlowCall",
     "about",
@@ -55,7 +55,7 @@ class SlowCall(Struct, frozen=True, kw_only=True):
     ends: bool = True
 
 
-class Asking(Struct, frozen=True, kw_only=True):
+class InputRequired(Struct, frozen=True, kw_only=True):
     """A call that the stateless wire answers with questions.
 
     Attributes:
@@ -64,12 +64,12 @@ class Asking(Struct, frozen=True, kw_only=True):
     """
 
     call: SafeCall
-    answer: Answer
+    response: Response
 
     @property
     def requests(self) -> dict[str, Any]:
         """What it asks, by key."""
-        return input_requests(self.answer)
+        return input_requests(self.response)
 
 
 class OpenQuestion(Struct, frozen=True, kw_only=True):
@@ -81,21 +81,21 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
     """
 
     call: Any
-    question: Heard
+    question: ReceivedLine
 
 
-def progress_of(heard: Heard, token: Any) -> bool:
+def progress_of(line: ReceivedLine, token: Any) -> bool:
     """Tells whether a line is progress under a token, which is compared with its type."""
-    named = heard.params.get("progressToken")
-    return heard.method == "notifications/progress" and type(named) is type(token) and named == token
+    named = line.params.get("progressToken")
+    return line.method == "notifications/progress" and type(named) is type(token) and named == token
 
 
-def about(heard: Heard, *, request_id: Any, token: Any) -> bool:
+def about(line: ReceivedLine, *, request_id: Any, token: Any) -> bool:
     """Tells whether a line is an answer to a request, or tells of its progress."""
     answers = any(
-        "method" not in part and type(part.get("id")) is type(request_id) and part.get("id") == request_id for part in heard.parts
+        "method" not in part and type(part.get("id")) is type(request_id) and part.get("id") == request_id for part in line.parts
     )
-    return answers or progress_of(heard, token)
+    return answers or progress_of(line, token)
 
 
 async def slow_call(case: Case, *, may_be_endless: bool = False) -> SlowCall:
@@ -108,26 +108,26 @@ async def slow_call(case: Case, *, may_be_endless: bool = False) -> SlowCall:
     Raises:
         Skip: There is none.
     """
-    talk = case.talk
+    conversation = case.conversation
     endless: SlowCall | None = None
     candidates = [call for call in case.features.safe_calls(case.permissions) if _SLOW_NAME.search(call.name)]
     for number, call in enumerate(candidates[:_TRIES]):
-        token, since = f"trial-{number}", talk.position
+        token, since = f"trial-{number}", conversation.position
         params = _stretched(call)
-        request_id = talk.start("tools/call", params, meta={"progressToken": token})
+        request_id = conversation.start("tools/call", params, meta={"progressToken": token})
         try:
-            answer = await talk.answer_to(request_id, within=_LONGEST, what="tools/call")
-        except Unanswered:
-            if not talk.is_usable:
+            response = await conversation.response_to(request_id, within=_LONGEST, what="tools/call")
+        except NoResponse:
+            if not conversation.is_usable:
                 raise
-            talk.notify("notifications/cancelled", {"requestId": request_id})
-            notes = sum(progress_of(heard, token) for heard in talk.heard_lines[since:])
+            conversation.notify("notifications/cancelled", {"requestId": request_id})
+            notes = sum(progress_of(line, token) for line in conversation.received_lines[since:])
             endless = endless or SlowCall(params=params, took=_WHILE, notes=notes, ends=False)
             continue
-        is_done = answer.is_result and answer.result.get("isError") is not True and "inputRequests" not in answer.result
-        if is_done and answer.took >= _SLOW:
-            notes = sum(progress_of(heard, token) for heard in talk.heard_lines[since:])
-            return SlowCall(params=params, took=answer.took, notes=notes)
+        is_done = response.is_result and response.result.get("isError") is not True and "inputRequests" not in response.result
+        if is_done and response.took >= _SLOW:
+            notes = sum(progress_of(line, token) for line in conversation.received_lines[since:])
+            return SlowCall(params=params, took=response.took, notes=notes)
     if endless is not None and may_be_endless:
         return endless
     raise Skip("no tool is known that may be called and takes its time; name one by --call that runs for about a second")
@@ -145,13 +145,15 @@ def _likely_first(case: Case) -> list[SafeCall]:
     return sorted(calls, key=lambda call: _ASKING_NAME.search(call.name) is None)[:_TRIES]
 
 
-def input_requests(answer: Answer) -> dict[str, Any]:
+def input_requests(response: Response) -> dict[str, Any]:
     """What a result of the stateless wire asks, by key; empty for one that asks nothing."""
-    asked = answer.result.get("inputRequests") if answer.result.get("resultType") == "input_required" else None
+    asked = response.result.get("inputRequests") if response.result.get("resultType") == "input_required" else None
     return {key: each for key, each in asked.items() if isinstance(each, dict)} if isinstance(asked, dict) else {}
 
 
-async def asking_calls(case: Case, talk: LiveConversation, *, can: Mapping[str, Any] = ABLE) -> list[Asking]:
+async def asking_calls(
+    case: Case, conversation: LiveConversation, *, client_capabilities: Mapping[str, Any] = ALL_CAPABILITIES
+) -> list[InputRequired]:
     """The calls that a client which can answer everything is asked something about (stateless alone).
 
     Raises:
@@ -159,30 +161,30 @@ async def asking_calls(case: Case, talk: LiveConversation, *, can: Mapping[str, 
     """
     found = []
     for call in _likely_first(case):
-        answer = await talk.request("tools/call", call.params, can=can)
-        if input_requests(answer):
-            found.append(Asking(call=call, answer=answer))
+        response = await conversation.request("tools/call", call.params, client_capabilities=client_capabilities)
+        if input_requests(response):
+            found.append(InputRequired(call=call, response=response))
     if not found:
         raise Skip("no tool that may be called asks its client anything")
     return found
 
 
-async def open_question(case: Case, talk: LiveConversation) -> OpenQuestion:
+async def open_question(case: Case, conversation: LiveConversation) -> OpenQuestion:
     """Calls tools until the server asks something, which is not answered (with a handshake alone).
 
     Raises:
         Skip: It asks nothing.
     """
-    talk.answers.update(dict.fromkeys(INPUT_METHODS, SILENCE))
+    conversation.answers.update(dict.fromkeys(INPUT_METHODS, SILENCE))
     for call in _likely_first(case):
-        since = talk.position
-        request_id = talk.start("tools/call", call.params)
+        since = conversation.position
+        request_id = conversation.start("tools/call", call.params)
 
-        def asked(since: int = since, request_id: Any = request_id) -> Heard | bool | None:
-            question = next((heard for heard in talk.heard_lines[since:] if heard.method in INPUT_METHODS), None)
-            return question or bool(talk.answers_to(request_id)) or None
+        def asked(since: int = since, request_id: Any = request_id) -> ReceivedLine | bool | None:
+            question = next((line for line in conversation.received_lines[since:] if line.method in INPUT_METHODS), None)
+            return question or bool(conversation.responses_to(request_id)) or None
 
-        found = await talk.until(asked, case.waits.answer)
-        if isinstance(found, Heard):
+        found = await conversation.until(asked, case.timeouts.response)
+        if isinstance(found, ReceivedLine):
             return OpenQuestion(call=request_id, question=found)
     raise Skip("no tool that may be called asks its client anything")

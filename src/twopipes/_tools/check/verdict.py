@@ -11,7 +11,7 @@ from twopipes._rules.rule import Rule, Severity
 from twopipes._tools.check.fixes import MENDS
 from twopipes.errors import LocalProtocolError
 
-__all__ = ["DEFECT", "CheckResult", "Quote", "Seen", "Sheet", "Skip", "Verdict", "defect", "worst"]
+__all__ = ["DEFECT", "CheckResult", "Quotable", "Quote", "Skip", "Verdict", "VerdictRecorder", "defect", "worst"]
 
 CheckResult = Literal["passed", "failed", "skipped"]
 
@@ -27,7 +27,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
         revision: In which it was tried; ``None`` for a rule that was tried in none.
         outcome: A rule that could not be tried is ``skipped``, with the reason in ``why``, and never ``passed``.
         why: What breaks the rule, or why it could not be tried; for a pass it may be empty.
-        mend: What to change, for whoever wrote the peer.
+        fix: What to change, for whoever wrote the peer.
         sent: The lines that went to the peer, without their newlines.
         received: The lines that came from it.
         probe: What found out: the name of a probe or a scenario, or ``the conversation`` for what showed by itself.
@@ -37,7 +37,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     outcome: CheckResult
     revision: str | None = None
     why: str = ""
-    mend: str = ""
+    fix: str = ""
     sent: tuple[bytes, ...] = ()
     received: tuple[bytes, ...] = ()
     probe: str = ""
@@ -61,7 +61,7 @@ class Skip(Exception):
     """Raised by a probe or a scenario that cannot go on: what it has not judged yet is skipped, and this says why."""
 
 
-class Seen(Protocol):
+class Quotable(Protocol):
     """Lines that a verdict can quote: an answer with its request, for one."""
 
     @property
@@ -80,7 +80,7 @@ class Quote(Struct, frozen=True, kw_only=True):
     received: tuple[bytes, ...] = ()
 
 
-class Sheet:
+class VerdictRecorder:
     """Where the verdicts of one probe or scenario in one revision are written down.
 
     A rule that the revision does not have, or that nobody asked for, is passed over in silence: a probe that judges five rules
@@ -102,18 +102,18 @@ class Sheet:
         """Tells whether a rule counts here."""
         return rule in self._rules
 
-    def keep_to(self, wanted: Iterable[str]) -> None:
+    def restrict_to(self, wanted: Iterable[str]) -> None:
         """Leaves out the rules that nobody asked for."""
         self._rules = {each: self._rules[each] for each in wanted if each in self._rules}
 
-    def expect(self, rule: str, condition: Any, why: str, *, mend: str = "", about: Seen | None = None) -> bool:
+    def expect(self, rule: str, condition: Any, why: str, *, fix: str = "", about: Quotable | None = None) -> bool:
         """Judges a rule.
 
         Args:
             rule: Its id; one of those that the decorator names.
             condition: Whether it was kept.
             why: What was seen that breaks it, for the case that it was not.
-            mend: What to change; what the table of such sentences has, unless given.
+            fix: What to change; what the table of such sentences has, unless given.
             about: The lines to quote; the last ones of the conversation otherwise.
 
         Returns:
@@ -124,8 +124,8 @@ class Sheet:
         if found is not None:
             sent, received = ((), ()) if kept else self._quote(about)
             outcome: CheckResult = "passed" if kept else "failed"
-            told = "" if kept else mend or MENDS.get(rule, "")
-            self._note(found, outcome, why="" if kept else why, mend=told, sent=sent, received=received)
+            told = "" if kept else fix or MENDS.get(rule, "")
+            self._note(found, outcome, why="" if kept else why, fix=told, sent=sent, received=received)
         return kept
 
     def skip(self, rule: str, reason: str) -> None:
@@ -149,13 +149,13 @@ class Sheet:
             if rule.id not in judged:
                 self._note(rule, "skipped", why=reason)
 
-    def fail_the_rest(self, why: str, *, mend: str) -> None:
+    def fail_the_rest(self, why: str, *, fix: str) -> None:
         """Fails what has no verdict yet, by what was said last."""
         sent, received = self._quote(None)
         judged = {verdict.rule.id for verdict in self.verdicts}
         for rule in self._rules.values():
             if rule.id not in judged:
-                self._note(rule, "failed", why=why, mend=mend, sent=sent, received=received)
+                self._note(rule, "failed", why=why, fix=fix, sent=sent, received=received)
 
     def withdraw(self, reason: str) -> None:
         """Skips what was failed, for a reason that has nothing to do with the rules."""
@@ -175,7 +175,7 @@ class Sheet:
         """What was sent and received last, for a finding that names no lines."""
         return (), ()
 
-    def _quote(self, about: Seen | None) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+    def _quote(self, about: Quotable | None) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
         sent, received = self.quotable() if about is None else (about.sent, about.received)
         return tuple(sent[-_QUOTED:]), tuple(received[-_QUOTED:])
 

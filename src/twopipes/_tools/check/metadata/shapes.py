@@ -30,8 +30,8 @@ def metas(message: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             for item in found if isinstance(found, list) else ():
                 yield from _meta_of(members(item), f"{name}.{items}[]")
                 yield from _meta_of(members(members(item).get("resource")), f"{name}.{items}[].resource")
-        said = part.get("messages")
-        for entry in said if name == "result" and isinstance(said, list) else ():
+        messages = part.get("messages")
+        for entry in messages if name == "result" and isinstance(messages, list) else ():
             yield from _meta_of(members(members(entry).get("content")), "result.messages[].content")
 
 
