@@ -15,8 +15,15 @@ RULES = (
         level="MUST",
         side="server",
         title="What may be kept (discovery, the four lists, resources that are read) says for how long and by whom",
+        fix="Put ttlMs and cacheScope into what may be kept.",
     ),
-    _rule(id="CH-02", level="MUST", side="server", title="ttlMs is an integer of at least 0, cacheScope is public or private"),
+    _rule(
+        id="CH-02",
+        level="MUST",
+        side="server",
+        title="ttlMs is an integer of at least 0, cacheScope is public or private",
+        fix="Let ttlMs be an integer from 0 on, and cacheScope public or private.",
+    ),
     _rule(
         id="CH-03",
         level="SHOULD",

@@ -24,6 +24,7 @@ RULES = (
         until="2025-11-25",
         title="Each side cancels only what it asked itself, and what it believes to be open",
         partly="What a side believes to be open is not seen: a cancellation may cross the answer",
+        fix="Cancel only requests that you have sent and that are still open.",
     ),
     _rule(
         id="CA-03",
@@ -43,6 +44,7 @@ RULES = (
             " cancellation none"
         ),
         basis="inference",
+        fix="Drop a request that was cancelled: stop its work, and send neither an answer nor progress.",
     ),
     _rule(
         id="CA-05",
@@ -60,6 +62,7 @@ RULES = (
         level="MUST",
         title="Cancellations and answers that cross do no harm: each request gets one answer or none",
         partly="Some dozens of races; one that takes luck may stay unseen",
+        fix="Answer each request once, or not at all when it was taken back; pass over what comes for one that is over.",
     ),
     _rule(
         id="CA-08",
@@ -67,6 +70,7 @@ RULES = (
         side="client",
         since="2026-07-28",
         title="A client cancels only requests that it has sent",
+        fix="Cancel only requests that you have sent.",
     ),
     _rule(
         id="CA-09",
@@ -74,6 +78,7 @@ RULES = (
         side="server",
         since="2026-07-28",
         title="A server cancels nothing but subscriptions",
+        fix="Send notifications/cancelled for subscriptions alone.",
     ),
     _rule(
         id="CA-10",
@@ -97,6 +102,7 @@ RULES = (
         basis="schema",
         except_in=("2025-11-25",),
         title="A cancellation says what it cancels: requestId is there, a string or an integer",
+        fix="Put the id of the request into requestId, with its JSON type.",
     ),
     _rule(
         id="CA-13",

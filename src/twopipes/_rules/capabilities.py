@@ -14,6 +14,7 @@ RULES = (
         level="MUST",
         side="server",
         title="A server declares what it has: tools, prompts, resources, logging, and completions where there is a word for it",
+        fix="Declare the capability for what you serve, or do not serve it.",
     ),
     _rule(
         id="CP-02",
@@ -28,6 +29,7 @@ RULES = (
         title="Capabilities are objects, and the flags in them are true or false",
         lenient="Objects of capabilities are open: flags that a revision does not know are let pass",
         partly="Only the capabilities and flags that the protocol knows",
+        fix="Make each capability an object, and its flags true or false.",
     ),
     _rule(
         id="CP-04",
@@ -61,6 +63,7 @@ RULES = (
         level="MUST",
         since="2026-07-28",
         title="Extensions are declared by names with a prefix, each with an object of settings",
+        fix="Name an extension with a prefix, such as com.example/thing, and give it an object of settings.",
     ),
     _rule(
         id="CP-08", level="MUST", since="2026-07-28", title="Nothing of an extension is used that the other side did not declare"

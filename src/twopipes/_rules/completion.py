@@ -17,12 +17,14 @@ RULES = (
         side="client",
         title="A request for completion names a prompt or a resource template, and an argument with what is typed so far",
         partly="Whether the prompt, the template and the argument are ones that the server listed is not judged",
+        fix="Send ref (a prompt's name or the URI of a template) and argument (its name, and the value so far).",
     ),
     _rule(
         id="CM-02",
         level="MUST",
         basis="schema",
         title="At most a hundred suggestions, all strings; with them, if known, how many there are and whether there are more",
+        fix="Send at most a hundred values, all texts; total is a number, hasMore true or false.",
     ),
     _rule(
         id="CM-03",

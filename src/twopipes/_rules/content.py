@@ -14,6 +14,7 @@ RULES = (
         level="MUST",
         basis="schema",
         title="Blocks of content have a type that there is, and the members that belong to it",
+        fix="Give each block a type that the revision has, and the members of that type.",
     ),
     _rule(
         id="CT-02",
@@ -26,8 +27,14 @@ RULES = (
             "The schema of each revision lists its blocks, and the agreed version is to be respected (LC-11); what to send"
             " instead is not said"
         ),
+        fix="Send text, or an embedded resource, where the revision has no such block.",
     ),
-    _rule(id="CT-03", level="MUST", title="Binary data is base64, with a MIME type that says what it is"),
+    _rule(
+        id="CT-03",
+        level="MUST",
+        title="Binary data is base64, with a MIME type that says what it is",
+        fix="Encode binary data as base64, and say by mimeType what it is.",
+    ),
     _rule(
         id="CT-04",
         level="MUST",

@@ -14,6 +14,7 @@ RULES = (
         level="MUST",
         side="client",
         title="Every request says in its _meta which version it is of and what the client can do",
+        fix="Put the version and the client's capabilities into the _meta of every request.",
     ),
     _rule(
         id="VN-02",
@@ -25,6 +26,7 @@ RULES = (
             " and -32602 has to come where the version is named"
         ),
         partly="Tried with server/discover alone",
+        fix="Refuse a request that lacks the version or the capabilities with -32602; remember nothing of earlier ones.",
     ),
     _rule(
         id="VN-03",
@@ -35,6 +37,7 @@ RULES = (
             "The page asks it of clients, unless they are set up otherwise, and says that it is not required: that a server"
             " does without it follows from that"
         ),
+        fix="Put clientInfo, with name and version, into the _meta of every request.",
     ),
     _rule(
         id="VN-04",
@@ -60,6 +63,7 @@ RULES = (
         side="server",
         title="server/discover is there, and its result has all that a client chooses by",
         page="server/discover",
+        fix="Answer server/discover with all members that the schema requires.",
     ),
     _rule(
         id="VN-07",
@@ -69,9 +73,19 @@ RULES = (
         title="Nobody has to discover first: whatever request comes first is served",
         page="server/discover",
     ),
-    _rule(id="VN-08", level="SHOULD", side="server", title="Every result says in its _meta who the server is"),
     _rule(
-        id="VN-09", level="MUST", side="server", title="Every result says of which type it is, and it is one that the client knows"
+        id="VN-08",
+        level="SHOULD",
+        side="server",
+        title="Every result says in its _meta who the server is",
+        fix="Put serverInfo, with name and version, into the _meta of every result.",
+    ),
+    _rule(
+        id="VN-09",
+        level="MUST",
+        side="server",
+        title="Every result says of which type it is, and it is one that the client knows",
+        fix='Put a resultType into every result: "complete", unless it asks for input.',
     ),
     _rule(
         id="VN-10",
@@ -92,6 +106,7 @@ RULES = (
         side="server",
         title="Methods that this revision has done away with do not exist: -32601",
         page="changelog",
+        fix="Answer what this revision does not have with -32601.",
     ),
     _rule(
         id="VN-13",

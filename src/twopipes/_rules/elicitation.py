@@ -9,7 +9,13 @@ from twopipes._rules.rule import Rule
 _rule = partial(Rule, page="client/elicitation", since="2025-06-18")
 
 RULES = (
-    _rule(id="EL-01", level="MUST", side="server", title="A form has a message and a flat schema of an object"),
+    _rule(
+        id="EL-01",
+        level="MUST",
+        side="server",
+        title="A form has a message and a flat schema of an object",
+        fix="Ask with a message and a requestedSchema of type object whose properties are plain values.",
+    ),
     _rule(
         id="EL-02",
         level="MUST",
@@ -49,6 +55,7 @@ RULES = (
         side="client",
         basis="schema",
         title="An answer says accept, decline or cancel, and has content only if a form was accepted",
+        fix="Answer with accept, decline or cancel; content goes with accept alone.",
     ),
     _rule(id="EL-07", level="MUST", side="client", title="A question without a mode is a form", since="2025-11-25"),
     _rule(

@@ -61,6 +61,7 @@ RULES = (
         level="MUST",
         title="Of the codes from -32099 to -32020, only those that the specification defines are used, each for its own purpose",
         untestable_client="A client sends no errors on the stateless wire",
+        fix="Of -32020 to -32099 use -32021 and -32022 alone, each for what it means.",
     ),
     _modern(
         id="ER-07",
@@ -70,8 +71,15 @@ RULES = (
             "New implementations alone are to stay out of -32019 to -32000, and nobody can tell from outside how old one"
             " is: those codes are let pass"
         ),
+        fix="Choose codes of your own outside of -32768 to -32000.",
     ),
-    _modern(id="ER-08", level="MUST", side="server", title="-32002 and -32042 are not used any more"),
+    _modern(
+        id="ER-08",
+        level="MUST",
+        side="server",
+        title="-32002 and -32042 are not used any more",
+        fix="Use -32602 for a resource that is not there, and a result of type input_required for an address to visit.",
+    ),
     _modern(
         id="ER-09",
         level="MUST",
@@ -79,12 +87,14 @@ RULES = (
         title="-32022 says which versions are supported, and which was asked for",
         modern_page="basic/versioning",
         partly="Whether all versions that it lists are served is not tried",
+        fix="Put the versions that you serve into data.supported, and the one that was asked for into data.requested.",
     ),
     _modern(
         id="ER-10",
         level="MUST",
         side="server",
         title="-32021 says which client capabilities are required, as an object of capabilities",
+        fix="Put an object of client capabilities into data.requiredCapabilities.",
     ),
     _rule(
         id="ER-11",

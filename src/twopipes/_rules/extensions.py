@@ -15,6 +15,7 @@ RULES = (
         level="MAY",
         page="/extensions/apps/overview",
         title="Apps are declared with their MIME type, pages are ui:// resources, and ui/ methods stay off the wire",
+        fix="Name the page of an app by a ui:// address, and serve it as a resource of that address.",
     ),
     _rule(
         id="AP-03",

@@ -9,16 +9,39 @@ from twopipes._rules.rule import Rule
 _rule = partial(Rule, page="basic/transports", modern_page="basic/transports/stdio")
 
 RULES = (
-    _rule(id="FR-01", level="MUST", title="Each line is one message, and nothing but a newline separates messages"),
-    _rule(id="FR-02", level="MUST", title="A message holds no raw newline; those in strings are escaped"),
-    _rule(id="FR-03", level="MUST", title="Messages are UTF-8, without a byte order mark", since="2025-03-26"),
-    _rule(id="FR-04", level="MUST", side="server", title="Nothing but messages is written to stdout, from the start to the end"),
+    _rule(
+        id="FR-01",
+        level="MUST",
+        title="Each line is one message, and nothing but a newline separates messages",
+        fix="Write each message on a line of its own, with one newline behind it.",
+    ),
+    _rule(
+        id="FR-02",
+        level="MUST",
+        title="A message holds no raw newline; those in strings are escaped",
+        fix="Write messages with a JSON encoder that escapes control characters, and without indentation.",
+    ),
+    _rule(
+        id="FR-03",
+        level="MUST",
+        title="Messages are UTF-8, without a byte order mark",
+        since="2025-03-26",
+        fix="Write UTF-8 without a byte order mark, whatever the locale says.",
+    ),
+    _rule(
+        id="FR-04",
+        level="MUST",
+        side="server",
+        title="Nothing but messages is written to stdout, from the start to the end",
+        fix="Print to stderr; give libraries that print no access to file descriptor 1.",
+    ),
     _rule(
         id="FR-05",
         level="MUST",
         side="client",
         title="Nothing but messages is written to the server's stdin",
         partly_client="Of what stands in messages, the params without which a request is none; the rest is for the rules of each",
+        fix="Write nothing to the server's stdin but messages, with the params that their methods require.",
     ),
     _rule(
         id="FR-06",
@@ -35,8 +58,22 @@ RULES = (
         title="Output on stderr is not taken for a failure",
         since="2025-11-25",
     ),
-    _rule(id="FR-09", level="MUST", side="server", title="The server sends no requests on the stateless wire", since="2026-07-28"),
-    _rule(id="FR-10", level="MUST", side="client", title="The client sends no responses on the stateless wire", since="2026-07-28"),
+    _rule(
+        id="FR-09",
+        level="MUST",
+        side="server",
+        title="The server sends no requests on the stateless wire",
+        since="2026-07-28",
+        fix="Answer the call with a result of type input_required, with the question in inputRequests.",
+    ),
+    _rule(
+        id="FR-10",
+        level="MUST",
+        side="client",
+        title="The client sends no responses on the stateless wire",
+        since="2026-07-28",
+        fix="Drop requests of the server on the stateless wire; questions come as results of type input_required.",
+    ),
     _rule(
         id="FR-11",
         level="SHOULD",
@@ -73,6 +110,7 @@ RULES = (
         basis="inference",
         title="A carriage return, blank lines and a last line without a newline are tolerated, and never sent",
         lenient="The text names the newline alone, and leaves open what else is tolerated",
+        fix="End lines with a single newline, write no blank ones, and take what ends otherwise for a line as well.",
     ),
     _rule(
         id="FR-16",

@@ -17,15 +17,22 @@ RULES = (
         title='Every message says "jsonrpc": "2.0", and one that does not is refused',
         partly_server='That another version is refused is tried with "1.0" alone',
         partly_client="Only what the client sends; whether it refuses another version is not tried",
+        fix='Put "jsonrpc": "2.0" into every message, and refuse a request without it with -32600.',
     ),
     _rule(
         id="JR-02",
         level="MUST",
         title="The id of a request is a string or a whole number",
         partly="Only ids that are sent; that one with a fraction is refused is not tried",
+        fix="Count ids up, or take a text.",
     ),
-    _rule(id="JR-03", level="MUST", title="The id of a request is never null"),
-    _legacy(id="JR-04", level="MUST", title="No side uses an id twice in a session"),
+    _rule(id="JR-03", level="MUST", title="The id of a request is never null", fix="Give each request an id of its own."),
+    _legacy(
+        id="JR-04",
+        level="MUST",
+        title="No side uses an id twice in a session",
+        fix="Count ids up, and never begin again within a session.",
+    ),
     _modern(
         id="JR-05",
         level="MUST",
@@ -36,11 +43,27 @@ RULES = (
             " our reading"
         ),
         partly_server="Only that an id is served again when its request has been answered",
+        fix="Take an id again only when its request has been answered, or never.",
     ),
-    _rule(id="JR-06", level="MUST", title="An answer has the id of its request, value and type unchanged"),
-    _rule(id="JR-07", level="MUST", title="An answer has a result, which is an object, or an error, and never both"),
-    _rule(id="JR-08", level="MUST", title="An error has a whole number for its code and a text for its message"),
-    _rule(id="JR-09", level="MUST", title="A notification has no id"),
+    _rule(
+        id="JR-06",
+        level="MUST",
+        title="An answer has the id of its request, value and type unchanged",
+        fix="Answer a request once, with its id as it came, and nothing that was not asked.",
+    ),
+    _rule(
+        id="JR-07",
+        level="MUST",
+        title="An answer has a result, which is an object, or an error, and never both",
+        fix="Give an answer a result, which is an object, or an error: one of the two.",
+    ),
+    _rule(
+        id="JR-08",
+        level="MUST",
+        title="An error has a whole number for its code and a text for its message",
+        fix=("Give an error a code, which is a whole number, and a message, which is a text; anything else goes into data."),
+    ),
+    _rule(id="JR-09", level="MUST", title="A notification has no id", fix="Leave the id out of notifications."),
     _rule(
         id="JR-10", level="MUST", title="A notification is never answered, not even an unknown or broken one", since="2025-03-26"
     ),
@@ -50,6 +73,7 @@ RULES = (
         basis="schema",
         title="Params, where there are any, are an object",
         partly_client="Only what the client sends; it is sent no params that are an array",
+        fix="Put params into an object, or leave them out.",
     ),
     _rule(
         id="JR-12",
@@ -75,6 +99,7 @@ RULES = (
         page="basic/lifecycle",
         since="2025-03-26",
         until="2025-03-26",
+        fix="Send initialize on a line of its own.",
     ),
     _rule(
         id="JR-15",
@@ -86,9 +111,16 @@ RULES = (
             "The text of 2024-11-05 follows JSON-RPC, which has batches, and its schema has none: there, an array is not sent"
         ),
         partly="That it is refused by an error is not asked for: it is enough that nothing in it is done and the next line is",
+        fix="Send one message a line; batches exist in 2025-03-26 alone.",
     ),
     _legacy(id="JR-16", level="MUST", title="Every request is answered, an unknown one with -32601"),
-    _rule(id="JR-17", level="MUST", title="An error leaves out the id only where the id could not be read", since="2025-11-25"),
+    _rule(
+        id="JR-17",
+        level="MUST",
+        title="An error leaves out the id only where the id could not be read",
+        since="2025-11-25",
+        fix="Give an error the id of its request wherever that could be read.",
+    ),
     _rule(
         id="JR-18",
         level="SHOULD",

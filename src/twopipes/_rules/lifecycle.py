@@ -10,7 +10,11 @@ _rule = partial(Rule, page="basic/lifecycle", until="2025-11-25")
 
 RULES = (
     _rule(
-        id="LC-01", level="MUST", side="client", title="initialize comes first (behind the probe of a client that knows both eras)"
+        id="LC-01",
+        level="MUST",
+        side="client",
+        title="initialize comes first (behind the probe of a client that knows both eras)",
+        fix="Send initialize before anything else, but for the probe server/discover and ping.",
     ),
     _rule(
         id="LC-02",
@@ -18,18 +22,36 @@ RULES = (
         # What a server does with less, no page says: to answer with a version of its own will do.
         side="client",
         title="initialize says the version, the capabilities, and who the client is",
+        fix="Send protocolVersion, capabilities and clientInfo (with name and version) with initialize.",
     ),
     _rule(
         id="LC-03",
         level="MUST",
         side="server",
         title="The result of initialize says the version, the capabilities, and who the server is",
+        fix="Answer initialize with protocolVersion, capabilities and serverInfo (with name and version).",
     ),
     _rule(
-        id="LC-04", level="MUST", side="client", title="After the result of initialize, the client sends notifications/initialized"
+        id="LC-04",
+        level="MUST",
+        side="client",
+        title="After the result of initialize, the client sends notifications/initialized",
+        fix="Send notifications/initialized as soon as initialize was answered, before the first request.",
     ),
-    _rule(id="LC-05", level="SHOULD", side="client", title="Before the result of initialize, the client asks nothing but ping"),
-    _rule(id="LC-06", level="SHOULD", side="server", title="Before notifications/initialized, the server asks nothing but ping"),
+    _rule(
+        id="LC-05",
+        level="SHOULD",
+        side="client",
+        title="Before the result of initialize, the client asks nothing but ping",
+        fix="Wait for the result of initialize before you ask for anything but ping.",
+    ),
+    _rule(
+        id="LC-06",
+        level="SHOULD",
+        side="server",
+        title="Before notifications/initialized, the server asks nothing but ping",
+        fix="Wait for notifications/initialized before you ask for anything but ping.",
+    ),
     _rule(
         id="LC-07",
         level="MUST",
@@ -55,6 +77,7 @@ RULES = (
         partly_server="Only what tools that may be called bring about, for a client that declares nothing",
         partly_client="Only the methods of its requests, compared with the version and with what the server declared; "
         "before 2025-06-18, a recording shows the version alone",
+        fix="Look at the version and the capabilities that were agreed on, and leave alone what is not among them.",
     ),
     _rule(
         id="LC-12",
@@ -63,6 +86,7 @@ RULES = (
         title="initialize is never cancelled",
         page="basic/utilities/cancellation",
         partly="Only for as long as the check leaves a handshake without an answer",
+        fix="Close the connection instead: there is nothing on it without a handshake.",
     ),
     _rule(
         id="LC-13",

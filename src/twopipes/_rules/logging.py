@@ -10,12 +10,18 @@ from twopipes._rules.rule import Rule
 _rule = partial(Rule, side="server", page="server/utilities/logging")
 
 RULES = (
-    _rule(id="LG-01", level="MUST", title="A server that sends log messages has declared logging"),
+    _rule(
+        id="LG-01",
+        level="MUST",
+        title="A server that sends log messages has declared logging",
+        fix="Declare logging, or send no log messages.",
+    ),
     _rule(
         id="LG-02",
         level="MUST",
         basis="schema",
         title="A log message has one of the eight levels and some data; the name of its logger, if there is one, is a string",
+        fix="Give a log message a level (debug to emergency) and data, and a text for its logger.",
     ),
     _rule(
         id="LG-03",
@@ -32,6 +38,7 @@ RULES = (
         level="MUST",
         title="Nothing is logged for a request that did not ask for log messages",
         since=MODERN[0],
+        fix="Send log messages for a request only if its _meta asks for them.",
     ),
     _rule(
         id="LG-06",
@@ -47,6 +54,7 @@ RULES = (
         lenient=(
             "One channel has no stream for each request: calls are made one at a time, so that it is clear where a message belongs"
         ),
+        fix="Send a log message while the request that asked for it is open, and without the id of a subscription.",
     ),
     _rule(
         id="LG-08",
@@ -61,6 +69,7 @@ RULES = (
         side="both",
         title="There is no logging/setLevel any more: a server answers -32601, a client does not send it",
         since=MODERN[0],
+        fix="Ask for log messages by the log level in the _meta of a request.",
     ),
     _rule(
         id="LG-10",

@@ -14,6 +14,7 @@ RULES = (
         level="MUST",
         since="2025-06-18",
         title="The keys of _meta are well formed: perhaps a prefix of labels with a slash, then a name of letters, digits, - _ .",
+        fix=("Write keys of _meta as a name of letters, digits, - _ . and perhaps a prefix such as com.example/ before it."),
     ),
     _rule(
         id="MT-02",
@@ -57,5 +58,6 @@ RULES = (
         basis="schema",
         title="Wherever a message has a _meta, it is an object",
         partly="Only that it is an object; where the schemas define one is not judged, since objects are open",
+        fix="Make _meta an object wherever it stands, or leave it out.",
     ),
 )

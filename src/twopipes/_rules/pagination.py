@@ -15,6 +15,7 @@ RULES = (
         level="MUST",
         title="Lists are walked by cursors, which are strings: each leads on, until there is none",
         partly_client="Tried with tools/list alone, and only with clients that follow cursors",
+        fix="Make nextCursor a text, and leave it out on the last page.",
     ),
     _rule(
         id="PG-02",

@@ -9,7 +9,12 @@ from twopipes._rules.rule import Rule
 _legacy = partial(Rule, page="basic/utilities/ping", until="2025-11-25")
 
 RULES = (
-    _legacy(id="PI-01", level="MUST", title="A ping is answered at once, with an empty result"),
+    _legacy(
+        id="PI-01",
+        level="MUST",
+        title="A ping is answered at once, with an empty result",
+        fix="Answer ping with an empty object as the result.",
+    ),
     _legacy(
         id="PI-02",
         level="MUST",
@@ -33,5 +38,6 @@ RULES = (
         title="There is no ping on the stateless wire: nobody sends it, and the answer to it is -32601",
         page="changelog",
         since="2026-07-28",
+        fix="Leave ping out on the stateless wire; server/discover tells as well whether a server is alive.",
     ),
 )

@@ -15,6 +15,7 @@ RULES = (
         basis="schema",
         side="server",
         title="A listed prompt has a name, and so have its arguments; what else is said of those is of the right type",
+        fix="Give each prompt a name, and each of its arguments a name.",
     ),
     _rule(
         id="PM-02",
@@ -28,6 +29,7 @@ RULES = (
         ),
         partly_client="Only arguments that the client gives; it cannot be made to give any",
         partly_server="Tried with an object for one argument; a number, which may be taken for its digits, is not sent",
+        fix="Send every argument of a prompt as a string, also one that means a number.",
     ),
     _rule(
         id="PM-03",
@@ -35,6 +37,7 @@ RULES = (
         basis="schema",
         side="server",
         title="A prompt is an array of messages, each with a role (user or assistant) and exactly one block of content",
+        fix="Answer with messages, each with the role user or assistant and one block of content.",
     ),
     _rule(
         id="PM-04",

@@ -15,6 +15,7 @@ RULES = (
         basis="schema",
         side="server",
         title="A listed resource has a uri and a name, a listed template a uriTemplate (RFC 6570) and a name",
+        fix="Give each resource a uri and a name, and each template a uriTemplate and a name.",
     ),
     _rule(
         id="RS-02",
@@ -22,6 +23,7 @@ RULES = (
         basis="schema",
         side="server",
         title="What is read is an array of contents, each with its uri and a text or a blob",
+        fix="Answer with contents, an array; each has the uri, and a text or a blob.",
     ),
     _rule(
         id="RS-03",
@@ -51,6 +53,7 @@ RULES = (
         title="resources/subscribe and resources/unsubscribe are gone: whoever wants to know of changes listens",
         since="2026-07-28",
         partly_server="That the two are gone; whether a listen for a resource is served shows with SU-09",
+        fix="Listen with resourceSubscriptions instead.",
     ),
     _rule(
         id="RS-06",

@@ -9,7 +9,13 @@ from twopipes._rules.rule import Rule
 _rule = partial(Rule, page="client/roots")
 
 RULES = (
-    _rule(id="RT-01", level="MUST", side="client", title="Each root has a URI that begins with file://, and perhaps a name"),
+    _rule(
+        id="RT-01",
+        level="MUST",
+        side="client",
+        title="Each root has a URI that begins with file://, and perhaps a name",
+        fix="Give each root a uri that begins with file://.",
+    ),
     _rule(
         id="RT-02",
         level="MUST",

@@ -47,6 +47,7 @@ class Rule(Struct, frozen=True, kw_only=True):
         partly_server: The same, for servers alone.
         partly_client: The same, for clients alone.
         lenient: Where the text is silent, contradicts itself or can be read in two ways: what it says, and what is let pass.
+        fix: What to change in an implementation that breaks it.
     """
 
     id: str
@@ -69,6 +70,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     partly_server: str = ""
     partly_client: str = ""
     lenient: str = ""
+    fix: str = ""
 
     def __post_init__(self) -> None:
         if not self.revisions:

@@ -15,8 +15,16 @@ RULES = (
         side="server",
         basis="schema",
         title="A question to the model has messages, each with a role and content, and maxTokens",
+        fix="Ask with messages, each with a role and content, and with maxTokens.",
     ),
-    _rule(id="SA-02", level="MUST", side="client", basis="schema", title="The model's answer has role, content and model"),
+    _rule(
+        id="SA-02",
+        level="MUST",
+        side="client",
+        basis="schema",
+        title="The model's answer has role, content and model",
+        fix="Answer with role, content and model.",
+    ),
     _rule(
         id="SA-03",
         level="MUST",

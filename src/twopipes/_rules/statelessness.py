@@ -48,5 +48,6 @@ RULES = (
         page="server/tools",
         title="Whoever declares tools, prompts or resources answers the request for their list, be it with an empty one",
         lenient="The page asks for a response: an error other than -32601 (Method not found) is let pass",
+        fix="Answer the request for each list that you declare, with an empty one if there is nothing in it.",
     ),
 )

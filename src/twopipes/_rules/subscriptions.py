@@ -20,12 +20,14 @@ RULES = (
             " promises nothing is let pass, and so is any error"
         ),
         partly_server="Only a listen without notifications",
+        fix="Say in notifications what to listen for: true for lists, an array of URIs in resourceSubscriptions.",
     ),
     _rule(
         id="SU-02",
         level="MUST",
         side="server",
         title="The first message of a subscription is its acknowledgement, which says what will be told",
+        fix="Send notifications/subscriptions/acknowledged before anything else of a subscription.",
     ),
     _rule(
         id="SU-03",
@@ -39,6 +41,7 @@ RULES = (
         side="server",
         title="Every message of a subscription carries the id of its listen request, with the same JSON type",
         partly="Only acknowledgements, unless there is a tool by the name of mutate that changes the list of tools",
+        fix="Put the id of the listen request, with its JSON type, into the _meta of every message of the subscription.",
     ),
     _rule(
         id="SU-05",
@@ -46,6 +49,7 @@ RULES = (
         side="server",
         title="Changes are told only to those who listen for them",
         partly="Tools alone change, by the tool mutate of test servers",
+        fix="Tell of a change only on listens that ask for changes of that kind.",
     ),
     _rule(
         id="SU-06",
@@ -54,6 +58,7 @@ RULES = (
         side="server",
         title="The acknowledgement leaves out what the server does not support or was not asked for",
         lenient="A server that neither declares nor denies that something changes is not held to it",
+        fix="Acknowledge what was asked for and what you support, and nothing else.",
     ),
     _rule(
         id="SU-07",
@@ -106,6 +111,7 @@ RULES = (
         title="A server that ends a subscription answers the listen with a complete result that carries the id",
         lenient="Two pages disagree how a server ends a subscription, by the result or by notifications/cancelled",
         partly="Only at SIGTERM, of servers that take it for a reason to end in order",
+        fix="Answer the listen with a complete result, with its id in _meta, when you end it.",
     ),
     _rule(
         id="SU-14",

@@ -15,7 +15,13 @@ RULES = (
         title="The extension is declared as an object: by servers in server/discover, by clients in each request",
     ),
     _rule(id="TX-02", level="MUST", side="server", title="A request that does not declare the extension never becomes a task"),
-    _rule(id="TX-03", level="MUST", side="server", title="A task is a flat result of type task, and no other result has that type"),
+    _rule(
+        id="TX-03",
+        level="MUST",
+        side="server",
+        title="A task is a flat result of type task, and no other result has that type",
+        fix="Make tasks of the requests that the extension names, and of no others.",
+    ),
     _rule(id="TX-04", level="MUST", side="client", title="A client takes a task for an answer to tools/call, and to nothing else"),
     _rule(
         id="TX-05",

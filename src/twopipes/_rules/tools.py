@@ -16,6 +16,7 @@ RULES = (
         basis="schema",
         side="server",
         title='Each tool has a name, and an inputSchema that says "type":"object"',
+        fix='Give every tool a name, and an inputSchema with "type": "object".',
     ),
     _rule(
         id="TL-02",
@@ -27,6 +28,7 @@ RULES = (
             "The schema says what clients send, and lets them leave arguments out; that a server serves such a call is our reading"
         ),
         partly_server="Tried with one tool that works with an empty object; a call without a name belongs to ER-04",
+        fix="Send the tool's name, and arguments as an object or not at all.",
     ),
     _rule(
         id="TL-03",
@@ -34,6 +36,7 @@ RULES = (
         basis="schema",
         side="server",
         title="The result of a tool has content, an array, even if it is empty; isError is a boolean",
+        fix="Answer tools/call with content, an array; isError, if it is there, is true or false.",
     ),
     _rule(id="TL-04", level="SHOULD", side="server", title="A call of a tool that is not there is an error, and not a failed tool"),
     _rule(
@@ -86,6 +89,7 @@ RULES = (
             "One set of arguments for each tool that may be called; nobody outside can make a tool break its promise. More than"
             " the type and the required members is seen with twopipes[validate] alone"
         ),
+        fix=("Check what a tool returns against its outputSchema before it is sent; answer with isError where that fails."),
     ),
     _rule(
         id="TL-11",
@@ -95,6 +99,7 @@ RULES = (
         title="An outputSchema describes an object, and structuredContent is one",
         since="2025-06-18",
         until="2025-11-25",
+        fix="Let structuredContent be an object in this revision; put a list or a number into a member of one.",
     ),
     _rule(
         id="TL-12",
@@ -126,6 +131,7 @@ RULES = (
         side="server",
         title="Names of tools are 1 to 128 of A-Z a-z 0-9 _ - . and unique, and upper case is not lower case",
         since="2025-11-25",
+        fix="Name tools by 1 to 128 of A-Z a-z 0-9 _ - . and each name once.",
     ),
     _rule(
         id="TL-16",

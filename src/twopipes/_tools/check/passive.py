@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from twopipes._protocol.revisions import ALL, META_SUBSCRIPTION_ID
 from twopipes._rules.table import RULES, rules_for
-from twopipes._tools.check.fixes import MENDS
 from twopipes._tools.check.outcome import CheckResult
 from twopipes._tools.check.verdict import Verdict
 from twopipes._trace.conversation import Conversation, read_conversation
@@ -131,7 +130,7 @@ def _failed(finding: Finding, revision: str | None, side: Side) -> Verdict | Non
         outcome="failed",
         revision=spoken,
         why=finding.what,
-        fix=MENDS.get(rule.id, ""),
+        fix=rule.fix,
         sent=sent,
         received=(message.data,),
         probe=_NAME,

@@ -8,7 +8,6 @@ from typing import Any, Literal, NoReturn, Protocol
 from msgspec import Struct
 
 from twopipes._rules.rule import Rule, Severity
-from twopipes._tools.check.fixes import MENDS
 from twopipes.errors import LocalProtocolError
 
 __all__ = ["DEFECT", "CheckResult", "Quotable", "Quote", "Skip", "Verdict", "VerdictRecorder", "defect", "worst"]
@@ -124,8 +123,8 @@ class VerdictRecorder:
         if found is not None:
             sent, received = ((), ()) if kept else self._quote(about)
             outcome: CheckResult = "passed" if kept else "failed"
-            told = "" if kept else fix or MENDS.get(rule, "")
-            self._note(found, outcome, why="" if kept else why, fix=told, sent=sent, received=received)
+            advice = "" if kept else fix or found.fix
+            self._note(found, outcome, why="" if kept else why, fix=advice, sent=sent, received=received)
         return kept
 
     def skip(self, rule: str, reason: str) -> None:
