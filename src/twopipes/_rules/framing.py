@@ -103,7 +103,7 @@ RULES = (
         level="MUST",
         basis="inference",
         title="Responses are matched to requests by id, not by order",
-        untestable_server="Only a server that sends two requests at once could confuse them, and no call causes that in every server",
+        untestable_server="Only a server that sends two requests at once could confuse them, and no call makes every server do so",
         lenient="It follows from the ids of JSON-RPC; no sentence forbids matching by order",
     ),
     _rule(

@@ -29,13 +29,13 @@ class Rule(Struct, frozen=True, kw_only=True):
             ``inference``, our reading where the text is silent, so a breach is a warning at most.
         side: The side that the rule binds.
         title: The rule in our words: what a correct implementation does.
-        page: The page of the specification, relative to the revision: ``basic/transports``. With a leading slash it is a page of the
-            site that does not depend on a revision, such as that of an extension.
+        page: The page of the specification, relative to the revision: ``basic/transports``. With a leading slash it is a page
+            of the site that does not depend on a revision, such as that of an extension.
         modern_page: The page in modern revisions, if it is another one.
         since: The first revision that has the rule.
         until: The last revision that has it; ``None`` if it still exists.
         except_in: Revisions between the two that do not have it.
-        must_since: The first revision in which a breach breaks a MUST, if the level is lower before, or if ``level`` is a permission.
+        must_since: The first revision in which a breach breaks a MUST, if the level is lower before or ``level`` is a permission.
         inferred_for: The side for which the rule is our reading: the text binds the other side, and this follows from it.
         stated_since: The first revision that states the rule; before, it is our reading. By default every revision states it.
         untestable: Why a breach is not visible from outside; empty for rules that are judged.

@@ -210,7 +210,7 @@ def filled_in(words: Sequence[str], command: Sequence[str]) -> list[str]:
 
 async def _tour(fake: FakeServer) -> None:
     """Nothing special: what the client does with a healthy server."""
-    await fake.left()
+    await fake.client_exited()
 
 
 def plain(revision: str) -> Scenario:

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from msgspec import Struct, field
 
 from twopipes._protocol.revisions import INPUT_METHODS, LEGACY
-from twopipes._tools.check.conversation import ALL_CAPABILITIES, SILENCE, LiveConversation
+from twopipes._tools.check.conversation import ALL_CAPABILITIES, LiveConversation
 from twopipes._tools.check.probe import Case, Features, no_call
 from twopipes._tools.check.questions import ELICIT, members
 from twopipes._tools.check.server_reply import NoResponse, Response
@@ -239,7 +239,7 @@ async def converse(
             if len(dialogue.answers) > rounds:
                 dialogue.is_endless = True
                 break
-            more = {"inputResponses": replied(conversation, asked_for(response)), **_state(response)}
+            more = {"inputResponses": conversation.answers_to(asked_for(response)), **_state(response)}
             sent = conversation.start("tools/call", {**call, **more}, client_capabilities=client_capabilities)
     except NoResponse:
         conversation.notify("notifications/cancelled", {"requestId": sent})
@@ -277,19 +277,6 @@ def _state(response: Response) -> dict[str, Any]:
     return {"requestState": response.result["requestState"]} if "requestState" in response.result else {}
 
 
-def replied(conversation: LiveConversation, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """An answer to each of these questions, as :attr:`LiveConversation.answers` has them."""
-    found = {}
-    for key, entry in asked.items():
-        method = members(entry).get("method")
-        response = conversation.answers.get(method) if isinstance(method, str) else None
-        if callable(response):
-            response = response(entry)
-        if response is not None and response is not SILENCE:
-            found[key] = response
-    return found
-
-
 async def retried(
     conversation: LiveConversation, call: Mapping[str, Any], asking: Response, *, without_state: bool = False, **changed: Any
 ) -> Response:
@@ -306,7 +293,7 @@ async def retried(
         Unanswered: There was no answer in time.
     """
     state = {} if without_state else _state(asking)
-    params = {**call, "inputResponses": replied(conversation, asked_for(asking)), **state, **changed}
+    params = {**call, "inputResponses": conversation.answers_to(asked_for(asking)), **state, **changed}
     with suppress(KeyError):
         if params["requestState"] is None:
             del params["requestState"]

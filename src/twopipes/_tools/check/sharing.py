@@ -1,7 +1,7 @@
-"""Which probes share a conversation, and when one is fit to be handed on.
+"""Which probes share a conversation, and when a conversation can be reused.
 
-A process costs what it costs to start, and some servers take a second or more. What leaves nothing behind is therefore asked of one
-and the same process; what leaves something behind, or wants a server that nobody has spoken to, has one of its own.
+Some servers take a second or more to start. Probes that leave nothing behind therefore share one process. A probe that leaves
+something behind, or needs an unused server, gets its own.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from twopipes._tools.check.server_source import ServerTarget
 
 __all__ = ["ProbeGroup", "SharedConversation", "plan_groups"]
 
-# Into how many conversations the probes of one revision that could all share one are divided, to go on side by side.
-_SIDE_BY_SIDE = 2
-# Fewer probes than this are not worth a process of their own.
-_WORTH_A_GROUP = 12
+# The probes of one revision that could share one conversation are divided among this many, which run concurrently.
+_CONCURRENT = 2
+# Fewer probes than this do not justify another process.
+_MIN_GROUP = 12
 
 
 class ProbeGroup(Struct, kw_only=True, eq=False):
-    """Probes that are run one after the other, in a conversation that is handed on from each to the next.
+    """Probes that run one after the other in the same conversation.
 
     Attributes:
-        revision: That is spoken.
+        revision: The revision that is spoken.
         client_capabilities: Declared in the handshake; in a modern revision each request declares its own.
-        judged: Whether what the conversation shows by itself counts.
-        section: Whose probes alone it has; none where it takes what comes.
-        probes: In their order.
+        judged: Whether the messages of the conversation are judged passively.
+        section: The section whose probes it is limited to; empty for no limit.
+        probes: The probes in their order.
     """
 
     revision: str
@@ -45,15 +45,15 @@ class ProbeGroup(Struct, kw_only=True, eq=False):
 
     @property
     def is_common(self) -> bool:
-        """Whether any conversation will do that was opened by a client which declares nothing and breaks no rule."""
+        """Whether the group can use any conversation of a client that declares nothing and breaks no rules."""
         return not self.section and self.client_capabilities is None and self.judged
 
 
 def plan_groups(probes: Iterable[tuple[Probe, str]]) -> list[ProbeGroup]:
-    """Divides what is to be tried among conversations, the same way each time.
+    """Divide probes among conversations. The result is deterministic.
 
     Args:
-        probes: Each with a revision that it is tried in.
+        probes: Each probe with a revision in which it is tried.
     """
     groups: dict[tuple[Any, ...], ProbeGroup] = {}
     endings: list[tuple[Probe, str]] = []
@@ -80,7 +80,7 @@ def plan_groups(probes: Iterable[tuple[Probe, str]]) -> list[ProbeGroup]:
             )
             found.append(host)
         host.probes.append(probe)
-    # What takes longest begins first, so that nobody waits for it alone in the end.
+    # The longest groups start first, so that the run does not end with a single long one.
     return sorted(found, key=lambda group: -len(group.probes))
 
 
@@ -95,7 +95,7 @@ def _may_end(probe: Probe, revision: str, group: ProbeGroup) -> bool:
 
 
 def _divided(group: ProbeGroup) -> list[ProbeGroup]:
-    count = max(1, min(_SIDE_BY_SIDE, len(group.probes) // _WORTH_A_GROUP))
+    count = max(1, min(_CONCURRENT, len(group.probes) // _MIN_GROUP))
     parts = [ProbeGroup(revision=group.revision) for _ in range(count)]
     sections: dict[str, list[Probe]] = {}
     for probe in group.probes:
@@ -106,33 +106,33 @@ def _divided(group: ProbeGroup) -> list[ProbeGroup]:
 
 
 class SharedConversation:
-    """The conversation of a lane: opened when it is wanted, and again when the last one is not fit to be handed on.
+    """The conversation of a group. It is opened on first use, and replaced when it can no longer be reused.
 
     Args:
         target: The server.
-        group: Whose it is.
-        conversation: One that is open already, and in which nothing was said that leaves anything behind.
+        group: The group.
+        conversation: An open conversation to start with, in which no probe has run.
 
     Attributes:
-        is_reused: Whether another probe had what was lent last.
+        is_reused: Whether a previous probe used the conversation that was acquired last.
     """
 
     def __init__(self, target: ServerTarget, group: ProbeGroup, conversation: LiveConversation | None = None) -> None:
         self._target = target
         self._group = group
         self._conversation = conversation
-        self._is_acquired = self._was_used = False
+        self._is_in_use = self._was_used = False
         self.is_reused = False
 
     async def acquire(self, probe: Probe) -> LiveConversation:
-        """The conversation, for a probe.
+        """Return the conversation for a probe.
 
         Raises:
             CannotOpen: The server did not open one.
-            StartFailed: It cannot be started.
-            ChannelBroken: Nobody listens there.
+            StartFailed: The server cannot be started.
+            ChannelBroken: The address refuses connections.
         """
-        if self._conversation is not None and not await self._can_be_handed_on(self._conversation):
+        if self._conversation is not None and not await self._can_be_reused(self._conversation):
             await self.renew()
         if self._conversation is None:
             self._conversation = await self._target.open()
@@ -141,32 +141,32 @@ class SharedConversation:
         if self._conversation.is_modern:
             self._conversation.client_capabilities = probe.client_capabilities or {}
         self.is_reused = self._was_used
-        self._is_acquired = self._was_used = True
+        self._is_in_use = self._was_used = True
         return self._conversation
 
     def release(self) -> int:
-        """Takes it from a probe, and tells how many of its requests were waited for in vain."""
-        if self._conversation is None or not self._is_acquired:
+        """Take the conversation back from a probe. Return how many of its requests got no response."""
+        if self._conversation is None or not self._is_in_use:
             return 0
-        self._is_acquired = False
+        self._is_in_use = False
         self._conversation.reset_answers()
         return self._conversation.unanswered
 
-    async def _can_be_handed_on(self, conversation: LiveConversation) -> bool:
-        """Whether the server has answered all that it was asked, and goes on answering."""
+    async def _can_be_reused(self, conversation: LiveConversation) -> bool:
+        """Whether the server has answered all requests, and still answers."""
         if not conversation.is_usable or conversation.unanswered:
             return False
         if not self._was_used:
             return True
         with suppress(NoResponse):
             is_served = (await conversation.request(conversation.harmless, within=conversation.timeouts.step)).is_result
-            # What still runs would be heard by the next probe. On a slow link, what has ended may be known only now.
+            # The messages of an open request would reach the next probe. On a slow link, some responses may arrive only now.
             return is_served and not (self._group.judged and conversation.open_requests)
         return False
 
     async def renew(self) -> None:
-        """Ends the conversation: what is lent next is a fresh one."""
+        """Close the conversation. The next one that is acquired is new."""
         conversation, self._conversation = self._conversation, None
-        self._is_acquired = self._was_used = self.is_reused = False
+        self._is_in_use = self._was_used = self.is_reused = False
         if conversation is not None:
             await conversation.close()

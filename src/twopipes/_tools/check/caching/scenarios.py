@@ -54,7 +54,7 @@ async def gives_what_is_stale_at_once(fake: FakeServer) -> None:
     hints = {"posing://zero": {"ttlMs": 0}, "posing://negative": {"ttlMs": -5}}
     fake.on[_READ] = lambda message: _contents(message, **hints.get(str(message.params.get("uri")), {}))
     await fake.wait_for(_READ)
-    await fake.left()
+    await fake.client_exited()
     reads = _reads(fake)
     if reads["zero"] < _FIRST:
         raise Skip("the client does not read a resource twice that is listed twice")
@@ -83,7 +83,7 @@ async def goes_stale_soon(fake: FakeServer) -> None:
 
     fake.on["tools/call"] = hold
     await fake.wait_for("tools/call")
-    await fake.left()
+    await fake.client_exited()
     fake.expect(
         "CH-03",
         while_held[0] < _POLLING,
@@ -100,7 +100,7 @@ async def gives_what_may_be_kept(fake: FakeServer) -> None:
     fake.healthy.resources = _listed(*names)
     fake.on[_READ] = lambda message: _contents(message, ttlMs=_LONG if len(_reads(fake)) > _FIRST else 0)
     await fake.wait_for(_READ)
-    await fake.left()
+    await fake.client_exited()
     reads = _reads(fake)
     if len(reads) <= _FIRST:
         raise Skip("the client does not read the resources that are listed")
@@ -129,7 +129,7 @@ async def asks_before_it_gives(fake: FakeServer) -> None:
 
     fake.on[_READ] = read
     await fake.wait_for(lambda message: message.method == _READ and "inputResponses" in message.params)
-    await fake.left()
+    await fake.client_exited()
     reads = _reads(fake)
     if reads["note"] < _FIRST:
         raise Skip("the client does not read a resource twice that is listed twice")
@@ -156,7 +156,7 @@ async def announces_a_change(fake: FakeServer) -> None:
 
     fake.on["subscriptions/listen"] = listen
     told = await fake.wait_for(lambda message: message.method == "subscriptions/listen" and _wants_tools(message))
-    await fake.left()
+    await fake.client_exited()
     before, after = (
         {message.method for message in fake.requests() if (message.number > told.number) is later} for later in (False, True)
     )
@@ -192,7 +192,7 @@ async def refuses_its_own_cursor(fake: FakeServer) -> None:
 
     fake.on["tools/list"] = response
     await fake.wait_for(lambda message: message.method == "tools/list" and message.params.get("cursor") is not None)
-    await fake.left()
+    await fake.client_exited()
     again = [message for message in fake.requests("tools/list") if message.number > refused[0].number]
     fake.expect(
         "CH-09",

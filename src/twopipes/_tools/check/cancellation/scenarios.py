@@ -45,7 +45,7 @@ async def leaves_a_call_open(fake: FakeServer) -> None:
     # Whoever goes on gets both answers then; all others get the late one in between.
     await fake.until(lambda: late.is_sent or None, a_while(fake))
     late.send()
-    await fake.left()
+    await fake.client_exited()
     late.judge()
 
 
@@ -184,7 +184,7 @@ async def takes_its_questions_back(fake: FakeServer) -> None:
         await _ask_and_take_back(fake, *question)
     finally:
         done.set()
-    await fake.left()
+    await fake.client_exited()
     fake.expect("CA-07", not fake.what_differs, f"after questions that the server took back, {fake.what_differs}")
 
 
@@ -252,7 +252,7 @@ async def cancels_what_makes_no_sense(fake: FakeServer) -> None:
 
     fake.on["tools/list"] = cancel
     await fake.wait_for("tools/list")
-    await fake.left()
+    await fake.client_exited()
     complaint = next((message for message in fake.responses() if "error" in message.members), None)
     fake.expect(
         "CA-05",
@@ -287,7 +287,7 @@ async def cancels_a_call_of_the_client(fake: FakeServer) -> None:
     await fake.wait_for(calls("comes_back", is_retry=False))
     await fake.wait_for(calls("comes_back", is_retry=True))
     first = await fake.wait_for(calls("comes_back_cancelled", is_retry=False))
-    await fake.left()
+    await fake.client_exited()
     waited = any(map(calls("comes_back_cancelled", is_retry=True), fake.received_lines))
     fake.expect(
         "CA-10",
@@ -312,7 +312,7 @@ async def lets_a_task_work_for_ever(fake: FakeServer) -> None:
     fake.on["tasks/get"] = lambda _said: task
     fake.on["tasks/result"] = lambda _said: SILENCE
     fake.on["tasks/cancel"] = lambda _said: {**task, "status": "cancelled"}
-    await fake.left()
+    await fake.client_exited()
     tasks = [message for message in fake.requests("tools/call") if "task" in message.params]
     if not tasks:
         raise Skip("the client made no task of a call")

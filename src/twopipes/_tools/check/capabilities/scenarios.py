@@ -44,7 +44,7 @@ async def asks_for_the_undeclared(fake: FakeServer) -> None:
     for kind in kinds:
         fake.add_tool(f"ask_for_{kind}", asks(kind))
     await fake.wait_for(lambda message: str(message.params.get("name")).startswith("ask_for_"))
-    await fake.left()
+    await fake.client_exited()
     if not answers and any(kind in client_capabilities for client_capabilities in cans for kind in kinds):
         raise Skip("the client answered nothing of what it declares")
     for kind in kinds:
@@ -61,7 +61,7 @@ async def asks_for_the_undeclared(fake: FakeServer) -> None:
 @scenario("CP-03")
 async def looks_at_what_is_declared(fake: FakeServer) -> None:
     """Nothing special: the capabilities that the client declares are looked at."""
-    await fake.left()
+    await fake.client_exited()
     declared = [(message, _declared(message)) for message in fake.requests() if _declared(message) is not None]
     if not declared:
         raise Skip("the client declares no capabilities")
@@ -110,7 +110,7 @@ async def asks_by_a_form(fake: FakeServer) -> None:
 
     fake.add_tool("ask_the_user", ask)
     await fake.wait_for(lambda message: message.params.get("name") == "ask_the_user")
-    await fake.left()
+    await fake.client_exited()
     declared = next((message.connection.client_capabilities.get("elicitation") for message in fake.requests()), None)
     if isinstance(declared, dict) and not asked:
         raise Skip(f"the client declares elicitation as {declared!r}, and nobody knows what that means")
@@ -130,7 +130,7 @@ async def asks_by_a_form(fake: FakeServer) -> None:
 @scenario("CP-05")
 async def looks_at_what_the_model_may_be_given(fake: FakeServer) -> None:
     """Nothing special: how the client allows tools and context for its model. That it refuses them otherwise is SA-05."""
-    await fake.left()
+    await fake.client_exited()
     found = [(message, members(members(_declared(message)).get("sampling"))) for message in fake.requests()]
     given = [(message, name, sampling[name]) for message, sampling in found for name in ("tools", "context") if name in sampling]
     if not given:
@@ -149,7 +149,7 @@ async def looks_at_what_the_model_may_be_given(fake: FakeServer) -> None:
 async def declares_no_extension(fake: FakeServer) -> None:
     """Nothing special: a server that declares no extension is asked for nothing that only an extension has."""
     await fake.wait_for(lambda message: message.is_request)
-    await fake.left()
+    await fake.client_exited()
     used = next((message for message in fake.requests() if (message.method or "").startswith(_OF_EXTENSIONS)), None)
     fake.expect(
         "CP-08",
@@ -165,7 +165,7 @@ async def declares_what_nobody_knows(fake: FakeServer) -> None:
     """The server declares capabilities that the protocol does not know."""
     fake.healthy.capabilities |= {"x-unknown": {"deep": [1, {"er": None}]}, "experimental": {"com.example/thing": {}}}
     await fake.wait_for(lambda message: message.is_request)
-    await fake.left()
+    await fake.client_exited()
     fake.expect(
         "CP-09",
         not fake.what_differs,

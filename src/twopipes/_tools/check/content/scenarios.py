@@ -35,7 +35,7 @@ async def asks_for_a_sample_and_reads_it(fake: FakeServer) -> None:
         return ask(message) if "sampling" in message.connection.client_capabilities else text("There is nobody to ask.")
 
     fake.add_tool("sample", sample)
-    await fake.left()
+    await fake.client_exited()
     blocks = [block for sampled in samples if isinstance(sampled, dict) for block in _blocks(sampled.get("content"))]
     if not blocks:
         fake.give_up("the client gave no sample, the only content that clients send")
@@ -71,7 +71,7 @@ def _said_last(fake: FakeServer) -> ClientMessage | None:
 @scenario("CT-06")
 async def looks_at_the_icons_of_the_client(fake: FakeServer) -> None:
     """Whatever icons the client has are what the schema says."""
-    await fake.left()
+    await fake.client_exited()
     for message in fake.requests():
         info = message.params.get("clientInfo") if message.method == "initialize" else message.meta.get(META_CLIENT_INFO)
         icons = info.get("icons") if isinstance(info, dict) else None
@@ -109,7 +109,7 @@ async def offers_icons_at_unsafe_addresses(fake: FakeServer) -> None:
     fake.on["tools/list"] = decorated
     try:
         await fake.wait_for("tools/list")
-        await fake.left()
+        await fake.client_exited()
         await asyncio.sleep(fake.timeouts.grace)  # whoever has just come is let in
         fake.expect(
             "CT-07",
@@ -136,7 +136,7 @@ async def gives_a_block_of_an_unknown_type(fake: FakeServer) -> None:
         known = {"type": "text", "text": "Hello."}
         fake.healthy.results[name] = {"content": [{"type": "hologram", "shape": "cube"}, known]}
     await fake.wait_for("tools/call")
-    await fake.left()
+    await fake.client_exited()
     fake.expect(
         "CT-08",
         not fake.what_differs,

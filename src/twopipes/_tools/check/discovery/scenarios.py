@@ -69,7 +69,7 @@ async def is_too_old_to_say_the_type_of_its_lists(fake: FakeServer) -> None:
         raise Skip("the client speaks no revision whose results have no resultType")
     fake.healthy.speaks = (legacy,)
     await fake.wait_for("tools/list")
-    await fake.left()
+    await fake.client_exited()
     fake.expect(
         "VN-10",
         fake.requests("tools/call"),
@@ -85,7 +85,7 @@ async def gives_a_list_of_a_type_that_nobody_knows(fake: FakeServer) -> None:
     tools = [{**fake.healthy.tools[0], "name": _WEIRD}]
     fake.on["tools/list"] = lambda _said: {"resultType": _WEIRD, "tools": tools, "ttlMs": 0, "cacheScope": "private"}
     await fake.wait_for("tools/list")
-    await fake.left()
+    await fake.client_exited()
     used = next((message for message in fake.requests("tools/call") if message.params.get("name") == _WEIRD), None)
     fake.expect(
         "VN-11",
@@ -114,7 +114,7 @@ async def calls_itself_otherwise(fake: FakeServer) -> None:
 
     fake.on["server/discover"] = rename
     await fake.wait_for("server/discover")
-    await fake.left()
+    await fake.client_exited()
     fake.expect(
         "VN-14",
         not fake.what_differs,

@@ -37,7 +37,7 @@ async def asks_by_forms(fake: FakeServer) -> None:
     mode = {"mode": "form"} if fake.revision >= _HAS_MODES else {}
     usual = AskingTool(fake, "ask", Round(questions={"who": form("Who are you?", _NAME, required=["name"], **mode)}))
     plain = AskingTool(fake, "ask-without-a-mode", Round(questions={"who": form("And who are you?", _NAME, required=["name"])}))
-    await fake.left()
+    await fake.client_exited()
     usual.require()
     for reply in (asker.replies["who"] for asker in (usual, plain) if "who" in asker.replies):
         if isinstance(reply.result, dict):
@@ -74,7 +74,7 @@ async def asks_for_choices(fake: FakeServer) -> None:
     """The user is asked with a form of all kinds of fields and choices, each of which has a default."""
     simple = AskingTool(fake, "ask", Round(questions={"who": form("Who are you?", _NAME, required=["name"])}))
     rich = AskingTool(fake, "ask-for-choices", Round(questions={"what": form("What do you like?", _FIELDS)}))
-    await fake.left()
+    await fake.client_exited()
     plain = simple.answered("who")
     reply = rich.reply("what")
     if not isinstance(reply.result, dict):
@@ -131,7 +131,7 @@ async def asks_to_visit_a_page(fake: FakeServer) -> None:
 
     page = await asyncio.start_server(visited, sock=listening)
     async with page:
-        await fake.left()
+        await fake.client_exited()
     reply = asker.reply("visit")
     client_capabilities = asker.calls[0].connection.client_capabilities
     if not declares(client_capabilities, ELICIT, question):
@@ -188,7 +188,7 @@ async def tells_the_end_of_an_unknown_visit(fake: FakeServer) -> None:
 
     fake.on["tools/list"] = tell
     await fake.wait_for("tools/list")
-    await fake.left()
+    await fake.client_exited()
     fake.expect(
         "EL-12",
         not fake.what_differs,

@@ -88,7 +88,7 @@ async def _handshake(fake: FakeServer) -> ClientMessage | None:
 async def speaks_both_eras(fake: FakeServer) -> None:
     """The server can do both: a client of both eras discovers it, and needs no handshake."""
     first = await fake.wait_for(lambda message: message.is_request)
-    await fake.left()
+    await fake.client_exited()
     if fake.baselines and _speaks(fake, LEGACY) is None:
         raise Skip("it is about clients of both eras, and this one speaks no revision with a handshake")
     if not fake.baselines and first.method != _PROBE:
@@ -127,7 +127,7 @@ async def refuses_the_version_of_the_probe(fake: FakeServer) -> None:
     probes: list[ClientMessage] = []
     fake.on[_PROBE] = refuse
     probe = await _probe_of(fake)
-    await fake.left()
+    await fake.client_exited()
     handshake = next((message for message in fake.requests("initialize") if message.number > probe.number), None)
     again = any(message.number > probe.number and message.is_modern for message in fake.requests())
     if handshake is None and not again:
@@ -146,7 +146,7 @@ async def fails_in_the_middle(fake: FakeServer) -> None:
     """Calls get -32601 on a connection that was good until then: that does not make it one of the old era."""
     fake.on["tools/call"] = lambda _said: Fault(-32601, "there is no such method today")
     failed = await fake.wait_for("tools/call")
-    await fake.left()
+    await fake.client_exited()
     demoted = next((message for message in fake.requests("initialize") if message.number > failed.number), None)
     fake.expect(
         "DE-07",
@@ -221,7 +221,7 @@ async def is_probed_once(fake: FakeServer) -> None:
     """A server of the old era refuses the probe: in the session that follows, nobody asks again."""
     _is_old(fake)
     await _probe_of(fake)
-    await fake.left()
+    await fake.client_exited()
     for connection in fake.connections:
         opened = next((message for message in connection.received_lines if message.method == "notifications/initialized"), None)
         again = next(
@@ -249,7 +249,7 @@ async def has_nothing_for_the_new_era(fake: FakeServer) -> None:
         raise Skip("it is about clients of the new era alone, and this one speaks both")
     fake.healthy.speaks = (LEGACY[-1],)
     first = await fake.wait_for(lambda message: message.is_request)
-    await fake.left()
+    await fake.client_exited()
     if fake.requests("initialize"):
         raise Skip("it is about clients of the new era alone, and this one has a handshake")
     fix = "Begin with server/discover; if the server does not know that, tell the user that it is too old, and for what."
@@ -268,7 +268,7 @@ async def lists_versions_of_the_old_era_alone(fake: FakeServer) -> None:
     members = {"resultType": "complete", "supportedVersions": [legacy], "ttlMs": 0, "cacheScope": "private"}
     fake.on[_PROBE] = lambda _said: RawResult({**members, "capabilities": fake.healthy.capabilities})
     probe = await _probe_of(fake)
-    await fake.left()
+    await fake.client_exited()
     wrong = next((message for message in fake.requests() if message.meta.get(META_VERSION) in LEGACY), None)
     fake.expect(
         "DE-15",
@@ -303,7 +303,7 @@ async def answers_the_probe_when_it_is_too_late(fake: FakeServer) -> None:
     fake.on["tools/list"] = answer_the_probe
     probe = await _probe_of(fake)
     await fake.until(lambda: late or None, fake.timeouts.client)
-    await fake.left()
+    await fake.client_exited()
     if not late:
         raise Skip("the client did not get as far as a list of tools after its probe got no answer")
     fix = "Drop answers to requests that you have given up, and never use their ids again."

@@ -33,7 +33,7 @@ async def answers_with_a_code_of_its_own(fake: FakeServer) -> None:
     fake.add_tool("third", text("Done."))
     fake.on["tools/call"] = response
     await fake.wait_for("tools/call", count=_CALLS)
-    await fake.left()
+    await fake.client_exited()
     third = calls[_CALLS - 1]
     if at_once:
         fake.give_up("the client calls its tools all at once, so that nobody can tell what it does after an error")

@@ -18,7 +18,7 @@ async def declares_unknown_extensions(fake: FakeServer) -> None:
     """The server declares extensions that nobody knows."""
     fake.healthy.capabilities["extensions"] = {"com.example/never-heard-of": {"level": 9}, "org.example.nested/other": {}}
     await fake.wait_for("server/discover")
-    await fake.left()
+    await fake.client_exited()
     fake.expect(
         "AP-01",
         not fake.what_differs,
@@ -32,7 +32,7 @@ async def has_an_app(fake: FakeServer) -> None:
     """One tool has a page; what does a client declare that can show it?"""
     fake.healthy.capabilities["extensions"] = {_UI: {}}
     fake.add_tool("dashboard", text("All is well."), _meta={"ui": {"resourceUri": "ui://posing/dashboard"}})
-    await fake.left()
+    await fake.client_exited()
     stray = next((message for message in fake.received_lines if (message.method or "").startswith("ui/")), None)
     declaring = [message for message in fake.requests() if _declared(message) is not None]
     if not declaring and stray is None:

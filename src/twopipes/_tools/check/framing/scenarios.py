@@ -29,7 +29,7 @@ async def floods_stderr(fake: FakeServer) -> None:
 
     fake.on["tools/list"] = flood
     await fake.wait_for("tools/list")
-    await fake.left()
+    await fake.client_exited()
     fake.expect(
         "FR-07",
         not fake.what_differs,
@@ -47,7 +47,7 @@ async def says_error_on_stderr(fake: FakeServer) -> None:
 
     fake.on["tools/list"] = complain
     await fake.wait_for("tools/list")
-    await fake.left()
+    await fake.client_exited()
     fake.expect(
         "FR-08",
         not fake.what_differs,
@@ -65,7 +65,7 @@ async def asks_on_the_stateless_wire(fake: FakeServer) -> None:
 
     fake.on["tools/list"] = ask
     await fake.wait_for("tools/list")
-    await fake.left()
+    await fake.client_exited()
     answered = next(iter(fake.responses()), None)
     fake.expect(
         "FR-10",
@@ -89,7 +89,7 @@ async def cuts_its_lines(fake: FakeServer) -> None:
 
     fake.on["tools/list"] = piecemeal
     await fake.wait_for("tools/list")
-    await fake.left()
+    await fake.client_exited()
     fake.expect(
         "FR-13",
         not fake.what_differs,
@@ -108,7 +108,7 @@ async def joins_its_lines(fake: FakeServer) -> None:
 
     fake.on["tools/list"] = joined
     await fake.wait_for("tools/list")
-    await fake.left()
+    await fake.client_exited()
     fake.expect(
         "FR-13", not fake.what_differs, f"when an answer came in one piece with other messages, {fake.what_differs}", fix=_MEND
     )
@@ -126,7 +126,7 @@ async def gives_a_very_long_answer(fake: FakeServer) -> None:
 
     fake.on["tools/call"] = swell
     await fake.wait_for("tools/call")
-    await fake.left()
+    await fake.client_exited()
     fake.expect(
         "FR-13",
         not fake.what_differs,
@@ -145,7 +145,7 @@ async def answers_somebody_else_first(fake: FakeServer) -> None:
 
     fake.on["tools/list"] = stray
     await fake.wait_for("tools/list")
-    await fake.left()
+    await fake.client_exited()
     taken = next((message for message in fake.requests("tools/call") if message.params.get("name") == "stray"), None)
     called = fake.requests("tools/call")
     if not called:
@@ -170,7 +170,7 @@ async def ends_lines_with_a_carriage_return(fake: FakeServer) -> None:
 
     fake.on["tools/list"] = windows
     await fake.wait_for("tools/list")
-    await fake.left()
+    await fake.client_exited()
     fake.expect("FR-15", not fake.what_differs, f"when an answer ended in a carriage return and a newline, {fake.what_differs}")
     # Carriage returns show in every conversation. Whoever had to be ended may have been in the middle of a line.
     torn = [entry for each in fake.connections for entry in each.entries if isinstance(entry, Line) and not entry.is_whole]

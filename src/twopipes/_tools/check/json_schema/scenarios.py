@@ -65,7 +65,7 @@ async def has_a_tool_with_a_schema_of_2020(fake: FakeServer) -> None:
     result = text("a pair", structuredContent={"pair": ["a", 1], "unit": "m"})
     fake.add_tool("pair", result, outputSchema=_OF_2020)
     await fake.wait_for("tools/list")
-    await fake.left()
+    await fake.client_exited()
     fix = "Read schemas without $schema by a validator for 2020-12."
     _expect_a_call(fake, "JS-01", "pair", what="whose schema uses 2020-12", fix=fix)
 
@@ -76,7 +76,7 @@ async def has_a_tool_with_an_unknown_dialect(fake: FakeServer) -> None:
     schema = {"$schema": "urn:twopipes-check:no-dialect", "type": "object"}
     fake.add_tool("odd", text("odd", structuredContent={}), outputSchema=schema)
     await fake.wait_for("tools/list")
-    await fake.left()
+    await fake.client_exited()
     differs = _differs(fake)
     fake.expect(
         "JS-02",
@@ -105,7 +105,7 @@ async def refers_to_the_network(fake: FakeServer) -> None:
         server = await asyncio.start_server(visited, sock=listening)
         try:
             await fake.wait_for("tools/list")
-            await fake.left()
+            await fake.client_exited()
         finally:
             server.close()
             await server.wait_closed()
@@ -135,7 +135,7 @@ async def has_a_tool_with_an_endless_schema(fake: FakeServer) -> None:
         schema = {"type": "object", "properties": {"n": {"$ref": f"#/$defs/{first}"}}, "$defs": definitions}
         fake.add_tool(name, text(name, structuredContent={"n": "no integer"}), outputSchema=schema)
     await fake.wait_for("tools/list")
-    await fake.left()
+    await fake.client_exited()
     differs = _differs(fake)
     fake.expect(
         "JS-06",
@@ -151,6 +151,6 @@ async def has_a_tool_with_a_choosy_schema(fake: FakeServer) -> None:
     fake.add_tool("choosy", text("fine"))
     fake.healthy.tools[-1]["inputSchema"] = _CHOOSY
     await fake.wait_for("tools/list")
-    await fake.left()
+    await fake.client_exited()
     fix = "Take every keyword of JSON Schema in an inputSchema, and pass on what you do not need."
     _expect_a_call(fake, "JS-07", "choosy", what="whose inputSchema has oneOf, if and $ref", fix=fix)

@@ -40,7 +40,7 @@ async def asks_the_client(fake: FakeServer) -> None:
 
     fake.on["tools/list"] = ask
     await fake.wait_for("tools/list")
-    await fake.left()
+    await fake.client_exited()
     _judge_answers(fake, list(asked))
     for request_id in (_NUMBER, _TEXT):
         answers = _answers_to(fake, request_id)
@@ -154,7 +154,7 @@ async def adds_members_nobody_knows(fake: FakeServer) -> None:
     fake.healthy.tools[:] = [_extended(tool) for tool in fake.healthy.tools]
     fake.healthy.capabilities["zz"] = {"deep": True}
     await fake.wait_for("tools/list")
-    await fake.left()
+    await fake.client_exited()
     fake.expect(
         "JR-18",
         not fake.what_differs,
@@ -187,7 +187,7 @@ async def answers_what_nobody_asked(fake: FakeServer) -> None:
 
     fake.on["tools/list"] = twice
     await fake.wait_for("tools/list")
-    await fake.left()
+    await fake.client_exited()
     fake.expect(
         "JR-19",
         not fake.what_differs,
@@ -221,7 +221,7 @@ async def sends_broken_lines(fake: FakeServer) -> None:
 
     fake.on["tools/list"] = spoil
     await fake.wait_for("tools/list")
-    await fake.left()
+    await fake.client_exited()
     fake.expect(
         "JR-20",
         not fake.what_differs,
@@ -272,7 +272,7 @@ async def asks_in_a_batch(fake: FakeServer) -> None:
 
     fake.on["tools/list"] = ask
     await fake.wait_for("tools/list")
-    await fake.left()
+    await fake.client_exited()
     answered = [each for each in _BATCH if _answers_to(fake, each)]
     fake.expect(
         "JR-12",

@@ -33,7 +33,7 @@ async def is_slow_to_answer_the_handshake(fake: FakeServer) -> None:
 
     fake.on["initialize"] = dawdle
     handshake = await fake.wait_for("initialize")
-    await fake.left()
+    await fake.client_exited()
     before = [message for message in asked_early if message.number < handshake.number]
     fake.expect(
         "LC-01",
@@ -68,7 +68,7 @@ async def agrees_to_whatever_the_client_asks_for(fake: FakeServer) -> None:
     if not fake.expect("LC-07", isinstance(asked, str), f"the client asks for the version {asked!r}", fix=fix, about=handshake):
         return
     went_on = await fake.until(lambda: _what_followed(fake, handshake), fake.timeouts.client)
-    await fake.left()
+    await fake.client_exited()
     fake.expect(
         "LC-07",
         went_on,
@@ -94,7 +94,7 @@ async def answers_with_a_version_from_nowhere(fake: FakeServer) -> None:
 
     fake.on["initialize"] = offer
     handshake = await fake.wait_for("initialize")
-    await fake.left()
+    await fake.client_exited()
     more = _what_followed(fake, handshake)
     fake.expect(
         "LC-10",
@@ -129,7 +129,7 @@ async def has_nothing_but_tools(fake: FakeServer) -> None:
     for method in undeclared:
         fake.on[method] = lambda message: Fault(-32601, f"there is no method {message.method!r} here")
     handshake = await fake.wait_for("initialize")
-    await fake.left()
+    await fake.client_exited()
     if _what_followed(fake, handshake) is None:
         raise Skip("the client had no session with a server that has nothing but tools")
     asked = [message for message in fake.requests() if message.method in undeclared and not message.is_modern]
@@ -154,7 +154,7 @@ async def never_answers_the_handshake(fake: FakeServer) -> None:
     if gave_up is None and not fake.is_over:
         fake.end_server()
         fake.give_up(f"the client was still waiting for the answer to initialize after {fake.timeouts.stimulus:g} s")
-    await fake.left()
+    await fake.client_exited()
     cancel = _cancels(fake, handshake)
     fake.expect(
         "LC-12",
@@ -175,7 +175,7 @@ async def refuses_the_handshake(fake: FakeServer) -> None:
     """The handshake gets an error: the client does not die of it."""
     fake.on["initialize"] = lambda _said: Fault(-32603, "this server is out of order")
     await fake.wait_for("initialize")
-    await fake.left()
+    await fake.client_exited()
     if fake.exit is None:
         fake.give_up("the client did not end by itself, so that nobody can tell how it would have")
     fake.expect(

@@ -9,7 +9,7 @@ from twopipes._tools.check.fake_server import FakeServer, scenario
 async def declares_logging(fake: FakeServer) -> None:
     """A server of the stateless wire declares logging, which is no invitation to set a level."""
     await fake.wait_for(lambda message: message.is_request and message.is_modern and message.method != "server/discover")
-    await fake.left()
+    await fake.client_exited()
     sent = next(iter(fake.requests("logging/setLevel")), None)
     fake.expect(
         "LG-09",

@@ -16,7 +16,7 @@ _MEND = "Read the keys that are known; leave all others, and what cannot be read
 @scenario("MT-01", "MT-02", "MT-03", "MT-05", "MT-07")
 async def looks_at_metadata(fake: FakeServer) -> None:
     """Nothing special: every _meta that the client sends is looked at."""
-    await fake.left()
+    await fake.client_exited()
     found = [(message, where, meta) for message in fake.received_lines for where, meta in metas(message.members)]
     if not found:
         raise Skip("nothing that the client said has a _meta")
@@ -53,7 +53,7 @@ async def uses_keys_of_the_future(fake: FakeServer) -> None:
     """The list of tools has a key of the protocol's own in its _meta that means nothing yet."""
     _lay_over(fake, {"io.modelcontextprotocol/future": [1, {"deep": None}]})
     await fake.wait_for("tools/list")
-    await fake.left()
+    await fake.client_exited()
     fake.expect("MT-04", not fake.what_differs, f"after a reserved key that has no meaning yet, {fake.what_differs}", fix=_MEND)
 
 
@@ -62,5 +62,5 @@ async def sends_metadata_that_nobody_can_read(fake: FakeServer) -> None:
     """The list of tools has broken trace context and unknown keys in its _meta."""
     _lay_over(fake, {"traceparent": "junk", "tracestate": "=,=", "com.example/own": {"a": [None]}, "unknown": True})
     await fake.wait_for("tools/list")
-    await fake.left()
+    await fake.client_exited()
     fake.expect("MT-06", not fake.what_differs, f"after metadata that nobody can read, {fake.what_differs}", fix=_MEND)

@@ -57,7 +57,7 @@ async def lists_on_pages(fake: FakeServer) -> None:
     """The tools come on pages of one, seven and the rest, with cursors that look odd."""
     _serve_pages(fake, [(1, _CURSORS[0]), (7, _CURSORS[1]), (0, None)])
     await fake.wait_for(_LIST)
-    await fake.left()
+    await fake.client_exited()
     asked = fake.requests(_LIST)
     untyped = next((message for message in asked if not isinstance(message.params.get("cursor", ""), str)), None)
     fix = "Send the string that came as nextCursor as cursor; leave cursor out for the first page."
@@ -98,7 +98,7 @@ async def lists_an_empty_page(fake: FakeServer) -> None:
     """The second page is empty and has a successor."""
     _serve_pages(fake, [(2, "second"), (0, "third"), (0, None)])
     await fake.wait_for(_LIST)
-    await fake.left()
+    await fake.client_exited()
     followed = [message.params["cursor"] for message in _with_cursor(fake)]
     fake.expect(
         "PG-02",
@@ -114,7 +114,7 @@ async def gives_an_empty_cursor(fake: FakeServer) -> None:
     """The second page leads to a third one by the empty string."""
     _serve_pages(fake, [(2, "second"), (2, ""), (0, None)])
     await fake.wait_for(_LIST)
-    await fake.left()
+    await fake.client_exited()
     followed = [message.params["cursor"] for message in _with_cursor(fake)]
     fake.expect(
         "PG-04",
@@ -136,7 +136,7 @@ async def lists_in_a_circle(fake: FakeServer) -> None:
 
     fake.on[_LIST] = circle
     await fake.wait_for(_LIST)
-    await fake.left()
+    await fake.client_exited()
     followed = _with_cursor(fake)
     is_still_walking = fake.left_at is None and len(followed) > _FOR_LONG
     fake.expect(

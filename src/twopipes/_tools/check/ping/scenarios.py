@@ -19,7 +19,7 @@ async def pings_while_the_client_waits(fake: FakeServer) -> None:
 
     fake.on["initialize"] = fake.on["tools/call"] = ping
     await fake.wait_for("initialize")
-    await fake.left()
+    await fake.client_exited()
     for method, response in pinged.items():
         fake.expect(
             "PI-02",
@@ -35,4 +35,4 @@ async def never_answers_a_ping(fake: FakeServer) -> None:
     """Pings are not answered; everything else is."""
     fake.on["ping"] = lambda _said: SILENCE
     await gives_up(fake, "PI-03", await fake.wait_for("ping"))
-    await fake.left()
+    await fake.client_exited()

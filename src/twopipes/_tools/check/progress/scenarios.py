@@ -22,7 +22,7 @@ _POLLS = 20
 @scenario("PR-01")
 async def tools_that_take_their_time(fake: FakeServer) -> None:
     """Nothing special: the tokens that the client gives are looked at."""
-    await fake.left()
+    await fake.client_exited()
     given = [(message, message.meta["progressToken"]) for message in fake.requests() if "progressToken" in message.meta]
     if not given:
         raise Skip("the client does not want to hear of progress")
@@ -42,7 +42,7 @@ async def tools_that_take_their_time(fake: FakeServer) -> None:
 async def hears_no_progress_of_the_client(fake: FakeServer) -> None:
     """Nothing special: on the stateless wire the client has nothing to tell the progress of."""
     await fake.wait_for(lambda message: message.is_request)
-    await fake.left()
+    await fake.client_exited()
     told = next(iter(fake.notifications(_PROGRESS)), None)
     fake.expect("PR-05", told is None, "the client sent notifications/progress", fix="Leave that to the server.", about=told)
 
@@ -72,7 +72,7 @@ async def wants_to_hear_of_progress(fake: FakeServer) -> None:
     if plain is None or asked is None:
         raise Skip(f"the client did not answer {method}")
     _judge_progress(fake, plain, asked)
-    await fake.left()
+    await fake.client_exited()
 
 
 def _judge_progress(fake: FakeServer, plain: ClientMessage, asked: ClientMessage) -> None:
@@ -134,7 +134,7 @@ async def makes_a_task_of_its_question(fake: FakeServer) -> None:
     fake.expect("PR-06", other is None, f"the progress of a task came under another token than {_TOKEN}", about=other)
     late = next((message for message in told if over is not None and message.number > over.number), None)
     fake.expect("PR-06", late is None, "progress of a task was told after the task was over", about=late)
-    await fake.left()
+    await fake.client_exited()
 
 
 async def _until_over(fake: FakeServer, task_id: Any) -> ClientMessage | None:

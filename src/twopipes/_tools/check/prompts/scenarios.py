@@ -19,7 +19,7 @@ async def has_a_prompt_with_arguments(fake: FakeServer) -> None:
     """A prompt wants one argument, and takes another that means a number."""
     fake.healthy.prompts.append(_LETTER)
     await fake.wait_for("prompts/get")
-    await fake.left()
+    await fake.client_exited()
     asked = [message for message in fake.requests("prompts/get") if message.params.get("arguments")]
     if not asked:
         fake.give_up("the client gives no arguments to prompts")

@@ -10,7 +10,7 @@ _GONE = ("resources/subscribe", "resources/unsubscribe")
 @scenario("RS-05")
 async def waits_for_a_subscription(fake: FakeServer) -> None:
     """A client that wants to know of changes listens, and uses neither of the old methods."""
-    await fake.left()
+    await fake.client_exited()
     old = next((message for message in fake.requests() if message.method in _GONE), None)
     listens = any("resourceSubscriptions" in _wishes(message.params) for message in fake.requests("subscriptions/listen"))
     if old is None and not listens:

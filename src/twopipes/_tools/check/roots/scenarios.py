@@ -22,7 +22,7 @@ async def asks_for_roots(fake: FakeServer) -> None:
     first = AskingTool(fake, "roots", Round(questions=_ALL), undeclared=not fake.is_modern)
     again = AskingTool(fake, "roots-again", Round(questions=_unless_unanswered(first)), undeclared=not fake.is_modern)
     pinged = _pinged_beside(fake, first)
-    await fake.left()
+    await fake.client_exited()
     told_of = fake.notifications(_CHANGED)
     if fake.is_modern and told_of:
         fake.expect(

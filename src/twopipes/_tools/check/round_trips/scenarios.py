@@ -26,7 +26,7 @@ async def asks_all_at_once(fake: FakeServer) -> None:
     first = AskingTool(fake, "ask-first", Round(questions=easy_questions("first-"), state="the state of the first"))
     fake.add_tool("ask-nothing", text("Nothing."))
     second = AskingTool(fake, "ask-second", Round(questions=easy_questions("second-"), state="the state of the second"))
-    await fake.left()
+    await fake.client_exited()
     first.require()
     retry = first.retry()
     for asker in (first, second):
@@ -122,7 +122,7 @@ async def gives_odd_states(fake: FakeServer) -> None:
         AskingTool(fake, f"ask-with-state-{number}", Round(questions=_one_of(""), state=state))
         for number, state in enumerate(_ODD_STATES)
     ]
-    await fake.left()
+    await fake.client_exited()
     fix = "Keep requestState as it came, as text, and send it back; where none came, leave the member out."
     if not any(asker.retries for asker in askers):
         for asker in askers:
@@ -149,7 +149,7 @@ async def gives_nothing_but_a_state(fake: FakeServer) -> None:
     rounds = [Round(questions={}, state=f"not yet, {number}") for number in range(most)]
     asker = AskingTool(fake, "come-back-later", *rounds)
     asker.stop = lambda: bool(asker.calls) and fake.now() - asker.calls[0].at > window
-    await fake.left()
+    await fake.client_exited()
     if not asker.retries:
         asker.require()
         fake.give_up("the client does not send such a call again, which is its right")
@@ -170,7 +170,7 @@ async def asks_in_rounds(fake: FakeServer) -> None:
         Round(questions=_one_of("two-"), state="state two"),
     ]
     asker = AskingTool(fake, "ask-in-rounds", *rounds)
-    await fake.left()
+    await fake.client_exited()
     latest = asker.retry(1)
     answers = members(latest.params.get("inputResponses")).keys()
     fake.expect(

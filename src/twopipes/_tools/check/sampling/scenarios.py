@@ -28,7 +28,7 @@ async def asks_the_model(fake: FakeServer) -> None:
     takes_arrays = SAMPLING_CONTENT_ARRAYS.has(fake.revision)
     messages = [{"role": "user", "content": several}]
     listed = AskingTool(fake, "sample-several", Round(questions={"say": sampling("", messages=messages)})) if takes_arrays else None
-    await fake.left()
+    await fake.client_exited()
     reply = plain.reply("say")
     _judge_a_refusal(fake, reply)
     result = plain.answered("say").result
@@ -74,7 +74,7 @@ async def offers_tools_to_the_model(fake: FakeServer) -> None:
     """The model is offered a tool, and told not to use it; a client that cannot do that says so."""
     offer = sampling("What is the time?", tools=[_TOOL], toolChoice={"mode": "none"})
     asker = AskingTool(fake, "sample-with-tools", Round(questions={"say": offer}), undeclared=not fake.is_modern)
-    await fake.left()
+    await fake.client_exited()
     reply = asker.reply("say")
     client_capabilities = asker.calls[0].connection.client_capabilities
     if declares(client_capabilities, *offer):
@@ -110,7 +110,7 @@ async def uses_tools_for_ever(fake: FakeServer) -> None:
     rounds = [Round(questions={"say": offer}, state=f"round {number}") for number in range(_ENDLESS)]
     asker = AskingTool(fake, "sample-for-ever", *rounds)
     asker.stop = lambda: asker.retries != [] and not _uses_a_tool(asker.replies["say"].result)
-    await fake.left()
+    await fake.client_exited()
     if not _uses_a_tool(asker.answered("say").result):
         raise Skip("the model of the client uses no tools, so that there was no loop")
     fake.expect(

@@ -22,7 +22,7 @@ _NO_TIME = 0.05
 async def leaves_at_the_end_of_its_input(fake: FakeServer) -> None:
     """A healthy server: it takes no signal to end it, only the end of its input."""
     _must_have_signals()
-    await fake.left()
+    await fake.client_exited()
     _must_have_left(fake)
     _expect_the_end_of_input(fake)
 
@@ -32,7 +32,7 @@ async def stays_at_the_end_of_its_input(fake: FakeServer) -> None:
     """The server does not care about the end of its input, and ends at the first signal."""
     _must_have_signals()
     fake.ends_with_input = False
-    await fake.left()
+    await fake.client_exited()
     _must_have_left(fake)
     if not _expect_the_end_of_input(fake) or not _expect_no_server(fake, "does not care about the end of its input"):
         return
@@ -53,7 +53,7 @@ async def stays_at_a_signal(fake: FakeServer) -> None:
     """The server cares neither about the end of its input nor about SIGTERM."""
     _must_have_signals()
     fake.ends_with_input = False
-    await fake.left()
+    await fake.client_exited()
     _must_have_left(fake)
     if not _expect_no_server(fake, "cares neither about the end of its input nor about SIGTERM") or fake.is_modern:
         return
@@ -139,7 +139,7 @@ async def dies_once_during_a_call(fake: FakeServer) -> None:
 
     fake.on[_CALL] = die
     await fake.wait_for(_CALL)
-    await fake.left()
+    await fake.client_exited()
     after = [
         message
         for message in fake.received_lines
@@ -192,7 +192,7 @@ async def dies_at_every_call(fake: FakeServer) -> None:
 
     fake.on[_CALL] = die
     await fake.wait_for(_CALL)
-    await fake.left()
+    await fake.client_exited()
     if len(fake.connections) == 1:
         fake.skip("SD-04", "the client did not start its server again")
         return

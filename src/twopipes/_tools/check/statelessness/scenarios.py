@@ -12,7 +12,7 @@ _HABIT = 3
 @scenario("ST-04")
 async def counts_how_often_it_is_launched(fake: FakeServer) -> None:
     """Nothing special: how many requests of the client each process serves."""
-    await fake.left()
+    await fake.client_exited()
     served = [
         sum(message.is_request and message.method != "server/discover" for message in connection.received_lines)
         for connection in fake.connections

@@ -34,7 +34,7 @@ def _result(message: ClientMessage) -> dict[str, Any]:
 async def is_listened_to(fake: FakeServer) -> None:
     """Nothing special: how does a client stop to listen?"""
     await fake.wait_for(_LISTEN)
-    await fake.left()
+    await fake.client_exited()
     listens = fake.requests(_LISTEN)
     stopped = [message for message in fake.notifications(_CANCELLED) if any(_means(message, each) for each in listens)]
     wrong = [message for message in stopped if not any(same_id(message.params.get("requestId"), each.id) for each in listens)]
@@ -64,7 +64,7 @@ async def says_other_things_before_it_acknowledges(fake: FakeServer) -> None:
 
     fake.on[_LISTEN] = interleave
     await fake.wait_for(_LISTEN)
-    await fake.left()
+    await fake.client_exited()
     fake.expect(
         "SU-03",
         not _what_differs(fake),
@@ -83,7 +83,7 @@ async def acknowledges_nothing(fake: FakeServer) -> None:
 
     fake.on[_LISTEN] = refuse_all
     await fake.wait_for(_LISTEN)
-    await fake.left()
+    await fake.client_exited()
     fake.expect(
         "SU-07",
         not _what_differs(fake),
@@ -101,7 +101,7 @@ async def _ends(fake: FakeServer, told: str, ending: Callable[[ClientMessage], S
 
     fake.on[_LISTEN] = acknowledge_and_end
     await fake.wait_for(_LISTEN)
-    await fake.left()
+    await fake.client_exited()
     fake.expect(
         "SU-15",
         not _what_differs(fake),
@@ -156,7 +156,7 @@ async def dies_while_somebody_listens(fake: FakeServer) -> None:
     await fake.until(lambda: lost or None, a_while(fake))
     if not lost and not first.is_over and _open_listens(first.received_lines[-1]):
         fake.end_server(1)  # nothing is asked beside it: the client can still show that it keeps the rule
-    await fake.left()
+    await fake.client_exited()
     later = [message for message in fake.requests() if message.connection.number > first.number]
     if not later:
         raise Skip("the client did not start the server again after it had died, or the server did not have to die")

@@ -77,7 +77,7 @@ class _Tasks:
             Skip: It does not declare the extension, so that nothing became a task.
         """
         await self.fake.wait_for("tools/call")
-        await self.fake.left()
+        await self.fake.client_exited()
         if not self.made:
             raise Skip(f"the client does not declare the extension {_EXTENSION}")
 
@@ -157,7 +157,7 @@ async def makes_a_task_of_a_prompt(fake: FakeServer) -> None:
     fake.healthy.capabilities["extensions"] = {_EXTENSION: {}}
     fake.on["prompts/get"] = lambda _said: RawResult({"resultType": "task", **_task(task_id, "working")})
     await fake.wait_for("prompts/get")
-    await fake.left()
+    await fake.client_exited()
     if not any(_declares(message) for message in fake.requests()):
         raise Skip(f"the client does not declare the extension {_EXTENSION}")
     taken = next((message for message in fake.requests("tasks/get") if message.params.get("taskId") == task_id), None)

@@ -80,7 +80,7 @@ async def _within_a_call(fake: FakeServer, work: Callable[[ClientMessage], Await
         return text("Done.")
 
     fake.add_tool("ask", run)
-    await fake.left()
+    await fake.client_exited()
     if reasons or not done:
         raise Skip(reasons[0] if reasons else "the client did not call the tool that asks")
 
@@ -203,7 +203,7 @@ async def has_tools_that_can_be_tasks(fake: FakeServer) -> None:
 
     fake.add_tool("always", must, execution={"taskSupport": "required"})
     await fake.wait_for("tools/call")
-    await fake.left()
+    await fake.client_exited()
     _judge_capability(fake)
     calls = fake.requests("tools/call")
     knows_tasks = "tasks" in fake.connection.client_capabilities or any("task" in message.params for message in calls)
@@ -258,7 +258,7 @@ async def says_nothing_of_tasks(fake: FakeServer) -> None:
     """The server does not declare tasks, and has a tool that says it could be one."""
     fake.add_tool("perhaps", text("Done."), execution={"taskSupport": "optional"})
     await fake.wait_for("tools/call")
-    await fake.left()
+    await fake.client_exited()
     wrong = next((message for message in fake.requests("tools/call") if "task" in message.params), None)
     if wrong is None and "tasks" not in fake.connection.client_capabilities:
         raise Skip("the client knows nothing of tasks")
@@ -277,7 +277,7 @@ async def has_a_task_that_needs_input(fake: FakeServer) -> None:
     tasks = _Tasks(fake, needs_input=True)
     fake.add_tool("perhaps", tasks.call, execution={"taskSupport": "required"})
     await fake.wait_for("tools/call")
-    await fake.left()
+    await fake.client_exited()
     if not any(message.params.get("taskId") in tasks.made for message in fake.requests("tasks/get")):
         raise Skip("the client did not ask for the state of a task")
     fake.expect(

@@ -28,7 +28,7 @@ async def never_answers_a_call(fake: FakeServer) -> None:
     if not await gives_up(fake, "TO-01", call):
         fake.skip("TO-02", "the client did not give the call up while it was watched")
         return
-    await fake.left()
+    await fake.client_exited()
     cancelled = _cancel_of(fake, call)
     if cancelled is None and fake.what_differs:
         fake.give_up("the client ended the connection, which ends all that was asked over it")
@@ -68,7 +68,7 @@ async def reports_progress_for_ever(fake: FakeServer) -> None:
     if call is None:
         fake.give_up("the client does not ask for progress")
     await gives_up(fake, "TO-03", call)
-    await fake.left()
+    await fake.client_exited()
 
 
 def said_to(fake: FakeServer, *words: str | bytes) -> Quote:

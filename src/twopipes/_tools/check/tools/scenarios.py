@@ -25,7 +25,7 @@ async def gives_an_array_as_structured_content(fake: FakeServer) -> None:
         message = "null" if value is None else "[1]"
         fake.healthy.results[tool["name"]] = text(message, structuredContent=value)
     await fake.wait_for("tools/call")
-    await fake.left()
+    await fake.client_exited()
     fake.expect(
         "TL-12",
         not fake.what_differs,
@@ -42,7 +42,7 @@ async def writes_nonsense_into_x_mcp_header(fake: FakeServer) -> None:
     fake.add_tool("labelled", text("Done."))
     fake.healthy.tools[-1]["inputSchema"] = {"type": "object", "properties": described}
     await fake.wait_for("tools/list")
-    await fake.left()
+    await fake.client_exited()
     if fake.baseline is not None and not any(asked.startswith("tools/call") for asked in fake.baseline.asked):
         fake.give_up("the client calls no tools, so that nobody can tell which it has kept")
     fake.expect(
