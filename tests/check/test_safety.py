@@ -142,7 +142,7 @@ def test_what_a_probe_leaves_without_a_verdict_is_skipped():
 
     assert tried(body, "FR-13", "FR-15") == {
         "FR-13": ("passed", ""),
-        "FR-15": ("skipped", "the probe found nothing to judge it by"),
+        "FR-15": ("skipped", "the probe found nothing to judge the rule by"),
     }
 
 

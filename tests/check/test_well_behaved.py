@@ -91,7 +91,7 @@ def gives_tasks_up_properly(mutant, wire):
     def fix(line):
         if json.loads(line).get("method") != "notifications/cancelled":
             return change(line)
-        request = {"jsonrpc": "2.0", "id": "give-up", "method": "tasks/cancel", "params": {"taskId": "posing-task"}}
+        request = {"jsonrpc": "2.0", "id": "give-up", "method": "tasks/cancel", "params": {"taskId": "fake-task"}}
         return json.dumps(request).encode() + b"\n"
 
     wire.from_subject = fix

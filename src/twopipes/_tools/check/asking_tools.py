@@ -1,4 +1,4 @@
-"""Tools of a posing server that ask the client something, and what came of it."""
+"""Tools of a fake server that ask the client something, and what came of it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Round(Struct, frozen=True, kw_only=True):
     """What is asked at once, and on the stateless wire the state that goes along; ``None`` for none."""
 
     questions: QuestionSource
-    state: str | None = "posing state"
+    state: str | None = "fake state"
 
 
 class Exchange(Struct, frozen=True, eq=False):
@@ -75,7 +75,7 @@ class AskingTool:
     """A tool that asks before it answers: by requests, or by results of type ``input_required``.
 
     Args:
-        fake: The posing server, which gets the tool.
+        fake: The fake server, which gets the tool.
         name: Of the tool.
         *rounds: What is asked, one after the other.
         undeclared: Ask also for what the client did not declare.

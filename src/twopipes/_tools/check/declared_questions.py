@@ -1,4 +1,4 @@
-"""What a posing server asks a client, in each revision: questions that it declared to answer."""
+"""Questions that a fake server may ask, by the capabilities that the client declared."""
 
 from __future__ import annotations
 
@@ -17,13 +17,11 @@ QUESTIONS: Mapping[str, tuple[str, dict[str, Any]]] = {
     ),
     "elicitation": ("elicitation/create", {"message": "Who are you?", "requestedSchema": _FORM}),
 }
-"""By capability: the method and the params of a question that whoever declares it can answer."""
-
-_FIRST_WITH_ELICITATION = "2025-06-18"
+"""By capability: the method and the params of a question that a client with this capability can answer."""
 
 
 def elicitation_modes(client_capabilities: Mapping[str, Any]) -> set[str]:
-    """The kinds of elicitation that a client declares: with nothing in it, the capability means forms (CP-04)."""
+    """Return the modes of elicitation that a client declares. An empty capability means forms (CP-04)."""
     declared = client_capabilities.get("elicitation")
     if not isinstance(declared, dict):
         return set()
@@ -31,7 +29,7 @@ def elicitation_modes(client_capabilities: Mapping[str, Any]) -> set[str]:
 
 
 def question_for(client_capabilities: Mapping[str, Any], revision: str) -> tuple[str, dict[str, Any]] | None:
-    """A question that a client declares to answer; ``None`` where it declares none."""
+    """Return a question that a client declares to answer; ``None`` if it declares none."""
     for capability, question in QUESTIONS.items():
         if not isinstance(client_capabilities.get(capability), dict):
             continue
@@ -44,5 +42,5 @@ def question_for(client_capabilities: Mapping[str, Any], revision: str) -> tuple
 
 
 def members(value: Any) -> dict[str, Any]:
-    """An object as it is; anything else as an empty one."""
+    """Return an object, or an empty one for any other value."""
     return value if isinstance(value, dict) else {}

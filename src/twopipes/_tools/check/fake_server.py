@@ -237,7 +237,7 @@ class FakeServer(VerdictRecorder):
     ) -> ClientMessage | None:
         """Send a request to the client and return its response; ``None`` if there is none."""
         self._ids += 1
-        request_id = f"posing-{self._ids}"
+        request_id = f"fake-{self._ids}"
         self.send({"jsonrpc": "2.0", "id": request_id, "method": method, **({"params": params} if params is not None else {})})
         found: ClientMessage | None = await self.until(
             lambda: next((message for message in self.received_lines if message.is_response and message.id == request_id), None),
@@ -346,7 +346,7 @@ class FakeServer(VerdictRecorder):
                 if isinstance(answers, dict):
                     return then(answers)
                 asked = {key: {"method": method, "params": params} for key, (method, params) in questions.items()}
-                return {"resultType": "input_required", "inputRequests": asked, "requestState": f"posing-state-{message.number}"}
+                return {"resultType": "input_required", "inputRequests": asked, "requestState": f"fake-state-{message.number}"}
             found = {key: await self.ask(method, params) for key, (method, params) in questions.items()}
             return then(
                 {key: each.members["result"] for key, each in found.items() if each is not None and "result" in each.members}

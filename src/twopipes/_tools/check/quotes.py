@@ -1,4 +1,4 @@
-"""What a finding about a client quotes, where its last lines would not show the point."""
+"""Lines to quote in a verdict about a client, if its last lines are not the relevant ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["exchanges"]
 
 
 def exchanges(fake: FakeServer, method: str) -> Quote:
-    """The requests of one method, and what the posing server answered."""
+    """Return the requests of one method, and the responses of the fake server."""
     asked = fake.requests(method)
     keys = {(message.connection.number, id_key(message.id)) for message in asked}
     answers = [

@@ -25,7 +25,8 @@ _INTRODUCTION = """\
 # Rules
 
 All {rules} rules that `twopipes check` knows, in {sections} sections. {server} are judged for servers, by {probes} probes and by
-the messages of the conversation; {client} are judged for clients, by {scenarios} scenarios and by the messages. The others are not visible from outside, and the table says why. This page is the output of `twopipes check --list --format markdown`.
+the messages of the conversation; {client} are judged for clients, by {scenarios} scenarios and by the messages. The others are
+not visible from outside, and the table says why. This page is the output of `twopipes check --list --format markdown`;
 `twopipes check --explain FR-04` shows one rule, with its link to the specification.
 
 A rule applies to the revisions in its row. MUST NOT counts as MUST, SHOULD NOT as SHOULD.

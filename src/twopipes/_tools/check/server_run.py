@@ -1,4 +1,4 @@
-"""The check of a server: finds out what it speaks, runs the probes in groups side by side, and judges all that was said."""
+"""The check of a server: finds out which revisions it speaks, runs the probes in groups, and judges all messages."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from twopipes.errors import ChannelBroken, StartFailed, TwopipesError
 
 __all__ = ["CheckResult", "check_server"]
 
-# Conversations at a time. A server costs about one core while it starts, and next to nothing afterwards.
+# Concurrent conversations. A server uses about one core while it starts, and little afterwards.
 AT_ONCE = 6
-# Requests of one section in one revision, and of all, that are waited for in vain before the rest is left alone: a server that
-# does not answer must not cost minutes.
-_PATIENT_FOR = 8
-_PATIENT_IN_ALL = 40
-# Pages of a list that are asked for. A server whose list has no end is not worth more.
+# Requests without a response, of one section in one revision and in total, after which the other probes are skipped: a server that
+# does not respond must not cost minutes.
+_MAX_UNANSWERED = 8
+_MAX_UNANSWERED_IN_ALL = 40
+# Pages of a list that are requested. A list may be endless.
 _PAGES = 20
 _LISTS = {
     "tools": ("tools/list", "tools", "tools"),
@@ -50,20 +50,20 @@ async def check_server(
     on_progress: Callable[[str], object] | None = None,
     probes: Sequence[Probe] | None = None,
 ) -> CheckResult:
-    """Checks a server.
+    """Check a server.
 
     Args:
         target: The server.
-        revisions: Try these alone.
-        wanted: The ids of the rules to judge; all unless given.
-        permissions: Which tools may be called.
-        at_once: How many conversations there are at a time, each with a process of its own.
-        on_progress: Told what is done, in a few words.
-        probes: Instead of those of the table.
+        revisions: The revisions to try.
+        wanted: The ids of the rules to judge; all by default.
+        permissions: The tools that may be called.
+        at_once: The number of concurrent conversations, each with its own process.
+        on_progress: Called with a short text for each step.
+        probes: The probes to run instead of all.
 
     Raises:
         StartFailed: The command cannot be started.
-        ChannelBroken: Nobody listens there.
+        ChannelBroken: The address refuses connections.
     """
     run = _Run(
         target,
@@ -110,9 +110,9 @@ class _Run:
     async def run(self) -> CheckResult:
         loop = asyncio.get_running_loop()
         began = loop.time()
-        self.on_progress("finding out what it speaks")
+        self.on_progress("detecting revisions")
         if self.revisions:
-            await _all_of([*map(self._attend, self.revisions), self._attend_to_the_rest()])
+            await _all_of([*map(self._run_revision, self.revisions), self._run_other_groups()])
         spoken = [each for each in self.revisions if each in self.features]
         conversations = [
             conversation for conversation in self.target.conversations if conversation.judged and conversation not in self._unopened
@@ -133,12 +133,12 @@ class _Run:
             took=loop.time() - began,
         )
 
-    # What it speaks, and what it has
+    # Revisions and features
 
-    async def _attend(self, revision: str) -> None:
-        """Finds out about one revision and, when all are known, goes on in the same conversation with what may share one."""
+    async def _run_revision(self, revision: str) -> None:
+        """Try to open one revision. When all are known, continue in the same conversation with a group that can share it."""
         async with self._room:
-            conversation = await self._scout(revision)
+            conversation = await self._open_revision(revision)
         try:
             self._unknown.discard(revision)
             if not self._unknown:
@@ -155,16 +155,16 @@ class _Run:
                 self._other_groups.append(group)
         self._planned.set()
 
-    async def _attend_to_the_rest(self) -> None:
+    async def _run_other_groups(self) -> None:
         await self._planned.wait()
         await _all_of([self._run_group(group) for group in self._other_groups])
 
-    async def _scout(self, revision: str) -> LiveConversation:
+    async def _open_revision(self, revision: str) -> LiveConversation:
         conversation = self.target.attempts[revision] = await self.target.open()
         try:
             await conversation.open(revision)
             features = await _listed(conversation)
-            await self._find_something_harmless(conversation, revision, features)
+            await self._find_harmless_method(conversation, revision, features)
             self.features[revision] = features
         except CannotOpen as error:
             self.not_spoken[revision] = str(error)
@@ -175,9 +175,9 @@ class _Run:
             raise
         return conversation
 
-    async def _find_something_harmless(self, conversation: LiveConversation, revision: str, features: Features) -> None:
+    async def _find_harmless_method(self, conversation: LiveConversation, revision: str, features: Features) -> None:
         if revision in MODERN:
-            return  # it has answered server/discover
+            return  # the server has answered server/discover
         with suppress(NoResponse):
             if (await conversation.request("ping")).is_result:
                 return
@@ -186,7 +186,7 @@ class _Run:
                 self.target.harmless[revision] = method
                 return
 
-    # The probes
+    # Probes
 
     def _tries(self) -> list[tuple[Probe, str]]:
         spoken = [each for each in self.revisions if each in self.features]
@@ -205,33 +205,33 @@ class _Run:
                 await shared.renew()
 
     async def _run_probes(self, group: ProbeGroup, shared: SharedConversation) -> None:
-        """What is held against a server that others have spoken to before counts only if it is found in a fresh one, too."""
+        """Run the probes of a group. A failure in a reused conversation counts only if a fresh one shows it, too."""
         doubtful: list[tuple[Probe, Case]] = []
         for probe in group.probes:
             self.on_progress(f"{probe.section} in {group.revision}: {probe.name}")
-            case, is_shaken = await self._try(probe, group.revision, shared)
-            if is_shaken and shared.is_reused:
+            case, is_doubtful = await self._try(probe, group.revision, shared)
+            if is_doubtful and shared.is_reused:
                 doubtful.append((probe, case))
             else:
                 self.verdicts += case.verdicts
             if doubtful and not group.judged:
-                # What the probes break here themselves may well be what the next one stumbles over.
-                await self._look_again(doubtful, shared)
+                # These probes break rules themselves, so one may disturb the next: retry at once.
+                await self._retry(doubtful, shared)
                 doubtful = []
-        await self._look_again(doubtful, shared)
+        await self._retry(doubtful, shared)
 
-    async def _look_again(self, doubtful: Sequence[tuple[Probe, Case]], shared: SharedConversation) -> None:
+    async def _retry(self, doubtful: Sequence[tuple[Probe, Case]], shared: SharedConversation) -> None:
         if doubtful:
             await shared.renew()
         for probe, case in doubtful:
-            again = case if self._impatience(probe, case.revision) else (await self._try(probe, case.revision, shared))[0]
+            again = case if self._why_stop(probe, case.revision) else (await self._try(probe, case.revision, shared))[0]
             self.verdicts += again.verdicts
 
-    def _impatience(self, probe: Probe, revision: str) -> str:
-        """Why no more is waited for, or nothing."""
-        if self._unanswered[probe.section, revision] >= _PATIENT_FOR:
-            return "the server has left too many requests of this section without an answer"
-        return "the server has left too many requests without an answer" if self._unanswered.total() >= _PATIENT_IN_ALL else ""
+    def _why_stop(self, probe: Probe, revision: str) -> str:
+        """Return why no more requests are sent, or nothing."""
+        if self._unanswered[probe.section, revision] >= _MAX_UNANSWERED:
+            return "the server left too many requests of this section without a response"
+        return "the server left too many requests without a response" if self._unanswered.total() >= _MAX_UNANSWERED_IN_ALL else ""
 
     def _case(self, probe: Probe, revision: str) -> Case:
         case = Case(probe, target=self.target, revision=revision, features=self.features[revision], permissions=self.permissions)
@@ -239,28 +239,28 @@ class _Run:
         return case
 
     async def _try(self, probe: Probe, revision: str, shared: SharedConversation) -> tuple[Case, bool]:
-        """The case, and whether there is anything in it that something else may be to blame for."""
+        """Run a probe. Return the case, and whether something other than the server may be the cause of its outcome."""
         case = self._case(probe, revision)
         try:
-            reason = self._missing(probe, revision) or self._impatience(probe, revision)
+            reason = self._missing(probe, revision) or self._why_stop(probe, revision)
             if not reason:
                 if "question" in probe.needs and not (await explored(case)).questions:
-                    case.give_up("no tool that may be called asks its client anything; name one by --allow-tool")
+                    case.give_up("no tool that may be called asks its client anything; name one with --allow-tool")
                 if not probe.opens_own:
                     case.use(await shared.acquire(probe))
                 await probe.body(case)
-                reason = "the probe found nothing to judge it by"
+                reason = "the probe found nothing to judge the rule by"
         except NoResponse as silence:
             reason = str(silence)
             if probe.silence_fails and await case.was_ignored(silence):
-                fix = "Answer every request; one that is wrong, with an error."
+                fix = "Respond to every request; reject an invalid one with an error."
                 case.fail_the_rest(f"{reason}, and a later one was answered", fix=fix)
         except Skip as skip:
             reason = str(skip)
         except StartFailed as error:
-            reason = f"the server could not be started any more: {error}"
+            reason = f"the server could no longer be started: {error}"
         except ChannelBroken as error:
-            reason = f"the server could not be reached any more: {error}"
+            reason = f"the server could no longer be reached: {error}"
         except TwopipesError:
             raise
         except Exception as error:
@@ -272,26 +272,26 @@ class _Run:
         self._unanswered[probe.section, revision] += unanswered
         case.skip_the_rest(reason)
         if case.has_failed:
-            await self._compare_with_an_idle_one(case, silent_for)
+            await self._compare_with_idle(case, silent_for)
         return case, bool(unanswered) or case.has_failed
 
-    async def _compare_with_an_idle_one(self, case: Case, silent_for: float | None) -> None:
-        """Withdraws what was held against a server that exits by itself, or had not started yet."""
+    async def _compare_with_idle(self, case: Case, silent_for: float | None) -> None:
+        """Withdraw failures of a server that exits by itself, or that had not started yet."""
         if (lived := case.left_after) is not None and await self._idle.exits_by_itself(case.revision, lived):
-            case.withdraw("the server exits by itself, also if nothing is asked of it")
+            case.withdraw("the server exits by itself, even if it gets no requests")
         if silent_for is not None and await self._idle.starts_slowly(case.revision, silent_for):
-            case.withdraw("the server starts too slowly to tell whether it would have answered; see --timeout")
+            case.withdraw("the server starts too slowly to know whether it would have responded; see --timeout")
 
     def _missing(self, probe: Probe, revision: str) -> str:
-        """Why a probe cannot be run, or nothing."""
+        """Return why a probe cannot run, or nothing."""
         features = self.features[revision]
         for need in probe.needs:
             if need == "process":
                 if not self.target.is_process:
-                    return "it needs a process that we start, to see how that ends"
+                    return "it needs a process that the check starts, to see how it exits"
             elif need == "socket":
                 if self.target.is_process:
-                    return "it is about sockets"
+                    return "it applies to sockets only"
             elif need == "call":
                 if not features.safe_calls(self.permissions):
                     return no_call()
@@ -315,7 +315,7 @@ def _why_not(rule: Rule, spoken: Sequence[str]) -> str:
         return reason
     if not any(rule.applies_in(revision) for revision in spoken):
         return f"the server does not speak a revision that has this rule ({rule.span})"
-    return "nothing that was said has shown it"
+    return "the conversation did not show it"
 
 
 async def _listed(conversation: LiveConversation) -> Features:
@@ -331,7 +331,7 @@ async def _listed(conversation: LiveConversation) -> Features:
 
 
 class _NotListed(Exception):
-    """A list was answered with an error."""
+    """A list request got an error."""
 
 
 async def _all_pages(conversation: LiveConversation, method: str, member: str) -> list[dict[str, Any]]:
@@ -351,7 +351,7 @@ async def _all_pages(conversation: LiveConversation, method: str, member: str) -
 
 
 async def _all_of(waiting: Sequence[Any]) -> None:
-    """Awaits all of them side by side; the first that fails ends the others, and is what is raised."""
+    """Await all concurrently. The first failure cancels the others and is raised."""
     try:
         async with asyncio.TaskGroup() as group:
             for each in waiting:

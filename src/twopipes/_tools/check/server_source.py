@@ -1,4 +1,4 @@
-"""The server under test: something that gives a fresh conversation as often as one is wanted."""
+"""The server under test, which opens any number of conversations."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ __all__ = ["AddressTarget", "ChannelTarget", "CommandTarget", "ServerTarget", "t
 
 
 class ServerTarget(ABC):
-    """A server that can be talked to any number of times.
+    """A server under test.
 
     Attributes:
-        description: What it is, for messages.
-        is_process: Whether each conversation has a process of its own, whose end can be watched.
-        timeouts: How long to wait for what.
-        conversations: Every conversation that there was, in order. What they show by themselves is judged at the end.
-        observer: Told of every byte, if somebody wants to keep the wire.
-        harmless: By revision, what to ask instead of ``ping`` of a server that does not answer it.
-        attempts: By revision, the first conversation that was to be opened in it. What the server said then can be read there, also
-            when it has ended.
+        description: The server, for messages.
+        is_process: Whether each conversation has its own process, whose exit can be observed.
+        timeouts: The timeouts of its conversations.
+        conversations: Every conversation so far, in order. Their messages are judged at the end.
+        observer: Receives every byte, to record the wire.
+        harmless: By revision, the method to use instead of ``ping``, for a server that does not answer it.
+        attempts: By revision, the first conversation that tried to open it. It can be read after it has ended.
     """
 
     is_process = False
@@ -44,11 +43,11 @@ class ServerTarget(ABC):
         self._count = 0
 
     async def open(self) -> LiveConversation:
-        """A fresh conversation in which nothing was said yet. Whoever asks for it closes it.
+        """Start a new conversation, in which nothing is sent yet. The caller closes it.
 
         Raises:
             StartFailed: The command cannot be started.
-            ChannelBroken: Nobody listens there.
+            ChannelBroken: The address refuses connections.
         """
         number, self._count = self._count, self._count + 1
         conversation = await self._open(number)
@@ -57,7 +56,7 @@ class ServerTarget(ABC):
         return conversation
 
     async def attempt(self, revision: str) -> LiveConversation:
-        """What came of the first attempt to open a conversation in some revision: to be read, not to be used."""
+        """Return the first conversation that tried to open a revision, for reading only."""
         async with self._attempting:
             if revision not in self.attempts:
                 conversation = await self.open()
@@ -74,7 +73,7 @@ class ServerTarget(ABC):
 
 
 class CommandTarget(ServerTarget):
-    """A command: each conversation is with a process of its own, in its own group, and its stderr is kept."""
+    """A command: each conversation has its own process and process group. Its stderr is kept."""
 
     is_process = True
 
@@ -101,7 +100,7 @@ class AddressTarget(ServerTarget):
             host, _, port = where.removeprefix("//").rpartition(":")
             channel = await connect_tcp(host.strip("[]"), int(port))
         else:
-            raise LocalProtocolError(f"{self.description!r} is no address; write unix:/path or tcp://host:port")
+            raise LocalProtocolError(f"{self.description!r} is not an address; write unix:/path or tcp://host:port")
         return LiveConversation(channel, timeouts=self.timeouts, number=number, observer=self.observer)
 
 
@@ -109,7 +108,7 @@ class ChannelTarget(ServerTarget):
     """A server in this process.
 
     Args:
-        connect: Makes a context that gives the client's end of a fresh channel and, when it ends, sees to the end of the server.
+        connect: Returns a context manager that yields the client's end of a new channel, and ends the server on exit.
     """
 
     def __init__(
@@ -137,7 +136,7 @@ class ChannelTarget(ServerTarget):
 def target_for(
     target: ServerCommand | str, *, timeouts: ProbeTimeouts | None = None, observer: Observer | None = None
 ) -> ServerTarget:
-    """What a command line names: a command, ``unix:/path`` or ``tcp://host:port``."""
+    """Return the target of a command, ``unix:/path`` or ``tcp://host:port``."""
     if isinstance(target, ServerCommand):
         return CommandTarget(target, timeouts=timeouts, observer=observer)
     return AddressTarget(target, timeouts=timeouts, observer=observer)

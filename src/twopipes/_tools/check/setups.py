@@ -1,4 +1,4 @@
-"""What several probes need before they can begin: a call that takes its time, and a call during which the server asks something."""
+"""Setups that several probes need: a slow call, and a call during which the server asks something."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ __all__ = [
     "slow_call",
 ]
 
-# Which tools to try first. Whatever they are called, how they behave decides.
+# The names of tools to try first. Only their behaviour decides.
 _SLOW_NAME = re.compile(r"slow|long|sleep|wait|delay", re.IGNORECASE)
 _ASKING_NAME = re.compile(r"ask|elicit|sampl|root|confirm", re.IGNORECASE)
 _TRIES = 8
-# Seconds. What is over sooner cannot be cancelled in time; what takes longer would hold up the check.
+# Seconds. A faster call cannot be cancelled in time; a slower one would delay the check.
 _SLOW = 0.12
 _LONGEST = 5.0
-# How long one that never ends is watched after it was cancelled.
+# Seconds that an endless call is watched after it was cancelled.
 _WHILE = 0.5
-# Of the fixture that test servers have: six steps, a quarter of a second.
+# Arguments of the slow tool of test servers: six steps, a quarter of a second.
 _FIXTURE = {"steps": 6, "seconds": 0.04}
 
 
 class SlowCall(Struct, frozen=True, kw_only=True):
-    """A call that takes its time.
+    """A slow call.
 
     Attributes:
-        params: Of the ``tools/call``.
-        took: Seconds that it took when nobody disturbed it.
-        notes: How often it told of its progress meanwhile.
-        ends: Whether it comes to an end by itself.
+        params: The params of the ``tools/call``.
+        took: Seconds that it takes if it is not cancelled.
+        notes: The number of its progress notifications.
+        ends: Whether it ends by itself.
     """
 
     params: dict[str, Any]
@@ -56,11 +56,11 @@ class SlowCall(Struct, frozen=True, kw_only=True):
 
 
 class InputRequired(Struct, frozen=True, kw_only=True):
-    """A call that the stateless wire answers with questions.
+    """A modern call with a result of type ``input_required``.
 
     Attributes:
-        call: Which.
-        answer: The result that asks.
+        call: The call.
+        response: The result.
     """
 
     call: SafeCall
@@ -68,12 +68,12 @@ class InputRequired(Struct, frozen=True, kw_only=True):
 
     @property
     def requests(self) -> dict[str, Any]:
-        """What it asks, by key."""
+        """The questions, by key."""
         return input_requests(self.response)
 
 
 class OpenQuestion(Struct, frozen=True, kw_only=True):
-    """A question of a server with a handshake, which waits for its answer, and the call that waits for it.
+    """An unanswered question of a legacy server, and the call that waits for it.
 
     Attributes:
         call: The id of the call.
@@ -85,13 +85,13 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
 
 
 def progress_of(line: ReceivedLine, token: Any) -> bool:
-    """Tells whether a line is progress under a token, which is compared with its type."""
+    """Return whether a line is progress under a token, compared with its type."""
     named = line.params.get("progressToken")
     return line.method == "notifications/progress" and type(named) is type(token) and named == token
 
 
 def about(line: ReceivedLine, *, request_id: Any, token: Any) -> bool:
-    """Tells whether a line is an answer to a request, or tells of its progress."""
+    """Return whether a line is the response to a request or a progress notification for it."""
     answers = any(
         "method" not in part and type(part.get("id")) is type(request_id) and part.get("id") == request_id for part in line.parts
     )
@@ -99,11 +99,11 @@ def about(line: ReceivedLine, *, request_id: Any, token: Any) -> bool:
 
 
 async def slow_call(case: Case, *, may_be_endless: bool = False) -> SlowCall:
-    """Finds a tool that may be called and takes its time, by calling it once.
+    """Find a slow tool that may be called, by calling it once.
 
     Args:
-        case: Of the probe.
-        may_be_endless: Take one that waits for ever, too, if there is no other.
+        case: The run of the probe.
+        may_be_endless: Accept a tool that never returns, if there is no other.
 
     Raises:
         Skip: There is none.
@@ -130,7 +130,7 @@ async def slow_call(case: Case, *, may_be_endless: bool = False) -> SlowCall:
             return SlowCall(params=params, took=response.took, notes=notes)
     if endless is not None and may_be_endless:
         return endless
-    raise Skip("no tool is known that may be called and takes its time; name one by --call that runs for about a second")
+    raise Skip("no slow tool may be called; name one with --call that runs for about a second")
 
 
 def _stretched(call: SafeCall) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def _likely_first(case: Case) -> list[SafeCall]:
 
 
 def input_requests(response: Response) -> dict[str, Any]:
-    """What a result of the stateless wire asks, by key; empty for one that asks nothing."""
+    """Return the questions in a modern result, by key; empty if it asks nothing."""
     asked = response.result.get("inputRequests") if response.result.get("resultType") == "input_required" else None
     return {key: each for key, each in asked.items() if isinstance(each, dict)} if isinstance(asked, dict) else {}
 
@@ -154,7 +154,7 @@ def input_requests(response: Response) -> dict[str, Any]:
 async def asking_calls(
     case: Case, conversation: LiveConversation, *, client_capabilities: Mapping[str, Any] = ALL_CAPABILITIES
 ) -> list[InputRequired]:
-    """The calls that a client which can answer everything is asked something about (stateless alone).
+    """Return the calls that ask something of a client with all capabilities (modern revisions only).
 
     Raises:
         Skip: There are none.
@@ -170,10 +170,10 @@ async def asking_calls(
 
 
 async def open_question(case: Case, conversation: LiveConversation) -> OpenQuestion:
-    """Calls tools until the server asks something, which is not answered (with a handshake alone).
+    """Call tools until the server asks something, and leave the question unanswered (legacy revisions only).
 
     Raises:
-        Skip: It asks nothing.
+        Skip: The server asks nothing.
     """
     conversation.answers.update(dict.fromkeys(INPUT_METHODS, SILENCE))
     for call in _likely_first(case):

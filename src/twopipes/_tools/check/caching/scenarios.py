@@ -28,7 +28,7 @@ _FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required
 
 
 def _listed(*names: str) -> list[dict[str, Any]]:
-    return [{"uri": f"posing://{name}", "name": name, "mimeType": "text/plain"} for name in names]
+    return [{"uri": f"fake://{name}", "name": name, "mimeType": "text/plain"} for name in names]
 
 
 def _contents(message: ClientMessage, **hints: Any) -> RawResult:
@@ -43,7 +43,7 @@ def _reads(fake: FakeServer) -> Counter[str]:
         for message in fake.requests(_READ)
         if "inputResponses" not in message.params and "requestState" not in message.params
     ]
-    return Counter(str(message.params.get("uri")).removeprefix("posing://") for message in plain)
+    return Counter(str(message.params.get("uri")).removeprefix("fake://") for message in plain)
 
 
 @scenario("CH-03")
@@ -51,7 +51,7 @@ async def gives_what_is_stale_at_once(fake: FakeServer) -> None:
     """Three resources that are stale at once, for three reasons, are listed twice each."""
     names = ("zero", "negative", "silent")
     fake.healthy.resources = _listed(*names, *names)
-    hints = {"posing://zero": {"ttlMs": 0}, "posing://negative": {"ttlMs": -5}}
+    hints = {"fake://zero": {"ttlMs": 0}, "fake://negative": {"ttlMs": -5}}
     fake.on[_READ] = lambda message: _contents(message, **hints.get(str(message.params.get("uri")), {}))
     await fake.wait_for(_READ)
     await fake.client_exited()
@@ -120,12 +120,12 @@ async def asks_before_it_gives(fake: FakeServer) -> None:
     fake.healthy.resources = _listed("note", "gated", "note", "gated")
 
     def read(message: ClientMessage) -> Any:
-        if message.params.get("uri") != "posing://gated" or "elicitation" not in message.connection.client_capabilities:
+        if message.params.get("uri") != "fake://gated" or "elicitation" not in message.connection.client_capabilities:
             return _contents(message, ttlMs=0)
         if "inputResponses" in message.params or "requestState" in message.params:
             return _contents(message, ttlMs=_LONG)
         question = {"method": "elicitation/create", "params": {"message": "Who wants to know?", "requestedSchema": _FORM}}
-        return {"resultType": "input_required", "inputRequests": {"who": question}, "requestState": "posing-gated"}
+        return {"resultType": "input_required", "inputRequests": {"who": question}, "requestState": "fake-gated"}
 
     fake.on[_READ] = read
     await fake.wait_for(lambda message: message.method == _READ and "inputResponses" in message.params)

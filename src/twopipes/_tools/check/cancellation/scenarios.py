@@ -301,7 +301,7 @@ async def cancels_a_call_of_the_client(fake: FakeServer) -> None:
 @scenario("CA-11")
 async def lets_a_task_work_for_ever(fake: FakeServer) -> None:
     """A call that the client makes a task never ends; if the client gives it up, the way it does so is looked at."""
-    task = {"taskId": "posing-task", "status": "working", "ttl": 600000, "pollInterval": 50}
+    task = {"taskId": "fake-task", "status": "working", "ttl": 600000, "pollInterval": 50}
     task |= {"createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z"}
     fake.healthy.capabilities["tasks"] = {"cancel": {}, "requests": {"tools": {"call": {}}}}
     fake.add_tool(

@@ -95,7 +95,7 @@ async def asks_by_a_form(fake: FakeServer) -> None:
         method, params = QUESTIONS["elicitation"]
         if "form" not in modes:
             params = {"mode": "url", "message": "Please visit.", "url": "https://example.com/visit"}
-            params |= {} if message.is_modern else {"elicitationId": "posing-elicitation"}
+            params |= {} if message.is_modern else {"elicitationId": "fake-elicitation"}
         asked.append(method)
         if message.is_modern:
             if "inputResponses" in message.params:

@@ -119,7 +119,7 @@ async def asks_to_visit_a_page(fake: FakeServer) -> None:
     url = f"http://127.0.0.1:{listening.getsockname()[1]}/visit"
     question: dict[str, Any] = {"mode": "url", "message": "Please visit a page.", "url": url}
     if not fake.is_modern:
-        question["elicitationId"] = "posing-visit"
+        question["elicitationId"] = "fake-visit"
     asker = AskingTool(fake, "ask-to-visit", Round(questions={"visit": (ELICIT, question)}), undeclared=not fake.is_modern)
     visits: list[float] = []
 

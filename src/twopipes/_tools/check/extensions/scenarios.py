@@ -31,7 +31,7 @@ async def declares_unknown_extensions(fake: FakeServer) -> None:
 async def has_an_app(fake: FakeServer) -> None:
     """One tool has a page; what does a client declare that can show it?"""
     fake.healthy.capabilities["extensions"] = {_UI: {}}
-    fake.add_tool("dashboard", text("All is well."), _meta={"ui": {"resourceUri": "ui://posing/dashboard"}})
+    fake.add_tool("dashboard", text("All is well."), _meta={"ui": {"resourceUri": "ui://fake/dashboard"}})
     await fake.client_exited()
     stray = next((message for message in fake.received_lines if (message.method or "").startswith("ui/")), None)
     declaring = [message for message in fake.requests() if _declared(message) is not None]

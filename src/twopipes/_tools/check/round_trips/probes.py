@@ -185,7 +185,7 @@ async def changed_states_are_refused(case: Case) -> None:
             fix="Sign the state (an HMAC over state, user and call), and refuse with -32602 what does not verify.",
             about=believed,
         )
-        reason = "the probe found nothing to judge it by"
+        reason = "the probe found nothing to judge the rule by"
     case.give_up(reason)
 
 
@@ -222,7 +222,7 @@ async def states_belong_to_their_calls(case: Case) -> None:
             if not alike or await _does_without_state(conversation, other, first):
                 continue
             response = await retried(conversation, other, first, requestState=state)
-            reason = "the probe found nothing to judge it by"
+            reason = "the probe found nothing to judge the rule by"
             case.expect(
                 "MR-16",
                 not response.is_result or is_asking(response) or response.result.get("isError") is True,

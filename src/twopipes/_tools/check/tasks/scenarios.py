@@ -12,7 +12,7 @@ from twopipes._tools.check.verdict import Skip
 
 _EXTENSION = "io.modelcontextprotocol/tasks"
 _WHEN = "2026-07-28T10:00:00Z"
-_INTERVAL = 60  # milliseconds between two polls that the posing server asks for
+_INTERVAL = 60  # milliseconds between two polls that the fake server asks for
 _QUESTION = {
     "method": "elicitation/create",
     "params": {
@@ -24,7 +24,7 @@ _QUESTION = {
 
 
 class _Tasks:
-    """The tasks of the posing server: a call becomes one if the client declares the extension.
+    """The tasks of the fake server: a call becomes one if the client declares the extension.
 
     Args:
         needs_input: Whether they ask something before they end.
@@ -44,7 +44,7 @@ class _Tasks:
         """The tool."""
         if not _declares(message):
             return text("Done at once.")
-        task_id = f"posing-task-{len(self.made)}-6d1f08c2ba"
+        task_id = f"fake-task-{len(self.made)}-6d1f08c2ba"
         self.made[task_id] = message
         return RawResult({"resultType": "task", **_task(task_id, "working")})
 
@@ -153,7 +153,7 @@ async def makes_a_task_that_asks(fake: FakeServer) -> None:
 @scenario("TX-04", judged=False)
 async def makes_a_task_of_a_prompt(fake: FakeServer) -> None:
     """A prompt is answered with a task, which is not possible."""
-    task_id = "posing-task-of-a-prompt-41c0aa97"
+    task_id = "fake-task-of-a-prompt-41c0aa97"
     fake.healthy.capabilities["extensions"] = {_EXTENSION: {}}
     fake.on["prompts/get"] = lambda _said: RawResult({"resultType": "task", **_task(task_id, "working")})
     await fake.wait_for("prompts/get")

@@ -14,7 +14,7 @@ from twopipes._tools.check.tasks_2025.requester import RELATED, TaskRunner, wron
 from twopipes._tools.check.verdict import Skip
 
 _WHEN = "2025-11-25T10:00:00Z"
-_INTERVAL = 60  # milliseconds between two polls that the posing server asks for
+_INTERVAL = 60  # milliseconds between two polls that the fake server asks for
 _QUESTION: Mapping[str, Any] = {
     "message": "Who are you?",
     "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}},
@@ -144,7 +144,7 @@ async def lets_the_client_run_a_task(fake: FakeServer) -> None:
 
 
 class _Tasks:
-    """What the posing server knows of the tasks that a client makes of its calls.
+    """What the fake server knows of the tasks that a client makes of its calls.
 
     Args:
         needs_input: Whether they need input at first.
@@ -164,7 +164,7 @@ class _Tasks:
         """A tool that can be a task."""
         if "task" not in message.params:
             return text("Done at once.")
-        self.made.append(f"posing-task-{len(self.made)}-b7f3a9d15e")
+        self.made.append(f"fake-task-{len(self.made)}-b7f3a9d15e")
         return {"task": self.task(self.made[-1], "working")}
 
     def task(self, task_id: str, status: str) -> dict[str, Any]:
