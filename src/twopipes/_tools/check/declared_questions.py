@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["QUESTIONS", "elicitation_modes", "members", "question_for"]
+from twopipes._protocol.revisions import CLIENT_CAPABILITIES
+
+__all__ = ["QUESTIONS", "elicitation_modes", "question_for"]
 
 _FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 
@@ -31,16 +33,7 @@ def elicitation_modes(client_capabilities: Mapping[str, Any]) -> set[str]:
 def question_for(client_capabilities: Mapping[str, Any], revision: str) -> tuple[str, dict[str, Any]] | None:
     """Return a question that a client declares to answer; ``None`` if it declares none."""
     for capability, question in QUESTIONS.items():
-        if not isinstance(client_capabilities.get(capability), dict):
-            continue
-        if capability == "elicitation" and (
-            revision < _FIRST_WITH_ELICITATION or "form" not in elicitation_modes(client_capabilities)
-        ):
-            continue
-        return question
+        is_declared = isinstance(client_capabilities.get(capability), dict) and CLIENT_CAPABILITIES[capability].has(revision)
+        if is_declared and (capability != "elicitation" or "form" in elicitation_modes(client_capabilities)):
+            return question
     return None
-
-
-def members(value: Any) -> dict[str, Any]:
-    """Return an object, or an empty one for any other value."""
-    return value if isinstance(value, dict) else {}

@@ -134,8 +134,8 @@ class HealthyServer(Struct, kw_only=True):
     def acknowledgement(self, request_id: Any, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return the acknowledgement of a ``subscriptions/listen``."""
         wanted = params.get("notifications")
-        told = {"_meta": {META_SUBSCRIPTION_ID: request_id}, "notifications": wanted if isinstance(wanted, dict) else {}}
-        return {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": told}
+        content = {"_meta": {META_SUBSCRIPTION_ID: request_id}, "notifications": wanted if isinstance(wanted, dict) else {}}
+        return {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": content}
 
     def _declared(self, revision: str) -> dict[str, Any]:
         return {key: value for key, value in self.capabilities.items() if key != "completions" or revision > LEGACY[0]}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from twopipes._protocol.revisions import SERVER_CAPABILITIES
 from twopipes._tools.check.conversation import CannotOpen, NoResponse
-from twopipes._tools.check.declared_questions import members
 from twopipes._tools.check.explore import explored, is_refused_well, wants
 from twopipes._tools.check.probe import Case, SafeCall, probe
-from twopipes._tools.check.questions import ELICIT
+from twopipes._tools.check.questions import ELICIT, members
 from twopipes._tools.check.setups import asking_calls, input_requests
 from twopipes._tools.check.verdict import Quotable
 
@@ -19,7 +19,6 @@ _MISSING = -32021
 _PLAIN: Mapping[str, Any] = {"elicitation": {}, "sampling": {}}
 _CALLS = 8
 _PROMPTS = 5
-_FIRST_WITH_COMPLETIONS = "2025-03-26"
 
 
 @probe("CP-01", judged=False)
@@ -40,7 +39,7 @@ async def what_works_is_declared(case: Case) -> None:
             fix=f"Put {feature} into the capabilities.",
             about=response,
         )
-    if not case.features.has("completions") and case.revision >= _FIRST_WITH_COMPLETIONS:
+    if not case.features.has("completions") and SERVER_CAPABILITIES["completions"].has(case.revision):
         await _expect_no_completion(case)
 
 

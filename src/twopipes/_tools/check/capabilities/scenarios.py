@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from twopipes._protocol.revisions import META_CAPABILITIES
-from twopipes._tools.check.declared_questions import QUESTIONS, elicitation_modes, members
+from twopipes._protocol.revisions import CLIENT_CAPABILITIES, META_CAPABILITIES
+from twopipes._tools.check.declared_questions import QUESTIONS, elicitation_modes
 from twopipes._tools.check.fake_server import ClientMessage, FakeServer, scenario
 from twopipes._tools.check.healthy_responses import text
+from twopipes._tools.check.questions import members
 from twopipes._tools.check.verdict import Skip
 
-_FIRST_WITH_ELICITATION = "2025-06-18"
 # What extensions add to the protocol. Whoever invents a method of its own may do with it what it likes.
 _OF_EXTENSIONS = ("tasks/", "ui/")
 _REFUSALS = {-32601, -32602}
@@ -19,7 +19,7 @@ _REFUSALS = {-32601, -32602}
 @scenario("CP-02", judged=False)
 async def asks_for_the_undeclared(fake: FakeServer) -> None:
     """The server asks for each thing that a client may answer, declared or not: an answer comes only to what was declared."""
-    kinds = [each for each in QUESTIONS if each != "elicitation" or fake.revision >= _FIRST_WITH_ELICITATION]
+    kinds = [each for each in QUESTIONS if CLIENT_CAPABILITIES[each].has(fake.revision)]
     answers: dict[str, ClientMessage] = {}
     cans: list[dict[str, Any]] = []
 

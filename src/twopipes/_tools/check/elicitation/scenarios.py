@@ -7,6 +7,7 @@ import socket
 from typing import Any
 
 from twopipes._client.form_check import form_errors
+from twopipes._protocol.revisions import CLIENT_CAPABILITIES
 from twopipes._tools.check.asking_tools import AskingTool, Reply, Round, form
 from twopipes._tools.check.fake_server import ClientMessage, FakeServer, scenario
 from twopipes._tools.check.questions import ELICIT, declares, members, reply_faults, shown
@@ -28,13 +29,12 @@ _FIELDS: dict[str, Any] = {
     "several_titled": {"type": "array", "items": {"anyOf": _TITLED}, "maxItems": 2, "default": ["green", "blue"]},
 }
 _INVALID_PARAMS = -32602
-_HAS_MODES = "2025-11-25"
 
 
 @scenario("EL-06", "EL-07", "EL-16")
 async def asks_by_forms(fake: FakeServer) -> None:
     """The user is asked for a name, once with the mode of the question in it and once without."""
-    mode = {"mode": "form"} if fake.revision >= _HAS_MODES else {}
+    mode = {"mode": "form"} if CLIENT_CAPABILITIES["elicitation.form"].has(fake.revision) else {}
     usual = AskingTool(fake, "ask", Round(questions={"who": form("Who are you?", _NAME, required=["name"], **mode)}))
     plain = AskingTool(fake, "ask-without-a-mode", Round(questions={"who": form("And who are you?", _NAME, required=["name"])}))
     await fake.client_exited()

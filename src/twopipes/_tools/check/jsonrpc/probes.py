@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from twopipes._rules.table import RULES
 from twopipes._tools.check.conversation import ALL_CAPABILITIES, LiveConversation, NoResponse
 from twopipes._tools.check.probe import Case, probe
 from twopipes._tools.check.server_reply import ReceivedLine
@@ -18,7 +19,6 @@ _IDS: Sequence[Any] = (700001, "700001", "a-b", -7, 9007199254740991)
 _UNKNOWN = "notifications/twopipes-check-unknown"
 # What needs params, so that an array instead of them cannot be right; with the capability that it belongs to.
 _NEEDY = (("tools", "tools/call"), ("resources", "resources/read"), ("prompts", "prompts/get"))
-_FIRST_WITHOUT_AN_ID = "2025-11-25"
 
 
 @probe("JR-06")
@@ -234,7 +234,7 @@ async def a_broken_line_is_survived(case: Case) -> None:
         ):
             break
     codes = [part["error"].get("code") for part in _errors(complaint)] if complaint is not None else []
-    if not codes and case.revision < _FIRST_WITHOUT_AN_ID:
+    if not codes and not RULES["JR-17"].applies_in(case.revision):
         case.skip("ER-01", "nothing was said about it, and in this revision every error must have an id, so that nothing could be")
         return
     case.expect(
@@ -263,7 +263,7 @@ async def arrays_are_refused(case: Case) -> None:
     case.expect("JR-15", await _still_serves(case), "after an array, the next request got no result", fix=fix)
 
 
-@probe("JR-12", "JR-13", revisions=("2025-03-26",))
+@probe("JR-12", "JR-13", revisions="each")
 async def batches_are_served(case: Case) -> None:
     """A batch with two requests, one of notifications alone, and an empty one."""
     conversation, before = case.conversation, case.conversation.position

@@ -254,7 +254,7 @@ async def sends_broken_lines(fake: FakeServer) -> None:
     )
 
 
-@scenario("JR-12", "JR-13", revisions=("2025-03-26",), name="asks-in-a-batch")
+@scenario("JR-12", "JR-13", revisions="each", name="asks-in-a-batch")
 async def asks_in_a_batch(fake: FakeServer) -> None:
     """A batch with a notification alone, one with two pings and a notification, and one with nothing."""
     before: list[int] = []

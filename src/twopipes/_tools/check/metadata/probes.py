@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from twopipes._tools.check.declared_questions import members
 from twopipes._tools.check.metadata.shapes import key_faults, metas, trace_fault, traces
 from twopipes._tools.check.probe import Case, probe
+from twopipes._tools.check.questions import members
 from twopipes._tools.check.server_reply import NoResponse, ReceivedLine
 
 _CALLS = 4

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from twopipes._protocol.revisions import META_CAPABILITIES
-from twopipes._tools.check.declared_questions import members
 from twopipes._tools.check.fake_server import ClientMessage, FakeServer, scenario
 from twopipes._tools.check.metadata.shapes import key_faults, metas, trace_fault, traces
+from twopipes._tools.check.questions import members
 from twopipes._tools.check.verdict import Skip
 
 _MEND = "Read the keys that are known; leave all others, and what cannot be read, alone."

@@ -8,7 +8,7 @@ from typing import Any
 
 from twopipes._protocol.meta_keys import meta_key_fault
 from twopipes._protocol.revisions import META_KEYS
-from twopipes._tools.check.declared_questions import members
+from twopipes._tools.check.questions import members
 
 __all__ = ["key_faults", "metas", "trace_fault", "traces"]
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from twopipes._protocol.revisions import MODERN
 from twopipes._tools.check.conversation import same_id
-from twopipes._tools.check.declared_questions import members, question_for
+from twopipes._tools.check.declared_questions import question_for
 from twopipes._tools.check.fake_server import ClientMessage, FakeServer, scenario
+from twopipes._tools.check.questions import members
 from twopipes._tools.check.verdict import Skip
 
 _PROGRESS = "notifications/progress"

@@ -6,8 +6,8 @@ from contextlib import suppress
 from typing import Any
 
 from twopipes._tools.check.conversation import ALL_CAPABILITIES, CannotOpen, LiveConversation, NoResponse
-from twopipes._tools.check.declared_questions import members
 from twopipes._tools.check.probe import Case, probe
+from twopipes._tools.check.questions import members
 from twopipes._tools.check.server_reply import Response
 from twopipes._tools.check.setups import InputRequired, asking_calls, input_requests
 from twopipes._tools.check.verdict import Skip
