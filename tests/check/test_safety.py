@@ -150,7 +150,7 @@ def test_a_request_without_an_answer_skips_what_was_not_judged():
     async def body(case: Case) -> None:
         await case.conversation.response_to(999)
 
-    assert tried(body, "FR-13")["FR-13"] == ("skipped", f"no answer within {ANSWER:g} s to the request")
+    assert tried(body, "FR-13")["FR-13"] == ("skipped", f"no response within {ANSWER:g} s to the request")
 
 
 def test_a_probe_whose_needs_are_not_met_is_skipped():
@@ -299,4 +299,4 @@ def test_silence_breaks_a_rule_that_wants_an_answer_where_others_are_answered(is
     outcome = run(of_server(target, revisions=["2026-07-28"], wanted={"TL-04"}))
     (found,) = outcome.of("TL-04")
     assert found.outcome == ("failed" if is_alive else "skipped")
-    assert "no answer" in found.why
+    assert "no response" in found.why
