@@ -13,13 +13,13 @@ from twopipes._channels.base import Channel
 from twopipes._protocol.revisions import ALL
 from twopipes._rules.table import RULES
 from twopipes._tools.check.client_run import InProcessDriver, Launcher, check_client
-from twopipes._tools.check.conversation import Waits
+from twopipes._tools.check.conversation import ProbeTimeouts
 from twopipes._tools.check.fake_server import ScenarioTimeouts, all_scenarios
 from twopipes._tools.check.outcome import CheckResult
 from twopipes._tools.check.passive import passive_rules
 from twopipes._tools.check.probe import all_probes, revisions_for
 from twopipes._tools.check.server_run import check_server
-from twopipes._tools.check.server_source import ChannelSubject, Subject
+from twopipes._tools.check.server_source import ChannelTarget, ServerTarget
 from twopipes._tools.check.verdict import DEFECT
 from twopipes.settings import Timeouts
 
@@ -47,15 +47,15 @@ def run(work: Any) -> Any:
 
 
 async def of_server(
-    subject: Subject | None = None,
+    target: ServerTarget | None = None,
     *,
     revisions: Sequence[str] = ALL,
     wanted: Iterable[str] | None = None,
-    waits: Waits | None = None,
+    timeouts: ProbeTimeouts | None = None,
 ) -> CheckResult:
     """What the check says of a server; the healthy one in memory unless another is given."""
-    subject = subject or ChannelSubject(served(new_server()), waits=waits or waiting(WAITS))
-    return sound(await check_server(subject, revisions=revisions, wanted=wanted, permissions=PERMISSIONS))
+    target = target or ChannelTarget(served(new_server()), timeouts=timeouts or waiting(WAITS))
+    return sound(await check_server(target, revisions=revisions, wanted=wanted, permissions=PERMISSIONS))
 
 
 async def of_client(
@@ -63,11 +63,11 @@ async def of_client(
     *,
     revisions: Sequence[str] = ALL,
     wanted: Iterable[str] | None = None,
-    patience: ScenarioTimeouts | None = None,
+    timeouts: ScenarioTimeouts | None = None,
 ) -> CheckResult:
     """What the check says of a client; the healthy one in memory unless another is given."""
     driver = driver or InProcessDriver(partial(tour, timeouts=waiting(BRISK)))
-    return sound(await check_client(driver, revisions=revisions, wanted=wanted, patience=patience or waiting(PATIENT)))
+    return sound(await check_client(driver, revisions=revisions, wanted=wanted, timeouts=timeouts or waiting(PATIENT)))
 
 
 def sound(outcome: CheckResult) -> CheckResult:
@@ -95,7 +95,7 @@ def what_was_missed(mutant: Mutant) -> list[tuple[str, str]]:
             found = run(outcome_of(mutant)).of(mutant.rule)
         if failures := [verdict for verdict in found if verdict.outcome == "failed"]:
             # A finding says how to mend it.
-            return [("failed", f"{verdict.why}, and no word how to mend it") for verdict in failures if not verdict.mend]
+            return [("failed", f"{verdict.why}, and no word how to mend it") for verdict in failures if not verdict.fix]
         said = [(verdict.outcome, verdict.why) for verdict in found]
     return said or [("silent", "no verdict at all")]
 
@@ -117,15 +117,15 @@ async def outcome_of(mutant: Mutant) -> CheckResult:
         peer = mutant.function()
         if mutant.side == "server":
             return await of_server(peer, revisions=revisions, wanted=wanted)
-        return await of_client(peer, revisions=revisions, wanted=wanted, patience=waiting(PATIENT if mutant.is_slow else HASTY))
+        return await of_client(peer, revisions=revisions, wanted=wanted, timeouts=waiting(PATIENT if mutant.is_slow else HASTY))
     if mutant.side == "server":
 
         def wrap(channel: Channel) -> Channel:
             return MutatingChannel(channel, mutant.function, reader_is_check=True)
 
-        subject = ChannelSubject(served(new_server(), wrap), waits=waiting(IMPATIENT))
-        return await of_server(subject, revisions=revisions, wanted=wanted)
-    return await of_client(InProcessDriver(_mutated(mutant)), revisions=revisions, wanted=wanted, patience=waiting(HASTY))
+        target = ChannelTarget(served(new_server(), wrap), timeouts=waiting(IMPATIENT))
+        return await of_server(target, revisions=revisions, wanted=wanted)
+    return await of_client(InProcessDriver(_mutated(mutant)), revisions=revisions, wanted=wanted, timeouts=waiting(HASTY))
 
 
 def _mutated(mutant: Mutant) -> Any:

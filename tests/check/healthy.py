@@ -11,14 +11,14 @@ from check.asking_tools import add_asking_tools
 from twopipes import Server
 from twopipes._channels.base import Channel
 from twopipes._channels.memory import memory_pair
-from twopipes._tools.check.conversation import Waits
+from twopipes._tools.check.conversation import ProbeTimeouts
 from twopipes._tools.check.probe import Permissions
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "everything.py"
 
 # Seconds. In memory an answer comes within a few turns of the loop; what is waited for in vain costs this much each time.
-WAITS = Waits(start=5, answer=2, long=10, grace=0.02, exit=2, step=2)
-IMPATIENT = Waits(start=1, answer=0.3, long=2, grace=0.02, exit=0.5, step=0.5)
+WAITS = ProbeTimeouts(start=5, response=2, long=10, grace=0.02, exit=2, step=2)
+IMPATIENT = ProbeTimeouts(start=1, response=0.3, long=2, grace=0.02, exit=0.5, step=0.5)
 
 # The fixtures of the example that change nothing but itself.
 PERMISSIONS = Permissions(

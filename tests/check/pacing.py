@@ -35,7 +35,7 @@ def pace() -> float:
     return _pace.get()
 
 
-def waiting(waits: Times) -> Times:
+def waiting(timeouts: Times) -> Times:
     """Waits, patience or timeouts, as long as the tests wait just now."""
-    longer: dict[str, Any] = {name: value * pace() for name, value in structs.asdict(waits).items() if value is not None}  # type: ignore[type-var]
-    return structs.replace(waits, **longer)  # type: ignore[type-var]
+    longer: dict[str, Any] = {name: value * pace() for name, value in structs.asdict(timeouts).items() if value is not None}  # type: ignore[type-var]
+    return structs.replace(timeouts, **longer)  # type: ignore[type-var]

@@ -15,8 +15,8 @@ from check.pacing import waiting
 from twopipes import TwopipesError
 from twopipes._channels.base import Channel
 from twopipes._channels.memory import memory_pair
-from twopipes._tools.check.conversation import Waits
-from twopipes._tools.check.server_source import ChannelSubject
+from twopipes._tools.check.conversation import ProbeTimeouts
+from twopipes._tools.check.server_source import ChannelTarget
 
 RELATED = "io.modelcontextprotocol/related-task"
 EXTENSION = "io.modelcontextprotocol/tasks"
@@ -27,7 +27,7 @@ CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
 # Seconds that the work of a task takes: longer than a few messages in memory.
 WORK = 0.15
-WAITS = Waits(start=5, answer=1, grace=0.02, exit=2, step=2)
+WAITS = ProbeTimeouts(start=5, response=1, grace=0.02, exit=2, step=2)
 ENDED = {"completed", "failed", "cancelled"}
 
 
@@ -367,7 +367,7 @@ class TaskServer:
         speaker.send({"method": "notifications/subscriptions/acknowledged", "params": told})
 
 
-def task_server(*faults: str) -> ChannelSubject:
+def task_server(*faults: str) -> ChannelTarget:
     """A server with tasks, and these faults, as the check takes it."""
 
     @asynccontextmanager
@@ -383,4 +383,4 @@ def task_server(*faults: str) -> ChannelSubject:
             await asyncio.gather(serving, return_exceptions=True)
             await theirs.close()
 
-    return ChannelSubject(connect, waits=waiting(WAITS))
+    return ChannelTarget(connect, timeouts=waiting(WAITS))

@@ -28,7 +28,7 @@ class Hand(Speaker):
 
 @asynccontextmanager
 async def hand_to(launcher: Launcher, answer: Callable[..., Any] | None = None) -> AsyncIterator[Hand]:
-    """A connection to the posing server."""
+    """A connection to the fake server."""
 
     async def refuse(_speaker: Speaker, _message: dict[str, Any]) -> Any:
         raise Refused(-32601)

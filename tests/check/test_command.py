@@ -67,7 +67,7 @@ def test_a_client_is_run_with_a_posing_server_in_its_command(capsys):
 def test_the_place_of_the_server_is_filled_with_words_or_quoted_inside_of_one():
     assert filled_in(["run", "{server}", "x"], ["a b", "c"]) == ["run", "a b", "c", "x"]
     assert filled_in(["sh", "-c", "exec client {server}"], ["a b", "c"]) == ["sh", "-c", "exec client 'a b' c"]
-    with pytest.raises(LocalProtocolError, match="must say where the server"):
+    with pytest.raises(LocalProtocolError, match=r"has no {server}"):
         CommandDriver(["client"])
 
 
@@ -75,14 +75,14 @@ def test_the_place_of_the_server_is_filled_with_words_or_quoted_inside_of_one():
     ("words", "said"),
     [
         ((), "which server"),
-        (("--only", "XX", "--", "a"), "no rule or section 'XX'"),
-        (("--explain", "nonsense"), "no rule 'nonsense'"),
+        (("--only", "XX", "--", "a"), "unknown rule or section 'XX'"),
+        (("--explain", "nonsense"), "unknown rule 'nonsense'"),
         (("--call", "echo:{", "--", "a"), "no JSON"),
         (("--call", "echo", "--", "a"), "NAME:{JSON}"),
-        (("--client", "--", "client"), "put {server} there"),
+        (("--client", "--", "client"), "has no {server}; put it where"),
         (("--client",), "which client"),
         (("--print", "x"), "--client"),
-        (("--client", "--print", "nonsense"), "no scenario 'nonsense'"),
+        (("--client", "--print", "nonsense"), "unknown scenario 'nonsense'"),
         (("--trace-file", "/nowhere"), "cannot be read"),
         (("--revision", "2020-01-01", "--", "a"), "invalid choice"),
         (("--list", "--format", "junit"), "no form for JUnit"),

@@ -11,7 +11,7 @@ from check.mutating import MutatingChannel, Wire
 from twopipes import Server, connect
 from twopipes._tools.check.client_run import InProcessDriver
 from twopipes._tools.check.content.blocks import faults_of_annotations, faults_of_block, faults_of_icon, is_mime_type
-from twopipes._tools.check.server_source import ChannelSubject
+from twopipes._tools.check.server_source import ChannelTarget
 
 PIXEL = "iVBORw0KGgo="
 
@@ -90,7 +90,7 @@ def altered(method, change):
     def wrap(channel):
         return MutatingChannel(channel, mutate, reader_is_check=True)
 
-    return ChannelSubject(served(new_server(), wrap), waits=WAITS)
+    return ChannelTarget(served(new_server(), wrap), timeouts=WAITS)
 
 
 def outcomes(outcome, rule):
@@ -145,7 +145,7 @@ def test_a_server_with_nothing_to_show_is_not_judged_by_it():
     def echo(text: str):
         return text
 
-    outcome = run(of_server(ChannelSubject(served(bare), waits=WAITS), revisions=["2026-07-28"], wanted=wanted))
+    outcome = run(of_server(ChannelTarget(served(bare), timeouts=WAITS), revisions=["2026-07-28"], wanted=wanted))
     assert {rule for rule in wanted if outcomes(outcome, rule) != {"skipped"}} == set()
     outcome = run(of_server(altered("tools/call", empty), revisions=["2025-11-25"], wanted={"TL-05"}))
     assert outcomes(outcome, "TL-05") == {"skipped"}, "a tool that does not fail is not judged by its failure"
@@ -163,7 +163,7 @@ def test_a_clock_need_not_tell_that_time_has_passed():
     def touch() -> str:
         return "nothing has changed"
 
-    outcome = run(of_server(ChannelSubject(served(clock), waits=WAITS), revisions=["2025-11-25"], wanted={"RS-03", "RS-04"}))
+    outcome = run(of_server(ChannelTarget(served(clock), timeouts=WAITS), revisions=["2025-11-25"], wanted={"RS-03", "RS-04"}))
     assert [verdict.why for verdict in outcome.failures] == []
 
 
@@ -173,5 +173,5 @@ def test_a_client_that_calls_nothing_is_not_judged_by_calls():
             await client.list_tools()
 
     wanted = {"TL-02", "TL-12", "TL-18", "CT-01", "CT-06", "CT-08", "RS-05", "PM-02"}
-    outcome = run(of_client(InProcessDriver(look), revisions=["2026-07-28"], wanted=wanted, patience=HASTY))
+    outcome = run(of_client(InProcessDriver(look), revisions=["2026-07-28"], wanted=wanted, timeouts=HASTY))
     assert {rule for rule in wanted if outcomes(outcome, rule) != {"skipped"}} == set()

@@ -10,7 +10,7 @@ from check.touring import tour
 from twopipes._protocol.revisions import LEGACY, MODERN
 from twopipes._rules.table import chosen
 from twopipes._tools.check.client_run import InProcessDriver
-from twopipes._tools.check.server_source import ChannelSubject
+from twopipes._tools.check.server_source import ChannelTarget
 
 OPENING = chosen(["LC", "VN", "DE"])
 ERAS = {"legacy": LEGACY, "modern": MODERN}
@@ -27,7 +27,7 @@ def passed(outcome):
 def server_of(era):
     server = new_server()
     server._revisions = ERAS[era]  # as Server(eras=...) sets it; the example speaks both
-    return ChannelSubject(served(server), waits=WAITS)
+    return ChannelTarget(served(server), timeouts=WAITS)
 
 
 @pytest.mark.parametrize("era", ERAS)

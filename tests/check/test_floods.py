@@ -8,13 +8,13 @@ from check.checking import of_client, of_server, run
 from twopipes._process.command import ServerCommand
 from twopipes._tools.check import line_reader as intake
 from twopipes._tools.check.client_run import CommandDriver
-from twopipes._tools.check.conversation import Waits
+from twopipes._tools.check.conversation import ProbeTimeouts
 from twopipes._tools.check.fake_server import ScenarioTimeouts
-from twopipes._tools.check.line_reader import Intake
-from twopipes._tools.check.server_source import CommandSubject
+from twopipes._tools.check.line_reader import LineReader
+from twopipes._tools.check.server_source import CommandTarget
 
 MODERN = "2026-07-28"
-WAITS = Waits(start=60, answer=60, grace=0.02, exit=2, step=2)
+WAITS = ProbeTimeouts(start=60, response=60, grace=0.02, exit=2, step=2)
 FLOODS = {
     "lines": "import os\nwhile True: os.write(1, b'y\\n' * 30000)",
     "one line": "import os\nwhile True: os.write(1, b'y' * 60000)",
@@ -34,25 +34,25 @@ except OSError:
 @pytest.mark.parametrize("flood", FLOODS)
 def test_a_server_that_floods_is_not_listened_to_for_ever(flood, monkeypatch):
     monkeypatch.setattr(intake, "MOST_BYTES", 1024 * 1024)
-    subject = CommandSubject(ServerCommand([sys.executable, "-c", FLOODS[flood]]), waits=WAITS)
-    outcome = run(of_server(subject, revisions=[MODERN]))
+    target = CommandTarget(ServerCommand([sys.executable, "-c", FLOODS[flood]]), timeouts=WAITS)
+    outcome = run(of_server(target, revisions=[MODERN]))
     assert outcome.revisions == []
     assert "as much as is listened to" in outcome.not_spoken[MODERN]
     # What never ends may still become a message; lines are noise.
     assert {verdict.rule.id for verdict in outcome.failures} == ({"FR-04"} if flood == "lines" else set())
-    assert len(subject.talks) == 1
+    assert len(target.conversations) == 1
 
 
 def test_a_client_that_floods_is_not_listened_to_for_ever():
     driver = CommandDriver([sys.executable, "-c", DELUGE, "{server}"])
-    outcome = run(of_client(driver, revisions=[MODERN], patience=ScenarioTimeouts(client=600, stimulus=600, grace=0.02, step=2)))
+    outcome = run(of_client(driver, revisions=[MODERN], timeouts=ScenarioTimeouts(client=600, stimulus=600, grace=0.02, step=2)))
     assert outcome.revisions == []
 
 
 def test_lines_are_cut_exactly_and_a_rest_is_kept():
-    taken = Intake()
+    taken = LineReader()
     assert taken.feed(b"one\ntw") == [b"one"]
     assert taken.feed(b"o") == []
     assert taken.feed(b"\r\n\nthr") == [b"two\r", b""]
     assert taken.rest == b"thr"
-    assert not taken.has_enough
+    assert not taken.limit_reached

@@ -34,8 +34,8 @@ asyncio.run(main())
 """
 
 
-def outcomes(driver, revision, rule, patience=HASTY):
-    outcome = run(of_client(driver, revisions=[revision], wanted={rule}, patience=waiting(patience)))
+def outcomes(driver, revision, rule, timeouts=HASTY):
+    outcome = run(of_client(driver, revisions=[revision], wanted={rule}, timeouts=waiting(timeouts)))
     return {(verdict.outcome, verdict.why if verdict.outcome == "failed" else "") for verdict in outcome.of(rule)}
 
 

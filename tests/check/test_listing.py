@@ -33,19 +33,25 @@ def test_a_person_is_shown_what_was_asked_for():
     assert "asks-on-the-stateless-wire  (FR-10)" in listed({"FR-10"}, side="client")
 
 
-def test_what_is_not_seen_is_told():
-    told = explained("TL-20")
-    assert "in part. Four kinds of arguments to one tool" in told
+def test_the_part_of_a_rule_that_is_not_judged_is_listed():
+    assert "in part: Four kinds of arguments to one tool" in explained("TL-20")
     (row,) = json.loads(listed({"TL-20"}, "json"))
     assert row["server"]["partly"].startswith("Four kinds of arguments")
     assert "*In part:* Four kinds of arguments" in listed({"TL-20"}, "markdown")
 
 
-def test_what_is_let_pass_is_told():
-    assert "\nnote   No revision says what becomes of a second initialize.\n" in explained("LC-15")
+def test_what_is_accepted_is_listed():
+    assert "\nnote   No revision says what to do with a second initialize.\n" in explained("LC-15")
     (row,) = json.loads(listed({"LC-15"}, "json"))
-    assert row["lenient"] == "No revision says what becomes of a second initialize"
-    assert "<br>*No revision says what becomes of a second initialize.*" in listed({"LC-15"}, "markdown")
+    assert row["lenient"] == "No revision says what to do with a second initialize"
+    assert "<br>*No revision says what to do with a second initialize.*" in listed({"LC-15"}, "markdown")
+
+
+def test_the_fix_of_a_rule_is_listed():
+    fix = "Print to stderr, and keep libraries that print away from file descriptor 1."
+    assert f"\nfix    {fix}\n" in explained("FR-04")
+    (row,) = json.loads(listed({"FR-04"}, "json"))
+    assert row["fix"] == fix
 
 
 def test_a_judge_is_named():

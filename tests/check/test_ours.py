@@ -15,9 +15,9 @@ from twopipes._channels.sockets import listen_tcp, listen_unix
 from twopipes._process.command import ServerCommand
 from twopipes._protocol.revisions import ALL
 from twopipes._tools.check.client_run import CommandDriver, InProcessDriver
-from twopipes._tools.check.conversation import Waits
+from twopipes._tools.check.conversation import ProbeTimeouts
 from twopipes._tools.check.fake_server import all_scenarios
-from twopipes._tools.check.server_source import AddressSubject, CommandSubject
+from twopipes._tools.check.server_source import AddressTarget, CommandTarget
 
 # Where all are spoken, most is tried in the newest revision of each era; so the others are tried alone as well.
 OLDER = ALL[:-2]
@@ -30,7 +30,7 @@ over_sockets = pytest.mark.parametrize(
 
 TOURING = Path(__file__).parent / "touring.py"
 # Seconds. Processes on a busy machine; nothing is waited for that long that comes.
-WAITS = Waits(start=30, answer=20, grace=0.05, exit=10, step=5)
+WAITS = ProbeTimeouts(start=30, response=20, grace=0.05, exit=10, step=5)
 
 
 def told(outcome):
@@ -40,12 +40,12 @@ def told(outcome):
 @ever
 def test_our_server_over_stdio(revisions):
     state = {name: os.environ[name] for name in ("XDG_STATE_HOME",) if name in os.environ}
-    subject = CommandSubject(ServerCommand([sys.executable, str(EXAMPLE)], env=state), waits=WAITS)
-    outcome = run(of_server(subject, revisions=revisions))
+    target = CommandTarget(ServerCommand([sys.executable, str(EXAMPLE)], env=state), timeouts=WAITS)
+    outcome = run(of_server(target, revisions=revisions))
     assert outcome.revisions == list(revisions)
     assert told(outcome) == []
     # A server that takes a second to start is checked within a minute: that is a matter of how often it is started.
-    assert len(subject.talks) <= 68
+    assert len(target.conversations) <= 68
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no Unix sockets in asyncio there")
@@ -57,7 +57,7 @@ def test_our_server_over_a_unix_socket(tmp_path, revisions):
         server = new_server()
         listener = await listen_unix(path, lambda channel: server._serve_channel(channel, None))
         try:
-            return await of_server(AddressSubject(f"unix:{path}", waits=WAITS), revisions=revisions)
+            return await of_server(AddressTarget(f"unix:{path}", timeouts=WAITS), revisions=revisions)
         finally:
             await listener.close()
 
@@ -72,7 +72,7 @@ def test_our_server_over_tcp(revisions):
         server = new_server()
         listener = await listen_tcp(0, lambda channel: server._serve_channel(channel, None))
         try:
-            return await of_server(AddressSubject(f"tcp://127.0.0.1:{listener.port}", waits=WAITS), revisions=revisions)
+            return await of_server(AddressTarget(f"tcp://127.0.0.1:{listener.port}", timeouts=WAITS), revisions=revisions)
         finally:
             await listener.close()
 

@@ -22,21 +22,21 @@ def waiting_client():
 
 
 def test_a_client_that_waits_longer_than_the_check_is_not_accused_of_waiting_for_ever():
-    patience = ScenarioTimeouts(client=5, stimulus=0.4, grace=0.02, step=0.5)
-    outcome = run(of_client(waiting_client(), revisions=[MODERN], wanted=WAITING, patience=patience))
+    timeouts = ScenarioTimeouts(client=5, stimulus=0.4, grace=0.02, step=0.5)
+    outcome = run(of_client(waiting_client(), revisions=[MODERN], wanted=WAITING, timeouts=timeouts))
     assert outcomes(outcome) == {(rule, "skipped") for rule in WAITING}
     assert any("--gives-up-after" in each.why for each in outcome.verdicts)
 
 
 def test_a_client_that_is_said_to_wait_less_is():
-    patience = ScenarioTimeouts(client=5, stimulus=0.4, grace=0.02, step=0.5, limit=0.1)
-    outcome = run(of_client(waiting_client(), revisions=[MODERN], wanted=WAITING, patience=patience))
+    timeouts = ScenarioTimeouts(client=5, stimulus=0.4, grace=0.02, step=0.5, limit=0.1)
+    outcome = run(of_client(waiting_client(), revisions=[MODERN], wanted=WAITING, timeouts=timeouts))
     assert outcomes(outcome) == {("TO-01", "failed"), ("TO-02", "skipped"), ("TO-03", "failed")}
 
 
 def test_a_client_that_gives_up_passes():
     client = InProcessDriver(partial(tour, timeouts=Timeouts(request=0.2, total=0.4)))
-    outcome = run(of_client(client, revisions=[LEGACY], wanted=(*WAITING, "PI-03"), patience=PATIENT))
+    outcome = run(of_client(client, revisions=[LEGACY], wanted=(*WAITING, "PI-03"), timeouts=PATIENT))
     assert outcomes(outcome) == {(rule, "passed") for rule in (*WAITING, "PI-03")}
 
 

@@ -13,7 +13,7 @@ from check.pacing import waiting
 from check.test_well_behaved import outcomes, server_of
 from twopipes import TwopipesError
 from twopipes._channels.memory import memory_pair
-from twopipes._tools.check.server_source import ChannelSubject
+from twopipes._tools.check.server_source import ChannelTarget
 
 UPDATED = "notifications/resources/updated"
 
@@ -209,22 +209,22 @@ def leaving_subject(is_done):
         capabilities, info = {"tools": {}}, {"name": "leaving", "version": "1"}
         return {"protocolVersion": message["params"]["protocolVersion"], "capabilities": capabilities, "serverInfo": info}
 
-    return ChannelSubject(connect, waits=waiting(WAITS))
+    return ChannelTarget(connect, timeouts=waiting(WAITS))
 
 
 ABOUT_ANSWERS = {"FR-02", "FR-03", "JR-06", "JR-16", "PI-01", "MT-04", "CP-09"}
 
 
 def test_a_server_that_exits_by_itself_is_not_accused_of_what_it_leaves_unanswered():
-    subject = leaving_subject(lambda message: message["method"] == "notifications/initialized")
-    outcome = run(of_server(subject, revisions=["2025-11-25"], wanted=ABOUT_ANSWERS))
+    target = leaving_subject(lambda message: message["method"] == "notifications/initialized")
+    outcome = run(of_server(target, revisions=["2025-11-25"], wanted=ABOUT_ANSWERS))
     assert outcome.failures == []
     assert "the server exits by itself, also if nothing is asked of it" in {verdict.why for verdict in outcome.verdicts}
 
 
 def test_a_server_that_exits_because_of_what_it_is_asked_is_accused():
-    subject = leaving_subject(lambda message: not isinstance(message.get("id", 0), int))
-    outcome = run(of_server(subject, revisions=["2025-11-25"], wanted={"FR-03", "JR-06"}))
+    target = leaving_subject(lambda message: not isinstance(message.get("id", 0), int))
+    outcome = run(of_server(target, revisions=["2025-11-25"], wanted={"FR-03", "JR-06"}))
     assert {verdict.rule.id for verdict in outcome.failures} == {"FR-03", "JR-06"}
 
 
@@ -237,11 +237,11 @@ def test_a_server_that_has_not_started_yet_is_not_accused_of_its_silence(rule):
         starts.append(wire)
         wire.to_subject = (lambda _: None) if len(starts) == 1 else (lambda _: b"")
 
-    subject = ChannelSubject(
+    target = ChannelTarget(
         served(new_server(), lambda inner: MutatingChannel(inner, slower_and_slower, reader_is_check=True)),
-        waits=waiting(IMPATIENT),
+        timeouts=waiting(IMPATIENT),
     )
-    found = run(of_server(subject, revisions=["2025-11-25"], wanted={rule})).of(rule)
+    found = run(of_server(target, revisions=["2025-11-25"], wanted={rule})).of(rule)
     assert {(verdict.outcome, verdict.why.partition(" to tell")[0]) for verdict in found} == {
         ("skipped", "the server starts too slowly")
     }

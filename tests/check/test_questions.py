@@ -23,7 +23,7 @@ from twopipes._tools.check.questions import (
     url_faults,
 )
 from twopipes._tools.check.server_run import check_server
-from twopipes._tools.check.server_source import ChannelSubject
+from twopipes._tools.check.server_source import ChannelTarget
 from twopipes._tools.check.verdict import worst
 from twopipes.errors import UserRefused
 
@@ -122,7 +122,7 @@ def test_a_client_that_answers_nothing_from_there_on_is_not_accused_of_keeping_i
 
         wire.to_subject = hear
 
-    outcome = run(of_client(able(mutate), revisions=["2025-11-25"], wanted={"RT-02"}, patience=HASTY))
+    outcome = run(of_client(able(mutate), revisions=["2025-11-25"], wanted={"RT-02"}, timeouts=HASTY))
     assert [each.outcome for each in outcome.verdicts] == ["skipped"]
 
 
@@ -134,8 +134,8 @@ def test_a_client_that_can_answer_nothing_is_accused_of_nothing():
 
 
 def test_a_server_whose_tools_may_not_be_called_is_accused_of_nothing():
-    subject = ChannelSubject(served(new_server()))
-    outcome = run(check_server(subject, revisions=ALL[-2:], wanted=MINE, permissions=Permissions()))
+    target = ChannelTarget(served(new_server()))
+    outcome = run(check_server(target, revisions=ALL[-2:], wanted=MINE, permissions=Permissions()))
     assert failures(outcome) == []
 
 

@@ -25,7 +25,7 @@ def failed(rule, **more):
 
 
 FOUND = outcome(
-    failed(BINDING, sent=(b'{"id":1}',), received=(b"hello\xff",), mend="Print to stderr."),
+    failed(BINDING, sent=(b'{"id":1}',), received=(b"hello\xff",), fix="Print to stderr."),
     failed(ADVICE),
     Verdict(rule=READING, outcome="passed", revision="2025-11-25"),
     Verdict(rule=FREE, outcome="skipped", why=FREE.untestable),
@@ -76,7 +76,7 @@ def test_a_finding_says_what_was_sent_what_came_why_and_how_to_mend_it():
     assert "FAIL  FR-04  Nothing but messages (MUST)" in text
     assert '  sent      {"id":1}' in text
     assert "  received  hello\\xff" in text
-    assert "  mend      Print to stderr." in text
+    assert "  fix       Print to stderr." in text
     assert "https://modelcontextprotocol.io/specification/2025-11-25/basic/transports" in text
     assert "4 rules: 1 passed, 1 failed, 1 warning, 0 notes, 1 not tried" in text
 
@@ -85,7 +85,7 @@ def test_rules_that_were_not_tried_are_told_together_by_the_reason():
     skipped = [Verdict(rule=rule, outcome="skipped", why="it does not speak") for rule in (BINDING, ADVICE)]
     text = rendered(outcome(*skipped, Verdict(rule=FREE, outcome="skipped", why=FREE.untestable)), "text")
     assert f"  {BINDING.id}, {ADVICE.id}: it does not speak\n" in text
-    assert "  1 rule that nobody can judge from outside" in text
+    assert "  1 rule that cannot be judged from outside" in text
 
 
 def test_nothing_from_the_wire_moves_the_cursor():

@@ -16,10 +16,10 @@ from twopipes._channels.memory import memory_pair
 from twopipes._process.command import ServerCommand
 from twopipes._protocol.revisions import ALL
 from twopipes._rules.table import RULES
-from twopipes._tools.check.conversation import Waits
+from twopipes._tools.check.conversation import ProbeTimeouts
 from twopipes._tools.check.probe import Case, Features, Permissions, Probe, made_up_arguments, revisions_for
 from twopipes._tools.check.server_run import check_server
-from twopipes._tools.check.server_source import ChannelSubject, CommandSubject
+from twopipes._tools.check.server_source import ChannelTarget, CommandTarget
 from twopipes._tools.check.verdict import DEFECT
 from twopipes.errors import LocalProtocolError, StartFailed
 
@@ -83,12 +83,12 @@ def test_a_whole_check_calls_no_tool_that_may_change_something():
 
         wire.to_subject = hear
 
-    subject = ChannelSubject(
-        served(server, lambda channel: MutatingChannel(channel, listen, reader_is_check=True)), waits=waiting(WAITS)
+    target = ChannelTarget(
+        served(server, lambda channel: MutatingChannel(channel, listen, reader_is_check=True)), timeouts=waiting(WAITS)
     )
     named = {"path": "notes.txt", "content": "named by a person"}
     outcome = run(
-        check_server(subject, revisions=["2025-11-25", "2026-07-28"], permissions=Permissions(calls={"write_file": named}))
+        check_server(target, revisions=["2025-11-25", "2026-07-28"], permissions=Permissions(calls={"write_file": named}))
     )
     assert outcome.revisions == ["2025-11-25", "2026-07-28"]
     listed = {"echo", "structured", "write_file"}
@@ -131,8 +131,8 @@ def one_probe(body, *rules, **more):
 
 
 def tried(body, *rules, **more):
-    subject = ChannelSubject(served(new_server()), waits=Waits(start=20, answer=ANSWER, grace=0.02, exit=2, step=2))
-    work = check_server(subject, revisions=["2025-11-25"], wanted=set(rules), probes=[one_probe(body, *rules, **more)])
+    target = ChannelTarget(served(new_server()), timeouts=ProbeTimeouts(start=20, response=ANSWER, grace=0.02, exit=2, step=2))
+    work = check_server(target, revisions=["2025-11-25"], wanted=set(rules), probes=[one_probe(body, *rules, **more)])
     return {verdict.rule.id: (verdict.outcome, verdict.why) for verdict in run(work).verdicts if verdict.probe == "p"}
 
 
@@ -142,15 +142,15 @@ def test_what_a_probe_leaves_without_a_verdict_is_skipped():
 
     assert tried(body, "FR-13", "FR-15") == {
         "FR-13": ("passed", ""),
-        "FR-15": ("skipped", "the probe found nothing to judge it by"),
+        "FR-15": ("skipped", "the probe found nothing to judge the rule by"),
     }
 
 
 def test_a_request_without_an_answer_skips_what_was_not_judged():
     async def body(case: Case) -> None:
-        await case.talk.answer_to(999)
+        await case.conversation.response_to(999)
 
-    assert tried(body, "FR-13")["FR-13"] == ("skipped", f"no answer within {ANSWER:g} s to the request")
+    assert tried(body, "FR-13")["FR-13"] == ("skipped", f"no response within {ANSWER:g} s to the request")
 
 
 def test_a_probe_whose_needs_are_not_met_is_skipped():
@@ -183,8 +183,8 @@ def test_a_tool_that_changes_nothing_shows_nobody_to_be_discreet():
     def wrap(channel):
         return MutatingChannel(channel, useless, reader_is_check=True)
 
-    subject = ChannelSubject(served(new_server(), wrap), waits=Waits(start=20, answer=20, grace=0.02, exit=2, step=2))
-    (verdict,) = run(of_server(subject, revisions=["2025-11-25"], wanted={"RS-04"})).of("RS-04")
+    target = ChannelTarget(served(new_server(), wrap), timeouts=ProbeTimeouts(start=20, response=20, grace=0.02, exit=2, step=2))
+    (verdict,) = run(of_server(target, revisions=["2025-11-25"], wanted={"RS-04"})).of("RS-04")
     assert (verdict.outcome, verdict.why) == ("skipped", "the tool 'touch' changed nothing that resources/read shows")
 
 
@@ -210,10 +210,10 @@ def test_a_tool_with_an_unusual_schema_does_not_end_the_run(odd):
 
         wire.from_subject = change
 
-    subject = ChannelSubject(
-        served(new_server(), lambda channel: MutatingChannel(channel, relist, reader_is_check=True)), waits=waiting(WAITS)
+    target = ChannelTarget(
+        served(new_server(), lambda channel: MutatingChannel(channel, relist, reader_is_check=True)), timeouts=waiting(WAITS)
     )
-    outcome = run(of_server(subject, revisions=["2025-11-25"], wanted={"TL-03"}))
+    outcome = run(of_server(target, revisions=["2025-11-25"], wanted={"TL-03"}))
     assert "passed" in {verdict.outcome for verdict in outcome.of("TL-03")}
 
 
@@ -224,7 +224,7 @@ def test_a_server_that_never_answers_is_not_waited_for_for_ever():
         yield ours
         await theirs.close()
 
-    outcome = run(of_server(ChannelSubject(silent, waits=IMPATIENT)))
+    outcome = run(of_server(ChannelTarget(silent, timeouts=IMPATIENT)))
     assert outcome.revisions == []
     assert set(outcome.not_spoken) == set(ALL)
     assert {verdict.outcome for verdict in outcome.verdicts} == {"skipped"}
@@ -232,7 +232,7 @@ def test_a_server_that_never_answers_is_not_waited_for_for_ever():
 
 def test_a_command_that_cannot_be_started_is_told_as_such():
     with pytest.raises(StartFailed):
-        run(of_server(CommandSubject(ServerCommand(["/nowhere/to/be/found"]), waits=IMPATIENT)))
+        run(of_server(CommandTarget(ServerCommand(["/nowhere/to/be/found"]), timeouts=IMPATIENT)))
 
 
 STUBBORN = """
@@ -251,9 +251,9 @@ while True:
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks the system about processes by their number")
 def test_nothing_is_left_of_a_server_that_does_not_want_to_end(tmp_path):
     pids = tmp_path / "pids"
-    waits = Waits(start=2, answer=2, grace=0.02, exit=0.5, step=0.5)
-    subject = CommandSubject(ServerCommand([sys.executable, "-c", STUBBORN, str(pids)]), waits=waits)
-    run(of_server(subject, revisions=["2025-11-25"]))
+    timeouts = ProbeTimeouts(start=2, response=2, grace=0.02, exit=0.5, step=0.5)
+    target = CommandTarget(ServerCommand([sys.executable, "-c", STUBBORN, str(pids)]), timeouts=timeouts)
+    run(of_server(target, revisions=["2025-11-25"]))
     numbers = pids.read_text(encoding="utf-8").split()
     assert numbers
     assert [number for number in numbers if lives(number)] == []
@@ -270,13 +270,13 @@ def lives(pid: str) -> bool:
 
 def test_a_cancelled_check_closes_its_conversations():
     async def scene():
-        subject = ChannelSubject(served(new_server()), waits=IMPATIENT)
-        checking = asyncio.create_task(check_server(subject))
-        while not subject.talks:
+        target = ChannelTarget(served(new_server()), timeouts=IMPATIENT)
+        checking = asyncio.create_task(check_server(target))
+        while not target.conversations:
             await asyncio.sleep(0)
         checking.cancel()
         await asyncio.gather(checking, return_exceptions=True)
-        return all(talk.is_over for talk in subject.talks)
+        return all(talk.is_over for talk in target.conversations)
 
     assert run(scene())
 
@@ -293,10 +293,10 @@ def test_silence_breaks_a_rule_that_wants_an_answer_where_others_are_answered(is
 
         wire.to_subject = hear
 
-    subject = ChannelSubject(
-        served(new_server(), lambda channel: MutatingChannel(channel, pass_over, reader_is_check=True)), waits=IMPATIENT
+    target = ChannelTarget(
+        served(new_server(), lambda channel: MutatingChannel(channel, pass_over, reader_is_check=True)), timeouts=IMPATIENT
     )
-    outcome = run(of_server(subject, revisions=["2026-07-28"], wanted={"TL-04"}))
+    outcome = run(of_server(target, revisions=["2026-07-28"], wanted={"TL-04"}))
     (found,) = outcome.of("TL-04")
     assert found.outcome == ("failed" if is_alive else "skipped")
-    assert "no answer" in found.why
+    assert "no response" in found.why

@@ -77,8 +77,8 @@ def test_every_rule_of_our_reading_says_what_the_text_says():
 def test_a_rule_that_the_text_has_for_clients_alone_accuses_no_server_of_an_error():
     # As the page of requirements has it: these bind clients, and what servers do about them is our reading.
     bound = ("JR-05", "VN-03", "PM-02", "SU-01", "SU-16", "TL-02")
-    assert {RULES[name].seen_by("server").severity_in() for name in bound} == {"warning"}
-    assert {RULES[name].seen_by("client").severity_in() for name in bound} == {"error", "warning"}
+    assert {RULES[name].for_side("server").severity_in() for name in bound} == {"warning"}
+    assert {RULES[name].for_side("client").severity_in() for name in bound} == {"error", "warning"}
 
 
 @pytest.mark.parametrize("side", SIDES)

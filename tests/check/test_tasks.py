@@ -12,7 +12,7 @@ from check.raw_tasks import LEGACY, MODERN, task_server
 from check.raw_tasks_client import listening_client, task_client
 from twopipes._process.command import ServerCommand
 from twopipes._rules.table import RULES
-from twopipes._tools.check.server_source import CommandSubject
+from twopipes._tools.check.server_source import CommandTarget
 from twopipes._tools.check.tasks_2025.requester import are_guessable
 from twopipes._tools.check.verdict import worst
 
@@ -69,8 +69,8 @@ def test_a_client_that_listens_first_and_again_keeps_all_rules_of_listens():
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no signals to end in order at")
 @pytest.mark.parametrize("ending", [[], ["result-alone"]])
 def test_a_server_that_tells_the_end_of_a_listen_is_left_in_peace(ending):
-    subject = CommandSubject(ServerCommand([sys.executable, str(RAW), *ending]), waits=WAITS)
-    outcome = run(of_server(subject, revisions=[MODERN], wanted={"SU-13", "SU-14"}))
+    target = CommandTarget(ServerCommand([sys.executable, str(RAW), *ending]), timeouts=WAITS)
+    outcome = run(of_server(target, revisions=[MODERN], wanted={"SU-13", "SU-14"}))
     assert with_outcome(outcome, "passed") == {"SU-13", "SU-14"}, outcomes(outcome)
 
 

@@ -12,7 +12,7 @@ from check.mutants.server_pr import pretends_to_have_tasks
 from check.mutating import Mutant, MutatingChannel
 from twopipes._tools.check.client_run import InProcessDriver
 from twopipes._tools.check.metadata.shapes import key_faults, metas, trace_fault
-from twopipes._tools.check.server_source import ChannelSubject
+from twopipes._tools.check.server_source import ChannelTarget
 
 GOOD_TRACE = {"traceparent": f"00-{'a' * 32}-{'b' * 16}-01", "tracestate": "one=1,two@three=x y", "baggage": "a=b;c=d,e=%20"}
 
@@ -22,8 +22,8 @@ def outcomes(outcome, rule):
 
 
 def server_of(change, revision, rule):
-    subject = ChannelSubject(served(new_server(), lambda inner: MutatingChannel(inner, change, reader_is_check=True)), waits=WAITS)
-    return run(of_server(subject, revisions=[revision], wanted={rule}))
+    target = ChannelTarget(served(new_server(), lambda inner: MutatingChannel(inner, change, reader_is_check=True)), timeouts=WAITS)
+    return run(of_server(target, revisions=[revision], wanted={rule}))
 
 
 def client_of(change, revision, rule):
@@ -88,13 +88,13 @@ def gives_tasks_up_properly(mutant, wire):
     mutant(wire)
     change = wire.from_subject
 
-    def mend(line):
+    def fix(line):
         if json.loads(line).get("method") != "notifications/cancelled":
             return change(line)
-        request = {"jsonrpc": "2.0", "id": "give-up", "method": "tasks/cancel", "params": {"taskId": "posing-task"}}
+        request = {"jsonrpc": "2.0", "id": "give-up", "method": "tasks/cancel", "params": {"taskId": "fake-task"}}
         return json.dumps(request).encode() + b"\n"
 
-    wire.from_subject = mend
+    wire.from_subject = fix
 
 
 def test_a_server_that_gives_its_task_up_by_tasks_cancel_passes():

@@ -40,12 +40,12 @@ async def tour(server: Any, **options: Any) -> None:
         with suppress(TwopipesError):
             # The first revision has completion, and no capability for it.
             if can.allows("completions") or client.revision == "2024-11-05":
-                await client.complete("name", "a", resource="posing://notes/{name}")
+                await client.complete("name", "a", resource="fake://notes/{name}")
         with suppress(TwopipesError):
             if can.allows("logging"):
                 await client.set_log_level("info")
         with suppress(TwopipesError):
-            async with client.subscribe(tools=True, resources=["posing://note"] if can.allows("resources", "subscribe") else []):
+            async with client.subscribe(tools=True, resources=["fake://note"] if can.allows("resources", "subscribe") else []):
                 await client.ping()
 
 

@@ -156,13 +156,13 @@ async def _server(
 ) -> CheckResult:
     from twopipes._cli.server_options import the_server  # noqa: PLC0415 - as above
     from twopipes._tools.check.server_run import check_server  # noqa: PLC0415 - asyncio, once everything else is good
-    from twopipes._tools.check.server_source import subject_of  # noqa: PLC0415 - likewise
+    from twopipes._tools.check.server_source import target_for  # noqa: PLC0415 - likewise
 
     options.config = options.server = None
     permissions = _permissions(options)
-    subject = subject_of(the_server(options, command).target, waits=_waits(options.timeout), observer=recorder)
+    target = target_for(the_server(options, command).target, timeouts=_probe_timeouts(options.timeout), observer=recorder)
     return await check_server(
-        subject, revisions=_revisions(options), wanted=wanted, permissions=permissions, on_progress=_progress(options)
+        target, revisions=_revisions(options), wanted=wanted, permissions=permissions, on_progress=_progress(options)
     )
 
 
@@ -186,9 +186,9 @@ async def _client(
         CommandDriver(command, env=variables(options.env), cwd=options.cwd),
         revisions=_revisions(options),
         wanted=wanted,
-        patience=_patience(options.timeout, options.gives_up_after),
+        timeouts=_scenario_timeouts(options.timeout, options.gives_up_after),
         on_progress=_progress(options),
-        on_pose=None if recorder is None else _recording(recorder),
+        on_run=None if recorder is None else _recording(recorder),
     )
 
 
@@ -210,7 +210,7 @@ async def _with_a_person(options: argparse.Namespace, wanted: set[str], recorder
         PersonDriver(show),
         revisions=_revisions(options),
         wanted=wanted,
-        on_pose=None if recorder is None else _recording(recorder),
+        on_run=None if recorder is None else _recording(recorder),
     )
 
 
@@ -317,14 +317,18 @@ def _revisions(options: argparse.Namespace) -> Sequence[str]:
     return (options.revision,) if options.revision else ALL
 
 
-def _waits(seconds: float | None) -> Any:
-    from twopipes._tools.check.conversation import Waits  # noqa: PLC0415 - as above
+def _probe_timeouts(seconds: float | None) -> Any:
+    from twopipes._tools.check.conversation import ProbeTimeouts  # noqa: PLC0415 - as above
 
-    known = Waits()
-    return known if seconds is None else Waits(start=max(seconds, known.start), answer=seconds, long=max(seconds, known.long))
+    known = ProbeTimeouts()
+    return (
+        known
+        if seconds is None
+        else ProbeTimeouts(start=max(seconds, known.start), response=seconds, long=max(seconds, known.long))
+    )
 
 
-def _patience(seconds: float | None, limit: float | None) -> Any:
+def _scenario_timeouts(seconds: float | None, limit: float | None) -> Any:
     from twopipes._tools.check.fake_server import ScenarioTimeouts  # noqa: PLC0415 - as above
 
     known = ScenarioTimeouts()

@@ -1,1 +1,1 @@
-"""The rows of the table, one file for each section of the requirements, each with a tuple ``RULES``."""
+"""The rules of the protocol: one module for each section, each with a tuple ``RULES`` of rows."""

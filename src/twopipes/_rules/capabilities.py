@@ -13,21 +13,26 @@ RULES = (
         id="CP-01",
         level="MUST",
         side="server",
-        title="A server declares what it has: tools, prompts, resources, logging, and completions where there is a word for it",
+        title=(
+            "A server declares every feature it has: tools, prompts, resources, logging, and completions where that"
+            " capability exists"
+        ),
+        fix="Declare the capability of each feature that you serve, or do not serve it.",
     ),
     _rule(
         id="CP-02",
         level="MUST",
         side="client",
-        title="A client declares what it answers: roots, sampling, elicitation; and answers nothing else",
+        title="A client declares what it can answer (roots, sampling, elicitation), and answers nothing else",
     ),
     _rule(
         id="CP-03",
         level="MUST",
         basis="schema",
-        title="Capabilities are objects, and the flags in them are true or false",
-        lenient="Objects of capabilities are open: flags that a revision does not know are let pass",
-        partly="Only the capabilities and flags that the protocol knows",
+        title="Capabilities are objects, and their flags are true or false",
+        lenient="Capability objects are open: flags that a revision does not define are accepted",
+        partly="Only the capabilities and flags that the protocol defines",
+        fix="Make each capability an object, and its flags true or false.",
     ),
     _rule(
         id="CP-04",
@@ -35,8 +40,10 @@ RULES = (
         since="2025-11-25",
         page="client/elicitation",
         modern_page="client/elicitation",
-        title="An elicitation capability with nothing in it means forms alone; whoever declares it can show one of the two kinds",
-        partly_server="Only that nobody who takes forms is sent to an address, and that this is refused with -32021 if stateless",
+        title=("An empty elicitation capability means forms only; a client that declares elicitation supports at least one mode"),
+        partly_server=(
+            "Only that a client with forms is not asked to visit a URL, and that a modern server rejects such a call with -32021"
+        ),
     ),
     _rule(
         id="CP-05",
@@ -45,25 +52,27 @@ RULES = (
         since="2025-11-25",
         page="client/sampling",
         modern_page="client/sampling",
-        title="sampling.tools and sampling.context are objects; without the first, no tools are handed to the client's model",
+        title=(
+            "sampling.tools and sampling.context are objects; without sampling.tools, the server offers no tools to the"
+            " client's model"
+        ),
         partly_server="Only tools; context belongs to SA-08",
-        partly_client="Only the shape of what is declared; that tools are refused otherwise belongs to SA-05",
+        partly_client="Only the shape of the declaration; rejecting undeclared tools belongs to SA-05",
     ),
     _rule(
         id="CP-06",
         level="MUST",
         side="server",
         since="2026-07-28",
-        title="A request that needs what its client did not declare is refused with -32021",
+        title="A request that needs a capability its client did not declare is rejected with -32021",
     ),
     _rule(
         id="CP-07",
         level="MUST",
         since="2026-07-28",
         title="Extensions are declared by names with a prefix, each with an object of settings",
+        fix="Give the extension a name with a prefix, such as com.example/thing, and an object of settings.",
     ),
-    _rule(
-        id="CP-08", level="MUST", since="2026-07-28", title="Nothing of an extension is used that the other side did not declare"
-    ),
-    _rule(id="CP-09", level="MUST", basis="schema", title="Capabilities that nobody knows are accepted, and change nothing"),
+    _rule(id="CP-08", level="MUST", since="2026-07-28", title="No part of an extension is used unless the other side declared it"),
+    _rule(id="CP-09", level="MUST", basis="schema", title="Unknown capabilities are accepted, and change nothing"),
 )

@@ -15,27 +15,34 @@ RULES = (
         level="MUST",
         basis="schema",
         side="client",
-        title="A request for completion names a prompt or a resource template, and an argument with what is typed so far",
-        partly="Whether the prompt, the template and the argument are ones that the server listed is not judged",
+        title="A completion request names a prompt or a resource template, and an argument with its partial value",
+        partly="Whether the server listed that prompt, template or argument is not judged",
+        fix="Send ref (the name of a prompt or the URI of a template) and argument (its name and its partial value).",
     ),
     _rule(
         id="CM-02",
         level="MUST",
         basis="schema",
-        title="At most a hundred suggestions, all strings; with them, if known, how many there are and whether there are more",
+        title="A completion has at most 100 values, all strings; total and hasMore are optional",
+        fix="Send at most 100 values, all strings; total is a number, hasMore is true or false.",
     ),
     _rule(
         id="CM-03",
         level="SHOULD",
-        title="Completion is refused by -32601 where there is none, and by -32602 for an unknown prompt or a missing argument",
+        title=(
+            "completion/complete is rejected with -32601 if unsupported, and with -32602 for an unknown prompt or a missing"
+            " argument"
+        ),
         since="2025-03-26",
     ),
     _rule(
         id="CM-04",
         level="SHOULD",
-        title="Arguments that are settled already are taken along, and may change what is suggested",
+        title="Arguments that are already resolved are sent in the context, and may change the suggestions",
         since="2025-06-18",
-        partly="Whether a suggestion should depend on another argument, only the author knows: no difference is no breach",
+        partly=(
+            "Only the author knows whether suggestions should depend on other arguments: identical suggestions are not a breach"
+        ),
     ),
-    _rule(id="CM-05", level="MUST", title="Completion never asks back", since=MODERN[0]),
+    _rule(id="CM-05", level="MUST", title="completion/complete never returns a result that asks for input", since=MODERN[0]),
 )

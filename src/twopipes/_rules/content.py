@@ -13,26 +13,36 @@ RULES = (
         id="CT-01",
         level="MUST",
         basis="schema",
-        title="Blocks of content have a type that there is, and the members that belong to it",
+        title="Content blocks have a known type and the members of that type",
+        fix="Give each block a type that exists in the revision, and the members of that type.",
     ),
     _rule(
         id="CT-02",
         level="MUST",
         basis="inference",
         side="server",
-        title="Blocks are of types that the revision has; for audio and links, older ones take text or an embedded resource",
+        title=(
+            "Content blocks have types that exist in the revision; older ones get text or an embedded resource instead of"
+            " audio and links"
+        ),
         until="2025-11-25",
         lenient=(
-            "The schema of each revision lists its blocks, and the agreed version is to be respected (LC-11); what to send"
-            " instead is not said"
+            "The schema of each revision lists its block types, and the agreed version is to be respected (LC-11); the text"
+            " does not say what to send instead"
         ),
+        fix="Send text or an embedded resource where the revision does not have the block type.",
     ),
-    _rule(id="CT-03", level="MUST", title="Binary data is base64, with a MIME type that says what it is"),
+    _rule(
+        id="CT-03",
+        level="MUST",
+        title="Binary data is base64, with a MIME type",
+        fix="Encode binary data as base64, and give its type in mimeType.",
+    ),
     _rule(
         id="CT-04",
         level="MUST",
         basis="schema",
-        title="Annotations are for user or assistant, of a priority from 0 to 1, and of a date in ISO 8601",
+        title=("In annotations, audience is user or assistant, priority is from 0 to 1, and lastModified is an ISO 8601 date"),
         page="server/resources",
     ),
     _rule(
@@ -46,7 +56,7 @@ RULES = (
         id="CT-06",
         level="MUST",
         basis="schema",
-        title="An icon has a src; its mimeType, sizes and theme are what the schema says, where they are there",
+        title="An icon has a src; its optional mimeType, sizes and theme match the schema",
         page="basic",
         since="2025-11-25",
     ),
@@ -54,21 +64,19 @@ RULES = (
         id="CT-07",
         level="MUST",
         side="client",
-        title="Icons at other addresses than https: and data: are left alone",
+        title="Icons are not loaded from addresses other than https: and data:",
         page="basic",
         since="2025-11-25",
-        lenient="One sentence wants https: or data:, another lets src be an http: address: that is let pass",
-        partly=(
-            "Only ftp: and ws: can be watched; redirects, credentials, and what is done about file: and javascript: are not seen"
-        ),
+        lenient="One sentence requires https: or data:, another allows src to be an http: address: http: is accepted",
+        partly="Only ftp: and ws: can be observed; redirects, credentials, file: and javascript: are not visible",
     ),
     _rule(
         id="CT-08",
         level="SHOULD",
         basis="inference",
         side="client",
-        title="A block of an unknown type does not spoil the blocks beside it",
-        lenient="No sentence says what becomes of a block of an unknown type",
-        partly="Only that the client goes on; whether the text reaches whoever made the call is not seen",
+        title="A block of an unknown type does not affect the blocks beside it",
+        lenient="The text does not say what to do with a block of an unknown type",
+        partly="Only that the client continues; whether the text reaches the caller is not visible",
     ),
 )

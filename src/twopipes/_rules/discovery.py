@@ -1,4 +1,4 @@
-"""Requests that stand alone: the version and the capabilities in each, and discovery."""
+"""Self-contained requests: the version and the capabilities in each one, and discovery."""
 
 from __future__ import annotations
 
@@ -13,100 +13,119 @@ RULES = (
         id="VN-01",
         level="MUST",
         side="client",
-        title="Every request says in its _meta which version it is of and what the client can do",
+        title="Every request has the protocol version and the client capabilities in its _meta",
+        fix="Put the version and the client capabilities into the _meta of every request.",
     ),
     _rule(
         id="VN-02",
         level="MUST",
         side="server",
-        title="A request that lacks either is refused with -32602, whatever earlier requests said",
+        title=("A request without the version or the capabilities is rejected with -32602, whatever earlier requests contained"),
         lenient=(
-            "A server of both eras may take a request that names no version for one of the old era: any error will do then,"
-            " and -32602 has to come where the version is named"
+            "A server of both eras may treat a request without a version as a legacy request. Then any error is accepted;"
+            " -32602 is required only if the version is present"
         ),
-        partly="Tried with server/discover alone",
+        partly="Tried with server/discover only",
+        fix=("Reject a request that lacks the version or the capabilities with -32602; do not reuse those of earlier requests."),
     ),
     _rule(
         id="VN-03",
         level="SHOULD",
-        title="Every request says in its _meta who the client is; one that does not is served as well",
+        title="Every request has clientInfo in its _meta; a request without it is served as well",
         inferred_for="server",
         lenient=(
-            "The page asks it of clients, unless they are set up otherwise, and says that it is not required: that a server"
-            " does without it follows from that"
+            "The page asks it of clients, unless they are configured otherwise, and says that it is not required. That a"
+            " server serves requests without it follows from that"
         ),
+        fix="Put clientInfo, with name and version, into the _meta of every request.",
     ),
     _rule(
         id="VN-04",
         level="MUST",
         side="server",
-        title="A version that the server does not serve gets -32022, whatever the method",
+        title="A version that the server does not support is rejected with -32022, for every method",
         page="basic/versioning",
-        lenient="What is looked at first, the version or the method, is left open: -32601 for a listen is let pass",
+        lenient="The text does not say whether the version or the method is checked first: -32601 for a listen is accepted",
     ),
     _rule(
         id="VN-05",
         level="SHOULD",
         side="client",
-        title="After -32022 the client tries a version of the server's list, under a new id, or gives up; never for ever",
+        title=(
+            "After -32022 the client retries with a version of the server's list and a new id, or gives up; it does not retry"
+            " endlessly"
+        ),
         page="basic/versioning",
         lenient=(
-            "The text speaks of one retry and not of what follows if that is refused as well: up to six times the same are let pass"
+            "The text speaks of one retry, and not of what follows if it is rejected as well: up to six identical attempts"
+            " are accepted"
         ),
     ),
     _rule(
         id="VN-06",
         level="MUST",
         side="server",
-        title="server/discover is there, and its result has all that a client chooses by",
+        title="server/discover exists, and its result has every member that a client needs to choose a version",
         page="server/discover",
+        fix="Respond to server/discover with all members that the schema requires.",
     ),
     _rule(
         id="VN-07",
         level="MAY",
-        # It permits something to clients, and so it asks something of servers.
+        # What it permits to clients, servers have to accept.
         side="server",
-        title="Nobody has to discover first: whatever request comes first is served",
+        title="Discovery is optional: the server serves any first request",
         page="server/discover",
     ),
-    _rule(id="VN-08", level="SHOULD", side="server", title="Every result says in its _meta who the server is"),
     _rule(
-        id="VN-09", level="MUST", side="server", title="Every result says of which type it is, and it is one that the client knows"
+        id="VN-08",
+        level="SHOULD",
+        side="server",
+        title="Every result has serverInfo in its _meta",
+        fix="Put serverInfo, with name and version, into the _meta of every result.",
+    ),
+    _rule(
+        id="VN-09",
+        level="MUST",
+        side="server",
+        title="Every result has a resultType that the client knows",
+        fix='Put a resultType into every result: "complete", unless the result asks for input.',
     ),
     _rule(
         id="VN-10",
         level="MUST",
         side="client",
-        title="A result that does not say its type, as those of older servers do not, is taken for a complete one",
+        title="A result without a resultType, as older servers send it, is treated as complete",
         lenient=(
-            "The page says it of every result, for the sake of older servers, and the schema of results of those alone: a"
-            " client that refuses one of a server of the new era is let pass"
+            "The page says it of every result, because of older servers; the schema says it only of the results of those. A"
+            " client that rejects one from a modern server is accepted"
         ),
-        partly="Tried with the list of tools alone",
+        partly="Tried with tools/list only",
     ),
-    _rule(id="VN-11", level="MUST", side="client", title="A result of a type that the client does not know is not used"),
+    _rule(id="VN-11", level="MUST", side="client", title="A result with an unknown resultType is not used"),
     _rule(
         id="VN-12",
         level="MUST",
         basis="schema",
         side="server",
-        title="Methods that this revision has done away with do not exist: -32601",
+        title="Methods that this revision removed do not exist: -32601",
         page="changelog",
+        fix="Reject methods that do not exist in this revision with -32601.",
     ),
     _rule(
         id="VN-13",
         level="MUST",
         side="server",
-        title="The version, the capabilities and the name of the client are those of the request, and of no other",
+        title="Version, capabilities and clientInfo are taken from the request itself, never from another one",
         page="basic/versioning",
     ),
-    _rule(id="VN-14", level="SHOULD", title="What the other side calls itself changes nothing about how it is treated"),
+    _rule(id="VN-14", level="SHOULD", title="The name and version of the other side do not change how it is treated"),
     _rule(
         id="VN-15",
         level="MUST",
         basis="schema",
         side="server",
-        title="Notifications of the client are taken without any _meta",
-        partly="Tried with notifications/cancelled alone, which is all that clients send",
+        title="Client notifications are accepted without any _meta",
+        partly="Tried with notifications/cancelled only, which is the only notification that clients send",
     ),
 )

@@ -1,4 +1,4 @@
-"""Two eras side by side: how a client finds out which one a server is of, and how a server serves both."""
+"""Both eras side by side: how a client detects the era of a server, and how a server serves both."""
 
 from __future__ import annotations
 
@@ -14,81 +14,81 @@ _reading = partial(_client, basis="inference")
 _server = partial(Rule, side="server", page="basic/lifecycle", modern_page=_VERSIONING)
 
 RULES = (
-    _client(id="DE-01", level="SHOULD", title="A client of both eras asks server/discover before anything else"),
+    _client(id="DE-01", level="SHOULD", title="A client of both eras sends server/discover before anything else"),
     _reading(
         id="DE-02",
         level="MUST",
-        title="A server that can be discovered is spoken to without a handshake",
-        lenient="The text says to go on with a version of the list; that no handshake follows is not spelled out",
+        title="A client uses no handshake with a server that answers server/discover",
+        lenient="The text says to continue with a version of the list; it does not say explicitly that no handshake follows",
     ),
     _client(
         id="DE-03",
         level="MUST",
-        title="A server that refuses a version with -32022 and a list is of the new era: the client takes that, and no handshake",
+        title=("A server that rejects a version with -32022 and a list is modern: the client uses that list, not a handshake"),
         lenient=(
-            "There is only one version of the new era so far, so that the list has none but the one that was refused: a client"
-            " that gives up instead of trying it again is let pass"
+            "There is only one modern version so far, so the list has only the version that was rejected: a client that gives"
+            " up instead of trying it again is accepted"
         ),
     ),
     _reading(
         id="DE-04",
         level="MUST",
-        title="A server that refuses the probe, answers it with nonsense or not at all is of the old era: initialize follows",
-        lenient="The text speaks of other errors and of silence; a result that says nothing is our addition",
+        title="A server that rejects the probe, answers it with nonsense or not at all is legacy: initialize follows",
+        lenient="The text speaks of other errors and of silence; a result without meaning is our addition",
     ),
-    _client(id="DE-05", level="MUST", title="Whatever the code with which the probe is refused, initialize follows"),
+    _client(id="DE-05", level="MUST", title="Whatever error code the probe gets, initialize follows"),
     _reading(
         id="DE-06",
         level="SHOULD",
-        title="A server that the probe has ended is started again, and gets initialize",
+        title="If the server exits on the probe, the client starts it again and sends initialize",
         lenient=(
-            "The text wants a server that died to be started again, and takes silence for the old era; it does not put the"
-            " two together"
+            "The text wants a server that died to be started again, and takes silence for the legacy era; it does not combine"
+            " the two"
         ),
     ),
     _client(
         id="DE-07",
         level="SHOULD",
-        title="The era of a server is found out once; a call that fails later does not change it",
+        title="The era of a server is determined once; a later failed call does not change it",
     ),
     _client(
         id="DE-08",
         level="SHOULD",
-        title="A client of the new era alone finds out by a probe that a server is of the old one, and leaves it in peace",
+        title="A modern-only client detects a legacy server by a probe, and leaves it alone",
         page=_VERSIONING,
     ),
     _server(
         id="DE-09",
         level="MUST",
         since="2026-07-28",
-        title="A server without a handshake refuses initialize with an error, and lives on",
+        title="A server without a handshake rejects initialize with an error, and keeps running",
         partly="Whether the error names the supported versions (a SHOULD) is not judged",
     ),
     _server(
         id="DE-10",
         level="MAY",
         since="2026-07-28",
-        title="A request that carries the version of the new era is served by its rules, without a handshake",
+        title="A request with a modern version is served by the modern rules, without a handshake",
     ),
-    _server(id="DE-11", level="MUST", title="After a handshake, requests are served by the version that it agreed on"),
+    _server(id="DE-11", level="MUST", title="After a handshake, requests are served by the agreed version"),
     _server(
         id="DE-12",
         level="MAY",
-        title="After a handshake, a request of the new era gets an answer of one era or an error, and the session goes on",
+        title="After a handshake, a modern request gets a response of either era or an error, and the session continues",
         lenient=(
-            "One sentence serves every request with modern _meta by the new rules, another lets initialize select the old"
-            " era for the whole process: answers by either, and errors, are let pass"
+            "One sentence says that requests with modern _meta are served by the modern rules, another that initialize"
+            " selects the legacy era for the whole process: responses of either era, and errors, are accepted"
         ),
-        partly="Only that the session goes on, and that what comes back is an answer",
+        partly="Only that the session continues, and that a response comes back",
     ),
     _server(
         id="DE-13",
         level="SHOULD",
         basis="inference",
-        title="Without a handshake, a request that names no version gets an error and is not carried out",
+        title="Without a handshake, a request without a version gets an error and is not executed",
         lenient=(
-            "The new era refuses what has no _meta, the old one is silent about requests before initialize, and the server"
-            " may be of both"
+            "The modern era rejects requests without _meta, the legacy era does not speak of requests before initialize, and"
+            " the server may support both"
         ),
     ),
     _server(
@@ -96,36 +96,33 @@ RULES = (
         level="SHOULD",
         basis="inference",
         since="2026-07-28",
-        title="A request that names a version of the old era gets -32022: those have no requests that stand alone",
-        lenient="An example of the page has 2025-11-25 among the versions that a server supports for requests",
+        title="A modern request that names a legacy version is rejected with -32022",
+        lenient="An example on the page lists 2025-11-25 among the versions that a server supports for requests",
     ),
     _reading(
         id="DE-15",
         level="SHOULD",
         side="both",
-        title="Versions of the old era in a server's list are not for requests; where there are no others, initialize follows",
+        title="Legacy versions in a server's list are not used for requests; if there are no others, initialize follows",
         page=_VERSIONING,
         untestable_server="It permits a server to list them",
-        lenient="An example of the page has 2025-11-25 among the versions that a server supports for requests",
+        lenient="An example on the page lists 2025-11-25 among the versions that a server supports for requests",
     ),
     _server(
         id="DE-16",
         level="MUST",
         basis="inference",
-        title=(
-            "Work that is done by the rules of the new era asks no questions by requests, not even where there is a session"
-            " beside it"
-        ),
+        title="A request served by the modern rules sends no questions as requests, even if there is also a session",
         lenient=(
-            "By one sentence initialize selects the old era for the whole process: judged only of servers that answer"
-            " requests of the new era, in a session, by the new rules"
+            "By one sentence initialize selects the legacy era for the whole process: judged only for servers that answer"
+            " modern requests inside a session by the modern rules"
         ),
         partly="Only tools that may be called, of servers that serve both eras on one connection",
     ),
     _reading(
         id="DE-17",
         level="SHOULD",
-        title="An answer to the probe that comes after the client has given it up is dropped, and its id stays used",
-        lenient="Late answers to the probe are not spoken of",
+        title="A response to the probe that arrives after the client gave up is dropped, and its id stays in use",
+        lenient="The text does not mention late responses to the probe",
     ),
 )

@@ -1,4 +1,4 @@
-"""Apps, and extensions as such."""
+"""Apps and extensions in general."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ RULES = (
         id="AP-02",
         level="MAY",
         page="/extensions/apps/overview",
-        title="Apps are declared with their MIME type, pages are ui:// resources, and ui/ methods stay off the wire",
+        title=("Apps are declared with their MIME type, pages are ui:// resources, and ui/ methods are not sent over the wire"),
+        fix="Name the page of an app by a ui:// URI, and serve it as a resource with that URI.",
     ),
     _rule(
         id="AP-03",
@@ -22,7 +23,7 @@ RULES = (
         basis="inference",
         side="server",
         page="/extensions/apps/overview",
-        title="A tool with an app has text for clients without apps as well",
-        lenient="The page recommends it without a word of RFC 2119",
+        title="A tool with an app also returns text for clients without apps",
+        lenient="The page recommends it without an RFC 2119 keyword",
     ),
 )

@@ -9,20 +9,20 @@ from twopipes._rules.rule import Rule
 
 _rule = partial(Rule, page="basic")
 
-_GIVEN_NONE = "A server is given no schemas: it judges by its own"
+_GIVEN_NONE = "A server is not given any schemas: it validates by its own"
 
 RULES = (
     _rule(
         id="JS-01",
         level="MUST",
-        title="A schema that names no dialect is read and written as 2020-12; others say which one they are written in",
+        title="A schema without $schema is read and written as 2020-12; any other dialect is named in $schema",
         since="2025-11-25",
-        partly_server="Only how schemas are written; whether arguments are judged by them in that dialect is not tried",
+        partly_server="Only how schemas are written; whether arguments are validated in that dialect is not tried",
     ),
     _rule(
         id="JS-02",
         level="MUST",
-        title="Schemas are read by the dialect they name; one that is not known does no harm to anything else",
+        title="Schemas are read in the dialect that they name; an unknown dialect does no harm to anything else",
         since="2025-11-25",
         untestable_server=_GIVEN_NONE,
     ),
@@ -43,15 +43,15 @@ RULES = (
     _rule(
         id="JS-05",
         level="SHOULD",
-        title="What cannot be validated, because a reference leads out of the schema, is not taken for valid",
+        title="A value that cannot be validated, because a reference points outside the schema, is not treated as valid",
         since=MODERN[0],
         untestable_server=_GIVEN_NONE,
-        untestable_client="What a client thinks of a result does not show on the wire",
+        untestable_client="What a client thinks of a result is not visible on the wire",
     ),
     _rule(
         id="JS-06",
         level="SHOULD",
-        title="A schema that would take for ever to validate by does not stop anything",
+        title="A schema that would take endless time to validate does not block anything",
         since=MODERN[0],
         untestable_server=_GIVEN_NONE,
     ),
@@ -59,16 +59,16 @@ RULES = (
         id="JS-07",
         level="MUST",
         basis="schema",
-        title='An inputSchema has "type":"object" at its root, and whatever else JSON Schema knows',
+        title='An inputSchema has "type":"object" at its root, and may use any other keyword of JSON Schema',
         since=MODERN[0],
     ),
     _rule(
         id="JS-08",
         level="MAY",
         basis="schema",
-        title="For old clients, schemas keep to what all dialects have in common, where that is possible",
+        title="For old clients, schemas use only what all dialects have in common, if possible",
         until="2025-06-18",
-        untestable_server="Whether a schema could have said the same with less, only its author knows",
+        untestable_server="Only its author knows whether a schema could be written with fewer keywords",
         untestable_client="A client sends no schemas",
     ),
 )

@@ -14,33 +14,55 @@ RULES = (
     _rule(
         id="JR-01",
         level="MUST",
-        title='Every message says "jsonrpc": "2.0", and one that does not is refused',
-        partly_server='That another version is refused is tried with "1.0" alone',
-        partly_client="Only what the client sends; whether it refuses another version is not tried",
+        title='Every message has "jsonrpc": "2.0", and a request without it is rejected',
+        partly_server='Rejecting other versions is tried with "1.0" only',
+        partly_client="Only what the client sends; whether it rejects other versions is not tried",
+        fix='Put "jsonrpc": "2.0" into every message, and reject a request without it with -32600.',
     ),
     _rule(
         id="JR-02",
         level="MUST",
-        title="The id of a request is a string or a whole number",
-        partly="Only ids that are sent; that one with a fraction is refused is not tried",
+        title="The id of a request is a string or an integer",
+        partly="Only ids that are sent; rejecting an id with a fraction is not tried",
+        fix="Use a counter or a string as the id.",
     ),
-    _rule(id="JR-03", level="MUST", title="The id of a request is never null"),
-    _legacy(id="JR-04", level="MUST", title="No side uses an id twice in a session"),
+    _rule(id="JR-03", level="MUST", title="The id of a request is never null", fix="Give each request its own id."),
+    _legacy(
+        id="JR-04",
+        level="MUST",
+        title="Each side uses an id only once in a session",
+        fix="Count ids up, and never restart the count within a session.",
+    ),
     _modern(
         id="JR-05",
         level="MUST",
-        title="An id is not used again while its request waits for an answer; later it may be, and is served",
+        title="An id is not reused while its request is open; later it may be reused, and is served",
         inferred_for="server",
         lenient=(
-            "The page says which ids clients must not use; that a server serves an id again when its request has been answered is"
-            " our reading"
+            "The page says which ids clients must not use; that a server serves an id again after its response is our reading"
         ),
-        partly_server="Only that an id is served again when its request has been answered",
+        partly_server="Only that an id is served again after its request was answered",
+        fix="Reuse an id only after its request was answered, or never.",
     ),
-    _rule(id="JR-06", level="MUST", title="An answer has the id of its request, value and type unchanged"),
-    _rule(id="JR-07", level="MUST", title="An answer has a result, which is an object, or an error, and never both"),
-    _rule(id="JR-08", level="MUST", title="An error has a whole number for its code and a text for its message"),
-    _rule(id="JR-09", level="MUST", title="A notification has no id"),
+    _rule(
+        id="JR-06",
+        level="MUST",
+        title="A response has the id of its request, with value and type unchanged",
+        fix="Respond to a request once, with its id unchanged, and send no response without a request.",
+    ),
+    _rule(
+        id="JR-07",
+        level="MUST",
+        title="A response has a result, which is an object, or an error, never both",
+        fix="Give a response either a result, which is an object, or an error.",
+    ),
+    _rule(
+        id="JR-08",
+        level="MUST",
+        title="An error has an integer code and a string message",
+        fix="Give an error an integer code and a string message; everything else goes into data.",
+    ),
+    _rule(id="JR-09", level="MUST", title="A notification has no id", fix="Leave the id out of notifications."),
     _rule(
         id="JR-10", level="MUST", title="A notification is never answered, not even an unknown or broken one", since="2025-03-26"
     ),
@@ -48,8 +70,9 @@ RULES = (
         id="JR-11",
         level="MUST",
         basis="schema",
-        title="Params, where there are any, are an object",
-        partly_client="Only what the client sends; it is sent no params that are an array",
+        title="params, if present, is an object",
+        partly_client="Only what the client sends; it is not sent params that are an array",
+        fix="Make params an object, or leave it out.",
     ),
     _rule(
         id="JR-12",
@@ -62,10 +85,14 @@ RULES = (
         id="JR-13",
         level="MUST",
         basis="json-rpc",
-        title="The answers to a batch come as one array; notifications alone get nothing, and an empty array one error",
+        title=(
+            "The responses to a batch come as one array; a batch of notifications gets no response, an empty array gets one error"
+        ),
         since="2025-03-26",
         until="2025-03-26",
-        lenient="The error about an empty array has the id null, which the schema does not have: a client that sends none passes",
+        lenient=(
+            "The error for an empty array has the id null, which the schema does not have: a client that sends no error is accepted"
+        ),
     ),
     _rule(
         id="JR-14",
@@ -75,39 +102,45 @@ RULES = (
         page="basic/lifecycle",
         since="2025-03-26",
         until="2025-03-26",
+        fix="Send initialize on its own line.",
     ),
     _rule(
         id="JR-15",
         level="MUST",
         basis="schema",
-        title="No arrays on the wire; one that comes is refused as a whole, and nothing in it is done",
+        title="Batches are not sent; one that arrives is rejected as a whole, and nothing in it is executed",
         except_in=("2025-03-26",),
-        lenient=(
-            "The text of 2024-11-05 follows JSON-RPC, which has batches, and its schema has none: there, an array is not sent"
-        ),
-        partly="That it is refused by an error is not asked for: it is enough that nothing in it is done and the next line is",
+        lenient=("The text of 2024-11-05 follows JSON-RPC, which has batches, but its schema has none: no batch is sent there"),
+        partly=("An error is not required: it is enough that nothing in the batch is executed and that the next line is served"),
+        fix="Send one message per line; batches exist only in 2025-03-26.",
     ),
-    _legacy(id="JR-16", level="MUST", title="Every request is answered, an unknown one with -32601"),
-    _rule(id="JR-17", level="MUST", title="An error leaves out the id only where the id could not be read", since="2025-11-25"),
+    _legacy(id="JR-16", level="MUST", title="Every request gets a response; an unknown method gets -32601"),
+    _rule(
+        id="JR-17",
+        level="MUST",
+        title="An error leaves out the id only if the id could not be read",
+        since="2025-11-25",
+        fix="Give an error the id of its request whenever it could be read.",
+    ),
     _rule(
         id="JR-18",
         level="SHOULD",
         basis="inference",
-        title="Members that nobody knows are passed over",
-        lenient="The schemas are open, and no sentence says what becomes of a member that nobody knows",
+        title="Unknown members are ignored",
+        lenient="The schemas are open, and no sentence says what to do with an unknown member",
     ),
     _rule(
         id="JR-19",
         level="SHOULD",
         basis="inference",
-        title="An answer to nothing that was asked does no harm",
-        lenient="No sentence says what becomes of an answer that belongs to no request",
+        title="A response without a request does no harm",
+        lenient="No sentence says what to do with a response that belongs to no request",
     ),
     _rule(
         id="JR-20",
         level="SHOULD",
         basis="inference",
         title="A broken line does not end the conversation",
-        lenient="Each side has to send valid messages alone; what becomes of others is not said",
+        lenient="Each side must send only valid messages; the text does not say what to do with others",
     ),
 )

@@ -10,33 +10,40 @@ from twopipes._rules.rule import Rule
 _rule = partial(Rule, side="server", page="server/utilities/logging")
 
 RULES = (
-    _rule(id="LG-01", level="MUST", title="A server that sends log messages has declared logging"),
+    _rule(
+        id="LG-01",
+        level="MUST",
+        title="A server that sends log messages declares logging",
+        fix="Declare logging, or send no log messages.",
+    ),
     _rule(
         id="LG-02",
         level="MUST",
         basis="schema",
-        title="A log message has one of the eight levels and some data; the name of its logger, if there is one, is a string",
+        title="A log message has one of the eight levels and data; logger, if present, is a string",
+        fix="Give a log message a level (debug to emergency) and data; logger is a string.",
     ),
     _rule(
         id="LG-03",
         level="MAY",
         side="both",
-        title="logging/setLevel sets the least level of the session, and is answered with an empty result",
+        title="logging/setLevel sets the minimum level of the session, and has an empty result",
         until=LEGACY[-1],
         partly_server="Two of the eight levels are set, with a tool that logs below the higher one",
-        untestable_client="It permits something; a client that never chooses a level is right, too",
+        untestable_client="It is a permission; a client that never sets a level is correct, too",
     ),
-    _rule(id="LG-04", level="SHOULD", title="A level that does not exist is refused with -32602", until=LEGACY[-1]),
+    _rule(id="LG-04", level="SHOULD", title="An unknown level is rejected with -32602", until=LEGACY[-1]),
     _rule(
         id="LG-05",
         level="MUST",
-        title="Nothing is logged for a request that did not ask for log messages",
+        title="No log messages are sent for a request that did not ask for them",
         since=MODERN[0],
+        fix="Send log messages for a request only if its _meta asks for them.",
     ),
     _rule(
         id="LG-06",
         level="MAY",
-        title="What is logged for a request has at least the level it asked for, and comes before its answer",
+        title="Log messages for a request have at least the requested level, and come before its response",
         since=MODERN[0],
     ),
     _rule(
@@ -45,13 +52,15 @@ RULES = (
         title="Log messages belong to the request that asked for them, never to a subscription or to another request",
         since=MODERN[0],
         lenient=(
-            "One channel has no stream for each request: calls are made one at a time, so that it is clear where a message belongs"
+            "One channel has no separate stream for each request: calls are made one at a time, so that the owner of a"
+            " message is clear"
         ),
+        fix="Send a log message while the request that asked for it is open, and without the id of a subscription.",
     ),
     _rule(
         id="LG-08",
         level="SHOULD",
-        title="A request for a log level that does not exist is refused with -32602",
+        title="A request that asks for an unknown log level is rejected with -32602",
         since=MODERN[0],
     ),
     _rule(
@@ -59,13 +68,14 @@ RULES = (
         level="MUST",
         basis="schema",
         side="both",
-        title="There is no logging/setLevel any more: a server answers -32601, a client does not send it",
+        title="logging/setLevel no longer exists: a server responds with -32601, a client does not send it",
         since=MODERN[0],
+        fix="Ask for log messages with the log level in the _meta of a request.",
     ),
     _rule(
         id="LG-10",
         level="MUST",
-        title="No secret of the server stands in its log messages",
-        partly="Only values of environment variables that are called like secrets; personal data and rates are not judged",
+        title="Log messages contain no secrets of the server",
+        partly="Only values of environment variables whose names mean secrets; personal data and rates are not judged",
     ),
 )

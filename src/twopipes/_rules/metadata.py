@@ -1,4 +1,4 @@
-"""Metadata: the keys of ``_meta``, and the context of traces."""
+"""Metadata: the keys of ``_meta``, and trace context."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ RULES = (
         id="MT-01",
         level="MUST",
         since="2025-06-18",
-        title="The keys of _meta are well formed: perhaps a prefix of labels with a slash, then a name of letters, digits, - _ .",
+        title=("Keys of _meta are well formed: an optional prefix of labels with a slash, then a name of letters, digits, - _ ."),
+        fix="Write keys of _meta as a name of letters, digits, - _ . with an optional prefix such as com.example/.",
     ),
     _rule(
         id="MT-02",
         level="MUST",
         basis="inference",
         since="2025-11-25",
-        title="Own keys of _meta stay out of the protocol's prefixes: those whose second label is modelcontextprotocol or mcp",
-        lenient="The text reserves the prefixes, and forbids in so many words only to make assumptions about them",
+        title="Custom keys of _meta avoid the reserved prefixes: those whose second label is modelcontextprotocol or mcp",
+        lenient="The text reserves the prefixes; explicitly it only forbids assumptions about their values",
     ),
     _rule(
         id="MT-03",
@@ -29,33 +30,34 @@ RULES = (
         basis="inference",
         since="2025-06-18",
         until="2025-06-18",
-        title="Own keys of _meta stay out of the protocol's prefixes: those with another label after modelcontextprotocol or mcp",
-        lenient="The text reserves the prefixes, and forbids in so many words only to make assumptions about them",
+        title=("Custom keys of _meta avoid the reserved prefixes: those with another label after modelcontextprotocol or mcp"),
+        lenient="The text reserves the prefixes; explicitly it only forbids assumptions about their values",
     ),
     _rule(
         id="MT-04",
         level="MUST",
         since="2025-06-18",
-        title="A key of _meta that is reserved and has no meaning yet changes nothing, whatever its value",
+        title="A reserved key of _meta without a defined meaning changes nothing, whatever its value",
     ),
     _rule(
         id="MT-05",
         level="MUST",
         since="2026-07-28",
-        title="traceparent, tracestate and baggage are written as the W3C describes them",
+        title="traceparent, tracestate and baggage follow the W3C formats",
     ),
     _rule(
         id="MT-06",
         level="SHOULD",
         basis="inference",
-        title="Metadata that nobody knows or can read, trace context included, never makes a message fail",
-        lenient="No sentence says what becomes of metadata that cannot be read",
+        title="Unknown or unreadable metadata, including trace context, never makes a message fail",
+        lenient="No sentence says what to do with metadata that cannot be read",
     ),
     _rule(
         id="MT-07",
         level="MUST",
         basis="schema",
-        title="Wherever a message has a _meta, it is an object",
-        partly="Only that it is an object; where the schemas define one is not judged, since objects are open",
+        title="_meta is an object in every message that has one",
+        partly="Only that it is an object; where the schemas define a _meta is not judged, since objects are open",
+        fix="Make _meta an object, or leave it out.",
     ),
 )

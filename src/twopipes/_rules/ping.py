@@ -9,29 +9,35 @@ from twopipes._rules.rule import Rule
 _legacy = partial(Rule, page="basic/utilities/ping", until="2025-11-25")
 
 RULES = (
-    _legacy(id="PI-01", level="MUST", title="A ping is answered at once, with an empty result"),
+    _legacy(
+        id="PI-01",
+        level="MUST",
+        title="A ping is answered promptly, with an empty result",
+        fix="Respond to ping with an empty object as the result.",
+    ),
     _legacy(
         id="PI-02",
         level="MUST",
         basis="inference",
-        title="A ping is answered at any time: before the handshake is complete, and while something long goes on",
+        title="A ping is answered at any time: before the handshake is complete, and during a long call",
         lenient=(
-            "The text permits pings before the handshake is complete, and wants a prompt answer; it does not speak of long calls"
+            "The text permits pings before the handshake is complete, and wants a prompt response; it does not speak of long calls"
         ),
-        partly_server="Where no tool that may be called takes its time, only a ping before the handshake is complete is tried",
+        partly_server="If no slow tool may be called, only a ping before the handshake is complete is tried",
     ),
     _legacy(
         id="PI-03",
         level="MAY",
-        title="A ping without an answer is not waited for without an end",
-        untestable_server="It permits something; whether a server pings, and what it makes of silence, is its own business",
+        title="The wait for the response to a ping is bounded",
+        untestable_server="It is a permission; whether a server pings, and how it treats silence, is its own choice",
     ),
     Rule(
         id="PI-04",
         level="MUST",
         basis="schema",
-        title="There is no ping on the stateless wire: nobody sends it, and the answer to it is -32601",
+        title="Modern revisions have no ping: it is not sent, and it is rejected with -32601",
         page="changelog",
         since="2026-07-28",
+        fix="Do not send ping in modern revisions; server/discover also shows whether a server is alive.",
     ),
 )

@@ -14,25 +14,27 @@ RULES = (
         level="MUST",
         basis="schema",
         side="server",
-        title="A listed resource has a uri and a name, a listed template a uriTemplate (RFC 6570) and a name",
+        title="A listed resource has a uri and a name; a listed template has a uriTemplate (RFC 6570) and a name",
+        fix="Give each resource a uri and a name, and each template a uriTemplate and a name.",
     ),
     _rule(
         id="RS-02",
         level="MUST",
         basis="schema",
         side="server",
-        title="What is read is an array of contents, each with its uri and a text or a blob",
+        title="resources/read returns an array of contents, each with a uri and text or a blob",
+        fix="Respond with contents, an array; each item has a uri, and text or a blob.",
     ),
     _rule(
         id="RS-03",
         level="MUST",
         basis="schema",
         side="server",
-        title="A subscription is confirmed by an empty result; changes are told until it is ended, and not after",
+        title="A subscription is confirmed by an empty result; changes are announced until it ends, and not after",
         until="2025-11-25",
         partly=(
-            "Only the confirmations, unless a tool by the name of touch, as test servers have it, changes a listed resource;"
-            " what is gathered and told late after the end is not waited for"
+            "Only the confirmations, unless a tool named touch, as test servers have it, changes a listed resource;"
+            " notifications that are collected and sent late are not waited for"
         ),
     ),
     _rule(
@@ -40,58 +42,58 @@ RULES = (
         level="SHOULD",
         basis="schema",
         side="server",
-        title="Nobody is told of changes of a resource that he has not subscribed to",
+        title="Changes of a resource are announced only to its subscribers",
         until="2025-11-25",
-        partly="Only a client that has subscribed to nothing is tried, by the tool touch of test servers",
+        partly="Only for a client without subscriptions, with the tool touch of test servers",
     ),
     _rule(
         id="RS-05",
         level="MUST",
         basis="schema",
-        title="resources/subscribe and resources/unsubscribe are gone: whoever wants to know of changes listens",
+        title="resources/subscribe and resources/unsubscribe no longer exist; clients listen instead",
         since="2026-07-28",
-        partly_server="That the two are gone; whether a listen for a resource is served shows with SU-09",
+        partly_server="Only that both methods are gone; whether a listen for a resource is served belongs to SU-09",
+        fix="Listen with resourceSubscriptions instead.",
     ),
     _rule(
         id="RS-06",
         level="MUST",
         side="server",
-        title="A resource that is not there is an error, and never empty contents",
+        title="A resource that does not exist is an error, never empty contents",
         since="2026-07-28",
     ),
     _rule(
         id="RS-07",
         level="SHOULD",
         side="server",
-        title="A server that has declared listChanged tells when its resources change; on the stateless wire only those who listen",
+        title=("A server with resources.listChanged announces changes of its resources; in modern revisions only to listens"),
         partly=(
-            "Nobody outside can change the list of a server: it takes a tool by the name of mutate_resources, as test"
-            " servers have it"
+            "The list of a server cannot be changed from outside: this needs a tool named mutate_resources, as test servers have it"
         ),
     ),
     _rule(
         id="RS-08",
         level="MUST",
         side="server",
-        title="URIs are checked: one that is none, or that climbs out of its folder, gives no content",
-        partly="Three ways to climb, to files that every system has; links, and other files, are not tried",
+        title="URIs are validated: an invalid URI, or one that leaves its folder, returns no content",
+        partly="Three path traversals to files that every system has; links and other files are not tried",
     ),
-    _rule(id="RS-09", level="MUST", side="server", title="Listed URIs are written as RFC 3986 asks", since="2025-06-18"),
+    _rule(id="RS-09", level="MUST", side="server", title="Listed URIs follow RFC 3986", since="2025-06-18"),
     _rule(
         id="RS-10",
         level="MAY",
         side="server",
-        title="Reading may be answered with a question",
+        title="resources/read may return a result that asks for input",
         since="2026-07-28",
-        untestable="It permits something; how such a question must look is said by the rules of section MR",
+        untestable="It is a permission; the rules of section MR say how such a result must look",
     ),
     _rule(
         id="RS-11",
         level="SHOULD",
         basis="inference",
         side="server",
-        title="A server that has not declared subscribe refuses it with -32601",
+        title="A server without resources.subscribe rejects resources/subscribe with -32601",
         until="2025-11-25",
-        lenient="The sub-capability permits the method; with which error it is refused otherwise is not said",
+        lenient="The sub-capability permits the method; the text does not say with which error it is rejected otherwise",
     ),
 )

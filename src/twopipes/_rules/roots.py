@@ -1,4 +1,4 @@
-"""Roots: the places of the client's file system that a server may look at."""
+"""Roots: the folders of the client that a server may use."""
 
 from __future__ import annotations
 
@@ -9,26 +9,32 @@ from twopipes._rules.rule import Rule
 _rule = partial(Rule, page="client/roots")
 
 RULES = (
-    _rule(id="RT-01", level="MUST", side="client", title="Each root has a URI that begins with file://, and perhaps a name"),
+    _rule(
+        id="RT-01",
+        level="MUST",
+        side="client",
+        title="Each root has a URI that begins with file://, and optionally a name",
+        fix="Give each root a uri that begins with file://.",
+    ),
     _rule(
         id="RT-02",
         level="MUST",
         side="client",
-        title="A client that declares roots answers roots/list with an array of them",
+        title="A client that declares roots answers roots/list with an array of roots",
         until="2025-11-25",
     ),
     _rule(
         id="RT-03",
         level="MUST",
         side="client",
-        title="A client that declares roots.listChanged says so when its roots change",
+        title="A client that declares roots.listChanged announces changes of its roots",
         until="2025-11-25",
     ),
     _rule(
         id="RT-04",
         level="MUST",
         side="server",
-        title="Roots are asked for inside of a result that asks for input, and only of clients that have them",
+        title="Roots are requested inside a result that asks for input, and only from clients that declare them",
         since="2026-07-28",
     ),
     _rule(
@@ -36,7 +42,7 @@ RULES = (
         level="MUST",
         side="client",
         basis="schema",
-        title="Changed roots are not told on the stateless wire",
+        title="In modern revisions, changes of roots are not announced",
         since="2026-07-28",
     ),
 )

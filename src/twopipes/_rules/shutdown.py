@@ -16,10 +16,10 @@ RULES = (
         side="client",
         title="A client ends its server by closing its stdin and waiting, then by SIGTERM and waiting, then by SIGKILL",
         lenient=(
-            "How long to wait is left open: 50 ms between two steps will do. Since 2026-07-28 SIGTERM before SIGKILL is only"
-            " what is usual, and who does without is let pass there"
+            "The text does not say how long to wait: 50 ms between two steps are enough. Since 2026-07-28 SIGTERM before"
+            " SIGKILL is only typical, and a client without it is accepted there"
         ),
-        partly="On Windows there are no signals that a process could tell of, and nothing is tried",
+        partly="Windows has no signals that a process could report, so nothing is tried there",
     ),
     _rule(
         id="SD-02",
@@ -27,26 +27,28 @@ RULES = (
         side="server",
         title="A server exits soon after the end of its input, whatever it is doing",
         stated_since="2026-07-28",
-        lenient="Before 2026-07-28 only the client is told to close the input and wait; that the server leaves then is implied",
+        lenient=(
+            "Before 2026-07-28 only the client is required to close the input and wait; that the server then exits is implied"
+        ),
     ),
     _rule(
         id="SD-03",
         level="MAY",
-        title="A server may end by itself; what its client waits for then fails at once",
-        untestable_server="It permits something; a server that stays until it is told to go is right, too",
+        title="A server may exit by itself; open requests of the client then fail at once",
+        untestable_server="It is a permission; a server that stays until it is stopped is correct, too",
     ),
     _rule(
         id="SD-04",
         level="SHOULD",
         side="client",
-        title="A server that died is started again, though not without end",
+        title="A server that died is started again, but not endlessly",
         since=MODERN[0],
     ),
     _rule(
         id="SD-05",
         level="MAY",
         side="client",
-        title="A call that was lost with its server is sent again or fails, and is never waited for in vain",
+        title="A call that was lost with its server is sent again or fails; it does not hang",
         since=MODERN[0],
     ),
     _rule(
@@ -54,7 +56,7 @@ RULES = (
         level="MUST",
         basis="inference",
         side="client",
-        title="A server that was started again gets a handshake before anything else",
+        title="A restarted server gets a handshake before anything else",
         until=LEGACY[-1],
         lenient="It follows from the handshake that opens a session",
     ),
@@ -63,19 +65,19 @@ RULES = (
         level="SHOULD",
         basis="inference",
         side="server",
-        title="What was asked before the end of input is still answered; a reader that is gone ends the server",
+        title="Requests from before the end of input still get a response; a server whose reader is gone exits",
         lenient=(
-            "No sentence speaks of what is under way at the end, nor of a reader that is gone while stdin is still open;"
-            " stderr is free, so that a traceback there is let pass"
+            "No sentence speaks of open requests at the end, nor of a reader that is gone while stdin is still open; stderr"
+            " is free, so a traceback there is accepted"
         ),
-        partly="One short answer before the end of input is tried; what a reader no longer reads cannot be looked at",
+        partly="One short response before the end of input is tried; what a closed reader does not read is not visible",
     ),
     _rule(
         id="SD-08",
         level="SHOULD",
         basis="inference",
-        title="On a socket, the end of a connection ends nothing but that connection",
-        untestable_client="A client cannot be told to use a socket in a way that all clients understand",
-        lenient="The text leaves sockets to whoever builds on them",
+        title="On a socket, the end of a connection ends only that connection",
+        untestable_client="There is no general way to make a client use a socket",
+        lenient="The text leaves sockets to implementers",
     ),
 )

@@ -1,4 +1,4 @@
-"""Subscriptions: hearing of changes on the stateless wire."""
+"""Subscriptions: notifications about changes in modern revisions."""
 
 from __future__ import annotations
 
@@ -14,38 +14,42 @@ RULES = (
         level="MUST",
         basis="schema",
         inferred_for="server",
-        title="A listen says in notifications what to listen for: booleans for lists, an array of URIs for resources",
+        title=("A listen request names in notifications what to listen for: booleans for lists, an array of URIs for resources"),
         lenient=(
-            "That a server refuses a listen without notifications, and with -32602, is not spelled out: an acknowledgement that"
-            " promises nothing is let pass, and so is any error"
+            "It is not stated that a server rejects a listen without notifications, or that the code is -32602: an"
+            " acknowledgement that promises nothing is accepted, and so is any error"
         ),
         partly_server="Only a listen without notifications",
+        fix="Name in notifications what to listen for: true for lists, an array of URIs in resourceSubscriptions.",
     ),
     _rule(
         id="SU-02",
         level="MUST",
         side="server",
-        title="The first message of a subscription is its acknowledgement, which says what will be told",
+        title="The first message of a subscription is its acknowledgement, which names what will be announced",
+        fix="Send notifications/subscriptions/acknowledged before any other message of a subscription.",
     ),
     _rule(
         id="SU-03",
         level="MAY",
-        title="Other messages may come before an acknowledgement, and a client copes with that",
-        untestable_server="It permits something; a server that sends nothing else in between is right as well",
+        title="Other messages may come before an acknowledgement, and a client handles that",
+        untestable_server="It is a permission; a server that sends nothing in between is correct as well",
     ),
     _rule(
         id="SU-04",
         level="MUST",
         side="server",
         title="Every message of a subscription carries the id of its listen request, with the same JSON type",
-        partly="Only acknowledgements, unless there is a tool by the name of mutate that changes the list of tools",
+        partly="Only acknowledgements, unless there is a tool named mutate that changes the list of tools",
+        fix="Put the id of the listen request, with its JSON type, into the _meta of every message of the subscription.",
     ),
     _rule(
         id="SU-05",
         level="MUST",
         side="server",
-        title="Changes are told only to those who listen for them",
-        partly="Tools alone change, by the tool mutate of test servers",
+        title="Changes are announced only to listens that ask for them",
+        partly="Only tools change, with the tool mutate of test servers",
+        fix="Announce a change only on listens that ask for changes of that kind.",
     ),
     _rule(
         id="SU-06",
@@ -53,68 +57,70 @@ RULES = (
         basis="schema",
         side="server",
         title="The acknowledgement leaves out what the server does not support or was not asked for",
-        lenient="A server that neither declares nor denies that something changes is not held to it",
+        lenient="A server that neither declares nor denies that a list changes is not judged",
+        fix="Acknowledge only what was asked for and what you support.",
     ),
     _rule(
         id="SU-07",
         level="SHOULD",
         side="client",
-        title="A client goes on when a server acknowledges less than it was asked for",
-        partly="Only that the client goes on; whether it looks into the acknowledgement, and polls instead, is not seen",
+        title="A client continues if a server acknowledges less than it asked for",
+        partly="Only that the client continues; whether it reads the acknowledgement and polls instead is not visible",
     ),
     _rule(
         id="SU-08",
         level="MUST",
         side="client",
-        title="A client hands each notification to the subscription whose id it carries",
-        untestable="To whom a client hands a notification shows inside of it alone: nothing is sent because of one",
+        title="A client delivers each notification to the subscription whose id it carries",
+        untestable="Where a client delivers a notification is visible only inside it: it sends nothing because of one",
     ),
     _rule(
         id="SU-09",
         level="MUST",
         basis="inference",
         side="server",
-        title="Updates of resources are told for the URIs that were asked for, and what lies below them, and for no others",
-        lenient="The text has the filter; that the notifications keep to it is not spelled out",
-        partly="Nobody outside can change a resource: it takes a tool by the name of touch, as test servers have it",
+        title="Resource updates are announced for the requested URIs and what is below them, and for no others",
+        lenient="The text has the filter; it does not say explicitly that the notifications follow it",
+        partly="A resource cannot be changed from outside: this needs a tool named touch, as test servers have it",
     ),
     _rule(
         id="SU-10",
         level="MAY",
-        title="Several listens may be open at once, and each that matches gets a copy of its own",
-        partly_server="Tools alone change, by the tool mutate of test servers",
-        untestable_client="It permits something; a client with one listen is right as well",
+        title="Several listens may be open at once, and each matching one gets its own copy",
+        partly_server="Only tools change, with the tool mutate of test servers",
+        untestable_client="It is a permission; a client with one listen is correct as well",
     ),
     _rule(
         id="SU-11",
         level="MUST",
-        title="A listen is ended by notifications/cancelled with its id, and nothing more comes for it, not even a response",
-        partly_server="Only that it is not answered, unless there is a tool by the name of mutate that makes something to tell",
+        title="notifications/cancelled with its id ends a listen; nothing more is sent for it, not even a response",
+        partly_server="Only that there is no response, unless there is a tool named mutate that causes a change",
     ),
     _rule(
         id="SU-12",
         level="MUST",
         basis="inference",
         side="server",
-        title="A listen stays without an answer for as long as the subscription lives",
-        lenient="That the answer waits for the end of the subscription follows from its meaning",
+        title="A listen gets no response while the subscription is open",
+        lenient="That the response comes at the end of the subscription follows from its meaning",
     ),
     _rule(
         id="SU-13",
         level="SHOULD",
         side="server",
         title="A server that ends a subscription answers the listen with a complete result that carries the id",
-        lenient="Two pages disagree how a server ends a subscription, by the result or by notifications/cancelled",
-        partly="Only at SIGTERM, of servers that take it for a reason to end in order",
+        lenient="Two pages disagree on how a server ends a subscription: by the result or by notifications/cancelled",
+        partly="Only on SIGTERM, for servers that shut down in order on it",
+        fix="When you end a listen, answer it with a complete result that has its id in _meta.",
     ),
     _rule(
         id="SU-14",
         level="MUST",
         side="server",
         page="basic/patterns/cancellation",
-        title="A server that tells the end of a subscription by notifications/cancelled names the listen, before the result",
-        lenient="Two pages disagree how a server ends a subscription: the result alone is let pass",
-        partly="Only at SIGTERM, of servers that take it for a reason to end in order",
+        title=("A server that ends a subscription with notifications/cancelled names the listen, and sends it before the result"),
+        lenient="Two pages disagree on how a server ends a subscription: the result alone is accepted",
+        partly="Only on SIGTERM, for servers that shut down in order on it",
     ),
     _rule(
         id="SU-15",
@@ -122,22 +128,22 @@ RULES = (
         basis="inference",
         side="client",
         title="A subscription that the server ends by a result, by notifications/cancelled, or by both ends once",
-        lenient="Two pages disagree how a server ends a subscription, so that a client has to take either, or both",
-        partly="Only that the client goes on; how often the end is told inside of it is not seen",
+        lenient="Two pages disagree on how a server ends a subscription, so a client has to accept either, or both",
+        partly="Only that the client continues; how often the end is reported inside it is not visible",
     ),
     _rule(
         id="SU-16",
         level="MUST",
         title="After a restart a client sends its listens again, since a server keeps none beyond the connection",
         inferred_for="server",
-        lenient="The page binds the client; that a server holds no subscription across connections stands there as a reason for it",
+        lenient="The page binds the client; that a server holds no subscription across connections is given as the reason",
         partly_server=(
-            "Over stdio a new connection is a new process, which can hardly know of the one before; a socket shows more;"
-            " and it takes a tool by the name of mutate"
+            "Over stdio a new connection is a new process, which hardly knows the previous one; a socket shows more. It also"
+            " needs a tool named mutate"
         ),
         partly_client=(
-            "Only of clients that start the server again of their own accord, and ask it once more what they asked beside the"
-            " listen: others may have let go of the listen when the server died"
+            "Only for clients that restart the server on their own, and repeat the requests that they sent beside the listen:"
+            " others may have dropped the listen when the server died"
         ),
     ),
     _rule(
@@ -145,15 +151,15 @@ RULES = (
         level="SHOULD",
         basis="inference",
         side="server",
-        title="Listens are understood even where there is nothing to tell",
-        lenient="Whether a server with nothing to announce needs the method is left open: -32601 is let pass then",
+        title="Listen requests are served even if there is nothing to announce",
+        lenient="The text does not say whether a server with nothing to announce needs the method: -32601 is accepted then",
     ),
     _rule(
         id="SU-18",
         level="SHOULD",
         basis="inference",
         side="server",
-        title="Very many listens are each acknowledged or refused, and the server lives on",
-        lenient="No sentence has limits",
+        title="Each of very many listens is acknowledged or rejected, and the server keeps running",
+        lenient="No sentence gives a limit",
     ),
 )

@@ -1,4 +1,4 @@
-"""The table of all rules that the check knows, gathered from the files of the sections."""
+"""The table of all rules, collected from the modules of the sections."""
 
 from __future__ import annotations
 
@@ -57,17 +57,17 @@ SECTIONS = {
     "JR": Topic("jsonrpc", "Messages, ids, batches", jsonrpc.RULES),
     "ER": Topic("errors", "Error codes", errors.RULES),
     "LC": Topic("lifecycle", "The handshake", lifecycle.RULES),
-    "VN": Topic("discovery", "Requests without a handshake, versions, discovery", discovery.RULES),
-    "DE": Topic("eras", "Two eras side by side", eras.RULES),
+    "VN": Topic("discovery", "Self-contained requests, versions, discovery", discovery.RULES),
+    "DE": Topic("eras", "Both eras side by side", eras.RULES),
     "ST": Topic("statelessness", "Statelessness", statelessness.RULES),
-    "MT": Topic("metadata", "Keys of `_meta`, and traces", metadata.RULES),
+    "MT": Topic("metadata", "Keys of `_meta` and trace context", metadata.RULES),
     "CP": Topic("capabilities", "Capabilities", capabilities.RULES),
     "PI": Topic("ping", "Ping", ping.RULES),
     "CA": Topic("cancellation", "Cancellation", cancellation.RULES),
     "TO": Topic("timeouts", "Timeouts", timeouts.RULES),
     "PR": Topic("progress", "Progress", progress.RULES),
     "LG": Topic("logging", "Logging", logging.RULES),
-    "PG": Topic("pagination", "Pages of lists", pagination.RULES),
+    "PG": Topic("pagination", "Pagination", pagination.RULES),
     "CM": Topic("completion", "Completion", completion.RULES),
     "TL": Topic("tools", "Tools", tools.RULES),
     "CT": Topic("content", "Content blocks, annotations, icons", content.RULES),
@@ -76,47 +76,47 @@ SECTIONS = {
     "RT": Topic("roots", "Roots", roots.RULES),
     "SA": Topic("sampling", "Sampling", sampling.RULES),
     "EL": Topic("elicitation", "Elicitation", elicitation.RULES),
-    "MR": Topic("round_trips", "Questions on the stateless wire", round_trips.RULES),
+    "MR": Topic("round_trips", "Multi round-trip requests", round_trips.RULES),
     "SU": Topic("subscriptions", "Subscriptions", subscriptions.RULES),
     "CH": Topic("caching", "Caching", caching.RULES),
     "JS": Topic("json_schema", "JSON Schema", json_schema.RULES),
     "TK": Topic("tasks_2025", "Tasks of 2025-11-25", tasks_2025.RULES),
-    "TX": Topic("tasks", "Tasks, the extension of 2026-07-28", tasks.RULES),
+    "TX": Topic("tasks", "Tasks (extension of 2026-07-28)", tasks.RULES),
     "AP": Topic("extensions", "Apps and other extensions", extensions.RULES),
-    "SD": Topic("shutdown", "Ends and restarts", shutdown.RULES),
+    "SD": Topic("shutdown", "Shutdown and restart", shutdown.RULES),
 }
-"""The sections by the two letters that begin their ids, in reading order."""
+"""The sections by the two letters that their ids start with, in reading order."""
 
 
-def _gathered() -> dict[str, Rule]:
+def _collect() -> dict[str, Rule]:
     rules: dict[str, Rule] = {}
     for topic in SECTIONS.values():
         for rule in topic.rules:
             if rule.id in rules:
-                raise LocalProtocolError(f"the rule {rule.id} stands in the table twice")
+                raise LocalProtocolError(f"the rule {rule.id} is in the table twice")
             rules[rule.id] = rule
     order = list(SECTIONS)
     return {rule.id: rule for rule in sorted(rules.values(), key=lambda rule: order.index(rule.section))}
 
 
-RULES: Mapping[str, Rule] = _gathered()
-"""All rules by their ids, section by section, as one would read them."""
+RULES: Mapping[str, Rule] = _collect()
+"""All rules by id, in reading order."""
 
 
 def rules_for(side: Literal["server", "client"]) -> list[Rule]:
-    """The rules that a server, or a client, has to keep."""
+    """Return the rules that bind a server or a client."""
     return [rule for rule in RULES.values() if rule.binds(side)]
 
 
 def chosen(only: Iterable[str] = (), skip: Iterable[str] = ()) -> set[str]:
-    """The ids that are left of the table.
+    """Return the ids of the selected rules.
 
     Args:
-        only: Ids (``FR-04``) and sections (``FR``); everything if there are none.
-        skip: The same, to leave out.
+        only: Ids (``FR-04``) and sections (``FR``) to select; everything if empty.
+        skip: Ids and sections to leave out.
 
     Raises:
-        LocalProtocolError: There is no such rule or section.
+        LocalProtocolError: A rule or section does not exist.
     """
     wanted = {each for name in only for each in _named(name)} or set(RULES)
     return wanted - {each for name in skip for each in _named(name)}
@@ -126,5 +126,5 @@ def _named(name: str) -> list[str]:
     name = name.strip().upper()
     found = [rule.id for rule in RULES.values() if name in {rule.id, rule.section}]
     if not found:
-        raise LocalProtocolError(f"there is no rule or section {name!r}; see twopipes check --list")
+        raise LocalProtocolError(f"unknown rule or section {name!r}; see twopipes check --list")
     return found

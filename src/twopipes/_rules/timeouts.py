@@ -6,23 +6,23 @@ from functools import partial
 
 from twopipes._rules.rule import Rule
 
-_SERVERS = "Servers ask people; how long one waits for the answer, and whether it still does, cannot be seen from outside"
+_SERVERS = "Servers ask people; how long a server waits for an answer, and whether it still waits, is not visible from outside"
 
 _rule = partial(Rule, page="basic/lifecycle", modern_page="basic/patterns/cancellation", untestable_server=_SERVERS)
 
 RULES = (
-    _rule(id="TO-01", level="SHOULD", title="No request is waited for without an end"),
+    _rule(id="TO-01", level="SHOULD", title="The wait for a response is bounded"),
     _rule(
         id="TO-02",
         level="SHOULD",
-        title="Whoever has waited long enough cancels the request, and waits no more",
+        title="A sender that times out cancels the request, and stops waiting",
         since="2025-03-26",
     ),
     _rule(
         id="TO-03",
-        # That progress prolongs the wait is a MAY, which nobody can break; the end of all patience is a SHOULD.
+        # Extending the wait on progress is a MAY, which cannot be broken; the upper limit is a SHOULD.
         level="SHOULD",
-        title="Progress may prolong the wait, but not without an end",
+        title="Progress may extend the wait, but not endlessly",
         since="2025-03-26",
     ),
     _rule(
@@ -30,9 +30,9 @@ RULES = (
         level="SHOULD",
         basis="inference",
         side="client",
-        title="A subscription may stay silent for as long as it likes; only its acknowledgement is waited for with an end",
+        title="A subscription may stay silent; only the wait for its acknowledgement is bounded",
         since="2026-07-28",
-        untestable="A client that ends a subscription does not say whether it has heard enough or waited too long",
+        untestable="A client that ends a subscription does not say whether it has timed out or lost interest",
         lenient="The text wants a timeout for all requests, and listens that stay open",
     ),
 )

@@ -1,84 +1,90 @@
-"""Broken rules, told from a recording alone: nobody is asked anything, and nothing is said that is not certain.
+"""Find broken rules in a recording.
 
-A recording that begins in the middle, has lost entries or was blanked in places is judged by what it still proves.
+A finding is reported only if the recording proves it. A recording that starts in the middle of a conversation, has lost entries
+or is redacted is judged by what it still proves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from twopipes._protocol.revisions import ALL
+from twopipes._rules.table import RULES
 from twopipes._trace.conversation import Conversation, Item, RecordedConnection
 from twopipes._trace.format import Damage, Event
-from twopipes._trace.judges import calls, capabilities, lines, payloads
-from twopipes._trace.judges import lifecycle as life
-from twopipes._trace.judges.table import JUDGES, Finding, Level, Seen
+from twopipes._trace.judges import calls, capabilities, lifecycle, lines, payloads
+from twopipes._trace.judges.table import JUDGES, ConnectionState, Finding
 from twopipes._trace.message import Message
 
-__all__ = ["RULES", "Finding", "Judge", "Level", "judge"]
+__all__ = ["JUDGED_RULES", "Finding", "Judge", "judge"]
 
-_TABLES = (lines, life, capabilities, calls, payloads)  # importing them fills the table
+_TABLES = (lines, lifecycle, capabilities, calls, payloads)  # importing these modules fills JUDGES
 
-RULES: dict[str, Level] = {entry.rule: entry.level for entries in JUDGES.values() for entry in entries}
-"""The rules that a recording can show to be broken, and how binding they are."""
+JUDGED_RULES: frozenset[str] = frozenset(entry.rule for entries in JUDGES.values() for entry in entries)
+"""The ids of the rules that a recording can show to be broken."""
 
 
 class Judge:
-    """Looks at a conversation as it goes on: each item once, in order, right after it was fed or at any time later."""
+    """Judges the items of a conversation in order, each once. An item can be judged at any time after it was fed."""
 
     def __init__(self, conversation: Conversation) -> None:
         self._is_redacted = bool(conversation.header.redacted)
-        self._seen: dict[RecordedConnection, Seen] = {}
+        self._states: dict[RecordedConnection, ConnectionState] = {}
         self._is_damaged = False
 
     def look(self, item: Item) -> list[Finding]:
-        """What is wrong with the next item."""
+        """Return the findings for the next item."""
         if isinstance(item, Message):
-            seen = self._on(item.connection)
+            state = self._state_of(item.connection)
             found: list[Finding] = []
             if item.shape == "batch":
-                found += self._judge(item, seen)
+                found += self._judge(item, state)
             for part in item.members or ((item,) if item.shape != "batch" else ()):
-                found += self._judge(part, seen)
-                seen.note(part)
+                found += self._judge(part, state)
+                state.note(part)
             if item.shape == "batch":
-                seen.may_be_unreadable[item.direction] = True
+                state.may_be_unreadable[item.direction] = True
             return found
         if isinstance(item, Damage):
             self._is_damaged = True
-            for seen in self._seen.values():
-                seen.has_gaps = True
+            for state in self._states.values():
+                state.has_gaps = True
         elif isinstance(item, Event) and item.name == "lost":
-            for connection, seen in self._seen.items():
-                if connection.number == item.connection:
-                    seen.has_gaps = True
-            self._lost_before_anything(item)
+            concerned = [state for connection, state in self._states.items() if connection.number == item.connection]
+            for state in concerned:
+                state.has_gaps = True
+            if not concerned:  # lost before the first message of its connection
+                self._is_damaged = True
         return []
 
-    def _lost_before_anything(self, item: Event) -> None:
-        if all(connection.number != item.connection for connection in self._seen):
-            self._is_damaged = True
+    def _state_of(self, connection: RecordedConnection) -> ConnectionState:
+        state = self._states.get(connection)
+        if state is None:
+            state = self._states[connection] = ConnectionState(connection, is_redacted=self._is_redacted)
+            state.has_gaps = self._is_damaged
+        return state
 
-    def _on(self, connection: RecordedConnection) -> Seen:
-        seen = self._seen.get(connection)
-        if seen is None:
-            seen = self._seen[connection] = Seen(connection, is_redacted=self._is_redacted)
-            seen.has_gaps = self._is_damaged
-        return seen
-
-    def _judge(self, message: Message, seen: Seen) -> Iterable[Finding]:
+    def _judge(self, message: Message, state: ConnectionState) -> Iterable[Finding]:
         method = message.call.method if message.is_answer and message.call is not None else message.method
         for entry in JUDGES.get(message.shape, ()):
             if entry.methods and method not in entry.methods:
                 continue
-            if entry.once and entry.rule in seen.reported:
+            if entry.once and entry.rule in state.reported:
                 continue
-            for what in entry.function(message, seen):
-                seen.reported.add(entry.rule)
+            revision = state.revision_of(message.call) if message.call is not None else state.negotiated
+            revision = revision if revision in ALL else None
+            by = entry.by or ("client" if message.direction == ">" else "server")
+            rule = RULES[entry.rule].for_side(by)
+            for what in entry.function(message, state):
+                if revision is not None and not rule.applies_in(revision):
+                    continue
+                state.reported.add(entry.rule)
                 yield Finding(
                     rule=entry.rule,
-                    level=entry.level,
+                    level=rule.level_in(revision),
+                    severity=rule.severity_in(revision),
                     what=what,
-                    by=entry.by or ("client" if message.direction == ">" else "server"),
+                    by=by,
                     at=message.at,
                     index=message.index,
                     connection=message.connection.number,
@@ -87,6 +93,6 @@ class Judge:
 
 
 def judge(conversation: Conversation) -> list[Finding]:
-    """All that a recording shows to be broken, in the order of the messages."""
+    """Return every finding of a recording, in the order of the messages."""
     judging = Judge(conversation)
     return [finding for item in conversation.items for finding in judging.look(item)]

@@ -181,4 +181,4 @@ def cancels_a_task_by_the_notification(wire: Wire):
         return None
 
     wire.from_subject = make_a_task
-    wire.to_subject = lambda line: b"" if b'"posing-task"' in line else None  # the twin waits for its answer
+    wire.to_subject = lambda line: b"" if b'"fake-task"' in line else None  # the twin waits for its answer

@@ -7,5 +7,5 @@ from check.mutating import message_mutant
 def subscribes_as_before(message):
     if message.get("method") == "subscriptions/listen":
         message["method"] = "resources/subscribe"
-        message["params"] = {"uri": "posing://note", "_meta": message["params"]["_meta"]}
+        message["params"] = {"uri": "fake://note", "_meta": message["params"]["_meta"]}
     return message

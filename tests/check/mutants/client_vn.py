@@ -98,7 +98,7 @@ def calls_no_strangers(wire: Wire):
     strangers = []
 
     def look(line):
-        if b'"supportedVersions"' in line and b"twopipes-check-posing-server" not in line:
+        if b'"supportedVersions"' in line and b"twopipes-check-fake-server" not in line:
             strangers.append(line)
 
     def refrain(line):

@@ -8,7 +8,7 @@ from check.healthy import IMPATIENT
 from check.mutating import Wire, message_mutant, raw_mutant, wire_mutant
 from check.pacing import waiting
 from twopipes import ServerCommand
-from twopipes._tools.check.server_source import CommandSubject
+from twopipes._tools.check.server_source import CommandTarget
 
 RAW = Path(__file__).parents[1] / "raw_server.py"
 LOG = "notifications/message"
@@ -177,4 +177,4 @@ def still_has_set_level(wire: Wire):
 @raw_mutant("LG-10")
 def logs_its_environment():
     command = ServerCommand([sys.executable, str(RAW), "logs-its-environment"], env={"SERVICE_TOKEN": "not-for-your-eyes"})
-    return CommandSubject(command, waits=waiting(IMPATIENT))
+    return CommandTarget(command, timeouts=waiting(IMPATIENT))

@@ -8,13 +8,13 @@ from check.healthy import IMPATIENT, new_server, served
 from check.mutating import raw_mutant
 from check.pacing import waiting
 from twopipes import ServerCommand
-from twopipes._tools.check.server_source import ChannelSubject, CommandSubject
+from twopipes._tools.check.server_source import ChannelTarget, CommandTarget
 
 RAW = Path(__file__).parents[1] / "raw_server.py"
 
 
 def raw(fault):
-    return CommandSubject(ServerCommand([sys.executable, str(RAW), fault]), waits=waiting(IMPATIENT))
+    return CommandTarget(ServerCommand([sys.executable, str(RAW), fault]), timeouts=waiting(IMPATIENT))
 
 
 @raw_mutant("SD-02")
@@ -53,4 +53,4 @@ def drops_everybody_when_one_leaves():
                 for other in channels:
                     await other.close()
 
-    return ChannelSubject(connecting, waits=waiting(IMPATIENT))
+    return ChannelTarget(connecting, timeouts=waiting(IMPATIENT))

@@ -8,7 +8,7 @@ from check.healthy import WAITS
 from check.mutating import Wire, message_mutant, raw_mutant, wire_mutant
 from check.pacing import waiting
 from twopipes._process.command import ServerCommand
-from twopipes._tools.check.server_source import CommandSubject
+from twopipes._tools.check.server_source import CommandTarget
 
 RAW = Path(__file__).parents[1] / "raw_listening_server.py"
 TAG = "io.modelcontextprotocol/subscriptionId"
@@ -224,7 +224,7 @@ def answers_a_listen_at_once(message):
 
 
 def raw_server(*faults):
-    return CommandSubject(ServerCommand([sys.executable, str(RAW), *faults]), waits=waiting(WAITS))
+    return CommandTarget(ServerCommand([sys.executable, str(RAW), *faults]), timeouts=waiting(WAITS))
 
 
 @raw_mutant("SU-13")

@@ -2,8 +2,9 @@
 
 import pytest
 
+from twopipes._rules.table import RULES
 from twopipes._trace.conversation import Conversation, read_conversation
-from twopipes._trace.findings import RULES, Judge, judge
+from twopipes._trace.findings import JUDGED_RULES, Judge, judge
 from twopipes._trace.format import Damage, Event, Header, Line
 from unit.trace.recordings import (
     CLIENT,
@@ -410,18 +411,34 @@ def rules_broken(conversation):
 
 
 def test_each_rule_that_is_judged_has_a_case():
-    assert CASES.keys() == RULES.keys()
+    assert CASES.keys() == JUDGED_RULES
 
 
 @pytest.mark.parametrize("rule", CASES)
 def test_a_recording_that_breaks_the_rule(rule):
     found = judge(recording(*CASES[rule][0]))
     (finding,) = [finding for finding in found if finding.rule == rule]
-    assert finding.level == RULES[rule]
+    assert finding.level == RULES[rule].level_in()
     assert finding.what
     assert "\n" not in finding.what
     assert finding.message.index == finding.index
     assert finding.by == ("client" if finding.message.direction == ">" else "server")
+
+
+@pytest.mark.parametrize(
+    ("rule", "level", "severity"),
+    [
+        ("FR-04", "MUST", "error"),
+        ("CA-04", "MUST", "warning"),
+        ("CT-02", "MUST", "warning"),
+        ("MR-01", "MUST", "error"),
+        ("LC-05", "SHOULD", "warning"),
+        ("FR-15", "MAY", "note"),
+    ],
+)
+def test_a_finding_has_the_level_of_its_rule(rule, level, severity):
+    (finding,) = [finding for finding in judge(recording(*CASES[rule][0])) if finding.rule == rule]
+    assert (finding.level, finding.severity, finding.is_binding) == (level, severity, severity == "error")
 
 
 @pytest.mark.parametrize("rule", CASES)

@@ -1,6 +1,7 @@
-"""The conformance check: is what a server or a client says on the wire what the specification wants?
+"""The conformance check: whether a server or a client follows the rules of the protocol.
 
-The table of rules is :mod:`.rules`; a rule is judged by a probe (:mod:`.probes`, for servers), by a scenario (:mod:`.scenarios`,
-for clients), or by what a conversation shows of itself (:mod:`twopipes._trace.findings`). Nothing is imported here: the posing
-server that clients launch is a part of this room and has to start fast.
+The rules are in :mod:`twopipes._rules`. A rule is judged by a probe (for servers), by a scenario (for clients), or passively, by
+the messages of a conversation (:mod:`twopipes._trace.findings`). Each topic has a folder with its probes and scenarios.
+
+This module imports nothing: the relay process that clients launch is part of this package and has to start fast.
 """

@@ -1,4 +1,4 @@
-"""Tools of a posing server that ask the client something, and what came of it."""
+"""Tools of a fake server that ask the client something, and what came of it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 from msgspec import Struct
 
-from twopipes._tools.check.fake_server import FakeServer, Said
+from twopipes._tools.check.fake_server import ClientMessage, FakeServer
 from twopipes._tools.check.healthy_responses import text
 from twopipes._tools.check.questions import ELICIT, ROOTS, SAMPLE, declares, members
 from twopipes._tools.check.verdict import Skip
 
-__all__ = ["Asker", "Asking", "Exchanged", "Reply", "Round", "easy_questions", "form", "sampling"]
+__all__ = ["AskingTool", "Exchange", "QuestionSource", "Reply", "Round", "easy_questions", "form", "sampling"]
 
 Questions = Mapping[str, tuple[str, Any]]
-Asking = Questions | Callable[[Mapping[str, Any]], Questions]
+QuestionSource = Questions | Callable[[Mapping[str, Any]], Questions]
 """By key the method and the params; or a function of what the client declared that returns them."""
 
 # How often a call may come without anything of a retry in it. A client that forgets what it was given would ask for ever.
@@ -25,20 +25,20 @@ _MOST_CALLS = 4
 class Round(Struct, frozen=True, kw_only=True):
     """What is asked at once, and on the stateless wire the state that goes along; ``None`` for none."""
 
-    questions: Asking
-    state: str | None = "posing state"
+    questions: QuestionSource
+    state: str | None = "fake state"
 
 
-class Exchanged(Struct, frozen=True, eq=False):
+class Exchange(Struct, frozen=True, eq=False):
     """A line of the client and the one of ours that it is about, to be quoted."""
 
     sent: Sequence[bytes]
-    said: Said
+    message: ClientMessage
 
     @property
     def received(self) -> Sequence[bytes]:
         """What the client said."""
-        return self.said.received
+        return self.message.received
 
 
 class Reply(Struct, frozen=True, eq=False, kw_only=True):
@@ -56,7 +56,7 @@ class Reply(Struct, frozen=True, eq=False, kw_only=True):
     params: Any
     result: Any = None
     error: Any = None
-    about: Exchanged | None = None
+    about: Exchange | None = None
 
     @property
     def code(self) -> Any:
@@ -64,18 +64,18 @@ class Reply(Struct, frozen=True, eq=False, kw_only=True):
         return members(self.error).get("code")
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """What it is, in a few words for a ``why``."""
         if self.error is not None:
             return f"error {self.code}: {str(members(self.error).get('message'))[:100]}"
         return "no answer" if self.about is None else "a result"
 
 
-class Asker:
+class AskingTool:
     """A tool that asks before it answers: by requests, or by results of type ``input_required``.
 
     Args:
-        fake: The posing server, which gets the tool.
+        fake: The fake server, which gets the tool.
         name: Of the tool.
         *rounds: What is asked, one after the other.
         undeclared: Ask also for what the client did not declare.
@@ -93,8 +93,8 @@ class Asker:
         self.name = name
         self.rounds: Sequence[Round] = rounds
         self.undeclared = undeclared
-        self.calls: list[Said] = []
-        self.retries: list[Said] = []
+        self.calls: list[ClientMessage] = []
+        self.retries: list[ClientMessage] = []
         self.replies: dict[str, Reply] = {}
         self.asked: list[Questions] = []
         self.stop: Callable[[], bool] = lambda: False
@@ -126,7 +126,7 @@ class Asker:
         """
         reply = self.reply(key)
         if not isinstance(reply.result, dict):
-            raise Skip(f"the client answered {reply.method} with {reply.told}, and not with a result")
+            raise Skip(f"the client answered {reply.method} with {reply.summary}, and not with a result")
         return reply
 
     def require(self) -> None:
@@ -140,7 +140,7 @@ class Asker:
         if not self.asked:
             raise Skip(self._why_not or "the client was not asked")
 
-    def retry(self, number: int = 0) -> Said:
+    def retry(self, number: int = 0) -> ClientMessage:
         """The n-th retry.
 
         Raises:
@@ -151,43 +151,45 @@ class Asker:
             raise Skip("the client did not send the call again")
         return self.retries[number]
 
-    def about(self, said: Said) -> Exchanged:
+    def about(self, message: ClientMessage) -> Exchange:
         """A line of the client with the question that it answers."""
-        return Exchanged([self._questions_of[said.number]] if said.number in self._questions_of else (), said)
+        return Exchange([self._questions_of[message.number]] if message.number in self._questions_of else (), message)
 
-    def _note_question(self, said: Said, mark: bytes) -> None:
-        asked = next((line for line in reversed(said.connection.sent_lines) if mark in line), None)
+    def _note_question(self, message: ClientMessage, mark: bytes) -> None:
+        asked = next((line for line in reversed(message.connection.sent_lines) if mark in line), None)
         if asked is not None:
-            self._questions_of[said.number] = asked
+            self._questions_of[message.number] = asked
 
-    def _questions(self, number: int, said: Said) -> Questions:
+    def _questions(self, number: int, message: ClientMessage) -> Questions:
         wanted = self.rounds[number].questions
-        found = wanted(said.connection.can) if callable(wanted) else wanted
-        return {key: each for key, each in found.items() if self.undeclared or declares(said.connection.can, *each)}
+        found = wanted(message.connection.client_capabilities) if callable(wanted) else wanted
+        return {
+            key: each for key, each in found.items() if self.undeclared or declares(message.connection.client_capabilities, *each)
+        }
 
-    async def _play(self, said: Said) -> Any:
-        return self._play_a_round(said) if said.is_modern else await self._play_a_session(said)
+    async def _play(self, message: ClientMessage) -> Any:
+        return self._play_a_round(message) if message.is_modern else await self._play_a_session(message)
 
-    def _play_a_round(self, said: Said) -> Any:
-        if said.params.keys() & {"inputResponses", "requestState"}:
-            self.retries.append(said)
-            self._note_question(said, b'"input_required"')
+    def _play_a_round(self, message: ClientMessage) -> Any:
+        if message.params.keys() & {"inputResponses", "requestState"}:
+            self.retries.append(message)
+            self._note_question(message, b'"input_required"')
             number = len(self.retries)
-            brought = members(said.params.get("inputResponses"))
+            brought = members(message.params.get("inputResponses"))
             for key in self.asked[-1] if self.asked else ():
                 if key in brought:
                     method, params = self.asked[-1][key]
-                    self.replies[key] = Reply(method=method, params=params, result=brought[key], about=self.about(said))
+                    self.replies[key] = Reply(method=method, params=params, result=brought[key], about=self.about(message))
         else:
-            self.calls.append(said)
+            self.calls.append(message)
             number = 0
             if len(self.calls) > _MOST_CALLS:
                 return text("Enough.")
         if number >= len(self.rounds) or self.stop():
             return text("Done.")
-        questions = self._questions(number, said)
+        questions = self._questions(number, message)
         state = self.rounds[number].state
-        if not questions and (self._was_to_ask(number, said) or state is None):
+        if not questions and (self._was_to_ask(number, message) or state is None):
             self._why_not = "the client did not declare what it would be asked for"
             return text("Nothing to ask.")
         self.asked.append(questions)
@@ -200,30 +202,30 @@ class Asker:
             **({} if state is None else {"requestState": state}),
         }
 
-    def _was_to_ask(self, number: int, said: Said) -> bool:
+    def _was_to_ask(self, number: int, message: ClientMessage) -> bool:
         wanted = self.rounds[number].questions
-        return bool(wanted(said.connection.can) if callable(wanted) else wanted)
+        return bool(wanted(message.connection.client_capabilities) if callable(wanted) else wanted)
 
-    async def _play_a_session(self, said: Said) -> Any:
-        self.calls.append(said)
+    async def _play_a_session(self, message: ClientMessage) -> Any:
+        self.calls.append(message)
         for number in range(len(self.rounds)):
-            questions = self._questions(number, said)
+            questions = self._questions(number, message)
             if not questions:
                 self._why_not = "the client did not declare what it would be asked for"
                 continue
             self.asked.append(questions)
             for key, (method, params) in questions.items():
-                answer = await self.fake.ask(method, params)
-                if answer is None:
+                response = await self.fake.ask(method, params)
+                if response is None:
                     self.replies[key] = Reply(method=method, params=params)
                     continue
-                self._note_question(answer, f'"{method}"'.encode())
+                self._note_question(response, f'"{method}"'.encode())
                 self.replies[key] = Reply(
                     method=method,
                     params=params,
-                    result=answer.members.get("result"),
-                    error=answer.members.get("error"),
-                    about=self.about(answer),
+                    result=response.members.get("result"),
+                    error=response.members.get("error"),
+                    about=self.about(response),
                 )
         return text("Done.")
 
@@ -238,9 +240,9 @@ def form(message: str, fields: Mapping[str, Any], *, required: Sequence[str] = (
     return ELICIT, {"message": message, "requestedSchema": schema, **more}
 
 
-def sampling(said: str, **more: Any) -> tuple[str, dict[str, Any]]:
+def sampling(message: str, **more: Any) -> tuple[str, dict[str, Any]]:
     """A question to the model."""
-    return SAMPLE, {"messages": [{"role": "user", "content": {"type": "text", "text": said}}], "maxTokens": 100, **more}
+    return SAMPLE, {"messages": [{"role": "user", "content": {"type": "text", "text": message}}], "maxTokens": 100, **more}
 
 
 def easy_questions(prefix: str = "") -> Questions:

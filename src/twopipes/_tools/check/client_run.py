@@ -1,4 +1,4 @@
-"""The check of a client: lets it loose on one posing server after the other, and judges what it does."""
+"""The check of a client: runs it against one fake server after the other, and judges what it does."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from twopipes._tools.check.fake_server import Baseline, FakeServer, Scenario, Sc
 from twopipes._tools.check.outcome import CheckResult
 from twopipes._tools.check.passive import judged
 from twopipes._tools.check.probe import revisions_for
-from twopipes._tools.check.relay import RelayedChannel, posing_at
+from twopipes._tools.check.relay import RelayedChannel, listen_for_relays
 from twopipes._tools.check.verdict import Skip, Verdict, defect
 from twopipes._trace.format import Entry
 from twopipes.errors import ChannelBroken, ChannelClosed, LocalProtocolError
@@ -36,18 +36,18 @@ __all__ = [
     "run_scenario",
 ]
 
-# Runs at a time. Each is a client and a posing server, two processes.
+# Concurrent runs. Each has two processes, a client and a fake server.
 AT_ONCE = 4
-# Seconds. A person has to edit a file and start a program before anything comes.
+# Seconds. A person has to edit a file and start a program before the first message comes.
 _A_DAY = 86400.0
-PLACE = "{server}"
+PLACEHOLDER = "{server}"
 
 
 class Driver(ABC):
-    """Whatever lets a client loose on a posing server.
+    """Runs a client against a fake server.
 
     Attributes:
-        description: What the client is, for messages.
+        description: The client, for messages.
         has_processes: Whether the client launches its server as a process.
     """
 
@@ -56,11 +56,11 @@ class Driver(ABC):
 
     @abstractmethod
     async def drive(self, fake: FakeServer) -> None:
-        """Runs the client once, from its start to its end, and reports that to :meth:`FakeServer.end`. It always returns."""
+        """Run the client once, and report its end to :meth:`FakeServer.end`. It always returns."""
 
 
 async def serve_relayed(fake: FakeServer, relayed: RelayedChannel) -> None:
-    """Serves a posing process that has reported, until it is gone."""
+    """Serve a relay process that has connected, until it exits."""
 
     def take(kind: str, data: str) -> None:
         connection = fake.take_connection(relayed)
@@ -71,76 +71,76 @@ async def serve_relayed(fake: FakeServer, relayed: RelayedChannel) -> None:
 
     relayed.on_event = take
     await fake.serve(relayed, relayed)
-    # Signals may come until the very end; a client that left without ending its server is not waited for.
+    # Signals may come until the process exits. The timeout is for a client that exits without ending its server.
     with suppress(TimeoutError):
-        async with asyncio.timeout(fake.patience.client):
+        async with asyncio.timeout(fake.timeouts.client):
             await relayed.watch()
 
 
 class CommandDriver(Driver):
-    """A command with ``{server}`` in it, in the place of the command of a server.
+    """A client command with ``{server}`` as the placeholder for the command of the server.
 
     Args:
-        words: Of the command. Where ``{server}`` is a word of its own, it becomes the words of the posing server's command; inside
-            of a word, the same quoted for a shell.
-        env: Variables for the client, beside ours.
+        words: The words of the command. A word ``{server}`` is replaced by the words of the command of the fake server; inside a
+            word, it is replaced by that command quoted for a shell.
+        env: Additional environment variables for the client.
     """
 
     def __init__(self, words: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str | None = None) -> None:
-        if not any(PLACE in word for word in words):
-            raise LocalProtocolError(f"the client's command must say where the server's goes: put {PLACE} there")
+        if not any(PLACEHOLDER in word for word in words):
+            raise LocalProtocolError(f"the command of the client has no {PLACEHOLDER}; put it where the command of the server goes")
         self.words = list(words)
         self.description = shlex.join(words)
         self._env = env
         self._cwd = cwd
 
     async def drive(self, fake: FakeServer) -> None:
-        """Starts the client, and ends it if it does not end by itself in time.
+        """Start the client, and end it if it does not exit in time.
 
         Raises:
-            StartFailed: It cannot be started.
+            StartFailed: The client cannot be started.
         """
 
         async def serve(relayed: RelayedChannel) -> None:
             await serve_relayed(fake, relayed)
 
-        async with posing_at(serve) as posing:
-            words = filled_in(self.words, posing.command(fake.scenario.relay))
+        async with listen_for_relays(serve) as listener:
+            words = filled_in(self.words, listener.command(fake.scenario.relay))
             child = await Child.start(ServerCommand(words, env=self._env, environment="inherit", cwd=self._cwd))
             try:
                 with suppress(TimeoutError, ChannelBroken, ChannelClosed):
-                    async with asyncio.timeout(fake.patience.client):
+                    async with asyncio.timeout(fake.timeouts.client):
                         while await child.channel.read():
-                            pass  # what a client prints is its own business
+                            pass  # drain what the client prints
                         await child.wait()
                         fake.left_at = fake.now()
                 status = child.exit
             finally:
-                await child.shut_down(ShutdownPlan.default(fake.patience.step))
+                await child.shut_down(ShutdownPlan.default(fake.timeouts.step))
             await fake.end(status)
 
 
 class Launcher:
-    """What a client in this process launches: it counts as a server for ``twopipes.connect``."""
+    """A stand-in for a server that ``twopipes.connect`` accepts. It serves each connection with the fake server."""
 
     def __init__(self, fake: FakeServer) -> None:
-        self._pose = fake
+        self._fake = fake
         self._serving: set[asyncio.Task[None]] = set()
 
     async def serve(self, *, channel: Channel) -> None:
-        """Serves a fresh connection. Whoever is not interested any more does not keep the last lines from being read."""
-        task = asyncio.get_running_loop().create_task(self._pose.serve(channel))
+        """Serve a new connection. If this is cancelled, the last lines are still read."""
+        task = asyncio.get_running_loop().create_task(self._fake.serve(channel))
         self._serving.add(task)
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:
-            await asyncio.wait([task], timeout=self._pose.patience.step)
+            await asyncio.wait([task], timeout=self._fake.timeouts.step)
             raise
 
     async def finish(self) -> None:
-        """Waits for the ends of all connections."""
+        """Wait for the end of all connections."""
         if self._serving:
-            _, left = await asyncio.wait(self._serving, timeout=self._pose.patience.step)
+            _, left = await asyncio.wait(self._serving, timeout=self._fake.timeouts.step)
             for task in left:
                 task.cancel()
             await asyncio.gather(*self._serving, return_exceptions=True)
@@ -150,7 +150,7 @@ class InProcessDriver(Driver):
     """A client in this process.
 
     Args:
-        tour: What it does, given a server to connect to.
+        tour: A function that connects to the server it is given, and uses it.
     """
 
     has_processes = False
@@ -160,10 +160,10 @@ class InProcessDriver(Driver):
         self._tour = tour
 
     async def drive(self, fake: FakeServer) -> None:
-        """Makes the tour. How it ends is its own business."""
+        """Run the tour. Its exceptions are ignored."""
         launcher = Launcher(fake)
         with suppress(TimeoutError):
-            async with asyncio.timeout(fake.patience.client):
+            async with asyncio.timeout(fake.timeouts.client):
                 with suppress(Exception):
                     await self._tour(launcher)
                 fake.left_at = fake.now()
@@ -172,10 +172,10 @@ class InProcessDriver(Driver):
 
 
 class PersonDriver(Driver):
-    """A host that a person configures: the command is shown, and the run lasts until the host has come and gone.
+    """A host that a person configures: shows the command, and waits until the host has connected and disconnected.
 
     Args:
-        show: Told the words of the posing server's command.
+        show: Called with the words of the command of the fake server.
     """
 
     def __init__(self, show: Callable[[list[str]], object]) -> None:
@@ -183,7 +183,7 @@ class PersonDriver(Driver):
         self._show = show
 
     async def drive(self, fake: FakeServer) -> None:
-        """Waits for the host, for as long as it takes; whoever has enough of it cancels."""
+        """Wait for the host, without a timeout. Cancel it to stop."""
         gone = asyncio.Event()
 
         async def serve(relayed: RelayedChannel) -> None:
@@ -191,30 +191,30 @@ class PersonDriver(Driver):
             fake.left_at = fake.now()
             gone.set()
 
-        async with posing_at(serve) as posing:
-            self._show(posing.command(fake.scenario.relay))
+        async with listen_for_relays(serve) as listener:
+            self._show(listener.command(fake.scenario.relay))
             await gone.wait()
             await fake.end()
 
 
 def filled_in(words: Sequence[str], command: Sequence[str]) -> list[str]:
-    """The words of the client's command, with the posing server's in the place of ``{server}``."""
+    """Return the words of the client's command, with ``{server}`` replaced."""
     found: list[str] = []
     for word in words:
-        if word == PLACE:
+        if word == PLACEHOLDER:
             found += command
         else:
-            found.append(word.replace(PLACE, shlex.join(command)))
+            found.append(word.replace(PLACEHOLDER, shlex.join(command)))
     return found
 
 
 async def _tour(fake: FakeServer) -> None:
-    """Nothing special: what the client does with a healthy server."""
-    await fake.left()
+    """Do nothing: record what the client does with a healthy server."""
+    await fake.client_exited()
 
 
 def plain(revision: str) -> Scenario:
-    """The scenario of a healthy server."""
+    """Return the scenario of a healthy server."""
     return Scenario(name=f"healthy-{revision}", section="", rules=(), body=_tour)
 
 
@@ -223,25 +223,25 @@ async def run_scenario(
     revision: str,
     driver: Driver,
     *,
-    patience: ScenarioTimeouts,
+    timeouts: ScenarioTimeouts,
     baselines: Mapping[str, Baseline] | None = None,
 ) -> FakeServer:
-    """Runs one scenario with one client, and returns the fake with all verdicts in it.
+    """Run one scenario with one client, and return the fake server with all verdicts.
 
     Raises:
         StartFailed: The client cannot be started.
     """
-    fake = FakeServer(scenario, revision, patience=patience, baselines=baselines)
+    fake = FakeServer(scenario, revision, timeouts=timeouts, baselines=baselines)
     if scenario.needs_process and not driver.has_processes:
         fake.skip_the_rest("it needs a client that launches a process")
         return fake
     playing = asyncio.create_task(scenario.body(fake))
-    # Its first steps, up to the first wait, come before the client: what it changes in the healthy, the client shall see.
+    # Run the scenario up to its first wait before the client starts, so that the client sees its changes.
     await asyncio.sleep(0)
-    reason = "the scenario found nothing to judge it by"
+    reason = "the scenario found nothing to judge the rule by"
     try:
         await driver.drive(fake)
-        await asyncio.wait([playing], timeout=patience.client)
+        await asyncio.wait([playing], timeout=timeouts.client)
     finally:
         playing.cancel()
         with suppress(asyncio.CancelledError):
@@ -262,23 +262,23 @@ async def check_client(
     *,
     revisions: Sequence[str] = ALL,
     wanted: Iterable[str] | None = None,
-    patience: ScenarioTimeouts | None = None,
+    timeouts: ScenarioTimeouts | None = None,
     at_once: int = AT_ONCE,
     on_progress: Callable[[str], object] | None = None,
-    on_pose: Callable[[FakeServer], object] | None = None,
+    on_run: Callable[[FakeServer], object] | None = None,
     scenarios: Sequence[Scenario] | None = None,
 ) -> CheckResult:
-    """Checks a client: with a healthy server of each revision, and then with each scenario in the revisions that it speaks.
+    """Check a client: first with a healthy server of each revision, then with each scenario in the revisions that it speaks.
 
     Args:
-        driver: Lets the client loose.
-        revisions: Try these alone.
-        wanted: The ids of the rules to judge; all unless given.
-        patience: How long to wait for what.
-        at_once: How many clients run at a time.
-        on_progress: Told what is done, in a few words.
-        on_pose: Told of each run when it is over.
-        scenarios: Instead of those of the table.
+        driver: Runs the client.
+        revisions: The revisions to try.
+        wanted: The ids of the rules to judge; all by default.
+        timeouts: The timeouts of a run.
+        at_once: The number of concurrent runs.
+        on_progress: Called with a short text for each step.
+        on_run: Called with the fake server after each run.
+        scenarios: The scenarios to run instead of all.
 
     Raises:
         StartFailed: The client cannot be started.
@@ -286,21 +286,21 @@ async def check_client(
     loop = asyncio.get_running_loop()
     began = loop.time()
     room = asyncio.Semaphore(at_once)
-    patience = patience or ScenarioTimeouts()
+    timeouts = timeouts or ScenarioTimeouts()
     ids = set(RULES) if wanted is None else set(wanted)
     outcome = CheckResult(peer=driver.description, side="client")
-    said: list[tuple[Iterable[Entry], str | None]] = []
+    conversations: list[tuple[Iterable[Entry], str | None]] = []
     baselines: dict[str, Baseline] = {}
 
     async def run(scenario: Scenario, revision: str) -> FakeServer:
         async with room:
             if on_progress is not None:
                 on_progress(f"{scenario.name} in {revision}")
-            fake = await run_scenario(scenario, revision, driver, patience=patience, baselines=baselines)
-        if on_pose is not None:
-            on_pose(fake)
+            fake = await run_scenario(scenario, revision, driver, timeouts=timeouts, baselines=baselines)
+        if on_run is not None:
+            on_run(fake)
         if scenario.judged and revision in revisions:
-            said.extend((each.entries, revision) for each in fake.connections)
+            conversations.extend((each.entries, revision) for each in fake.connections)
         outcome.verdicts += [verdict for verdict in fake.verdicts if verdict.rule.id in ids]
         return fake
 
@@ -309,11 +309,11 @@ async def check_client(
         for scenario in (all_scenarios() if scenarios is None else scenarios)
         if (rules := [RULES[rule] for rule in scenario.rules if rule in RULES and rule in ids])
     ]
-    # Whether it is a client of both eras cannot be told from what it does in one.
+    # Scenarios about both eras need a baseline of each, whatever revisions are tried.
     beside = [LEGACY[-1], MODERN[-1]] if any(scenario.eras for scenario, _ in table) else []
     tried = [*revisions, *(each for each in beside if not set(LEGACY if each in LEGACY else MODERN) & set(revisions))]
     for revision, fake in zip(tried, await _gathered([run(plain(each), each) for each in tried]), strict=True):
-        if spoken_in(fake.heard_lines, revision):
+        if spoken_in(fake.received_lines, revision):
             asked = frozenset(asked_for(each) for each in fake.requests())
             baselines[revision] = Baseline(asked=asked, exit=fake.exit, left=fake.left_at is not None)
             outcome.revisions += [revision] if revision in revisions else []
@@ -323,7 +323,7 @@ async def check_client(
     for scenario, rules in table:
         runs += [run(scenario, each) for each in revisions_for(rules, scenario.revisions, outcome.revisions)]
     await _gathered(runs)
-    outcome.verdicts += judged(said, side="client", wanted=ids)
+    outcome.verdicts += judged(conversations, side="client", wanted=ids)
     _account_for_the_rest(outcome, ids)
     order = list(RULES)
     outcome.verdicts.sort(key=lambda verdict: (order.index(verdict.rule.id), verdict.revision or ""))
@@ -337,15 +337,15 @@ async def check_one(
     *,
     revisions: Sequence[str] = ALL,
     wanted: Iterable[str] | None = None,
-    patience: ScenarioTimeouts | None = None,
-    on_pose: Callable[[FakeServer], object] | None = None,
+    timeouts: ScenarioTimeouts | None = None,
+    on_run: Callable[[FakeServer], object] | None = None,
 ) -> CheckResult:
-    """Runs one scenario by its name, in one revision: the newest of those given in which it is tried.
+    """Run one scenario by name, in the newest of the given revisions that it is for.
 
-    ``healthy`` is the name of the one in which nothing is wrong.
+    ``healthy`` is the name of the scenario without any fault.
 
     Raises:
-        LocalProtocolError: There is no such scenario, or it is for other revisions.
+        LocalProtocolError: The scenario does not exist, or is for other revisions.
     """
     loop = asyncio.get_running_loop()
     began = loop.time()
@@ -355,17 +355,17 @@ async def check_one(
     else:
         found = next((each for each in all_scenarios() if each.name == name), None)
         if found is None:
-            raise LocalProtocolError(f"there is no scenario {name!r}; see twopipes check --client --list, or take 'healthy'")
+            raise LocalProtocolError(f"unknown scenario {name!r}; see twopipes check --client --list, or use 'healthy'")
         tried = revisions_for([RULES[rule] for rule in found.rules if rule in RULES], found.revisions, list(revisions))
         if not tried:
-            raise LocalProtocolError(f"the scenario {name!r} is not for {', '.join(revisions)}")
+            raise LocalProtocolError(f"the scenario {name!r} does not apply to {', '.join(revisions)}")
         scenario, revision = found, tried[-1]
-    patience = patience or ScenarioTimeouts(client=_A_DAY, stimulus=_A_DAY)
-    fake = await run_scenario(scenario, revision, driver, patience=patience)
-    if on_pose is not None:
-        on_pose(fake)
+    timeouts = timeouts or ScenarioTimeouts(client=_A_DAY, stimulus=_A_DAY)
+    fake = await run_scenario(scenario, revision, driver, timeouts=timeouts)
+    if on_run is not None:
+        on_run(fake)
     outcome = CheckResult(peer=driver.description, side="client")
-    outcome.revisions = [revision] if spoken_in(fake.heard_lines, revision) else []
+    outcome.revisions = [revision] if spoken_in(fake.received_lines, revision) else []
     outcome.verdicts = [verdict for verdict in fake.verdicts if verdict.rule.id in ids]
     if scenario.judged:
         outcome.verdicts += judged([(each.entries, revision) for each in fake.connections], side="client", wanted=ids)
@@ -376,7 +376,7 @@ async def check_one(
 def _why_not_spoken(fake: FakeServer) -> str:
     if not fake.connections:
         return "the client did not launch the server"
-    return "the client did not come to terms with a server that speaks this revision alone"
+    return "the client did not use a server that speaks only this revision"
 
 
 def _account_for_the_rest(outcome: CheckResult, ids: set[str]) -> None:
@@ -386,7 +386,7 @@ def _account_for_the_rest(outcome: CheckResult, ids: set[str]) -> None:
             why = rule.why_untestable("client")
             if not why and not any(rule.applies_in(each) for each in outcome.revisions):
                 why = f"the client does not speak a revision that has this rule ({rule.span})"
-            outcome.verdicts.append(Verdict(rule=rule, outcome="skipped", why=why or "nothing that was said has shown it"))
+            outcome.verdicts.append(Verdict(rule=rule, outcome="skipped", why=why or "the conversation did not show it"))
 
 
 async def _gathered(waiting: Sequence[Awaitable[FakeServer]]) -> list[FakeServer]:

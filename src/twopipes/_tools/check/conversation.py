@@ -1,4 +1,4 @@
-"""One conversation with a server under test: every line of both directions is kept, and every wait has an end."""
+"""One conversation with a server under test. It keeps every line of both directions, and every wait is bounded."""
 
 from __future__ import annotations
 
@@ -12,90 +12,93 @@ from twopipes._process.child import Child
 from twopipes._process.exit_status import ExitStatus
 from twopipes._process.shutdown import ShutdownPlan, ShutdownReport
 from twopipes._protocol.revisions import META_CAPABILITIES, META_CLIENT_INFO, META_VERSION, MODERN
-from twopipes._tools.check.default_answers import ABLE, SILENCE, WILLING
-from twopipes._tools.check.line_reader import Intake
-from twopipes._tools.check.server_reply import Answer, CannotOpen, Heard, Unanswered, Waits, decoded, id_key, parts_of, same_id
-from twopipes._trace.format import Event, Kind, Line
+from twopipes._tools.check.default_answers import ALL_CAPABILITIES, DEFAULT_ANSWERS, SILENCE
+from twopipes._tools.check.line_reader import LineReader
+from twopipes._tools.check.server_reply import CannotOpen, NoResponse, ProbeTimeouts, ReceivedLine, Response, same_id
+from twopipes._tools.check.transcript import Transcript
+from twopipes._trace.format import Event, Kind
 from twopipes._version import __version__
 from twopipes._wire import encode_line
 from twopipes.errors import ChannelBroken, ChannelClosed, TwopipesError
 
-__all__ = ["ABLE", "SILENCE", "Answer", "CannotOpen", "Heard", "LiveConversation", "Observer", "Unanswered", "Waits", "same_id"]
+__all__ = [
+    "ALL_CAPABILITIES",
+    "SILENCE",
+    "CannotOpen",
+    "LiveConversation",
+    "NoResponse",
+    "Observer",
+    "ProbeTimeouts",
+    "ReceivedLine",
+    "Response",
+    "same_id",
+]
 
 CLIENT_INFO = {"name": "twopipes-check", "version": __version__}
 
-_METHOD_NOT_FOUND = {"code": -32601, "message": "this client was not asked for that"}
+_METHOD_NOT_FOUND = {"code": -32601, "message": "this client does not support that method"}
 
 
 class Observer(Protocol):
-    """Whoever writes the wire down as it happens: a :class:`twopipes._trace.recorder.Recorder`."""
+    """Receives the bytes of the wire as they are sent: a :class:`twopipes._trace.recorder.Recorder`."""
 
     def chunk(self, kind: Kind, data: bytes, *, connection: int = 0) -> None:
-        """Takes bytes of one direction, cut anywhere."""
+        """Receive bytes of one direction, split anywhere."""
 
 
-class LiveConversation:
-    """One conversation. Made by :meth:`twopipes._tools.check.server_source.Subject.open`.
+class LiveConversation(Transcript):
+    """One conversation. Created by :meth:`twopipes._tools.check.server_source.ServerTarget.open`.
 
     Attributes:
-        revision: Which is spoken, once it is open.
-        opening: The answer to ``initialize`` or ``server/discover``.
-        can: The client capabilities that are declared.
-        heard_lines: Every line of the server, in order.
-        sent_lines: Every line that was sent.
-        entries: Both, and what else happened, as in a trace.
-        answers: By method: what the server's own requests (legacy alone) are answered with: a result, a function of the request
-            that returns one, or :data:`SILENCE`. What is not in it is refused with -32601.
-        child: The process, where there is one.
-        unanswered: How many requests were waited for in vain.
-        judged: Whether what it shows by itself counts; a probe that breaks the rules itself turns it off.
+        revision: The revision that is spoken, after :meth:`open`.
+        opening: The response to ``initialize`` or ``server/discover``.
+        client_capabilities: The client capabilities that are declared.
+        answers: The answers to questions of the server, by method: a result, a function of the request that returns one, or
+            :data:`SILENCE`. Other requests are rejected with -32601.
+        child: The process, if there is one.
+        unanswered: How many requests got no response in time.
+        judged: Whether the messages are judged passively; a probe that breaks rules itself turns it off.
     """
 
     def __init__(
         self,
         channel: Channel,
         *,
-        waits: Waits,
+        timeouts: ProbeTimeouts,
         child: Child | None = None,
         closing: Callable[[], Coroutine[Any, Any, object]] | None = None,
         number: int = 0,
         observer: Observer | None = None,
     ) -> None:
+        super().__init__()
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
         self.channel = channel
-        self.waits = waits
+        self.timeouts = timeouts
         self.child = child
         self.number = number
         self.revision: str | None = None
-        self.opening: Answer | None = None
-        self.can: Mapping[str, Any] = {}
-        self.heard_lines: list[Heard] = []
-        self.sent_lines: list[bytes] = []
-        self.entries: list[Line | Event] = []
+        self.opening: Response | None = None
+        self.client_capabilities: Mapping[str, Any] = {}
         self.answers: dict[str, Any] = {}
-        self.be_willing()
+        self.reset_answers()
         self.judged = True
         self.harmless_in: Mapping[str, str] = {}
         self.unanswered = 0
         self.is_over = False  # the server's output has ended
-        self.left_after: float | None = None  # seconds after which the server ended its output, unless we had closed it before
+        self.left_after: float | None = None  # seconds until the server ended its output, unless we closed it first
         self.report: ShutdownReport | None = None
         self._closing = closing
         self._observer = observer
         self._ids = 0
-        self._intake = Intake()
+        self._reader = LineReader()
         self._is_listening = asyncio.Event()
         self._is_listening.set()
         self._unsent_end = b""
         self._input_ended = False
         self._is_closed = False
         self._news = asyncio.Event()
-        self._sent_by_id: dict[Any, tuple[bytes, float]] = {}
-        self._cancelled: set[Any] = set()
         self._fences: set[Any] = set()
-        self._answers_by_id: dict[Any, list[Answer]] = {}
-        self._answered_at: float | None = None
         if child is not None:
             self.entries.append(Event(at=0.0, name="spawn", pid=child.pid))
         self._reading = self._loop.create_task(self._read(), name=f"check: read {channel.description}")
@@ -105,32 +108,38 @@ class LiveConversation:
 
     @property
     def age(self) -> float:
-        """Seconds since it began."""
+        """Seconds since the start of the conversation."""
         return self._loop.time() - self._began
 
     @property
     def is_modern(self) -> bool:
-        """Whether a revision without a handshake is spoken."""
+        """Whether the revision is modern."""
         return self.revision in MODERN
 
     @property
     def is_usable(self) -> bool:
-        """Whether it is open and nothing has ended."""
+        """Whether the conversation is open in both directions."""
         return self.opening is not None and not self.is_over and not self._input_ended
 
-    def be_willing(self) -> None:
-        """Answers what the server asks as it does from the beginning, whatever a probe has put in its place."""
+    def reset_answers(self) -> None:
+        """Restore the default answers to questions of the server."""
         self.answers.clear()
-        self.answers.update(WILLING)
+        self.answers.update(DEFAULT_ANSWERS)
 
-    @property
-    def owed(self) -> int:
-        """How many requests were sent that are neither answered nor cancelled."""
-        return len(self._sent_by_id.keys() - self._answers_by_id.keys() - self._cancelled)
+    def answer_to(self, question: Any) -> Any:
+        """Return the answer to a question of the server: a result, :data:`SILENCE`, or ``None`` if there is none."""
+        method = question.get("method") if isinstance(question, dict) else None
+        answer = self.answers.get(method) if isinstance(method, str) else None
+        return answer(question) if callable(answer) else answer
+
+    def answers_to(self, questions: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the answers to the questions of an ``inputRequests``, by key. Questions without an answer are left out."""
+        found = {key: self.answer_to(question) for key, question in questions.items()}
+        return {key: answer for key, answer in found.items() if answer is not None and answer is not SILENCE}
 
     @property
     def capabilities(self) -> dict[str, Any]:
-        """What the server declared when it was opened."""
+        """The server capabilities in the response that opened the conversation."""
         found = self.opening.result.get("capabilities") if self.opening is not None else None
         return found if isinstance(found, dict) else {}
 
@@ -141,25 +150,25 @@ class LiveConversation:
 
     @property
     def silence(self) -> float:
-        """How many seconds it took the server to answer for the first time; all the time so far, if it has not."""
-        return self.age if self._answered_at is None else self._answered_at
+        """Seconds until the first response of the server; the age of the conversation if there was none."""
+        return self.age if self.first_response_at is None else self.first_response_at
 
     @property
-    def first_answer(self) -> Answer | None:
-        """The answer to the first request of all, which is the one that opens it."""
-        return next(iter(self.answers_to(1)), None)
+    def first_response(self) -> Response | None:
+        """The response to the first request, which opens the conversation."""
+        return next(iter(self.responses_to(1)), None)
 
-    # Saying something
+    # Sending
 
     def send(self, message: Mapping[str, Any] | Sequence[Any] | bytes) -> None:
-        """Sends a message, or bytes exactly as they are: with a newline where there shall be one. A dead server is not an error."""
+        """Send a message, or bytes unchanged (without an added newline). A server that has exited is not an error."""
         data = bytes(message) if isinstance(message, bytes | bytearray) else encode_line(message)
         with suppress(ChannelBroken, ChannelClosed):
             self.channel.write(data)
             self._note_sent(data)
 
     def new_id(self) -> int:
-        """An id that was not used before."""
+        """Return an unused id."""
         self._ids += 1
         return self._ids
 
@@ -170,23 +179,26 @@ class LiveConversation:
         *,
         request_id: Any = None,
         meta: Mapping[str, Any] | None = None,
-        can: Mapping[str, Any] | None = None,
+        client_capabilities: Mapping[str, Any] | None = None,
         bare: bool = False,
     ) -> dict[str, Any]:
-        """A request, with all that the revision wants in it.
+        """Build a request with everything that the revision requires.
 
         Args:
-            method: Its name.
-            params: Without ``_meta``.
-            request_id: A fresh one unless given.
-            meta: To lay over ``_meta``.
-            can: The client capabilities to declare in it (modern), instead of those of the conversation.
-            bare: Leave out what a modern request has to carry.
+            method: The method.
+            params: The params without ``_meta``.
+            request_id: The id; a new one by default.
+            meta: Members to add to ``_meta``, or to replace in it.
+            client_capabilities: The client capabilities that a modern request declares, instead of those of the conversation.
+            bare: Leave out the ``_meta`` that a modern request requires.
         """
         built: dict[str, Any] = {"jsonrpc": "2.0", "id": self.new_id() if request_id is None else request_id, "method": method}
         laid: dict[str, Any] = {}
         if self.is_modern and not bare:
-            laid = {META_VERSION: self.revision, META_CAPABILITIES: dict(self.can if can is None else can)}
+            laid = {
+                META_VERSION: self.revision,
+                META_CAPABILITIES: dict(self.client_capabilities if client_capabilities is None else client_capabilities),
+            }
             laid[META_CLIENT_INFO] = CLIENT_INFO
         laid.update(meta or {})
         if params is not None or laid:
@@ -194,7 +206,7 @@ class LiveConversation:
         return built
 
     def start(self, method: str, params: Mapping[str, Any] | None = None, **options: Any) -> Any:
-        """Sends a request and returns its id, without waiting; see :meth:`message` for the options."""
+        """Send a request and return its id without waiting. See :meth:`message` for the options."""
         built = self.message(method, params, **options)
         self.send(built)
         return built["id"]
@@ -204,79 +216,77 @@ class LiveConversation:
         self.send({"jsonrpc": "2.0", "method": method, **({"params": params} if params is not None else {})})
 
     async def end_input(self) -> None:
-        """Ends the server's input, as a client does that leaves."""
+        """Close the server's input, as a client does at its end."""
         self._input_ended = True
         if self._unsent_end:
-            self._note_sent_line(self._unsent_end, is_whole=False)
+            self.add_sent(self._unsent_end, self.age, is_whole=False)
             self._unsent_end = b""
         with suppress(ChannelBroken, ChannelClosed, TimeoutError):
-            async with asyncio.timeout(self.waits.answer):
+            async with asyncio.timeout(self.timeouts.response):
                 await self.channel.close_write()
         self.entries.append(Event(at=self.age, name="eof", stream=">"))
 
-    # Hearing something
+    # Receiving
 
     async def request(
         self, method: str, params: Mapping[str, Any] | None = None, *, within: float | None = None, **options: Any
-    ) -> Answer:
-        """Sends a request and returns the answer, be it a result or an error; see :meth:`message` for the options.
+    ) -> Response:
+        """Send a request and return the response, a result or an error. See :meth:`message` for the options.
 
         Raises:
-            Unanswered: There was none in time; the probe ends, unless it wants to know.
+            NoResponse: There was no response in time.
         """
         built = self.message(method, params, **options)
         self.send(built)
-        return await self.answer_to(built["id"], within=within, what=method)
+        return await self.response_to(built["id"], within=within, what=method)
 
-    async def answer_to(self, request_id: Any, *, within: float | None = None, what: str = "the request") -> Answer:
-        """Returns the answer to a request that was sent before.
+    async def response_to(self, request_id: Any, *, within: float | None = None, what: str = "the request") -> Response:
+        """Return the response to a request that was sent before.
 
         Raises:
-            Unanswered: There was none in time.
+            NoResponse: There was no response in time.
         """
         if within is None:
-            within = max(self.waits.start, self.waits.answer) if self._answered_at is None else self.waits.answer
-        found: Answer | None = await self.until(lambda: next(iter(self.answers_to(request_id)), None), within)
+            within = max(self.timeouts.start, self.timeouts.response) if self.first_response_at is None else self.timeouts.response
+        found: Response | None = await self.until(lambda: next(iter(self.responses_to(request_id)), None), within)
         if found is None:
             self.unanswered += 1
-            if self._intake.has_enough:
-                how = f"the server said {self._intake.told}, which is as much as is listened to, and did not answer"
+            if self._reader.limit_reached:
+                how = f"the server sent {self._reader.summary}, which is the limit of the check, and no response to"
             else:
-                how = "the server ended before it answered" if self.is_over else f"no answer within {within:g} s to"
-            raise Unanswered(f"{how} {what}", request_id=request_id)
+                how = "the server exited before it answered" if self.is_over else f"no response within {within:g} s to"
+            raise NoResponse(f"{how} {what}", request_id=request_id)
         return found
 
-    def answers_to(self, request_id: Any) -> list[Answer]:
-        """All answers to a request so far. More than one is one too many."""
-        return self._answers_by_id.get(id_key(request_id), [])
-
-    async def is_passed_over(self, request_id: Any) -> bool:
-        """Tells whether a request has still no answer when one that was sent later has."""
-        if self.answers_to(request_id) or not self.is_usable:
+    async def is_ignored(self, request_id: Any) -> bool:
+        """Return whether a request still has no response after a later one was answered."""
+        if self.responses_to(request_id) or not self.is_usable:
             return False
-        with suppress(Unanswered):
-            return (await self.request(self.harmless, within=self.waits.step)).is_result and not self.answers_to(request_id)
+        with suppress(NoResponse):
+            return (await self.request(self.harmless, within=self.timeouts.step)).is_result and not self.responses_to(request_id)
         return False
 
-    async def finish(self, method: str, params: Mapping[str, Any] | None = None, *, rounds: int = 5, **options: Any) -> Answer:
-        """As :meth:`request`, but questions of the stateless wire are answered, as those of the other are in any case."""
+    async def finish(self, method: str, params: Mapping[str, Any] | None = None, *, rounds: int = 5, **options: Any) -> Response:
+        """Send a request, and answer the questions in results of type ``input_required``, until there is a final response."""
         more: dict[str, Any] = {}
         for _ in range(rounds):
-            answer = await self.request(method, {**(params or {}), **more}, **options)
-            if answer.result.get("resultType") != "input_required":
-                return answer
-            asked = answer.result.get("inputRequests")
-            more = {"inputResponses": self._responses(asked if isinstance(asked, dict) else {})}
-            if "requestState" in answer.result:
-                more["requestState"] = answer.result["requestState"]
-        raise Unanswered(f"{method} was answered with input_required {rounds} times")
+            response = await self.request(method, {**(params or {}), **more}, **options)
+            if response.result.get("resultType") != "input_required":
+                return response
+            asked = response.result.get("inputRequests")
+            more = {"inputResponses": self.answers_to(asked if isinstance(asked, dict) else {})}
+            if "requestState" in response.result:
+                more["requestState"] = response.result["requestState"]
+        raise NoResponse(f"{method} was answered with input_required {rounds} times")
 
-    async def heard(self, wanted: str | Callable[[Heard], Any], *, since: int = 0, within: float | None = None) -> Heard | None:
-        """Returns the first line from number ``since`` on that is wanted, by its method or by a function; ``None`` if none came."""
-        fits = wanted if callable(wanted) else lambda heard: heard.method == wanted
-        found: Heard | None = await self.until(
-            lambda: next((heard for heard in self.heard_lines[since:] if fits(heard)), None),
-            self.waits.answer if within is None else within,
+    async def wait_for(
+        self, wanted: str | Callable[[ReceivedLine], Any], *, since: int = 0, within: float | None = None
+    ) -> ReceivedLine | None:
+        """Wait for a line with a method, or one that a function accepts, from number ``since`` on; ``None`` if none came."""
+        fits = wanted if callable(wanted) else lambda line: line.method == wanted
+        found: ReceivedLine | None = await self.until(
+            lambda: next((line for line in self.received_lines[since:] if fits(line)), None),
+            self.timeouts.response if within is None else within,
         )
         return found
 
@@ -285,39 +295,34 @@ class LiveConversation:
         """A method that this server answers with a result, and that changes nothing."""
         return self.harmless_in.get(self.revision or "") or ("server/discover" if self.is_modern else "ping")
 
-    async def quiet(self, grace: float | None = None, *, fence: bool = True, since: int | None = None) -> list[Heard]:
-        """Returns what came, until it was silent for the grace: nothing, if the server was quiet.
+    async def quiet(self, grace: float | None = None, *, fence: bool = True, since: int | None = None) -> list[ReceivedLine]:
+        """Wait a grace period and return the lines that were received: none, if the server was quiet.
 
         Args:
             grace: Seconds.
-            fence: Ask something harmless first and wait for its answer, so that the server has read all that was sent before. It
-                costs no time where servers are fast, and finds what slow ones say late. Answers to fences never count, nor do
-                those to the ones of :meth:`until_passed_over`, which may come late on a slow link.
-            since: The number of the received line to begin with; what comes from now on unless given.
+            fence: Send a harmless request first and wait for its response, so that the server has read everything before it. This
+                costs no time with a fast server, and catches late lines of a slow one. Responses to fences are never returned,
+                nor are those to the fences of :meth:`until_ignored`, which may come late on a slow link.
+            since: The number of the first line to return; by default the next one.
         """
-        first = len(self.heard_lines) if since is None else since
+        first = len(self.received_lines) if since is None else since
         if fence and self.is_usable:
-            with suppress(Unanswered):
-                await self.answer_to(self._fence())
-        await asyncio.sleep(self.waits.grace if grace is None else grace)
-        fenced = {answer.heard.number for fence_id in self._fences for answer in self.answers_to(fence_id)}
-        return [heard for heard in self.heard_lines[first:] if heard.number not in fenced]
-
-    @property
-    def position(self) -> int:
-        """How many lines were received: for ``since``."""
-        return len(self.heard_lines)
+            with suppress(NoResponse):
+                await self.response_to(self._fence())
+        await asyncio.sleep(self.timeouts.grace if grace is None else grace)
+        fenced = {response.received_line.number for fence_id in self._fences for response in self.responses_to(fence_id)}
+        return [line for line in self.received_lines[first:] if line.number not in fenced]
 
     def stop_listening(self) -> None:
-        """Leaves what comes in the pipe, but for what is being read just now, as a client does that is busy."""
+        """Stop reading from the pipe after the current read, as a busy client does."""
         self._is_listening.clear()
 
     def listen_again(self) -> None:
-        """Reads what was left, and all that comes."""
+        """Resume reading."""
         self._is_listening.set()
 
     async def until(self, look: Callable[[], Any], within: float) -> Any:
-        """Waits until something is to be found in what has come, or the server's output has ended; ``None`` if it is not."""
+        """Wait until ``look`` returns something, or the output of the server ends. Return what it found, or ``None``."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within):
                 while (found := look()) is None and not self.is_over:
@@ -326,88 +331,88 @@ class LiveConversation:
                 return found
         return look()
 
-    async def until_passed_over(self, look: Callable[[], Any]) -> Any:
-        """As :meth:`until`, for what a server may leave without a word.
+    async def until_ignored(self, look: Callable[[], Any]) -> Any:
+        """Wait as :meth:`until` does, for something that a server may ignore.
 
-        It is asked something harmless, too, and when that is answered there is only a lull left for the other.
+        A harmless request is sent as well. After its response there is only a short time left.
         """
         fence = self._fence()
-        await self.until(lambda: look() or self.answers_to(fence) or None, self.waits.answer)
-        return await self.until(look, self.waits.lull)
+        await self.until(lambda: look() or self.responses_to(fence) or None, self.timeouts.response)
+        return await self.until(look, self.timeouts.lull)
 
     def _fence(self) -> Any:
-        """Asks something harmless, and returns the id."""
+        """Send a harmless request and return its id."""
         fence = self.start(self.harmless)
         self._fences.add(fence)
         return fence
 
-    async def answer_if_any(self, request_id: Any) -> Answer | None:
-        """The answer to a request that was sent before, and that the server may pass over."""
-        found: Answer | None = await self.until_passed_over(lambda: next(iter(self.answers_to(request_id)), None))
+    async def response_if_any(self, request_id: Any) -> Response | None:
+        """Return the response to an earlier request that the server may ignore; ``None`` if there is none."""
+        found: Response | None = await self.until_ignored(lambda: next(iter(self.responses_to(request_id)), None))
         return found
 
     async def ended(self, within: float | None = None) -> bool:
-        """Waits for the end of the server's output, and tells whether it came."""
-        await self.until(lambda: None, self.waits.exit if within is None else within)
+        """Wait for the end of the server's output. Return whether it came."""
+        await self.until(lambda: None, self.timeouts.exit if within is None else within)
         return self.is_over
 
     async def exit(self, within: float | None = None) -> ExitStatus | None:
-        """Waits for the end of the process; ``None`` if it did not come, or there is none."""
+        """Wait for the process to exit; ``None`` if it does not exit, or if there is no process."""
         if self.child is None:
             return None
         with suppress(TimeoutError):
-            async with asyncio.timeout(self.waits.exit if within is None else within):
+            async with asyncio.timeout(self.timeouts.exit if within is None else within):
                 return await self.child.wait()
         return None
 
-    # The two ends
+    # Opening and closing
 
-    async def open(self, revision: str, can: Mapping[str, Any] | None = None) -> Answer:
-        """Opens the conversation in a revision: a whole handshake, or ``server/discover``.
+    async def open(self, revision: str, client_capabilities: Mapping[str, Any] | None = None) -> Response:
+        """Open the conversation in a revision, with a handshake or with ``server/discover``.
 
         Args:
             revision: Any of the five.
-            can: The client capabilities to declare; none unless given.
+            client_capabilities: The client capabilities to declare; none by default.
 
         Raises:
-            CannotOpen: The server does not speak it, or says nothing.
+            CannotOpen: The server does not speak the revision, or does not respond.
         """
-        self.can = {} if can is None else can
+        self.client_capabilities = {} if client_capabilities is None else client_capabilities
         try:
             if revision in MODERN:
                 self.revision = revision
-                answer = await self.request("server/discover")
-                supported = answer.result.get("supportedVersions")
+                response = await self.request("server/discover")
+                supported = response.result.get("supportedVersions")
                 if not isinstance(supported, list) or revision not in supported:
-                    raise CannotOpen(f"the server does not speak {revision}: server/discover got {answer.told}")
+                    raise CannotOpen(f"the server does not speak {revision}: server/discover got {response.summary}")
             else:
-                params = {"protocolVersion": revision, "capabilities": dict(self.can), "clientInfo": CLIENT_INFO}
-                answer = await self.request("initialize", params)
-                agreed = answer.result.get("protocolVersion")
+                params = {"protocolVersion": revision, "capabilities": dict(self.client_capabilities), "clientInfo": CLIENT_INFO}
+                response = await self.request("initialize", params)
+                agreed = response.result.get("protocolVersion")
                 if agreed != revision:
-                    told = f"it offers {agreed}" if answer.is_result else f"initialize got {answer.told}"
-                    raise CannotOpen(f"the server does not speak {revision}: {told}")
+                    why = f"it offers {agreed}" if response.is_result else f"initialize got {response.summary}"
+                    raise CannotOpen(f"the server does not speak {revision}: {why}")
                 self.revision = revision
                 self.notify("notifications/initialized")
-        except Unanswered as error:
+        except NoResponse as error:
             raise CannotOpen(f"the server did not open a conversation in {revision}: {error}{self._last_words()}") from error
-        self.opening = answer
-        return answer
+        self.opening = response
+        return response
 
     async def close(self) -> None:
-        """Ends it, and the process behind it, by a plan that comes to an end whatever the server does."""
+        """Close the conversation and end its process. The time is bounded, whatever the server does."""
         if self._is_closed:
             return
         self._is_closed = True
         self.listen_again()
         try:
             if self.child is not None:
-                self.report = await self.child.shut_down(ShutdownPlan.default(self.waits.step))
+                self.report = await self.child.shut_down(ShutdownPlan.default(self.timeouts.step))
             else:
                 with suppress(ChannelBroken, ChannelClosed, TimeoutError):
-                    async with asyncio.timeout(self.waits.step):
+                    async with asyncio.timeout(self.timeouts.step):
                         await self.channel.close_write()
-                        await self.ended(self.waits.step)
+                        await self.ended(self.timeouts.step)
         finally:
             await self.channel.close()
             await asyncio.gather(self._reading, return_exceptions=True)
@@ -418,7 +423,7 @@ class LiveConversation:
                 closing, self._closing = self._closing, None
                 await closing()
 
-    # Underneath
+    # Internals
 
     def _last_words(self) -> str:
         lines = [line for line in self.stderr if line.strip()]
@@ -429,31 +434,22 @@ class LiveConversation:
             self._observer.chunk(">", data, connection=self.number)
         *lines, self._unsent_end = (self._unsent_end + data).split(b"\n")
         for line in lines:
-            self._note_sent_line(line, is_whole=True)
-
-    def _note_sent_line(self, line: bytes, *, is_whole: bool) -> None:
-        self.sent_lines.append(line)
-        self.entries.append(Line(self.age, ">", line, is_whole))
-        for part in parts_of(decoded(line)):
-            if "id" in part and "method" in part:
-                self._sent_by_id[id_key(part["id"])] = line, self.age
-            elif part.get("method") == "notifications/cancelled" and isinstance(part.get("params"), dict):
-                self._cancelled.add(id_key(part["params"].get("requestId")))
+            self.add_sent(line, self.age, is_whole=True)
 
     async def _read(self) -> None:
         try:
-            while not self._intake.has_enough and (data := await self.channel.read()):
+            while not self._reader.limit_reached and (data := await self.channel.read()):
                 if self._observer is not None:
                     self._observer.chunk("<", data, connection=self.number)
-                for line in self._intake.feed(data):
+                for line in self._reader.feed(data):
                     self._take(line, is_whole=True)
                 self._news.set()
                 await self._is_listening.wait()
         except TwopipesError:
-            pass  # closed by us, or reset by the server: the end in any case
+            pass  # closed by us or reset by the server
         finally:
-            if self._intake.rest:
-                self._take(bytes(self._intake.rest), is_whole=False)
+            if self._reader.rest:
+                self._take(bytes(self._reader.rest), is_whole=False)
             self.is_over = True
             if not self._is_closed:
                 self.left_after = self.age
@@ -461,49 +457,12 @@ class LiveConversation:
             self._news.set()
 
     def _take(self, line: bytes, *, is_whole: bool) -> None:
-        at = self.age
-        self.entries.append(Line(at, "<", line, is_whole))
-        heard = Heard(len(self.heard_lines), at, line, decoded(line))
-        self.heard_lines.append(heard)
-        for part in heard.parts:
-            if "method" not in part:
-                self._take_answer(part, heard)
-            elif "id" in part and not self.is_modern:
+        for part in self.add_received(line, self.age, is_whole=is_whole).parts:
+            if "method" in part and "id" in part and not self.is_modern:
                 self._answer_question(part)
 
-    def _take_answer(self, message: dict[str, Any], heard: Heard) -> None:
-        if self._answered_at is None:
-            self._answered_at = heard.at
-        if "id" not in message:
-            return
-        key = id_key(message["id"])
-        line, at = self._sent_by_id.get(key, (None, heard.at))
-        answer = Answer(
-            id=message["id"],
-            message=message,
-            sent=() if line is None else (line,),
-            received=(heard.line,),
-            heard=heard,
-            took=heard.at - at,
-        )
-        self._answers_by_id.setdefault(key, []).append(answer)
-
     def _answer_question(self, question: dict[str, Any]) -> None:
-        answer = self.answers.get(question["method"]) if isinstance(question["method"], str) else None
-        if callable(answer):
-            answer = answer(question)
-        if answer is SILENCE:
-            return
-        kind = {"error": _METHOD_NOT_FOUND} if answer is None else {"result": answer}
-        self.send({"jsonrpc": "2.0", "id": question["id"], **kind})
-
-    def _responses(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        found = {}
-        for key, question in asked.items():
-            method = question.get("method") if isinstance(question, dict) else None
-            answer = self.answers.get(method) if isinstance(method, str) else None
-            if callable(answer):
-                answer = answer(question)
-            if answer is not None and answer is not SILENCE:
-                found[key] = answer
-        return found
+        answer = self.answer_to(question)
+        if answer is not SILENCE:
+            kind = {"error": _METHOD_NOT_FOUND} if answer is None else {"result": answer}
+            self.send({"jsonrpc": "2.0", "id": question["id"], **kind})

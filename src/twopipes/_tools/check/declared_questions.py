@@ -1,11 +1,13 @@
-"""What a posing server asks a client, in each revision: questions that it declared to answer."""
+"""Questions that a fake server may ask, by the capabilities that the client declared."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["QUESTIONS", "elicitation_modes", "members", "question_for"]
+from twopipes._protocol.revisions import CLIENT_CAPABILITIES
+
+__all__ = ["QUESTIONS", "elicitation_modes", "question_for"]
 
 _FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 
@@ -17,30 +19,21 @@ QUESTIONS: Mapping[str, tuple[str, dict[str, Any]]] = {
     ),
     "elicitation": ("elicitation/create", {"message": "Who are you?", "requestedSchema": _FORM}),
 }
-"""By capability: the method and the params of a question that whoever declares it can answer."""
-
-_FIRST_WITH_ELICITATION = "2025-06-18"
+"""By capability: the method and the params of a question that a client with this capability can answer."""
 
 
-def elicitation_modes(can: Mapping[str, Any]) -> set[str]:
-    """The kinds of elicitation that a client declares: with nothing in it, the capability means forms (CP-04)."""
-    declared = can.get("elicitation")
+def elicitation_modes(client_capabilities: Mapping[str, Any]) -> set[str]:
+    """Return the modes of elicitation that a client declares. An empty capability means forms (CP-04)."""
+    declared = client_capabilities.get("elicitation")
     if not isinstance(declared, dict):
         return set()
     return {mode for mode in ("form", "url") if mode in declared} or ({"form"} if not declared else set())
 
 
-def question_for(can: Mapping[str, Any], revision: str) -> tuple[str, dict[str, Any]] | None:
-    """A question that a client declares to answer; ``None`` where it declares none."""
+def question_for(client_capabilities: Mapping[str, Any], revision: str) -> tuple[str, dict[str, Any]] | None:
+    """Return a question that a client declares to answer; ``None`` if it declares none."""
     for capability, question in QUESTIONS.items():
-        if not isinstance(can.get(capability), dict):
-            continue
-        if capability == "elicitation" and (revision < _FIRST_WITH_ELICITATION or "form" not in elicitation_modes(can)):
-            continue
-        return question
+        is_declared = isinstance(client_capabilities.get(capability), dict) and CLIENT_CAPABILITIES[capability].has(revision)
+        if is_declared and (capability != "elicitation" or "form" in elicitation_modes(client_capabilities)):
+            return question
     return None
-
-
-def members(value: Any) -> dict[str, Any]:
-    """An object as it is; anything else as an empty one."""
-    return value if isinstance(value, dict) else {}

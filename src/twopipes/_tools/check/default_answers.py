@@ -1,19 +1,19 @@
-"""What the check, as a client, can be asked, and what it answers unless a probe wants something else."""
+"""The client capabilities of the check, and its default answers to questions of a server."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["ABLE", "SILENCE", "WILLING"]
+__all__ = ["ALL_CAPABILITIES", "DEFAULT_ANSWERS", "SILENCE"]
 
-ABLE: Mapping[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
-"""The capabilities of a client that can answer everything it may be asked."""
+ALL_CAPABILITIES: Mapping[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
+"""The capabilities of a client that can answer every question."""
 
 SILENCE = object()
-"""Instead of an answer to a question of the server: none."""
+"""In place of an answer: do not answer."""
 
-WILLING: Mapping[str, Any] = {
+DEFAULT_ANSWERS: Mapping[str, Any] = {
     "ping": {},
     "elicitation/create": {"action": "decline"},
     "sampling/createMessage": {
@@ -24,4 +24,4 @@ WILLING: Mapping[str, Any] = {
     },
     "roots/list": {"roots": []},
 }
-"""By method: the results of a client that does what it is asked, and lets its user decline."""
+"""By method: the results of a client that answers every question, and whose user declines."""

@@ -1,4 +1,4 @@
-"""All about one rule, for a person who asks."""
+"""The text of ``twopipes check --explain``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["explained"]
 
 _BASES = {
     "prose": "a sentence of the specification",
-    "schema": "the schema of the protocol alone",
+    "schema": "the schema only",
     "json-rpc": "JSON-RPC 2.0, which the specification makes binding",
     "inference": "our reading, where the specification is silent or contradicts itself; a breach is a warning at most",
 }
@@ -24,15 +24,15 @@ _SIDES = {"server": "servers", "client": "clients", "both": "servers and clients
 
 
 def explained(name: str) -> str:
-    """What a rule says, where it stands, and how it is judged; the same of all rules of a section.
+    """Return the text, the source and the judges of a rule, or of all rules of a section.
 
     Raises:
-        LocalProtocolError: There is no such rule.
+        LocalProtocolError: The rule does not exist.
     """
     wanted = name.strip().upper()
     found = [rule for rule in RULES.values() if wanted in {rule.id, rule.section}]
     if not found:
-        raise LocalProtocolError(f"there is no rule {name!r}; see twopipes check --list")
+        raise LocalProtocolError(f"unknown rule {name!r}; see twopipes check --list")
     return "\n".join("\n".join(_lines(rule)) + "\n" for rule in found)
 
 
@@ -46,6 +46,8 @@ def _lines(rule: Rule) -> Iterable[str]:
     yield f"see    {rule.link}"
     if rule.lenient:
         yield f"note   {rule.lenient.rstrip('.')}."
+    if rule.fix:
+        yield f"fix    {rule.fix}"
     sides: tuple[Literal["server", "client"], ...] = ("server", "client")
     for side in sides:
         if rule.binds(side):
@@ -63,6 +65,6 @@ def _judges(rule: Rule, side: Literal["server", "client"]) -> Iterable[str]:
     else:
         yield from (f"{each.name}: {each.description}" for each in all_scenarios() if rule.id in each.rules)
     if rule.id in passive_rules(side):
-        yield "by everything that they say, without being asked; also in a recording (--trace-file)"
+        yield "the conversation: judged by every message, also in a recording (--trace-file)"
     if part := rule.why_partly(side):
-        yield f"in part. {part.rstrip('.')}."
+        yield f"in part: {part.rstrip('.')}."

@@ -13,12 +13,12 @@ from msgspec import Struct, field
 
 from twopipes._codes import CAPABILITY_MISSING
 from twopipes._protocol.revisions import INPUT_METHODS, LEGACY
-from twopipes._tools.check.conversation import ABLE, SILENCE, LiveConversation
+from twopipes._tools.check.conversation import ALL_CAPABILITIES, LiveConversation
 from twopipes._tools.check.probe import Case, Features, no_call
 from twopipes._tools.check.questions import ELICIT, members
-from twopipes._tools.check.server_reply import Answer, Unanswered
-from twopipes._tools.check.server_source import Subject
-from twopipes._tools.check.verdict import Seen, Skip
+from twopipes._tools.check.server_reply import NoResponse, Response
+from twopipes._tools.check.server_source import ServerTarget
+from twopipes._tools.check.verdict import Quotable, Skip
 
 __all__ = [
     "Dialogue",
@@ -59,7 +59,7 @@ class Question(Struct, frozen=True, eq=False, kw_only=True):
     params: dict[str, Any]
     entry: dict[str, Any]
     key: str | None
-    about: Seen
+    about: Quotable
     call: dict[str, Any]
 
 
@@ -76,8 +76,8 @@ class Dialogue(Struct, eq=False, kw_only=True):
 
     call: dict[str, Any]
     questions: list[Question] = field(default_factory=list)
-    answers: list[Answer] = field(default_factory=list)
-    end: Answer | None = None
+    answers: list[Response] = field(default_factory=list)
+    end: Response | None = None
     is_endless: bool = False
 
     @property
@@ -89,7 +89,7 @@ class Dialogue(Struct, eq=False, kw_only=True):
 class Explored(Struct, eq=False, kw_only=True):
     """What a server asks a client that can answer everything."""
 
-    talk: LiveConversation
+    conversation: LiveConversation
     dialogues: list[Dialogue] = field(default_factory=list)
 
     @property
@@ -99,7 +99,7 @@ class Explored(Struct, eq=False, kw_only=True):
 
 
 # By server and revision. Many probes want to know, and every call may take its time.
-_KNOWN: WeakKeyDictionary[Subject, dict[str, tuple[asyncio.Lock, list[Explored]]]] = WeakKeyDictionary()
+_KNOWN: WeakKeyDictionary[ServerTarget, dict[str, tuple[asyncio.Lock, list[Explored]]]] = WeakKeyDictionary()
 
 
 async def explored(case: Case) -> Explored:
@@ -110,21 +110,21 @@ async def explored(case: Case) -> Explored:
     """
     if not case.features.has("tools"):
         raise Skip("the server does not declare tools")
-    newest = max((each for each in LEGACY if _is_spoken(case.subject, each)), default=case.revision)
+    newest = max((each for each in LEGACY if _is_spoken(case.target, each)), default=case.revision)
     if case.revision in LEGACY and case.revision < newest:
         # Who asks nothing in the newest of them asks nothing in those before, and is not started to show it.
         overview = await _once(case, newest)
         if not overview.questions:
-            return Explored(talk=overview.talk)
+            return Explored(conversation=overview.conversation)
     return await _once(case, case.revision)
 
 
-def _is_spoken(subject: Subject, revision: str) -> bool:
-    return revision in subject.attempts and subject.attempts[revision].opening is not None
+def _is_spoken(target: ServerTarget, revision: str) -> bool:
+    return revision in target.attempts and target.attempts[revision].opening is not None
 
 
 async def _once(case: Case, revision: str) -> Explored:
-    lock, known = _KNOWN.setdefault(case.subject, {}).setdefault(revision, (asyncio.Lock(), []))
+    lock, known = _KNOWN.setdefault(case.target, {}).setdefault(revision, (asyncio.Lock(), []))
     async with lock:
         if not known:
             known.append(await _explore(case, revision))
@@ -132,31 +132,31 @@ async def _once(case: Case, revision: str) -> Explored:
 
 
 async def _explore(case: Case, revision: str) -> Explored:
-    talk = await case.fresh_talk(opened=False)
-    await talk.open(revision, ABLE)
-    found = Explored(talk=talk)
+    conversation = await case.open_conversation(opened=False)
+    await conversation.open(revision, ALL_CAPABILITIES)
+    found = Explored(conversation=conversation)
     # Some servers list what asks to those alone who can answer.
-    listed = Features(tools=await _tools(found.talk)).safe_calls(case.permissions)
+    listed = Features(tools=await _tools(found.conversation)).safe_calls(case.permissions)
     if not listed:
         raise Skip(no_call())
     calls = [call.params for call in sorted(listed, key=lambda call: not _ASKING_NAME.search(call.name))]
     loop = asyncio.get_running_loop()
     until = loop.time() + _LONGEST
     for call in calls[:_CALLS]:
-        if not found.talk.is_usable or loop.time() > until:
+        if not found.conversation.is_usable or loop.time() > until:
             break
-        found.dialogues.append(await converse(found.talk, call))
+        found.dialogues.append(await converse(found.conversation, call))
     return found
 
 
-async def _tools(talk: LiveConversation) -> list[dict[str, Any]]:
+async def _tools(conversation: LiveConversation) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     params: dict[str, Any] | None = None
     for _ in range(_PAGES):
-        answer = await talk.request("tools/list", params)
-        page = answer.result.get("tools")
+        response = await conversation.request("tools/list", params)
+        page = response.result.get("tools")
         found += [each for each in page if isinstance(each, dict)] if isinstance(page, list) else []
-        cursor = answer.result.get("nextCursor")
+        cursor = response.result.get("nextCursor")
         if not isinstance(cursor, str):
             break
         params = {"cursor": cursor}
@@ -183,120 +183,107 @@ def wants(question: Question, method: str, mode: str | None = None) -> bool:
     return question.method == method and mode in {None, question.params.get("mode", "form")}
 
 
-def is_asking(answer: Answer) -> bool:
+def is_asking(response: Response) -> bool:
     """Tells whether an answer of the stateless wire asks back."""
-    return answer.result.get("resultType") == "input_required"
+    return response.result.get("resultType") == "input_required"
 
 
-async def is_refused_well(talk: LiveConversation, call: Mapping[str, Any], answer: Answer, mode: str) -> bool:
+async def is_refused_well(conversation: LiveConversation, call: Mapping[str, Any], response: Response, mode: str) -> bool:
     """Tells whether a call that asks in one mode was served or refused with -32021 where the client has not got that (stateless).
 
     What fails for another reason, and would fail for everybody by now, is not held against anybody.
     """
-    is_served = answer.is_result and answer.result.get("isError") is not True
-    if is_served or answer.code == CAPABILITY_MISSING:
+    is_served = response.is_result and response.result.get("isError") is not True
+    if is_served or response.code == CAPABILITY_MISSING:
         return True
-    again = await talk.request("tools/call", call, can=ABLE)
+    again = await conversation.request("tools/call", call, client_capabilities=ALL_CAPABILITIES)
     return not any(wants(each, ELICIT, mode) for each in _of_result(again, dict(call)))
 
 
-def asked_for(answer: Answer) -> dict[str, Any]:
+def asked_for(response: Response) -> dict[str, Any]:
     """The entries of ``inputRequests``."""
-    return members(answer.result.get("inputRequests"))
+    return members(response.result.get("inputRequests"))
 
 
 async def converse(
-    talk: LiveConversation,
+    conversation: LiveConversation,
     call: Mapping[str, Any],
     *,
     replies: Mapping[str, Any] | None = None,
     rounds: int = _ROUNDS,
-    can: Mapping[str, Any] | None = None,
+    client_capabilities: Mapping[str, Any] | None = None,
 ) -> Dialogue:
     """Calls a tool and answers what is asked meanwhile, in either era.
 
     Args:
-        talk: The conversation.
+        conversation: The conversation.
         call: The params of the ``tools/call``.
         replies: By method, what to answer, as in :attr:`LiveConversation.answers`, and laid over it.
         rounds: On the stateless wire, how often it may ask.
-        can: On the stateless wire, what to declare instead of what the conversation declares.
+        client_capabilities: On the stateless wire, what to declare instead of what the conversation declares.
     """
     dialogue = Dialogue(call=dict(call))
-    usual = dict(talk.answers)
-    talk.answers.update(replies or {})
+    usual = dict(conversation.answers)
+    conversation.answers.update(replies or {})
     more: dict[str, Any] = {}
-    first = talk.position
-    sent = talk.start("tools/call", {**call}, can=can)
+    first = conversation.position
+    sent = conversation.start("tools/call", {**call}, client_capabilities=client_capabilities)
     try:
         for _ in range(rounds + 1):
-            answer = await talk.answer_to(sent, what="tools/call")
-            dialogue.answers.append(answer)
-            if not (talk.is_modern and is_asking(answer)):
-                dialogue.end = answer
+            response = await conversation.response_to(sent, what="tools/call")
+            dialogue.answers.append(response)
+            if not (conversation.is_modern and is_asking(response)):
+                dialogue.end = response
                 break
-            dialogue.questions += _of_result(answer, dialogue.call)
+            dialogue.questions += _of_result(response, dialogue.call)
             if len(dialogue.answers) > rounds:
                 dialogue.is_endless = True
                 break
-            more = {"inputResponses": replied(talk, asked_for(answer)), **_state(answer)}
-            sent = talk.start("tools/call", {**call, **more}, can=can)
-    except Unanswered:
-        talk.notify("notifications/cancelled", {"requestId": sent})
+            more = {"inputResponses": conversation.answers_to(asked_for(response)), **_state(response)}
+            sent = conversation.start("tools/call", {**call, **more}, client_capabilities=client_capabilities)
+    except NoResponse:
+        conversation.notify("notifications/cancelled", {"requestId": sent})
     finally:
-        talk.answers.clear()
-        talk.answers.update(usual)
-    for heard in talk.heard_lines[first:]:
+        conversation.answers.clear()
+        conversation.answers.update(usual)
+    for line in conversation.received_lines[first:]:
         dialogue.questions += [
             Question(
-                method=part["method"], params=members(part.get("params")), entry=part, key=None, about=heard, call=dialogue.call
+                method=part["method"], params=members(part.get("params")), entry=part, key=None, about=line, call=dialogue.call
             )
-            for part in heard.parts
+            for part in line.parts
             if part.get("method") in INPUT_METHODS and "id" in part
         ]
-    dialogue.is_endless |= dialogue.end is None and not talk.is_modern and len(dialogue.questions) > rounds
+    dialogue.is_endless |= dialogue.end is None and not conversation.is_modern and len(dialogue.questions) > rounds
     return dialogue
 
 
-def _of_result(answer: Answer, call: dict[str, Any]) -> list[Question]:
+def _of_result(response: Response, call: dict[str, Any]) -> list[Question]:
     return [
         Question(
             method=str(entry.get("method")),
             params=members(entry.get("params")),
             entry=entry,
             key=key,
-            about=answer,
+            about=response,
             call=call,
         )
-        for key, entry in asked_for(answer).items()
+        for key, entry in asked_for(response).items()
         if isinstance(entry, dict)
     ]
 
 
-def _state(answer: Answer) -> dict[str, Any]:
-    return {"requestState": answer.result["requestState"]} if "requestState" in answer.result else {}
-
-
-def replied(talk: LiveConversation, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """An answer to each of these questions, as :attr:`LiveConversation.answers` has them."""
-    found = {}
-    for key, entry in asked.items():
-        method = members(entry).get("method")
-        answer = talk.answers.get(method) if isinstance(method, str) else None
-        if callable(answer):
-            answer = answer(entry)
-        if answer is not None and answer is not SILENCE:
-            found[key] = answer
-    return found
+def _state(response: Response) -> dict[str, Any]:
+    return {"requestState": response.result["requestState"]} if "requestState" in response.result else {}
 
 
 async def retried(
-    talk: LiveConversation, call: Mapping[str, Any], asking: Answer, *, without_state: bool = False, **changed: Any
-) -> Answer:
+    conversation: LiveConversation, call: Mapping[str, Any], asking: Response, *, without_state: bool = False, **changed: Any
+) -> Response:
     """Sends a call again with answers to what it asked, with some members changed.
 
     Args:
-        talk: The conversation.
+        conversation: The conversation.
         call: The params of the ``tools/call``.
         asking: Its answer, of type ``input_required``.
         without_state: Leave out the state.
@@ -306,8 +293,8 @@ async def retried(
         Unanswered: There was no answer in time.
     """
     state = {} if without_state else _state(asking)
-    params = {**call, "inputResponses": replied(talk, asked_for(asking)), **state, **changed}
+    params = {**call, "inputResponses": conversation.answers_to(asked_for(asking)), **state, **changed}
     with suppress(KeyError):
         if params["requestState"] is None:
             del params["requestState"]
-    return await talk.request("tools/call", params)
+    return await conversation.request("tools/call", params)

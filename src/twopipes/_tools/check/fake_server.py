@@ -1,15 +1,15 @@
-"""Scenarios: a server that fakes for a client, healthy but for one thing, and watches what the client does about it.
+"""The fake server of a scenario. It behaves correctly except for one thing, and records how the client reacts.
 
-A scenario is a coroutine function in a file of :mod:`twopipes._tools.check.scenarios`::
+A scenario is a coroutine function in the ``scenarios.py`` of its topic::
 
     @scenario("FR-10")
-    async def asks_on_the_stateless_wire(fake: FakeServer) -> None:
-        await fake.heard("tools/list")
+    async def sends_a_request_in_a_modern_revision(fake: FakeServer) -> None:
+        await fake.wait_for("tools/list")
         fake.send({"jsonrpc": "2.0", "id": "stray", "method": "ping"})
-        await fake.left()
-        fake.expect("FR-10", not fake.responses(), "the client answered a request of the server")
+        await fake.client_exited()
+        fake.expect("FR-10", not fake.responses(), "the client responded to a request of the server")
 
-It runs beside the client. Whatever it does not handle is answered as a healthy server does (:class:`.healthy.Posture`).
+It runs concurrently with the client. Requests that it does not handle get a healthy response (:class:`.HealthyServer`).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from twopipes._channels.base import Channel
 from twopipes._process.exit_status import ExitStatus
 from twopipes._protocol.revisions import META_CAPABILITIES, META_VERSION, MODERN
 from twopipes._rules.table import RULES
-from twopipes._tools.check.client_message import Said, asked_for, spoken_in
-from twopipes._tools.check.healthy_responses import SILENCE, Bare, Fault, Posture
-from twopipes._tools.check.line_reader import Intake
+from twopipes._tools.check.client_message import ClientMessage, asked_for, spoken_in
+from twopipes._tools.check.healthy_responses import SILENCE, Fault, HealthyServer, RawResult
+from twopipes._tools.check.line_reader import LineReader
 from twopipes._tools.check.scenario import SCENARIOS, Scenario, ScenarioTimeouts, all_scenarios, scenario
-from twopipes._tools.check.verdict import Sheet, Skip
+from twopipes._tools.check.verdict import Skip, VerdictRecorder
 from twopipes._trace.format import Event, Line
 from twopipes._wire import encode_line
 from twopipes.errors import ChannelBroken, ChannelClosed, TwopipesError
@@ -39,9 +39,9 @@ from twopipes.errors import ChannelBroken, ChannelClosed, TwopipesError
 __all__ = [
     "SCENARIOS",
     "Baseline",
+    "ClientMessage",
     "FakeServer",
     "Relay",
-    "Said",
     "Scenario",
     "ScenarioTimeouts",
     "all_scenarios",
@@ -50,36 +50,36 @@ __all__ = [
     "spoken_in",
 ]
 
-Handler = Callable[["Said"], Any]
+Handler = Callable[["ClientMessage"], Any]
 
 
 class Relay(Protocol):
-    """The process that the client launched, as far as it can be told to do something."""
+    """The process that the client launched."""
 
     def stderr(self, data: bytes) -> None:
-        """Writes to its stderr."""
+        """Write to its stderr."""
 
     def exit(self, code: int) -> None:
-        """Ends it."""
+        """End it."""
 
     async def watch(self) -> None:
-        """Returns when it is gone."""
+        """Return when it has exited."""
 
 
-class PosedConnection:
-    """One connection of the client: a process that it launched.
+class FakeConnection:
+    """One connection of the client: one process that it launched.
 
     Attributes:
-        number: In their order.
-        heard_lines: What came over it.
-        sent_lines: What was sent over it.
-        entries: Both, and what else happened, as in a trace.
-        signals: Which the process got: seconds and name.
-        input_ended_at: When the client closed it.
-        is_over: Whether it is gone.
-        can: The capabilities that the client declared last.
-        pid: Of the process, where there is one.
-        grandchild: The pid of what that process has started in turn, where its options say so.
+        number: The index of the connection.
+        received_lines: The lines from the client.
+        sent_lines: The lines that were sent.
+        entries: The lines of both directions and other events, as in a trace.
+        signals: The signals that the process got: time and name.
+        input_ended_at: When the client closed the input.
+        is_over: Whether the connection has ended.
+        client_capabilities: The capabilities that the client declared last.
+        pid: The pid of the process, if there is one.
+        grandchild: The pid of the child of that process, if its options ask for one.
     """
 
     def __init__(self, fake: FakeServer, channel: Channel, relay: Relay | None, number: int) -> None:
@@ -87,20 +87,20 @@ class PosedConnection:
         self.channel = channel
         self.relay = relay
         self.number = number
-        self.heard_lines: list[Said] = []
+        self.received_lines: list[ClientMessage] = []
         self.sent_lines: list[bytes] = []
         self.entries: list[Line | Event] = [Event(at=fake.now(), name="spawn", connection=number)]
         self.signals: list[tuple[float, str]] = []
         self.input_ended_at: float | None = None
         self.is_over = False
-        self.can: dict[str, Any] = {}
+        self.client_capabilities: dict[str, Any] = {}
         self.has_handshake = False
         self.pid: int | None = getattr(relay, "pid", None)
         self.grandchild: int | None = None
         self._begun = b""
 
     def send(self, message: Mapping[str, Any] | Sequence[Any] | bytes) -> None:
-        """Sends a message, or bytes exactly as they are. A client that is gone is not an error."""
+        """Send a message, or bytes unchanged. A client that has exited is not an error."""
         data = bytes(message) if isinstance(message, bytes | bytearray) else encode_line(message)
         with suppress(ChannelBroken, ChannelClosed):
             self.channel.write(data)
@@ -110,14 +110,14 @@ class PosedConnection:
                 self.entries.append(Line(self.fake.now(), "<", line, connection=self.number))
 
     def take_signal(self, name: str) -> None:
-        """The process got a signal."""
+        """Record a signal that the process got."""
         self.signals.append((self.fake.now(), name))
         self.entries.append(Event(at=self.fake.now(), name="signal", signal=name, connection=self.number))
-        self.fake.stir()
+        self.fake.wake()
 
 
 class Baseline(Struct, frozen=True, kw_only=True):
-    """What a client does with a healthy server: what it asks, how it ends, and whether it does so by itself."""
+    """What a client does with a healthy server: its requests, its exit status, and whether it exits by itself."""
 
     asked: frozenset[str] = frozenset()
     exit: ExitStatus | None = None
@@ -130,37 +130,37 @@ def _known(baseline: Baseline | None) -> Baseline:
     return baseline
 
 
-class FakeServer(Sheet):
-    """The server that fakes, in one run of a scenario.
+class FakeServer(VerdictRecorder):
+    """The fake server, in one run of a scenario.
 
     Attributes:
-        healthy: The healthy answers; change them before the client comes.
-        on: By method: a function of the :class:`Said`, plain or async, that returns a result, ``Fault``, ``Bare``, ``SILENCE``, or
-            ``None`` for the healthy answer.
-        connections: All that there were; a client that starts its server again makes a new one.
-        heard_lines: What the client said, over all of them.
+        healthy: The healthy responses; change them before the client connects.
+        on: Handlers by method: a plain or async function of the :class:`ClientMessage` that returns a result, ``Fault``,
+            ``RawResult``, ``SILENCE``, or ``None`` for the healthy response.
+        connections: All connections; a client that starts its server again makes a new one.
+        received_lines: The lines from the client, over all connections.
         baseline: What this client does with a healthy server in this revision.
-        baselines: The same, by revision, for all that were tried and that it speaks.
-        ends_with_input: Whether a connection ends when the client closes it, as it does with a healthy server.
-        exit: How the client ended, once it has, if it is a process.
-        left_at: When it ended by itself, in seconds of the run; ``None`` where it had to be ended.
+        baselines: The same, for each revision that was tried and that the client speaks.
+        ends_with_input: Whether a connection ends when the client closes its input, as with a healthy server.
+        exit: The exit status of the client, once it has exited, if it is a process.
+        left_at: When the client ended by itself, in seconds of the run; ``None`` if it was killed.
     """
 
     def __init__(
-        self, scenario: Scenario, revision: str, *, patience: ScenarioTimeouts, baselines: Mapping[str, Baseline] | None = None
+        self, scenario: Scenario, revision: str, *, timeouts: ScenarioTimeouts, baselines: Mapping[str, Baseline] | None = None
     ) -> None:
-        super().__init__(scenario.name, [RULES[rule].seen_by("client") for rule in scenario.rules if rule in RULES], revision)
+        super().__init__(scenario.name, [RULES[rule].for_side("client") for rule in scenario.rules if rule in RULES], revision)
         self._declared.update(scenario.rules)
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
         self.scenario = scenario
-        self.patience = patience
+        self.timeouts = timeouts
         self.baselines = baselines or {}
         self.baseline = self.baselines.get(revision)
-        self.healthy = Posture(speaks=scenario.speaks or (revision,))
+        self.healthy = HealthyServer(speaks=scenario.speaks or (revision,))
         self.on: dict[str, Handler] = {}
-        self.connections: list[PosedConnection] = []
-        self.heard_lines: list[Said] = []
+        self.connections: list[FakeConnection] = []
+        self.received_lines: list[ClientMessage] = []
         self.ends_with_input = True
         self.exit: ExitStatus | None = None
         self.left_at: float | None = None
@@ -173,38 +173,40 @@ class FakeServer(Sheet):
     # For scenarios
 
     def now(self) -> float:
-        """Seconds since the run began."""
+        """Return seconds since the start of the run."""
         return self._loop.time() - self._began
 
     @property
     def is_modern(self) -> bool:
-        """Whether this is a revision without a handshake."""
+        """Whether the revision is modern."""
         return self.revision in MODERN
 
     @property
-    def connection(self) -> PosedConnection:
-        """The latest one.
+    def connection(self) -> FakeConnection:
+        """The latest connection.
 
         Raises:
-            Skip: The client never came.
+            Skip: The client did not launch the server.
         """
         if not self.connections:
             raise Skip("the client did not launch the server")
         return self.connections[-1]
 
     def send(self, message: Mapping[str, Any] | Sequence[Any] | bytes) -> None:
-        """Sends a message, or bytes exactly as they are, over the latest connection."""
+        """Send a message, or bytes unchanged, over the latest connection."""
         self.connection.send(message)
 
-    async def heard(self, wanted: str | Callable[[Said], Any], *, count: int = 1, within: float | None = None) -> Said:
-        """Waits for the n-th line of the client that is wanted: by its method, or by a function.
+    async def wait_for(
+        self, wanted: str | Callable[[ClientMessage], Any], *, count: int = 1, within: float | None = None
+    ) -> ClientMessage:
+        """Wait for the n-th line of the client with a method, or that a function accepts.
 
         Raises:
-            Skip: The client did not do that, which is its own business.
+            Skip: The line did not come.
         """
-        fits: Callable[[Said], Any] = wanted if callable(wanted) else lambda said: said.method == wanted
-        found: Said | None = await self.until(
-            lambda: next(iter([said for said in self.heard_lines if fits(said)][count - 1 : count]), None), within
+        fits: Callable[[ClientMessage], Any] = wanted if callable(wanted) else lambda message: message.method == wanted
+        found: ClientMessage | None = await self.until(
+            lambda: next(iter([message for message in self.received_lines if fits(message)][count - 1 : count]), None), within
         )
         if found is None:
             what = wanted if isinstance(wanted, str) else "what the scenario waits for"
@@ -212,48 +214,55 @@ class FakeServer(Sheet):
         return found
 
     async def until(self, look: Callable[[], Any], within: float | None = None) -> Any:
-        """Waits until something is to be found, or the client has left; ``None`` if it is not."""
+        """Wait until ``look`` returns something, or the client exits. Return what it found, or ``None``."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(self.patience.stimulus if within is None else within):
+            async with asyncio.timeout(self.timeouts.stimulus if within is None else within):
                 while (found := look()) is None and not self.is_over:
                     self._news.clear()
                     await self._news.wait()
                 return found
         return look()
 
-    async def left(self, within: float | None = None) -> bool:
-        """Waits until the client has ended, and tells whether it has."""
-        await self.until(lambda: None, self.patience.client if within is None else within)
+    async def client_exited(self, within: float | None = None) -> bool:
+        """Wait until the client exits. Return whether it did."""
+        await self.until(lambda: None, self.timeouts.client if within is None else within)
         return self.is_over
 
     def was_cut_short(self, at: float) -> bool:
-        """Tells whether the client had to be ended so soon after something that it may merely have been slow, and not stuck."""
-        return self.left_at is None and at > self.patience.client / 2
+        """Return whether the client was killed so soon after this time that it may have been slow, not stuck."""
+        return self.left_at is None and at > self.timeouts.client / 2
 
-    async def ask(self, method: str, params: Mapping[str, Any] | None = None, *, within: float | None = None) -> Said | None:
-        """Sends a request to the client and returns what it answers; ``None`` if it does not."""
+    async def ask(
+        self, method: str, params: Mapping[str, Any] | None = None, *, within: float | None = None
+    ) -> ClientMessage | None:
+        """Send a request to the client and return its response; ``None`` if there is none."""
         self._ids += 1
-        request_id = f"posing-{self._ids}"
+        request_id = f"fake-{self._ids}"
         self.send({"jsonrpc": "2.0", "id": request_id, "method": method, **({"params": params} if params is not None else {})})
-        found: Said | None = await self.until(
-            lambda: next((said for said in self.heard_lines if said.is_response and said.id == request_id), None), within
+        found: ClientMessage | None = await self.until(
+            lambda: next((message for message in self.received_lines if message.is_response and message.id == request_id), None),
+            within,
         )
         return found
 
-    def requests(self, method: str | None = None) -> list[Said]:
-        """The requests of the client so far."""
-        return [said for said in self.heard_lines if said.is_request and method in {None, said.method}]
+    def requests(self, method: str | None = None) -> list[ClientMessage]:
+        """Return the requests of the client so far."""
+        return [message for message in self.received_lines if message.is_request and method in {None, message.method}]
 
-    def notifications(self, method: str | None = None) -> list[Said]:
-        """The notifications of the client so far."""
-        return [said for said in self.heard_lines if said.method and not said.is_request and method in {None, said.method}]
+    def notifications(self, method: str | None = None) -> list[ClientMessage]:
+        """Return the notifications of the client so far."""
+        return [
+            message
+            for message in self.received_lines
+            if message.method and not message.is_request and method in {None, message.method}
+        ]
 
-    def responses(self) -> list[Said]:
-        """The responses of the client so far."""
-        return [said for said in self.heard_lines if said.is_response]
+    def responses(self) -> list[ClientMessage]:
+        """Return the responses of the client so far."""
+        return [message for message in self.received_lines if message.is_response]
 
     def stderr(self, data: bytes) -> None:
-        """Writes to the stderr of the process that the client launched.
+        """Write to the stderr of the process that the client launched.
 
         Raises:
             Skip: There is no process.
@@ -264,7 +273,7 @@ class FakeServer(Sheet):
         relay.stderr(data)
 
     def end_server(self, code: int = 0) -> None:
-        """Ends the posing server in the middle of everything, as if it had died."""
+        """End the fake server at once, as if it had crashed."""
         connection = self.connection
         if connection.relay is not None:
             connection.relay.exit(code)
@@ -273,71 +282,71 @@ class FakeServer(Sheet):
 
     @property
     def what_differs(self) -> str:
-        """What the client did otherwise than with a healthy server: nothing, or a phrase. For the end of a scenario.
+        """How the client behaved differently than with a healthy server, as a phrase; empty if it did not.
 
         Raises:
-            Skip: It is not known what it does with a healthy one.
+            Skip: It is not known what the client does with a healthy server.
         """
         return self.differs_from(self.baseline)
 
     def differs_from(self, baseline: Baseline | None) -> str:
-        """As :attr:`what_differs`, for a client that has ended up in another revision than that of the run.
+        """Compare as :attr:`what_differs` does, with the baseline of another revision.
 
         Raises:
-            Skip: It is not known what it does there.
+            Skip: There is no baseline.
         """
         baseline = _known(baseline)
         if missing := self._unasked(baseline):
-            return f"it did not ask what it asks a healthy server: {missing}"
+            return f"it did not send the requests that it sends to a healthy server: {missing}"
         if baseline.left and self.left_at is None:
-            if self.heard_lines and self.was_cut_short(self.heard_lines[-1].at):
-                raise Skip("the client was still at work when it had to be ended")
-            return "it did not end by itself, as it does with a healthy server"
+            if self.received_lines and self.was_cut_short(self.received_lines[-1].at):
+                raise Skip("the client was still working when it was killed")
+            return "it did not exit by itself, as it does with a healthy server"
         if self.exit is not None and baseline.exit is not None and self.exit != baseline.exit:
-            return f"it ended with {self.exit.describe()} instead of {baseline.exit.describe()}"
+            return f"it exited with {self.exit.describe()} instead of {baseline.exit.describe()}"
         return ""
 
     @property
     def what_is_missing(self) -> str:
-        """What the client asks a healthy server and did not ask this one, for scenarios in which it may end as it likes.
+        """The requests that the client sends to a healthy server and did not send here, whatever its exit status.
 
         Raises:
-            Skip: It is not known what it does with a healthy one, or it had no time for it.
+            Skip: It is not known what the client does with a healthy server, or it had no time.
         """
         missing = self._unasked(_known(self.baseline))
-        if self.heard_lines and self.was_cut_short(self.heard_lines[-1].at):
-            raise Skip("the client was still at work when its time was over")
+        if self.received_lines and self.was_cut_short(self.received_lines[-1].at):
+            raise Skip("the client was still working at the timeout")
         return missing
 
     def _unasked(self, baseline: Baseline) -> str:
-        return ", ".join(sorted(baseline.asked - {asked_for(said) for said in self.requests()}))
+        return ", ".join(sorted(baseline.asked - {asked_for(message) for message in self.requests()}))
 
     def add_tool(self, name: str, does: Any, **members: Any) -> None:
-        """Gives the posing server one more tool that takes no arguments.
+        """Add a tool without arguments to the fake server.
 
         Args:
-            name: Of the tool.
-            does: Its result, or a function of the :class:`Said` that returns one, as in :attr:`on`.
-            **members: More of what is listed about it, such as ``outputSchema``.
+            name: The name of the tool.
+            does: Its result, or a function of the :class:`ClientMessage` that returns one, as in :attr:`on`.
+            **members: Other members of the listed tool, such as ``outputSchema``.
         """
         self.healthy.tools.append({"name": name, "inputSchema": {"type": "object", "properties": {}}, **members})
         self.healthy.results[name] = does
 
     def asking(self, questions: Mapping[str, tuple[str, Any]], then: Callable[[Mapping[str, Any]], Any]) -> Handler:
-        """What a tool does that asks the client before it answers: by requests, or by a result of type ``input_required``.
+        """Return the handler of a tool that asks the client first, by requests or by a result of type ``input_required``.
 
         Args:
-            questions: By key: the method and the params.
-            then: Makes the result from the answers, by key; what was refused or not answered is missing.
+            questions: The method and the params of each question, by key.
+            then: Makes the result from the answers, by key. Questions without an answer are missing.
         """
 
-        async def ask(said: Said) -> Any:
-            if said.is_modern:
-                answers = said.params.get("inputResponses")
+        async def ask(message: ClientMessage) -> Any:
+            if message.is_modern:
+                answers = message.params.get("inputResponses")
                 if isinstance(answers, dict):
                     return then(answers)
                 asked = {key: {"method": method, "params": params} for key, (method, params) in questions.items()}
-                return {"resultType": "input_required", "inputRequests": asked, "requestState": f"posing-state-{said.number}"}
+                return {"resultType": "input_required", "inputRequests": asked, "requestState": f"fake-state-{message.number}"}
             found = {key: await self.ask(method, params) for key, (method, params) in questions.items()}
             return then(
                 {key: each.members["result"] for key, each in found.items() if each is not None and "result" in each.members}
@@ -346,32 +355,32 @@ class FakeServer(Sheet):
         return ask
 
     def quotable(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
-        """The last lines of both sides."""
+        """Return the lines of both sides."""
         sent = self.connections[-1].sent_lines if self.connections else []
-        return sent, [said.line for said in self.heard_lines]
+        return sent, [message.raw for message in self.received_lines]
 
-    # For whoever runs it
+    # For the runner
 
     async def serve(self, channel: Channel, relay: Relay | None = None) -> None:
-        """Serves one connection of the client to its end."""
-        connection = PosedConnection(self, channel, relay, len(self.connections))
+        """Serve one connection of the client until it ends."""
+        connection = FakeConnection(self, channel, relay, len(self.connections))
         self.connections.append(connection)
-        intake = Intake()
+        reader = LineReader()
         try:
-            while not intake.has_enough and (data := await channel.read()):
-                for line in intake.feed(data):
+            while not reader.limit_reached and (data := await channel.read()):
+                for line in reader.feed(data):
                     self._take(connection, line, is_whole=True)
-                self.stir()
-            if intake.rest:
-                self._take(connection, bytes(intake.rest), is_whole=False)
+                self.wake()
+            if reader.rest:
+                self._take(connection, bytes(reader.rest), is_whole=False)
             connection.input_ended_at = self.now()
             connection.entries.append(Event(at=self.now(), name="eof", stream=">", connection=connection.number))
-            self.stir()
+            self.wake()
             if not self.ends_with_input and relay is not None:
-                async with asyncio.timeout(self.patience.client):
+                async with asyncio.timeout(self.timeouts.client):
                     await relay.watch()
         except (TwopipesError, TimeoutError):
-            pass  # reset by the client, closed by the scenario, or left alone by both
+            pass  # reset by the client, closed by the scenario, or timed out
         finally:
             connection.is_over = True
             connection.entries.append(Event(at=self.now(), name="eof", stream="<", connection=connection.number))
@@ -379,29 +388,29 @@ class FakeServer(Sheet):
                 relay.exit(0)
             else:
                 await channel.close()
-            self.stir()
+            self.wake()
 
-    def take_connection(self, channel: Channel) -> PosedConnection | None:
-        """The connection of a channel, where it is served already."""
+    def take_connection(self, channel: Channel) -> FakeConnection | None:
+        """Return the connection of a channel, if it is already served."""
         return next((each for each in self.connections if each.channel is channel), None)
 
-    async def end(self, exit: ExitStatus | None = None) -> None:  # noqa: A002 - the word for it
-        """The client has ended."""
+    async def end(self, exit: ExitStatus | None = None) -> None:  # noqa: A002 - the exit status of the client
+        """Record that the client has exited, and stop all handlers."""
         self.exit = exit
         self.is_over = True
-        self.stir()
+        self.wake()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._failure is not None:
             raise self._failure
 
-    def stir(self) -> None:
-        """Wakes whoever waits for something."""
+    def wake(self) -> None:
+        """Wake all waiters."""
         self._news.set()
 
     def run_task(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Runs something beside, until the end of the client."""
+        """Run a coroutine in the background, at most until the client exits."""
 
         async def run() -> None:
             try:
@@ -415,70 +424,70 @@ class FakeServer(Sheet):
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _take(self, connection: PosedConnection, line: bytes, *, is_whole: bool) -> None:
+    def _take(self, connection: FakeConnection, line: bytes, *, is_whole: bool) -> None:
         try:
-            message = decode(line)
+            decoded = decode(line)
         except (MsgspecError, UnicodeDecodeError, RecursionError):
-            message = None
+            decoded = None
         at = self.now()
-        said = Said(number=len(self.heard_lines), at=at, line=line, message=message, connection=connection)
-        self.heard_lines.append(said)
-        connection.heard_lines.append(said)
+        message = ClientMessage(number=len(self.received_lines), at=at, raw=line, message=decoded, connection=connection)
+        self.received_lines.append(message)
+        connection.received_lines.append(message)
         connection.entries.append(Line(at, ">", line, is_whole, connection.number))
-        if said.is_request:
-            self._note_capabilities(said)
-            self.run_task(self._answer(said))
+        if message.is_request:
+            self._note_capabilities(message)
+            self.run_task(self._answer(message))
 
-    def _note_capabilities(self, said: Said) -> None:
-        found = said.params.get("capabilities") if said.method == "initialize" else said.meta.get(META_CAPABILITIES)
+    def _note_capabilities(self, message: ClientMessage) -> None:
+        found = message.params.get("capabilities") if message.method == "initialize" else message.meta.get(META_CAPABILITIES)
         if isinstance(found, dict):
-            said.connection.can = found
-        said.connection.has_handshake |= said.method == "initialize"
+            message.connection.client_capabilities = found
+        message.connection.has_handshake |= message.method == "initialize"
 
-    async def _answer(self, said: Said) -> None:
-        handler = self.on.get(said.method or "")
-        answer = handler(said) if handler is not None else None
-        if inspect.isawaitable(answer):
-            answer = await answer
-        if answer is None:
-            answer = self.answer_by_default(said)
-        if callable(answer):  # a tool that does something
-            answer = answer(said)
-            if inspect.isawaitable(answer):
-                answer = await answer
-        self.reply(said, answer)
+    async def _answer(self, message: ClientMessage) -> None:
+        handler = self.on.get(message.method or "")
+        response = handler(message) if handler is not None else None
+        if inspect.isawaitable(response):
+            response = await response
+        if response is None:
+            response = self.healthy_response(message)
+        if callable(response):  # a tool with a handler
+            response = response(message)
+            if inspect.isawaitable(response):
+                response = await response
+        self.reply(message, response)
 
-    def answer_by_default(self, said: Said) -> Any:
-        """The healthy answer to a request. Progress that was asked for, and acknowledgements, are sent on the way."""
-        version = said.meta.get(META_VERSION)
+    def healthy_response(self, message: ClientMessage) -> Any:
+        """Return the healthy response to a request. Also send requested progress and acknowledgements."""
+        version = message.meta.get(META_VERSION)
         if version is not None and version not in self.healthy.modern and self.healthy.modern:
-            return Fault(-32022, "that revision is not spoken here", {"supported": self.healthy.modern, "requested": version})
+            return Fault(-32022, "unsupported protocol version", {"supported": self.healthy.modern, "requested": version})
         is_modern = version is not None and bool(self.healthy.modern)
-        if not is_modern and not said.connection.has_handshake and not self.healthy.legacy:
-            if said.method == "initialize":
+        if not is_modern and not message.connection.has_handshake and not self.healthy.legacy:
+            if message.method == "initialize":
                 return Fault(-32022, "this server has no handshake", {"supported": self.healthy.modern, "requested": None})
             return Fault(-32602, f"_meta lacks {META_VERSION}")
-        if said.method == "subscriptions/listen" and is_modern:
-            said.connection.send(self.healthy.acknowledgement(said.id, said.params))
+        if message.method == "subscriptions/listen" and is_modern:
+            message.connection.send(self.healthy.acknowledgement(message.id, message.params))
             return SILENCE
-        token = said.meta.get("progressToken")
-        if said.method == "tools/call" and said.params.get("name") == "work" and token is not None:
+        token = message.meta.get("progressToken")
+        if message.method == "tools/call" and message.params.get("name") == "work" and token is not None:
             for step in (1, 2, 3):
-                told = {"progressToken": token, "progress": step, "total": 3}
-                said.connection.send({"jsonrpc": "2.0", "method": "notifications/progress", "params": told})
-        return self.healthy.answer(said.method or "", said.params, is_modern=is_modern)
+                params = {"progressToken": token, "progress": step, "total": 3}
+                message.connection.send({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+        return self.healthy.response(message.method or "", message.params, is_modern=is_modern)
 
-    def reply(self, said: Said, answer: Any) -> None:
-        """Answers a request: with a result, a ``Fault``, a ``Bare``; or, for ``SILENCE``, not."""
-        if answer is not SILENCE:
-            said.connection.send(self.line_for(said, answer))
+    def reply(self, message: ClientMessage, response: Any) -> None:
+        """Respond to a request with a result, a ``Fault`` or a ``RawResult``; ``SILENCE`` means no response."""
+        if response is not SILENCE:
+            message.connection.send(self.line_for(message, response))
 
-    def line_for(self, said: Said, answer: Any = None) -> bytes:
-        """The line that answers a request; with the healthy answer unless another is given. For those who change the bytes."""
-        answer = self.answer_by_default(said) if answer is None else answer
-        if isinstance(answer, Fault):
-            return encode_line({"jsonrpc": "2.0", "id": said.id, "error": answer.member()})
-        result = answer.result if isinstance(answer, Bare) else answer
-        if not isinstance(answer, Bare) and said.is_modern and self.healthy.modern:
-            result = self.healthy.finished(said.method or "", result)
-        return encode_line({"jsonrpc": "2.0", "id": said.id, "result": result})
+    def line_for(self, message: ClientMessage, response: Any = None) -> bytes:
+        """Return the line of a response, by default the healthy one, for scenarios that change the bytes."""
+        response = self.healthy_response(message) if response is None else response
+        if isinstance(response, Fault):
+            return encode_line({"jsonrpc": "2.0", "id": message.id, "error": response.member()})
+        result = response.result if isinstance(response, RawResult) else response
+        if not isinstance(response, RawResult) and message.is_modern and self.healthy.modern:
+            result = self.healthy.finished(message.method or "", result)
+        return encode_line({"jsonrpc": "2.0", "id": message.id, "result": result})

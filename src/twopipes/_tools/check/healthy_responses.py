@@ -1,4 +1,4 @@
-"""What a healthy server answers, in all five revisions: what a posing server does wherever its scenario does not say otherwise."""
+"""The responses of a healthy server in all revisions, which a fake server gives unless its scenario replaces them."""
 
 from __future__ import annotations
 
@@ -10,48 +10,51 @@ from msgspec import Struct, field
 from twopipes._protocol.revisions import CACHEABLE, LEGACY, META_SERVER_INFO, META_SUBSCRIPTION_ID, MODERN
 from twopipes._version import __version__
 
-__all__ = ["SILENCE", "Bare", "Fault", "Posture", "text"]
+__all__ = ["SILENCE", "Fault", "HealthyServer", "RawResult", "text"]
 
 SILENCE = object()
-"""Instead of an answer: none."""
+"""In place of a response: do not respond."""
 
-SERVER_INFO = {"name": "twopipes-check-posing-server", "version": __version__}
+SERVER_INFO = {"name": "twopipes-check-fake-server", "version": __version__}
 
 _NO_ARGUMENTS = {"type": "object", "properties": {}}
 _SAFE = {"readOnlyHint": True, "idempotentHint": True}
 
 
 class Fault(Struct, frozen=True):
-    """An answer that is an error."""
+    """An error response."""
 
     code: int
     message: str = "no"
     data: Any = None
 
     def member(self) -> dict[str, Any]:
-        """The member ``error`` of the answer."""
+        """Return the member ``error`` of the response."""
         return {"code": self.code, "message": self.message, **({"data": self.data} if self.data is not None else {})}
 
 
-class Bare(Struct, frozen=True):
-    """A result that is sent exactly as it is; to others, what the revision wants in every result is added."""
+class RawResult(Struct, frozen=True):
+    """A result that is sent unchanged. To other results, the members that the revision requires are added."""
 
     result: Any
 
 
-def text(said: str, **more: Any) -> dict[str, Any]:
-    """The result of a tool that says something."""
-    return {"content": [{"type": "text", "text": said}], **more}
+def text(content: str, **more: Any) -> dict[str, Any]:
+    """Return a tool result with a text."""
+    return {"content": [{"type": "text", "text": content}], **more}
 
 
-class Posture(Struct, kw_only=True):
-    """A healthy server, as data. A scenario changes what it wants to be different.
+class HealthyServer(Struct, kw_only=True):
+    """A healthy server, as data that a scenario can change.
 
     Attributes:
-        speaks: The revisions it accepts.
-        capabilities: What it declares.
-        tools: What it lists; each can be called without arguments. Likewise the others.
-        results: What the tools return, by name.
+        speaks: The revisions that it accepts.
+        capabilities: The declared capabilities.
+        tools: The listed tools; each can be called without arguments.
+        resources: The listed resources.
+        templates: The listed resource templates.
+        prompts: The listed prompts.
+        results: The results of the tools, by name.
     """
 
     speaks: tuple[str, ...]
@@ -71,24 +74,24 @@ class Posture(Struct, kw_only=True):
         ]
     )
     resources: list[dict[str, Any]] = field(
-        default_factory=lambda: [{"uri": "posing://note", "name": "note", "mimeType": "text/plain"}]
+        default_factory=lambda: [{"uri": "fake://note", "name": "note", "mimeType": "text/plain"}]
     )
-    templates: list[dict[str, Any]] = field(default_factory=lambda: [{"uriTemplate": "posing://notes/{name}", "name": "notes"}])
+    templates: list[dict[str, Any]] = field(default_factory=lambda: [{"uriTemplate": "fake://notes/{name}", "name": "notes"}])
     prompts: list[dict[str, Any]] = field(default_factory=lambda: [{"name": "hello", "description": "Says hello."}])
     results: dict[str, Any] = field(default_factory=lambda: {"greet": text("Hello."), "work": text("Done.")})
 
     @property
     def modern(self) -> list[str]:
-        """The stateless revisions it speaks."""
+        """The modern revisions that it speaks."""
         return [each for each in self.speaks if each in MODERN]
 
     @property
     def legacy(self) -> list[str]:
-        """Those with a handshake."""
+        """The legacy revisions that it speaks."""
         return [each for each in self.speaks if each in LEGACY]
 
-    def answer(self, method: str, params: Mapping[str, Any], *, is_modern: bool) -> Any:
-        """The answer to a request: a result, a :class:`Fault` or :data:`SILENCE`."""
+    def response(self, method: str, params: Mapping[str, Any], *, is_modern: bool) -> Any:
+        """Return the response to a request: a result, a :class:`Fault` or :data:`SILENCE`."""
         match method:
             case "initialize" if self.legacy:
                 asked = params.get("protocolVersion")
@@ -108,9 +111,7 @@ class Posture(Struct, kw_only=True):
                 return {"prompts": self.prompts}
             case "tools/call":
                 name = params.get("name")
-                return (
-                    self.results.get(name, Fault(-32602, f"there is no tool {name!r}")) if isinstance(name, str) else Fault(-32602)
-                )
+                return self.results.get(name, Fault(-32602, f"unknown tool {name!r}")) if isinstance(name, str) else Fault(-32602)
             case "resources/read":
                 uri = params.get("uri")
                 return {"contents": [{"uri": uri, "mimeType": "text/plain", "text": "A note."}]}
@@ -119,10 +120,10 @@ class Posture(Struct, kw_only=True):
             case "completion/complete":
                 return {"completion": {"values": [], "hasMore": False}}
             case _:
-                return Fault(-32601, f"there is no method {method!r} here")
+                return Fault(-32601, f"unknown method {method!r}")
 
     def finished(self, method: str, result: Mapping[str, Any]) -> dict[str, Any]:
-        """A result with what the stateless revisions want in it."""
+        """Return a result with the members that modern revisions require."""
         more: dict[str, Any] = {} if "resultType" in result else {"resultType": "complete"}
         if method in CACHEABLE and result.get("resultType", "complete") == "complete":
             more |= {"ttlMs": 0, "cacheScope": "private"}
@@ -131,10 +132,10 @@ class Posture(Struct, kw_only=True):
         return {**more, **result}
 
     def acknowledgement(self, request_id: Any, params: Mapping[str, Any]) -> dict[str, Any]:
-        """The notification that answers a ``subscriptions/listen`` for as long as it is open."""
+        """Return the acknowledgement of a ``subscriptions/listen``."""
         wanted = params.get("notifications")
-        told = {"_meta": {META_SUBSCRIPTION_ID: request_id}, "notifications": wanted if isinstance(wanted, dict) else {}}
-        return {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": told}
+        content = {"_meta": {META_SUBSCRIPTION_ID: request_id}, "notifications": wanted if isinstance(wanted, dict) else {}}
+        return {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": content}
 
     def _declared(self, revision: str) -> dict[str, Any]:
         return {key: value for key, value in self.capabilities.items() if key != "completions" or revision > LEGACY[0]}

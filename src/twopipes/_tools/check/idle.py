@@ -1,8 +1,8 @@
-"""How a server behaves while nothing is asked of it: whether it stays, and how long its first answer takes.
+"""How a server behaves without requests: whether it keeps running, and how long its first response takes.
 
-A server without the database, the key or the browser that it needs may exit by itself. What such a server leaves unanswered breaks
-no rule, and neither does what a server leaves unanswered that has not started yet. So findings from a conversation that the server
-ended, or in which it was silent from the start, are compared with a conversation in which nothing is asked.
+A server without the database, the key or the browser that it needs may exit by itself. Requests that it leaves without a response
+break no rule, and neither do those of a server that has not started yet. So failures in a conversation that the server ended, or in
+which it never responded, are compared with an idle conversation.
 """
 
 from __future__ import annotations
@@ -10,37 +10,37 @@ from __future__ import annotations
 import asyncio
 
 from twopipes._tools.check.conversation import CannotOpen
-from twopipes._tools.check.server_source import Subject
+from twopipes._tools.check.server_source import ServerTarget
 from twopipes.errors import ChannelBroken, StartFailed
 
 __all__ = ["IdleControl"]
 
-# Seconds. A server that stays idle for this long is taken for one that stays.
+# Seconds. A server that stays idle for this long is assumed to keep running.
 _LONGEST = 10.0
-# How much longer one start may take than another, on a machine that is busy.
+# A factor: how much longer one start may take than another, on a busy machine.
 _MARGIN = 3.0
 
 
 class IdleControl:
-    """Opens conversations in which nothing is asked, as few as possible, and tells whether the server ends them.
+    """Opens idle conversations, as few as possible, and finds out whether the server ends them.
 
     Args:
-        subject: The server.
+        target: The server.
     """
 
-    def __init__(self, subject: Subject) -> None:
-        self._subject = subject
+    def __init__(self, target: ServerTarget) -> None:
+        self._target = target
         self._lock = asyncio.Lock()
-        self._stayed: dict[str, float] = {}  # by revision, for how many seconds it is known to stay
+        self._stayed: dict[str, float] = {}  # by revision, seconds that the server is known to keep running
         self._left: set[str] = set()
-        self._start: dict[str, float] = {}  # by revision, how many seconds the first answer took
+        self._start: dict[str, float] = {}  # by revision, seconds until the first response
 
     async def exits_by_itself(self, revision: str, lived: float) -> bool:
-        """Tells whether the server also ends a conversation in which nothing is asked.
+        """Return whether the server also ends an idle conversation.
 
         Args:
-            revision: That is spoken.
-            lived: After how many seconds it ended the conversation in question.
+            revision: The revision that is spoken.
+            lived: Seconds until the server ended the conversation in question.
         """
         async with self._lock:
             if revision not in self._left and self._stayed.get(revision, -1.0) < min(lived, _LONGEST):
@@ -48,11 +48,11 @@ class IdleControl:
             return revision in self._left
 
     async def starts_slowly(self, revision: str, silence: float) -> bool:
-        """Tells whether the server may need so long for its first answer as it was silent in the conversation in question.
+        """Return whether the start of the server explains a silence.
 
         Args:
-            revision: That is spoken.
-            silence: Seconds without any answer.
+            revision: The revision that is spoken.
+            silence: Seconds without any response in the conversation in question.
         """
         async with self._lock:
             if revision not in self._start:
@@ -61,19 +61,19 @@ class IdleControl:
 
     async def _look(self, revision: str, seconds: float) -> None:
         try:
-            talk = await self._subject.open()
+            conversation = await self._target.open()
         except (StartFailed, ChannelBroken):
-            return  # which tells nothing about the conversation in question
-        talk.judged = False
+            return  # this says nothing about the conversation in question
+        conversation.judged = False
         try:
-            await talk.open(revision)
-            # From its start, as the other was measured; and a little longer, since no two starts take the same time.
-            if await talk.ended(max(0.0, seconds - talk.age) + self._subject.waits.grace):
+            await conversation.open(revision)
+            # Measured from the start, as the other conversation was, and a little longer, since starts differ.
+            if await conversation.ended(max(0.0, seconds - conversation.age) + self._target.timeouts.grace):
                 self._left.add(revision)
         except CannotOpen:
-            if talk.is_over:
+            if conversation.is_over:
                 self._left.add(revision)
         finally:
-            await talk.close()
+            await conversation.close()
         self._stayed[revision] = seconds
-        self._start[revision] = talk.silence
+        self._start[revision] = conversation.silence

@@ -1,32 +1,32 @@
-"""What a peer says, cut into lines exactly as they came, for as long as a conversation makes sense."""
+"""Splits the bytes of a peer into lines, up to a limit."""
 
 from __future__ import annotations
 
-__all__ = ["Intake"]
+__all__ = ["LineReader"]
 
-# What is taken of one conversation. No probe and no scenario asks for a hundredth of it: whoever says more floods, and to go on
-# listening would cost all memory and never end.
+# Limits for one conversation. No probe and no scenario causes a hundredth of it. A peer that sends more floods: reading on could
+# use all memory and never end.
 MOST_LINES = 20_000
 MOST_BYTES = 128 * 1024 * 1024
-_KEPT = 4096  # bytes of a line that never ends, to be shown
+_KEPT = 4096  # bytes of an endless line that are kept, to quote them
 
 
-class Intake:
-    """Cuts bytes into lines, and has enough of a peer that floods.
+class LineReader:
+    """Splits bytes into lines, and detects a peer that floods.
 
     Attributes:
-        rest: What has come of a line that is not whole yet.
-        has_enough: Whether nothing more is taken: what comes from here on is not worth reading.
+        rest: The start of a line whose end has not come yet.
+        limit_reached: Whether the limit is reached. Stop reading then.
     """
 
     def __init__(self) -> None:
         self.rest = bytearray()
-        self.has_enough = False
+        self.limit_reached = False
         self._lines = 0
         self._size = 0
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Takes what was read, and returns the lines that are whole now, without their newlines."""
+        """Add bytes, and return the lines that are now complete, without their newlines."""
         self._size += len(data)
         lines: list[bytes] = []
         if b"\n" in data:
@@ -36,11 +36,11 @@ class Intake:
             self.rest += data
         self._lines += len(lines)
         if self._lines > MOST_LINES or self._size > MOST_BYTES:
-            self.has_enough = True
+            self.limit_reached = True
             del self.rest[_KEPT:]
         return lines
 
     @property
-    def told(self) -> str:
-        """How much it was, in a few words."""
+    def summary(self) -> str:
+        """The amount, for messages."""
         return f"{self._lines:,} lines and {self._size:,} bytes"

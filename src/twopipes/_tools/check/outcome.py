@@ -1,4 +1,4 @@
-"""All that one run of the check has found out."""
+"""The result of one run of the check."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ __all__ = ["CheckResult"]
 
 
 class CheckResult(Struct, kw_only=True):
-    """All that a run found out.
+    """The result of a run.
 
     Attributes:
         peer: What was checked.
-        side: What it is.
-        revisions: Which revisions it speaks; by revision why not, for the others.
-        verdicts: In the order of the table.
+        side: ``server`` or ``client``.
+        revisions: The revisions that it speaks.
+        not_spoken: For each other revision, why it does not count as spoken.
+        verdicts: In the order of the table of rules.
         took: Seconds.
     """
 
@@ -28,10 +29,10 @@ class CheckResult(Struct, kw_only=True):
     took: float = 0.0
 
     def of(self, rule: str) -> list[Verdict]:
-        """The verdicts about one rule."""
+        """Return the verdicts about one rule."""
         return [verdict for verdict in self.verdicts if verdict.rule.id == rule]
 
     @property
     def failures(self) -> list[Verdict]:
-        """The rules that were broken."""
+        """The verdicts that are breaches."""
         return [verdict for verdict in self.verdicts if verdict.outcome == "failed"]

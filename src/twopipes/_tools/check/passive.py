@@ -1,4 +1,4 @@
-"""What conversations show by themselves: the judges of recordings, asked about everything that was said during a run."""
+"""Passive judging: the judges of recordings, applied to every conversation of a run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from twopipes._protocol.revisions import ALL, META_SUBSCRIPTION_ID
 from twopipes._rules.table import RULES, rules_for
-from twopipes._tools.check.fixes import MENDS
 from twopipes._tools.check.outcome import CheckResult
 from twopipes._tools.check.verdict import Verdict
 from twopipes._trace.conversation import Conversation, read_conversation
@@ -21,13 +20,13 @@ from twopipes._trace.message import Message
 
 __all__ = ["check_conversation", "judged", "judged_conversation", "judged_in_any", "passive_rules"]
 
-Said = tuple[Iterable[Entry], str | None]
+Judged = tuple[Iterable[Entry], str | None]
 Side = Literal["server", "client"]
 
 _NAME = "the conversation"
-# The sections that are about lines as such, whatever they are for.
+# The sections about lines in general.
 _ALL_LINES = ("FR", "JR")
-# Judges that look at every message of a shape for what few of them can break: what must stand in one, of these, for an occasion.
+# A rule counts as kept only if there was an occasion to break it. These rules have one only in messages with one of these texts.
 _OCCASIONS: dict[str, tuple[bytes, ...]] = {
     **dict.fromkeys(("MR-02", "MR-03", "MR-04"), (b'"input_required"',)),
     **dict.fromkeys(("MR-05", "MR-06", "MR-08"), (b'"inputResponses"',)),
@@ -45,40 +44,39 @@ _OCCASIONS: dict[str, tuple[bytes, ...]] = {
     "PR-01": (b'"progressToken"',),
     "SU-02": (META_SUBSCRIPTION_ID.encode(),),
 }
-# Judges of what is listed, and a list with nothing in it.
+# Rules about listed items have no occasion in an empty list.
 _OF_ITEMS = {"TL-01", "TL-15", "RS-01", "PM-01"}
 _EMPTY_LIST = re.compile(rb'"(?:tools|resources|resourceTemplates|prompts)"\s*:\s*\[\s*\]')
-# What can be broken only when the other side has cancelled what was not answered yet.
+# Rules that can be broken only after the other side has cancelled an open request.
 _AFTER_A_CANCEL = {"CA-04"}
-# Judges that see a breach, and cannot tell that there was none: of answers to what nobody asks in a good conversation, of codes
-# that few errors have occasion for, of carriage returns, which is half of a rule, and of structured content, which only a
-# validator can hold beside its schema.
+# Rules whose judges detect a breach, but cannot show that there was none: responses to requests that a good conversation does not
+# have, rare error codes, carriage returns (half of a rule), and structured content (which needs a validator).
 _ONLY_BREACHES = {"VN-02", "ST-06", "ER-08", "FR-15", "TL-10"}
 
 
 def passive_rules(side: Side) -> set[str]:
-    """The rules of the table that a conversation can show a side to have broken, without being asked."""
+    """Return the ids of the rules that a conversation can show a side to have broken."""
     judges = [entry for entries in JUDGES.values() for entry in entries if entry.by in {None, side}]
     return {entry.rule for entry in judges if entry.rule in RULES and RULES[entry.rule].binds(side)}
 
 
-def judged(said: Iterable[Said], *, side: Side, wanted: Container[str]) -> list[Verdict]:
-    """The verdicts about one side from all that was said.
+def judged(conversations: Iterable[Judged], *, side: Side, wanted: Container[str]) -> list[Verdict]:
+    """Return the verdicts about one side from all conversations.
 
     Args:
-        said: The entries of each conversation, and the revision that was spoken.
-        side: Whose lines are judged.
-        wanted: The rules that count.
+        conversations: The entries of each conversation, and its revision.
+        side: The side that is judged.
+        wanted: The ids of the rules that count.
     """
     verdicts: list[Verdict] = []
-    for entries, revision in said:
+    for entries, revision in conversations:
         verdicts += judged_conversation(read_conversation(_certain(entries)), revision=revision, side=side, wanted=wanted)
     return _merged(verdicts)
 
 
-def judged_in_any(said: Iterable[Iterable[Entry]], *, side: Side, wanted: Container[str]) -> list[Verdict]:
-    """What is wrong in conversations that never opened: only what would be wrong in every revision, since none was agreed on."""
-    found = judged([(entries, None) for entries in said], side=side, wanted=wanted)
+def judged_in_any(conversations: Iterable[Iterable[Entry]], *, side: Side, wanted: Container[str]) -> list[Verdict]:
+    """Return the breaches in conversations that never opened: only those of every revision, since none was agreed on."""
+    found = judged([(entries, None) for entries in conversations], side=side, wanted=wanted)
     return _merged(
         [
             replace(verdict, revision=None)
@@ -89,7 +87,7 @@ def judged_in_any(said: Iterable[Iterable[Entry]], *, side: Side, wanted: Contai
 
 
 def _certain(entries: Iterable[Entry]) -> Iterable[Entry]:
-    # The beginning is known, so that judges need not doubt it; that of a socket is told like that of a process.
+    # The start is known, so judges can rely on it. The start of a socket is marked like that of a process.
     entries = list(entries)
     if not any(isinstance(each, Event) and each.name == "spawn" for each in entries):
         yield Event(at=0.0, name="spawn")
@@ -97,9 +95,9 @@ def _certain(entries: Iterable[Entry]) -> Iterable[Entry]:
 
 
 def judged_conversation(conversation: Conversation, *, revision: str | None, side: Side, wanted: Container[str]) -> list[Verdict]:
-    """The verdicts about one side of one conversation: broken rules, and kept ones that there was occasion to break.
+    """Return the verdicts about one side of one conversation: broken rules, and kept ones that there was an occasion to break.
 
-    ``revision`` is for conversations that do not tell themselves.
+    ``revision`` is for conversations that do not show it.
     """
     found = [finding for finding in judge(conversation) if finding.by == side and finding.rule in wanted]
     broken = {finding.rule for finding in found}
@@ -108,7 +106,7 @@ def judged_conversation(conversation: Conversation, *, revision: str | None, sid
         if rule in wanted and rule in RULES and RULES[rule].binds(side):
             spoken = revision or _revision_of(conversation)
             if spoken is not None and RULES[rule].applies_in(spoken):
-                verdicts.append(Verdict(rule=RULES[rule].seen_by(side), outcome="passed", revision=spoken, probe=_NAME))
+                verdicts.append(Verdict(rule=RULES[rule].for_side(side), outcome="passed", revision=spoken, probe=_NAME))
     return verdicts
 
 
@@ -119,19 +117,19 @@ def _revision_of(conversation: Conversation) -> str | None:
 def _failed(finding: Finding, revision: str | None, side: Side) -> Verdict | None:
     if finding.rule not in RULES:
         return None
-    rule = RULES[finding.rule].seen_by(side)
+    rule = RULES[finding.rule].for_side(side)
     message = finding.message
     call = message.call
     sent = (call.request.data,) if call is not None and call.request is not message else ()
     spoken = revision or (call.revision if call is not None else None) or message.connection.revision
     if spoken is not None and not rule.applies_in(spoken):
-        return None  # a judge sees wider than the table: the table decides what a revision demands
+        return None  # the revision of the run does not have this rule
     return Verdict(
         rule=rule,
         outcome="failed",
         revision=spoken,
         why=finding.what,
-        mend=MENDS.get(rule.id, ""),
+        fix=rule.fix,
         sent=sent,
         received=(message.data,),
         probe=_NAME,
@@ -139,7 +137,7 @@ def _failed(finding: Finding, revision: str | None, side: Side) -> Verdict | Non
 
 
 def _with_occasion(conversation: Conversation, side: Side) -> set[str]:
-    """The rules whose judges have had a message of this side to look at."""
+    """Return the rules that this side had an occasion to break."""
     mine = "<" if side == "server" else ">"
     found: set[str] = set()
     is_cancelled = False
@@ -158,7 +156,7 @@ def _with_occasion(conversation: Conversation, side: Side) -> set[str]:
             is_cancelled |= call.answer is None or call.answer.index > message.index
     found -= _ONLY_BREACHES
     if any(message.direction == mine for message in conversation.messages):
-        # Whoever said anything at all could have said what is no message.
+        # A side that sent anything could also have sent an invalid line.
         found.update(
             entry.rule for shape in ("noise", "blank", "batch") for entry in JUDGES.get(shape, ()) if entry.by in {None, side}
         )
@@ -171,7 +169,7 @@ def _looks_at(methods: tuple[str, ...], message: Message) -> bool:
 
 
 def _merged(verdicts: list[Verdict]) -> list[Verdict]:
-    """One pass for each rule and revision is enough; and one failure for each different reason."""
+    """Keep one pass for each rule and revision, and one failure for each different reason."""
     kept: dict[tuple[str, str | None, str, str], Verdict] = {}
     for verdict in verdicts:
         kept.setdefault((verdict.rule.id, verdict.revision, verdict.outcome, verdict.why), verdict)
@@ -182,7 +180,7 @@ def _merged(verdicts: list[Verdict]) -> list[Verdict]:
 
 
 def check_conversation(conversation: Conversation, *, name: str, side: Side, wanted: Container[str]) -> CheckResult:
-    """What a recording shows of one side: broken rules, kept ones, and which cannot be told from a recording."""
+    """Return what a recording shows about one side: broken rules, kept ones, and those that it cannot show."""
     outcome = CheckResult(peer=name, side=side)
     outcome.revisions = [each for each in ALL if any(connection.revision == each for connection in conversation.connections)]
     outcome.verdicts = _merged(judged_conversation(conversation, revision=None, side=side, wanted=wanted))
@@ -190,7 +188,7 @@ def check_conversation(conversation: Conversation, *, name: str, side: Side, wan
     passive = passive_rules(side)
     for rule in rules_for(side):
         if rule.id in wanted and rule.id not in tried:
-            why = "the recording does not show it" if rule.id in passive else "it takes more than a recording"
+            why = "the recording does not show it" if rule.id in passive else "a recording cannot show it"
             outcome.verdicts.append(Verdict(rule=rule, outcome="skipped", why=rule.why_untestable(side) or why))
     order = list(RULES)
     outcome.verdicts.sort(key=lambda verdict: (order.index(verdict.rule.id), verdict.revision or ""))

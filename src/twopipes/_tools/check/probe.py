@@ -1,13 +1,13 @@
-r"""Probes: what is done to a server to find out whether it keeps a rule, and what they have at hand.
+r"""Probes: functions that test a server for one or more rules, and the tools they use.
 
 A probe is a coroutine function in the ``probes.py`` of its topic::
 
     @probe("FR-02", "JR-06")
     async def newlines_travel_as_escapes(case: Case) -> None:
-        answer = await case.talk.request(case.harmless, request_id="a\nb")
-        case.expect("FR-02", answer.is_result, f"a request with a newline in its id got {answer.told}", about=answer)
+        response = await case.conversation.request(case.harmless, request_id="a\nb")
+        case.expect("FR-02", response.is_result, f"a request with a newline in its id got {response.summary}", about=response)
 
-It is run once in each revision that it is meant for and that the server speaks.
+It runs once in each revision that it is meant for and that the server speaks.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from msgspec import Struct
 from twopipes._protocol.revisions import LEGACY, MODERN
 from twopipes._rules.rule import Rule
 from twopipes._rules.table import RULES
-from twopipes._tools.check.conversation import LiveConversation, Unanswered
-from twopipes._tools.check.server_source import Subject
+from twopipes._tools.check.conversation import LiveConversation, NoResponse
+from twopipes._tools.check.server_source import ServerTarget
 from twopipes._tools.check.topics import load_all, section_of
-from twopipes._tools.check.verdict import Sheet, Skip
+from twopipes._tools.check.verdict import Skip, VerdictRecorder
 from twopipes.errors import LocalProtocolError
 
 __all__ = ["PROBES", "Case", "Features", "Permissions", "Probe", "Revisions", "SafeCall", "all_probes", "probe", "revisions_for"]
@@ -34,63 +34,65 @@ Body = Callable[["Case"], Coroutine[Any, Any, None]]
 
 
 class Probe(Struct, frozen=True, kw_only=True):
-    """A probe of the table; see :func:`probe`."""
+    """A registered probe; see :func:`probe`."""
 
     name: str
     section: str
     rules: tuple[str, ...]
     body: Body
     revisions: Revisions = "eras"
-    own: bool = False
-    fresh: bool = False
-    apart: bool = False
-    last: bool = False
-    answered: bool = False
+    opens_own: bool = False
+    fresh_conversation: bool = False
+    section_only: bool = False
+    runs_last: bool = False
+    silence_fails: bool = False
     judged: bool = True
     needs: tuple[str, ...] = ()
-    can: Mapping[str, Any] | None = None
+    client_capabilities: Mapping[str, Any] | None = None
     description: str = ""
 
 
 PROBES: list[Probe] = []
-"""All probes, once :func:`all_probes` has loaded them."""
+"""All probes, after :func:`all_probes` has loaded them."""
 
 
 def probe(
     *rules: str,
     revisions: Revisions = "eras",
-    own: bool = False,
-    fresh: bool = False,
-    apart: bool = False,
-    last: bool = False,
-    answered: bool = False,
+    opens_own: bool = False,
+    fresh_conversation: bool = False,
+    section_only: bool = False,
+    runs_last: bool = False,
+    silence_fails: bool = False,
     judged: bool = True,
     needs: str | Sequence[str] = (),
-    can: Mapping[str, Any] | None = None,
+    client_capabilities: Mapping[str, Any] | None = None,
 ) -> Callable[[Body], Body]:
-    """Enters a coroutine function into the table of probes.
+    """Register a coroutine function as a probe.
+
+    By default a probe shares a conversation (a process) with others. A failure found there is tried again in a fresh conversation
+    before it counts.
 
     Args:
-        *rules: The ids of the rules that it judges. What it leaves without a verdict counts as skipped.
-        revisions: ``eras``: of the revisions that have one of the rules and that the server speaks, the newest with a handshake and
-            the stateless one. ``each``: all of them. ``newest``: one of them, for what no revision changes. Or these.
-        own: It opens what conversations it needs by itself, and is given none.
-        fresh: It gets a conversation (a process) of its own, because it spoils it or needs it untouched. Others share one, and what
-            one of them finds there is looked at once more in a fresh one before it counts.
-        apart: It shares a conversation with those of its section that are ``apart`` as well, and with no others, because it leaves
-            something behind: a level, a list that has changed, a subscription.
-        last: Nobody can go on after it: it is the last of a conversation that others may have had before.
-        answered: All that it asks must be answered at once, by its rules: a request that the server passes over in silence breaks
-            those that have no verdict yet. Elsewhere they are skipped then: whatever calls a tool may take its time.
-        judged: Whether what its conversation shows by itself counts. Not where the probe itself breaks rules.
-        needs: What there must be, or it is skipped: a capability of the server (``tools``, ``resources.subscribe``), ``process``
-            (a process whose end can be watched), ``socket``, ``call`` (a tool that may be called), ``tool:NAME`` (that very tool),
-            ``question`` (a tool that may be called and asks its client something).
-        can: The client capabilities that its conversation declares; none unless given.
+        *rules: The ids of the rules that the probe judges. Those without a verdict at its end are skipped.
+        revisions: Of the revisions that have one of the rules and that the server speaks: ``eras`` for the newest legacy and the
+            newest modern one, ``each`` for all, ``newest`` for one, if the revision makes no difference. Or the given ones.
+        opens_own: The probe opens all conversations that it needs by itself.
+        fresh_conversation: The probe gets a conversation of its own, because it damages it or needs an unused one.
+        section_only: The probe shares a conversation only with other such probes of its section, because it leaves something
+            behind: a log level, a changed list, a subscription.
+        runs_last: The conversation cannot be used after this probe, so it runs last in one that others have used.
+        silence_fails: If the server ignores a request of the probe, the rules without a verdict are broken. By default they are
+            skipped: a tool may take its time.
+        judged: Whether the messages of its conversation are judged passively. Use ``False`` if the probe itself breaks rules.
+        needs: Requirements without which the probe is skipped: a capability of the server (``tools``, ``resources.subscribe``),
+            ``process`` (a process whose exit can be observed), ``socket``, ``call`` (a tool that may be called), ``tool:NAME``
+            (that tool), ``question`` (a tool that may be called and asks its client something).
+        client_capabilities: The client capabilities that the conversation declares; none by default.
     """
     wanted = (needs,) if isinstance(needs, str) else tuple(needs)
-    if own + fresh + apart + last > 1:
-        raise LocalProtocolError("each of own, fresh, apart and last says all about whom a probe shares a conversation with")
+    if opens_own + fresh_conversation + section_only + runs_last > 1:
+        raise LocalProtocolError("a probe takes at most one of opens_own, fresh_conversation, section_only and runs_last")
 
     def enter(body: Body) -> Body:
         PROBES.append(
@@ -100,14 +102,14 @@ def probe(
                 rules=rules,
                 body=body,
                 revisions=revisions,
-                own=own,
-                fresh=fresh,
-                apart=apart,
-                last=last,
-                answered=answered,
+                opens_own=opens_own,
+                fresh_conversation=fresh_conversation,
+                section_only=section_only,
+                runs_last=runs_last,
+                silence_fails=silence_fails,
                 judged=judged,
                 needs=wanted,
-                can=can,
+                client_capabilities=client_capabilities,
                 description=(body.__doc__ or "").strip(),
             )
         )
@@ -117,13 +119,13 @@ def probe(
 
 
 def all_probes() -> list[Probe]:
-    """The probes of all sections."""
+    """Return the probes of all sections."""
     load_all("probes")
     return PROBES
 
 
 def revisions_for(rules: Iterable[Rule], wanted: Revisions, spoken: Sequence[str]) -> list[str]:
-    """In which of the spoken revisions something about these rules is tried, in order."""
+    """Return the spoken revisions in which these rules are tried, in order."""
     found: set[str] = set()
     for rule in rules:
         common = [each for each in spoken if rule.applies_in(each)]
@@ -138,12 +140,12 @@ def revisions_for(rules: Iterable[Rule], wanted: Revisions, spoken: Sequence[str
 
 
 class SafeCall(Struct, frozen=True, kw_only=True):
-    """A tool that may be called, and with what.
+    """A tool that may be called, with arguments.
 
     Attributes:
-        name: Of the tool.
-        arguments: That fit its schema, as far as can be told from outside.
-        tool: As it was listed.
+        name: The name of the tool.
+        arguments: Arguments that should match its schema.
+        tool: The tool as it was listed.
         why: What permits the call: ``readOnlyHint``, ``--allow-tool`` or ``--call``.
     """
 
@@ -159,31 +161,31 @@ class SafeCall(Struct, frozen=True, kw_only=True):
 
     @property
     def takes_other_arguments(self) -> bool:
-        """Whether the tool may also be called with arguments other than these.
+        """Whether the tool may also be called with other arguments.
 
-        ``--call`` permits one call, not the tool: with another path, say, a tool that writes would change something else.
+        ``--call`` permits one call, not the tool: with another path, for example, a tool that writes would change another file.
         """
         return self.why != "--call" or _is_read_only(self.tool)
 
     @property
     def texts(self) -> list[str]:
-        """The names of arguments that take any text, and that may be given another one."""
+        """The names of arguments that accept any text, if other arguments are permitted."""
         if not self.takes_other_arguments:
             return []
         properties = _members(_members(self.tool.get("inputSchema")).get("properties"))
         return [name for name, schema in properties.items() if _is_free_text(schema)]
 
     def with_text(self, text: str) -> dict[str, Any] | None:
-        """The params with this text in an argument that takes any; ``None`` where there is no such argument."""
+        """Return the params with this text in an argument that accepts any text; ``None`` if there is none."""
         return {"name": self.name, "arguments": {**self.arguments, self.texts[0]: text}} if self.texts else None
 
 
 class Permissions(Struct, frozen=True, kw_only=True):
-    """Which tools may be called, in addition to those that declare ``readOnlyHint``.
+    """The tools that may be called, in addition to those that declare ``readOnlyHint``.
 
     Attributes:
-        tools: By name.
-        calls: By name, with the arguments to use.
+        tools: The names of tools that may be called with any arguments.
+        calls: The names of tools that may be called with these arguments only.
     """
 
     tools: frozenset[str] = frozenset()
@@ -194,9 +196,9 @@ class Features(Struct, kw_only=True):
     """What a server declared and listed in one revision.
 
     Attributes:
-        capabilities: As declared.
-        tools: As listed, over all pages; likewise the others.
-        failed: What could not be listed, and why.
+        capabilities: The declared capabilities.
+        tools: The listed tools of all pages. ``resources``, ``templates`` and ``prompts`` are alike.
+        failed: For each list method that failed, why.
     """
 
     capabilities: dict[str, Any] = {}
@@ -207,7 +209,7 @@ class Features(Struct, kw_only=True):
     failed: dict[str, str] = {}
 
     def has(self, capability: str) -> bool:
-        """Tells whether a capability was declared, with a dot before a detail: ``resources.subscribe``."""
+        """Return whether a capability was declared. A dot separates a detail: ``resources.subscribe``."""
         at: Any = self.capabilities
         for key in capability.split("."):
             if not isinstance(at, dict) or key not in at or at[key] is False:
@@ -216,11 +218,11 @@ class Features(Struct, kw_only=True):
         return True
 
     def tool(self, name: str) -> dict[str, Any] | None:
-        """A tool by its name."""
+        """Return a tool by its name."""
         return next((each for each in self.tools if each.get("name") == name), None)
 
     def safe_calls(self, permissions: Permissions) -> list[SafeCall]:
-        """The calls that may be made, the ones that were asked for first."""
+        """Return the permitted calls, explicitly requested ones first."""
         found: list[SafeCall] = []
         for tool in self.tools:
             name = tool.get("name")
@@ -245,101 +247,101 @@ def _is_read_only(tool: Mapping[str, Any]) -> bool:
     return _members(tool.get("annotations")).get("readOnlyHint") is True
 
 
-class Case(Sheet):
+class Case(VerdictRecorder):
     """One run of a probe in one revision.
 
     Attributes:
-        subject: The server.
-        features: What it declared and listed in this revision.
-        talk: An open conversation, as the probe wants it.
-        permissions: What may be called.
+        target: The server.
+        features: What the server declared and listed in this revision.
+        conversation: An open conversation, as the probe requires it.
+        permissions: The tools that may be called.
     """
 
     def __init__(
         self,
         probe: Probe,
         *,
-        subject: Subject,
+        target: ServerTarget,
         revision: str,
         features: Features,
         permissions: Permissions,
     ) -> None:
-        super().__init__(probe.name, [RULES[rule].seen_by("server") for rule in probe.rules if rule in RULES], revision)
+        super().__init__(probe.name, [RULES[rule].for_side("server") for rule in probe.rules if rule in RULES], revision)
         self._declared.update(probe.rules)
-        self.subject = subject
+        self.target = target
         self.features = features
         self.permissions = permissions
-        self._talk: LiveConversation | None = None
+        self._conversation: LiveConversation | None = None
         self._begin = (0, 0)
         self._last: LiveConversation | None = None
         self._opened: list[LiveConversation] = []
 
-    def use(self, talk: LiveConversation) -> None:
-        """Gives it the conversation that it begins with."""
-        self._talk = self._last = talk
-        self._begin = len(talk.sent_lines), talk.position
+    def use(self, conversation: LiveConversation) -> None:
+        """Set the conversation of the probe."""
+        self._conversation = self._last = conversation
+        self._begin = len(conversation.sent_lines), conversation.position
 
     @property
-    def talk(self) -> LiveConversation:
+    def conversation(self) -> LiveConversation:
         """The conversation of this probe."""
-        if self._talk is None:
+        if self._conversation is None:
             raise LocalProtocolError(f"{self.name} has no conversation")
-        return self._talk
+        return self._conversation
 
     @property
-    def waits(self) -> Any:
-        """How long to wait for what."""
-        return self.subject.waits
+    def timeouts(self) -> Any:
+        """The timeouts of this run."""
+        return self.target.timeouts
 
     @property
     def is_modern(self) -> bool:
-        """Whether this is a revision without a handshake."""
+        """Whether the revision is modern."""
         return self.revision in MODERN
 
     @property
     def harmless(self) -> str:
         """A method that this server answers with a result, and that changes nothing.
 
-        Every server should answer ``ping``; one that does not breaks that rule, and must not be blamed for it by all others.
+        A server that does not answer ``ping`` breaks one rule; probes of other rules must not fail because of it.
         """
-        return self.subject.harmless.get(self.revision) or ("server/discover" if self.is_modern else "ping")
+        return self.target.harmless.get(self.revision) or ("server/discover" if self.is_modern else "ping")
 
-    async def fresh_talk(
-        self, *, can: Mapping[str, Any] | None = None, opened: bool = True, judged: bool = True
+    async def open_conversation(
+        self, *, client_capabilities: Mapping[str, Any] | None = None, opened: bool = True, judged: bool = True
     ) -> LiveConversation:
-        """One more conversation, closed after the probe at the latest.
+        """Open another conversation. It is closed after the probe at the latest.
 
         Args:
-            can: The client capabilities to declare.
-            opened: Whether it is opened in this revision; otherwise nothing was said on it yet.
-            judged: Whether what it shows by itself counts.
+            client_capabilities: The client capabilities to declare.
+            opened: Whether to open it in this revision; otherwise nothing is sent yet.
+            judged: Whether its messages are judged passively.
 
         Raises:
             CannotOpen: The server did not open it.
         """
-        talk = await self.subject.open()
-        talk.judged = judged
-        self._opened.append(talk)
-        self._last = talk
+        conversation = await self.target.open()
+        conversation.judged = judged
+        self._opened.append(conversation)
+        self._last = conversation
         if opened:
-            await talk.open(self.revision, can)
-        return talk
+            await conversation.open(self.revision, client_capabilities)
+        return conversation
 
-    async def talk_for(self, can: Mapping[str, Any]) -> LiveConversation:
-        """A conversation that declares this: a fresh one after a handshake; its own, where each request declares it anew."""
+    async def conversation_with(self, client_capabilities: Mapping[str, Any]) -> LiveConversation:
+        """Return a conversation with these client capabilities: a new one if legacy, the current one if modern."""
         if not self.is_modern:
-            return await self.fresh_talk(can=can)
-        self.talk.can = can
-        return self.talk
+            return await self.open_conversation(client_capabilities=client_capabilities)
+        self.conversation.client_capabilities = client_capabilities
+        return self.conversation
 
     def safe_call(self, *, with_text: bool = False) -> SafeCall:
-        """A tool that may be called.
+        """Return a tool that may be called.
 
         Args:
-            with_text: One that has an argument which takes any text.
+            with_text: Whether it must have an argument that accepts any text.
 
         Raises:
-            Skip: There is none, so that the probe cannot go on.
+            Skip: There is no such tool.
         """
         found = [call for call in self.features.safe_calls(self.permissions) if call.texts or not with_text]
         if not found:
@@ -348,22 +350,22 @@ class Case(Sheet):
         return found[0]
 
     async def echo_call(self) -> SafeCall:
-        """A tool that may be called and gives a text argument back in its result.
+        """Return a tool that may be called and returns a text argument in its result.
 
         Raises:
-            Skip: None does.
+            Skip: There is no such tool.
         """
-        token = "twopipes-check-echo"  # noqa: S105 - a word to recognise
+        token = "twopipes-check-echo"  # noqa: S105 - a marker, not a password
         for call in self.features.safe_calls(self.permissions):
             params = call.with_text(token)
             if params is not None:
-                answer = await self.talk.request("tools/call", params)
-                if token.encode() in answer.received[0] and answer.result.get("isError") is not True:
+                response = await self.conversation.request("tools/call", params)
+                if token.encode() in response.received[0] and response.result.get("isError") is not True:
                     return call
-        raise Skip("no tool that may be called gives a text back that it was given; name one by --allow-tool")
+        raise Skip("no tool that may be called returns a text that it was given; name one with --allow-tool")
 
     def fixture(self, name: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """The params to call one tool by its name, as test servers have it (``boom``, ``slow``, ``ask``), if it may be called.
+        """Return the params of a call of a tool that test servers have (``boom``, ``slow``, ``ask``).
 
         Raises:
             Skip: The server has no such tool, or it may not be called.
@@ -373,52 +375,54 @@ class Case(Sheet):
                 return {"name": name, "arguments": dict(call.arguments if arguments is None else arguments)}
         raise Skip(no_such_tool(name))
 
-    async def was_passed_over(self, silence: Unanswered) -> bool:
-        """Tells whether the server lives and answers others, but not the request that the probe has waited for in vain."""
-        return self._last is not None and silence.request_id is not None and await self._last.is_passed_over(silence.request_id)
+    async def was_ignored(self, silence: NoResponse) -> bool:
+        """Return whether the server answers other requests, but not the one that the probe waited for."""
+        return self._last is not None and silence.request_id is not None and await self._last.is_ignored(silence.request_id)
 
     def quotable(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
-        """What was said since the probe began, on the conversation that it opened last."""
-        talk = self._last
-        if talk is None:
+        """Return the lines since the probe began, of the conversation that it opened last."""
+        conversation = self._last
+        if conversation is None:
             return (), ()
-        sent, received = self._begin if talk is self._talk else (0, 0)
-        return talk.sent_lines[sent:], [heard.line for heard in talk.heard_lines[received:]]
+        sent, received = self._begin if conversation is self._conversation else (0, 0)
+        return conversation.sent_lines[sent:], [line.raw for line in conversation.received_lines[received:]]
 
     @property
     def left_after(self) -> float | None:
-        """How many seconds a conversation lasted that the server ended; the longest one, or ``None``."""
-        return max((talk.left_after for talk in self._talks if talk.left_after is not None), default=None)
+        """Seconds until the server ended a conversation: the longest one, or ``None``."""
+        return max(
+            (conversation.left_after for conversation in self._conversations if conversation.left_after is not None), default=None
+        )
 
     @property
     def silence(self) -> float | None:
-        """For how many seconds the server gave no answer at all, where that is longer than a first answer is waited for."""
-        silences = [talk.silence for talk in self._talks if talk.left_after is None]
-        return max((each for each in silences if each >= self.waits.start), default=None)
+        """Seconds without any response, if that is at least the timeout for the first response."""
+        silences = [conversation.silence for conversation in self._conversations if conversation.left_after is None]
+        return max((each for each in silences if each >= self.timeouts.start), default=None)
 
     @property
-    def _talks(self) -> list[LiveConversation]:
-        return [*self._opened, *([self._talk] if self._talk is not None else [])]
+    def _conversations(self) -> list[LiveConversation]:
+        return [*self._opened, *([self._conversation] if self._conversation is not None else [])]
 
     async def close(self) -> None:
-        """Closes the conversations that the probe opened."""
-        for talk in self._opened:
+        """Close the conversations that the probe opened."""
+        for conversation in self._opened:
             with suppress(TimeoutError):
-                await talk.close()
+                await conversation.close()
 
 
 def no_call(kind: str = "") -> str:
-    """The reason for skipping what takes a call of a tool; ``kind`` says which sort of tool it takes."""
-    return f"no tool {kind}may be called: none declares readOnlyHint; name one by --allow-tool or --call"
+    """Return the reason for skipping a probe that needs to call a tool, optionally of a certain kind."""
+    return f"no tool {kind}may be called: none declares readOnlyHint; name one with --allow-tool or --call"
 
 
 def no_such_tool(name: str) -> str:
-    """The reason for skipping what takes a tool by a certain name."""
+    """Return the reason for skipping a probe that needs a tool of a certain name."""
     return f"the server has no tool {name!r} that may be called (see --allow-tool)"
 
 
 def made_up_arguments(schema: Any) -> dict[str, Any] | None:
-    """Arguments that a schema should accept: only what it requires; ``None`` where that cannot be told."""
+    """Return arguments that a schema should accept: only the required ones. ``None`` if they cannot be derived."""
     if schema is None:
         return {}
     members = _members(schema)
@@ -437,7 +441,7 @@ def made_up_arguments(schema: Any) -> dict[str, Any] | None:
 
 _UNKNOWN = object()
 _SIMPLE = {"string": "text", "boolean": False, "null": None, "array": []}
-# What a text, a number or an array must obey beyond its type; where any of it is there, nothing is made up.
+# Keywords that restrict a value beyond its type. No value is made up for a schema that has one of them.
 _NARROWS = {"pattern", "format", "minLength", "maxLength", "minItems", "allOf", "anyOf", "oneOf", "not", "$ref", "multipleOf"}
 
 

@@ -34,7 +34,7 @@ __all__ = [
     "sample_faults",
     "sampling_faults",
     "secrets_in",
-    "told",
+    "shown",
     "tool_sequence_faults",
     "url_faults",
 ]
@@ -59,7 +59,7 @@ NUMBER = 73
 """What a field for a number is filled in with, where it may be: easy to find again."""
 
 
-def told(value: Any) -> str:
+def shown(value: Any) -> str:
     """A value for a sentence, cut to a length that fits."""
     try:
         text = encode(value).decode()
@@ -77,9 +77,9 @@ def _items(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def declares(can: Mapping[str, Any], method: str, params: Any = None) -> bool:
+def declares(client_capabilities: Mapping[str, Any], method: str, params: Any = None) -> bool:
     """Tells whether a client that declared these capabilities may be asked this."""
-    declared = can.get(method.partition("/")[0])
+    declared = client_capabilities.get(method.partition("/")[0])
     if declared is None or declared is False:
         return False
     details, params = members(declared), members(params)
@@ -98,20 +98,20 @@ def declares(can: Mapping[str, Any], method: str, params: Any = None) -> bool:
 def form_faults(params: Mapping[str, Any]) -> Iterator[str]:
     """What keeps a question from being a flat form (EL-01)."""
     if not isinstance(params.get("message"), str):
-        yield f"message must be a string, not {told(params.get('message'))}"
+        yield f"message must be a string, not {shown(params.get('message'))}"
     schema = params.get("requestedSchema")
     if not isinstance(schema, dict) or schema.get("type") != "object" or not isinstance(schema.get("properties"), dict):
-        yield f'requestedSchema must have "type":"object" and properties, and is {told(schema)}'
+        yield f'requestedSchema must have "type":"object" and properties, and is {shown(schema)}'
         return
     required = schema.get("required", [])
     if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
-        yield f"required must be an array of names, not {told(required)}"
+        yield f"required must be an array of names, not {shown(required)}"
     for name, field in schema["properties"].items():
         inside = members(members(field).get("items"))
         if members(field).get("type") == "object" or "properties" in members(field):
-            yield f"the field {told(name)} is an object inside the form"
+            yield f"the field {shown(name)} is an object inside the form"
         elif inside.get("type") == "object" or "properties" in inside:
-            yield f"the field {told(name)} is an array of objects"
+            yield f"the field {shown(name)} is an array of objects"
 
 
 def _fields_of(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def kinds_of_fields(params: Mapping[str, Any]) -> Iterator[str]:
     """What is wrong with single fields of a form: kinds that forms do not have, limits that are none (EL-02)."""
     for name, field in _fields_of(params).items():
         for fault in _faults_of_field(field):
-            yield f"the field {told(name)} {fault}"
+            yield f"the field {shown(name)} {fault}"
 
 
 def _faults_of_field(field: Any) -> Iterator[str]:
@@ -130,22 +130,22 @@ def _faults_of_field(field: Any) -> Iterator[str]:
     if kind == "array":
         inside = members(field.get("items"))
         if not _are_texts(inside.get("enum")) and not _are_options(inside.get("anyOf")):
-            yield f"is an array whose items are not a choice of texts: {told(field.get('items'))}"
+            yield f"is an array whose items are not a choice of texts: {shown(field.get('items'))}"
         return
     if not isinstance(kind, str) or kind not in _PLAIN_KINDS:
-        yield f"has none of the types that a form knows: {told(field)}"
+        yield f"has none of the types that a form knows: {shown(field)}"
         return
     for name in _BOUNDS.get(kind, ()):
         bound = field.get(name, 0)
         if isinstance(bound, bool) or not isinstance(bound, int | float):
-            yield f"has a {name} that is no number: {told(bound)}"
+            yield f"has a {name} that is no number: {shown(bound)}"
     if kind == "string":
         if "enum" in field and not _are_texts(field["enum"]):
-            yield f"has an enum that is not a list of texts: {told(field['enum'])}"
+            yield f"has an enum that is not a list of texts: {shown(field['enum'])}"
         if "oneOf" in field and not _are_options(field["oneOf"]):
-            yield f"has a oneOf that is not a list of a const and a title each: {told(field['oneOf'])}"
+            yield f"has a oneOf that is not a list of a const and a title each: {shown(field['oneOf'])}"
         if "format" in field and not (isinstance(field["format"], str) and field["format"] in _FORMATS):
-            yield f"has the format {told(field['format'])}; forms know {', '.join(_FORMATS)}"
+            yield f"has the format {shown(field['format'])}; forms know {', '.join(_FORMATS)}"
 
 
 def old_form_faults(params: Mapping[str, Any]) -> Iterator[str]:
@@ -153,9 +153,9 @@ def old_form_faults(params: Mapping[str, Any]) -> Iterator[str]:
     for name, field in _fields_of(params).items():
         asked = members(field)
         if asked.get("type") == "array":
-            yield f"the field {told(name)} is a multiple choice, which 2025-06-18 does not have"
+            yield f"the field {shown(name)} is a multiple choice, which 2025-06-18 does not have"
         if "oneOf" in asked:
-            yield f"the field {told(name)} has a oneOf; in 2025-06-18 choices are enum and enumNames"
+            yield f"the field {shown(name)} has a oneOf; in 2025-06-18 choices are enum and enumNames"
 
 
 def _are_texts(value: Any) -> bool:
@@ -216,21 +216,21 @@ def url_faults(params: Mapping[str, Any], revision: str) -> Iterator[str]:
     """What is wrong with a question that sends the user to an address (EL-10)."""
     for name in ("message", "url"):
         if not isinstance(params.get(name), str):
-            yield f"{name} must be a string, not {told(params.get(name))}"
+            yield f"{name} must be a string, not {shown(params.get(name))}"
     if isinstance(params.get("url"), str) and "://" not in params["url"]:
-        yield f"url must be an absolute address, not {told(params['url'])}"
+        yield f"url must be an absolute address, not {shown(params['url'])}"
     if revision in MODERN:
         if "elicitationId" in params:
             yield f"it has an elicitationId, which {revision} does not know any more"
     elif not isinstance(params.get("elicitationId"), str):
-        yield f"it needs an elicitationId, a string, in {revision}, and has {told(params.get('elicitationId'))}"
+        yield f"it needs an elicitationId, a string, in {revision}, and has {shown(params.get('elicitationId'))}"
 
 
 def secrets_in(params: Mapping[str, Any]) -> Iterator[str]:
     """What a form must not ask for and an address must not carry (EL-13). Only what nobody can take for something else."""
     for name in _fields_of(params):
         if _SECRET.fullmatch(_squeezed(name)):
-            yield f"a form asks for a secret: {told(name)}"
+            yield f"a form asks for a secret: {shown(name)}"
     if not isinstance(params.get("url"), str):
         return
     try:
@@ -256,13 +256,13 @@ def sampling_faults(params: Mapping[str, Any]) -> Iterator[str]:
     """What is missing in a question to the model (SA-01)."""
     limit = params.get("maxTokens")
     if isinstance(limit, bool) or not isinstance(limit, int | float):
-        yield f"maxTokens must be a number, not {told(limit)}"
+        yield f"maxTokens must be a number, not {shown(limit)}"
     messages = params.get("messages")
     if not isinstance(messages, list):
-        yield f"messages must be an array, not {told(messages)}"
+        yield f"messages must be an array, not {shown(messages)}"
     for message in _items(messages):
         if members(message).get("role") not in _ROLES or "content" not in members(message):
-            yield f"a message has a role and content, not {told(message)}"
+            yield f"a message has a role and content, not {shown(message)}"
 
 
 def content_faults(content: Any, revision: str) -> Iterator[str]:
@@ -272,7 +272,7 @@ def content_faults(content: Any, revision: str) -> Iterator[str]:
     for block in content if isinstance(content, list) else [content]:
         kind = members(block).get("type")
         if not isinstance(kind, str) or kind not in SAMPLING_CONTENT_TYPES:
-            yield f"content of no known type: {told(block)}"
+            yield f"content of no known type: {shown(block)}"
         elif not SAMPLING_CONTENT_TYPES[kind].has(revision):
             yield f"content of type {kind}, which {revision} does not have"
 
@@ -303,13 +303,13 @@ def tool_sequence_faults(messages: Iterable[Any]) -> Iterator[str]:
 def sample_faults(result: Mapping[str, Any]) -> Iterator[str]:
     """What is missing in the answer of a model (SA-02)."""
     if result.get("role") not in _ROLES:
-        yield f"role must be user or assistant, not {told(result.get('role'))}"
+        yield f"role must be user or assistant, not {shown(result.get('role'))}"
     if not isinstance(result.get("model"), str):
-        yield f"model must be a string, not {told(result.get('model'))}"
+        yield f"model must be a string, not {shown(result.get('model'))}"
     if "content" not in result:
         yield "there is no content"
     if not isinstance(result.get("stopReason", ""), str):
-        yield f"stopReason must be a string, not {told(result['stopReason'])}"
+        yield f"stopReason must be a string, not {shown(result['stopReason'])}"
 
 
 def root_faults(result: Mapping[str, Any]) -> Iterator[str]:
@@ -317,17 +317,17 @@ def root_faults(result: Mapping[str, Any]) -> Iterator[str]:
     for root in _items(result.get("roots")):
         uri = members(root).get("uri")
         if not isinstance(uri, str) or not uri.startswith("file://"):
-            yield f"a root has a uri that begins with file://, not {told(uri)}"
+            yield f"a root has a uri that begins with file://, not {shown(uri)}"
         if not isinstance(members(root).get("name", ""), str):
-            yield f"the name of a root is a string, not {told(root['name'])}"
+            yield f"the name of a root is a string, not {shown(root['name'])}"
 
 
 def reply_faults(result: Mapping[str, Any]) -> Iterator[str]:
     """What is wrong with what a user did (EL-06)."""
     action = result.get("action")
     if action not in ("accept", "decline", "cancel"):
-        yield f"action is accept, decline or cancel, not {told(action)}"
+        yield f"action is accept, decline or cancel, not {shown(action)}"
     elif action != "accept" and members(result.get("content")):
         yield f"content goes along with accept alone, and came with {action}"
     elif not isinstance(result.get("content", {}), dict):
-        yield f"content is an object, not {told(result['content'])}"
+        yield f"content is an object, not {shown(result['content'])}"

@@ -1,4 +1,4 @@
-"""What a finding about a client quotes, where its last lines would not show the point."""
+"""Lines to quote in a verdict about a client, if its last lines are not the relevant ones."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["exchanges"]
 
 
 def exchanges(fake: FakeServer, method: str) -> Quote:
-    """The requests of one method, and what the posing server answered."""
+    """Return the requests of one method, and the responses of the fake server."""
     asked = fake.requests(method)
-    keys = {(said.connection.number, id_key(said.id)) for said in asked}
+    keys = {(message.connection.number, id_key(message.id)) for message in asked}
     answers = [
         line
         for connection in fake.connections
@@ -20,4 +20,4 @@ def exchanges(fake: FakeServer, method: str) -> Quote:
         for part in parts_of(decoded(line))
         if "method" not in part and (connection.number, id_key(part.get("id"))) in keys
     ]
-    return Quote(sent=tuple(answers), received=tuple(said.line for said in asked))
+    return Quote(sent=tuple(answers), received=tuple(message.raw for message in asked))

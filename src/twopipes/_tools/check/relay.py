@@ -1,4 +1,4 @@
-"""The check's end of the posing process: what :mod:`.fake` tells and is told, as a channel and a few orders."""
+"""The check's end of a relay process (:mod:`.relay_process`): a channel, and a few commands."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from twopipes._channels.base import Channel
 from twopipes._channels.sockets import listen_tcp, listen_unix
 from twopipes.errors import ChannelBroken, ChannelClosed
 
-__all__ = ["Posing", "RelayedChannel", "posing_at"]
+__all__ = ["RelayListener", "RelayedChannel", "listen_for_relays"]
 
 _HEAD = struct.Struct(">cI")
 _MODULE = "twopipes._tools.check.relay_process"
 
 
 class RelayedChannel(Channel):
-    """The pipes of the posing process, seen from the check. What is no byte of the wire goes to ``on_event``.
+    """The pipes of a relay process, as a channel.
 
     Attributes:
-        pid: Of the posing process, once it has said so.
-        saw_end: Whether the process has seen the end of its input, and not merely been ended.
-        on_event: Called with the kind and the data of every other frame: ``S`` a signal, ``G`` a grandchild.
+        pid: The pid of the relay process, after :meth:`hello`.
+        saw_end: Whether the process saw the end of its input before it was ended.
+        on_event: Called with the kind and the data of frames that are not bytes of the wire: ``S`` for a signal, ``G`` for a
+            grandchild.
     """
 
     def __init__(self, inner: Channel) -> None:
@@ -40,14 +41,14 @@ class RelayedChannel(Channel):
         self.on_event: Callable[[str, str], object] = lambda _kind, _data: None
 
     async def hello(self) -> None:
-        """Waits until the process has said who it is."""
+        """Wait until the process has identified itself."""
         while self.pid is None and not self._ended:
             frame = await self._frame()
             if frame is not None:
                 self._note(*frame)
 
     async def read(self) -> bytes:
-        """What the client wrote; nothing at the end of it."""
+        """Return what the client wrote; empty at the end."""
         while not self._ended:
             frame = await self._frame()
             if frame is None:
@@ -63,7 +64,7 @@ class RelayedChannel(Channel):
         return b""
 
     async def watch(self) -> None:
-        """Goes on to listen after the end of input, for signals and for the end of the process, at which it returns."""
+        """Wait for the exit of the process. Signals until then are reported to ``on_event``."""
         with suppress(ChannelBroken, ChannelClosed):
             while (frame := await self._frame()) is not None:
                 self._note(*frame)
@@ -89,65 +90,65 @@ class RelayedChannel(Channel):
         else:
             self.on_event(kind.decode(), text)
 
-    def _order(self, kind: bytes, data: bytes = b"") -> None:
+    def _command(self, kind: bytes, data: bytes = b"") -> None:
         with suppress(ChannelBroken, ChannelClosed):
             self._inner.write(_HEAD.pack(kind, len(data)) + data)
 
-    # Orders
+    # Commands
 
     def write(self, data: bytes) -> None:
-        """To the stdout of the process."""
+        """Write to the stdout of the process."""
         self._inner.write(_HEAD.pack(b"D", len(data)) + data)
 
     def stderr(self, data: bytes) -> None:
-        """To its stderr."""
-        self._order(b"R", data)
+        """Write to its stderr."""
+        self._command(b"R", data)
 
     def exit(self, code: int) -> None:
-        """Ends it."""
-        self._order(b"X", str(code).encode())
+        """End it."""
+        self._command(b"X", str(code).encode())
 
     async def close_write(self) -> None:
-        """Closes its stdout."""
-        self._order(b"C")
+        """Close its stdout."""
+        self._command(b"C")
 
     async def drain(self) -> None:
-        """As the channel beneath."""
+        """See :class:`twopipes._channels.base.Channel`."""
         await self._inner.drain()
 
     async def flush(self) -> None:
-        """As the channel beneath."""
+        """See :class:`twopipes._channels.base.Channel`."""
         await self._inner.flush()
 
     async def close(self) -> None:
-        """Lets go of the process, which ends by that."""
+        """Close the connection, which ends the process."""
         await self._inner.close()
 
     @property
     def buffered(self) -> int:
-        """As the channel beneath."""
+        """See :class:`twopipes._channels.base.Channel`."""
         return self._inner.buffered
 
     @property
     def description(self) -> str:
-        """Which process it is."""
-        return f"the posing server (process {self.pid})"
+        """The process, for messages."""
+        return f"the fake server (process {self.pid})"
 
 
-class Posing:
-    """A place where posing processes report, and the command that starts one."""
+class RelayListener:
+    """An address that relay processes connect to, and the command that starts one."""
 
     def __init__(self, address: str) -> None:
         self.address = address
 
     def command(self, options: Sequence[str] = ()) -> list[str]:
-        """What a client has to launch."""
+        """Return the command that a client has to launch."""
         return [sys.executable, "-m", _MODULE, self.address, *options]
 
 
 @asynccontextmanager
-async def posing_at(serve: Callable[[RelayedChannel], Awaitable[None]]) -> AsyncIterator[Posing]:
-    """Listens for posing processes; ``serve`` is awaited for each, in a task of its own."""
+async def listen_for_relays(serve: Callable[[RelayedChannel], Awaitable[None]]) -> AsyncIterator[RelayListener]:
+    """Listen for relay processes. ``serve`` is awaited for each, in its own task."""
     word = secrets.token_hex(16)
 
     async def connected(channel: Channel) -> None:
@@ -165,7 +166,7 @@ async def posing_at(serve: Callable[[RelayedChannel], Awaitable[None]]) -> Async
             listener = await listen_unix(path, connected)
             address = f"unix:{path}"
         try:
-            yield Posing(address)
+            yield RelayListener(address)
         finally:
             with suppress(TimeoutError):
                 async with asyncio.timeout(5):

@@ -1,11 +1,11 @@
-"""The process that a client launches as its server: it passes bytes on between its pipes and the check, and tells of its life.
+"""The process that a client launches as its server. It relays bytes between its pipes and the check, and reports signals.
 
 ``python -m twopipes._tools.check.relay_process ADDRESS [--ignore-term] [--grandchild]``, where the address is ``unix:PATH``
 or ``tcp:PORT:WORD``.
-It knows nothing about the protocol. Between it and the check go frames: one byte for the kind, four for the length, the bytes.
+It knows nothing about the protocol. It exchanges frames with the check: one byte for the kind, four for the length, the data.
 
-To the check: ``H`` I am here (pid, word), ``D`` from stdin, ``E`` stdin has ended, ``S`` a signal came, ``G`` a grandchild is here.
-From the check: ``D`` to stdout, ``R`` to stderr, ``C`` close stdout, ``X`` exit with this code.
+To the check: ``H`` hello (pid, word), ``D`` data from stdin, ``E`` end of stdin, ``S`` a signal, ``G`` the pid of a grandchild.
+From the check: ``D`` data for stdout, ``R`` data for stderr, ``C`` close stdout, ``X`` exit with this code.
 """
 
 from __future__ import annotations
@@ -84,9 +84,9 @@ def _watch_signals(wire: _Wire, *, ignore_term: bool) -> None:
 
 
 def _start_grandchild(wire: _Wire) -> None:
-    import subprocess  # noqa: PLC0415 - one scenario in a hundred
+    import subprocess  # noqa: PLC0415 - few scenarios need it, and the relay has to start fast
 
-    # It holds no pipe of ours, and would live for an hour if nobody ended it.
+    # It inherits no pipe, and runs for an hour unless it is killed.
     nothing = subprocess.DEVNULL
     words = [sys.executable, "-c", "import time; time.sleep(3600)"]
     grandchild = subprocess.Popen(words, stdin=nothing, stdout=nothing, stderr=nothing)
@@ -94,7 +94,7 @@ def _start_grandchild(wire: _Wire) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Passes on whatever comes, until the check says that it is enough."""
+    """Relay until the check sends an exit code."""
     address, *options = arguments
     wire = _Wire(address)
     _watch_signals(wire, ignore_term="--ignore-term" in options)
@@ -106,13 +106,13 @@ def main(arguments: list[str]) -> int:
         while (frame := wire.receive()) is not None:
             kind, data = frame
             if kind == b"X":
-                os._exit(int(data))  # at once: a thread still reads stdin
+                os._exit(int(data))  # immediately: a thread is still reading stdin
             elif kind == b"C":
                 os.close(1)
             else:
                 _write_all(1 if kind == b"D" else 2, data)
     except OSError:
-        pass  # the client does not read any more, or the check is gone
+        pass  # the client stopped reading, or the check has exited
     os._exit(1)
 
 

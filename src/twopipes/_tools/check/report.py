@@ -1,10 +1,11 @@
-"""What a run found out, for people and for programs: text, JSON, JUnit's XML, Markdown."""
+"""Reports of a check: text, JSON, JUnit XML, Markdown."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from textwrap import wrap
 from typing import Any, Literal
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from msgspec import Struct
 from msgspec import json as msgspec_json
@@ -19,21 +20,21 @@ Format = Literal["text", "json", "junit", "markdown"]
 Kind = Literal["passed", "skipped", "error", "warning", "note"]
 FORMATS: tuple[Format, ...] = ("text", "json", "junit", "markdown")
 
-# Characters of a line of the wire that a person is shown.
+# Characters of a quoted line in a text report, and in a report for programs.
 _SHOWN = 300
-_KEPT = 16 * 1024  # of a line in a report for programs
-# Columns for what is told in sentences; lines of the wire are as long as they are.
+_KEPT = 16 * 1024
+# Columns at which sentences are wrapped; quoted lines are not.
 _WIDTH = 120
 _HEADS: dict[Kind, str] = {"error": "FAIL", "warning": "WARN", "note": "NOTE"}  # the worst first
 
 
 class Judgement(Struct, frozen=True, kw_only=True):
-    """All that was found out about one rule.
+    """All verdicts about one rule, and what they amount to.
 
     Attributes:
-        rule: Which.
-        kind: ``passed``, ``skipped``, or how bad it is that it was broken: ``error``, ``warning``, ``note``.
-        verdicts: In the revisions in which it was tried.
+        rule: The rule.
+        kind: ``passed``, ``skipped``, or the severity of the worst breach: ``error``, ``warning`` or ``note``.
+        verdicts: One or more for each revision in which the rule was tried.
     """
 
     rule: Rule
@@ -42,22 +43,22 @@ class Judgement(Struct, frozen=True, kw_only=True):
 
     @property
     def failures(self) -> list[Verdict]:
-        """Where it was broken."""
+        """The verdicts that are breaches."""
         return [verdict for verdict in self.verdicts if verdict.outcome == "failed"]
 
     @property
     def basis(self) -> str:
-        """Where the rule stands: of the newest revision in which it was broken, if it was."""
+        """The source of the rule, in the newest revision in which it was broken."""
         return self.rule.basis_in(max((verdict.revision for verdict in self.failures if verdict.revision), default=None))
 
     @property
     def reasons(self) -> list[str]:
-        """Why it was skipped, each reason once."""
+        """Why the rule was skipped, each reason once."""
         return list(dict.fromkeys(verdict.why for verdict in self.verdicts if verdict.outcome == "skipped"))
 
 
 def judgements(outcome: CheckResult) -> list[Judgement]:
-    """The verdicts of a run, rule by rule."""
+    """Return the verdicts of a run, grouped by rule."""
     by_rule: dict[str, list[Verdict]] = {}
     for verdict in outcome.verdicts:
         by_rule.setdefault(verdict.rule.id, []).append(verdict)
@@ -71,7 +72,7 @@ def judgements(outcome: CheckResult) -> list[Judgement]:
 
 
 def counted(found: Iterable[Judgement]) -> dict[str, int]:
-    """How many rules were passed, skipped, broken."""
+    """Return how many rules were passed, broken and skipped."""
     counts = dict.fromkeys(("passed", "error", "warning", "note", "skipped"), 0)
     for judgement in found:
         counts[judgement.kind] += 1
@@ -79,13 +80,13 @@ def counted(found: Iterable[Judgement]) -> dict[str, int]:
 
 
 def exit_code(outcome: CheckResult, *, strict: bool = False) -> int:
-    """1 if a rule was broken that binds; with ``strict`` also for those that only should be kept."""
+    """Return 1 if a MUST was broken; with ``strict`` also if a SHOULD was."""
     bad = {"error", "warning"} if strict else {"error"}
     return int(any(verdict.severity in bad for verdict in outcome.failures))
 
 
 def rendered(outcome: CheckResult, form: Format, *, strict: bool = False) -> str:
-    """The report in one of the formats, with a newline at its end."""
+    """Return the report in one of the formats, ending with a newline."""
     if form == "json":
         return msgspec_json.format(msgspec_json.encode(_for_programs(outcome)), indent=2).decode() + "\n"
     if form == "junit":
@@ -101,14 +102,14 @@ def _text(outcome: CheckResult) -> Iterable[str]:
             yield ""
     yield from _not_tried(found, outcome.side)
     yield f"{outcome.side}: {visible(outcome.peer)}"
-    yield f"speaks: {', '.join(outcome.revisions) or 'nothing that we know'}"
+    yield f"speaks: {', '.join(outcome.revisions) or 'no known revision'}"
     for revision, why in outcome.not_spoken.items():
         yield f"  not {revision}: {visible(why)}"
     yield summary(outcome)
 
 
 def _not_tried(found: Iterable[Judgement], side: str) -> Iterable[str]:
-    """The rules that were skipped, by the reason, since many have the same."""
+    """The skipped rules, grouped by reason, since many share one."""
     by_reason: dict[str, list[str]] = {}
     hidden = 0
     for judgement in found:
@@ -122,12 +123,12 @@ def _not_tried(found: Iterable[Judgement], side: str) -> Iterable[str]:
         for reason, rules in by_reason.items():
             yield from wrap(f"{', '.join(rules)}: {visible(reason)}", _WIDTH, initial_indent="  ", subsequent_indent="    ")
         if hidden:
-            yield f"  {_plural(hidden, 'rule')} that nobody can judge from outside (--explain says why)"
+            yield f"  {_plural(hidden, 'rule')} that cannot be judged from outside (--explain says why)"
         yield ""
 
 
 def summary(outcome: CheckResult) -> str:
-    """The numbers, on one line."""
+    """Return the counts, on one line."""
     counts = counted(judgements(outcome))
     total = _plural(sum(counts.values()), "rule")
     broken = f"{counts['error']} failed, {_plural(counts['warning'], 'warning')}, {_plural(counts['note'], 'note')}"
@@ -143,31 +144,29 @@ def _finding(judgement: Judgement) -> Iterable[str]:
         yield f"  why       {visible(why)}"
         yield from (f"  sent      {visible(line)}" for line in verdict.sent)
         yield from (f"  received  {visible(line)}" for line in verdict.received)
-        if verdict.mend:
-            yield f"  mend      {verdict.mend}"
+        if verdict.fix:
+            yield f"  fix       {verdict.fix}"
     if rule.lenient:
         yield f"  note      {rule.lenient.rstrip('.')}."
-    yield f"  in        {where or 'no certain revision'}"
+    yield f"  in        {where or 'no known revision'}"
     yield f"  see       {rule.link_in(judgement.failures[-1].revision or rule.revisions[-1])}"
 
 
 def _markdown(outcome: CheckResult) -> Iterable[str]:
     yield f"# {outcome.side}: `{visible(outcome.peer)}`"
     yield ""
-    yield f"Speaks {', '.join(outcome.revisions) or 'nothing that we know'}. {summary(outcome)}."
+    yield f"Speaks {', '.join(outcome.revisions) or 'no known revision'}. {summary(outcome)}."
     yield ""
-    yield "| Rule | Level | Result | What it says | Why |"
+    yield "| Rule | Level | Result | Rule text | Why |"
     yield "|---|---|---|---|---|"
     for judgement in judgements(outcome):
         rule = judgement.rule
         why = [verdict.why for verdict in judgement.failures] or (judgement.reasons if judgement.kind == "skipped" else [])
-        told = visible("; ".join(dict.fromkeys(why))).replace("|", "\\|")
-        yield f"| [{rule.id}]({rule.link}) | {rule.degree} | {judgement.kind} | {rule.title} | {told} |"
+        reasons = visible("; ".join(dict.fromkeys(why))).replace("|", "\\|")
+        yield f"| [{rule.id}]({rule.link}) | {rule.degree} | {judgement.kind} | {rule.title} | {reasons} |"
 
 
 def _junit(outcome: CheckResult, *, strict: bool) -> str:
-    from xml.etree.ElementTree import Element, SubElement, indent, tostring  # noqa: PLC0415 - one format of four
-
     found = judgements(outcome)
     bad = {"error", "warning"} if strict else {"error"}
     suite = Element("testsuite", name=f"twopipes check {outcome.side}", tests=str(len(found)), time=f"{outcome.took:.3f}")
@@ -214,25 +213,25 @@ def _for_programs(outcome: CheckResult) -> dict[str, Any]:
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
-    told: dict[str, Any] = {"revision": verdict.revision, "outcome": verdict.outcome, "probe": verdict.probe}
+    data: dict[str, Any] = {"revision": verdict.revision, "outcome": verdict.outcome, "probe": verdict.probe}
     if verdict.why:
-        told["why"] = verdict.why
-    if verdict.mend:
-        told["mend"] = verdict.mend
+        data["why"] = verdict.why
+    if verdict.fix:
+        data["fix"] = verdict.fix
     for name, lines in (("sent", verdict.sent), ("received", verdict.received)):
         if lines:
-            told[name] = [_quoted(line) for line in lines]
-    return told
+            data[name] = [_quoted(line) for line in lines]
+    return data
 
 
 def _quoted(line: bytes) -> str:
-    """A line for programs: whole, but for one that would be most of the report."""
+    """Return a line for a report for programs, cut if it is very long."""
     text = line[:_KEPT].decode(errors="backslashreplace")
     return text if len(line) <= _KEPT else f"{text}... ({len(line)} bytes)"
 
 
 def visible(text: str | bytes) -> str:
-    """Text from the wire for people: nothing in it moves a cursor, and it has a length that fits."""
+    """Return text from the wire for people: without control characters, and shortened."""
     if isinstance(text, bytes):
         text = text[: 4 * _SHOWN].decode(errors="backslashreplace")
     cut = text[:_SHOWN] + ("..." if len(text) > _SHOWN else "")

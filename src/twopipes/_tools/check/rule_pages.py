@@ -1,4 +1,4 @@
-"""The whole table, for people, for programs, and as a page of the documentation."""
+"""The list of rules: as text, as JSON, and as a page of the documentation."""
 
 from __future__ import annotations
 
@@ -24,29 +24,31 @@ _CONVERSATION = "the conversation"
 _INTRODUCTION = """\
 # Rules
 
-Every rule that `twopipes check` knows: {rules} of them, in {sections} sections. {server} are judged of servers, by {probes} probes
-and by what the conversation shows by itself; {client} of clients, by {scenarios} scenarios and likewise. The rest cannot be seen
-from outside, and the table says why. It is written by `twopipes check --list --format markdown`; `twopipes check --explain FR-04`
-shows one row, with its link to the specification.
+All {rules} rules that `twopipes check` knows, in {sections} sections. {server} are judged for servers, by {probes} probes and by
+the messages of the conversation; {client} are judged for clients, by {scenarios} scenarios and by the messages. The others are
+not visible from outside, and the table says why. This page is the output of `twopipes check --list --format markdown`;
+`twopipes check --explain FR-04` shows one rule, with its link to the specification.
 
-A rule binds in the revisions of its row. MUST NOT counts as MUST, SHOULD NOT as SHOULD. *Schema*: it stands in the schema
-alone; *JSON-RPC*: in JSON-RPC 2.0, which the specification makes binding; *our reading*: where the text is silent or contradicts
-itself, so that a breach is a warning at most; what the text says, and what is let pass, stands below the rule. *The conversation*:
-judged by all that is said during a check, and in a recording (`--trace-file`). *In part*: what of the rule nobody can see from
-outside, or is not tried; a pass says nothing about that.
+A rule applies to the revisions in its row. MUST NOT counts as MUST, SHOULD NOT as SHOULD.
+
+* *schema*: the rule is only in the schema. *JSON-RPC*: it is in JSON-RPC 2.0, which the specification makes binding.
+* *our reading*: the text is silent or contradicts itself, so a breach is a warning at most. The note below the rule gives what the
+  text says and what the check accepts.
+* *the conversation*: judged by every message of a check, and in a recording (`--trace-file`).
+* *In part*: what part of the rule is not visible from outside or not tried. A pass says nothing about that part.
 """
 _BASES = {"prose": "", "schema": ", schema", "json-rpc": ", JSON-RPC", "inference": ", our reading"}
 
 
 def judges_of(rule: Rule, side: Side) -> list[str]:
-    """What judges a rule on one side: the names of probes or scenarios, and ``the conversation``."""
+    """Return what judges a rule for one side: names of probes or scenarios, and ``the conversation``."""
     table: Iterable[Any] = all_probes() if side == "server" else all_scenarios()
     named = [each.name for each in table if rule.id in each.rules]
     return [*named, *([_CONVERSATION] if rule.id in passive_rules(side) else [])]
 
 
 def listed(wanted: Container[str], form: Form = "text", *, side: Side | None = None) -> str:
-    """The rows of the table that are wanted, with a newline at the end; of one side where it is named."""
+    """Return the selected rules, ending with a newline; optionally only those of one side."""
     rules = [rule for rule in RULES.values() if rule.id in wanted and (side is None or rule.binds(side))]
     if form == "json":
         return msgspec_json.format(msgspec_json.encode([_for_programs(rule) for rule in rules]), indent=2).decode() + "\n"
@@ -58,14 +60,14 @@ def _text(rules: Iterable[Rule], wanted: Container[str], side: Side | None) -> I
         yield f"{rule.id}  {rule.level_in():<6}  {rule.side:<6}  {rule.title} ({rule.span})"
     if side == "client":
         yield ""
-        yield "scenarios (for --print; 'healthy' is the one in which nothing is wrong):"
+        yield "scenarios (for --print; 'healthy' is a correct server):"
         for scenario in all_scenarios():
             if any(rule in wanted for rule in scenario.rules):
                 yield f"  {scenario.name}  ({', '.join(scenario.rules)})"
 
 
 def _for_programs(rule: Rule) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    data: dict[str, Any] = {
         "id": rule.id,
         "level": rule.level_in(),
         "basis": rule.basis,
@@ -75,15 +77,16 @@ def _for_programs(rule: Rule) -> dict[str, Any]:
         "title": rule.title,
         "link": rule.link,
         "lenient": rule.lenient,
+        "fix": rule.fix,
     }
     for side in SIDES:
         if rule.binds(side):
-            told[side] = {
+            data[side] = {
                 "judged_by": judges_of(rule, side),
                 "untestable": rule.why_untestable(side),
                 "partly": rule.why_partly(side),
             }
-    return told
+    return data
 
 
 def _markdown(rules: list[Rule]) -> Iterable[str]:
@@ -95,7 +98,7 @@ def _markdown(rules: list[Rule]) -> Iterable[str]:
     for section, rows in groupby(rules, key=lambda rule: rule.section):
         yield f"## {SECTIONS[section].title} ({section})"
         yield ""
-        yield "| Rule | Level | Who | Revisions | What a good one does | How it is judged |"
+        yield "| Rule | Level | Side | Revisions | Rule text | Judged by |"
         yield "|---|---|---|---|---|---|"
         for rule in rows:
             how = "<br>".join(_how(rule, side) for side in SIDES if rule.binds(side))
@@ -109,8 +112,8 @@ def _markdown(rules: list[Rule]) -> Iterable[str]:
 def _how(rule: Rule, side: Side) -> str:
     prefix = f"{side}: " if rule.side == "both" else ""
     if reason := rule.why_untestable(side):
-        return f"{prefix}not. {reason.rstrip('.')}.".replace("|", "\\|")
+        return f"{prefix}not judged. {reason.rstrip('.')}.".replace("|", "\\|")
     names = [each if each == _CONVERSATION else f"`{each}`" for each in judges_of(rule, side)]
     part = rule.why_partly(side)
-    told = f". *In part:* {part.rstrip('.')}.".replace("|", "\\|") if part else ""
-    return prefix + (", ".join(names) or "not yet") + told
+    note = f". *In part:* {part.rstrip('.')}.".replace("|", "\\|") if part else ""
+    return prefix + (", ".join(names) or "not judged yet") + note

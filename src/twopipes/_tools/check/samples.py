@@ -1,4 +1,4 @@
-"""What several sections want to see of a server: the results of its tools, its prompts, the contents of its resources."""
+"""Samples that several sections need: results of tools, prompts, contents of resources."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from typing import Any
 
 from msgspec.json import encode
 
-from twopipes._tools.check.conversation import LiveConversation, Unanswered
+from twopipes._tools.check.conversation import LiveConversation, NoResponse
 from twopipes._tools.check.probe import Case, SafeCall
-from twopipes._tools.check.server_reply import Answer
+from twopipes._tools.check.server_reply import Response
 from twopipes._tools.check.verdict import Quote
 
 __all__ = ["CHANGING", "called", "is_complete", "named", "prompted", "quoted", "read", "required_of", "walked"]
 
 CHANGING = ("mutate", "touch", "mutate_resources", "mutate_prompts")
-"""The tools of test servers that change what the server has. Only the probes that are about that call them."""
+"""The tools of test servers that change the lists of the server. Only probes about changes call them."""
 
-# How many of each are tried: enough to see each kind, and few enough for a server that takes its time.
+# How many of each are tried: enough to see each kind, and few enough for a slow server.
 _TOOLS = 12
 _PROMPTS = 6
 _RESOURCES = 6
 _PAGES = 20
 _NAMED = 5
-# Answers that may fail to come before the rest is left alone.
-_PATIENCE = 2
+# Requests without a response after which no more are sent.
+_MAX_UNANSWERED = 2
 
 
-async def called(case: Case, *, first: Callable[[SafeCall], Any] | None = None) -> list[tuple[SafeCall, Answer]]:
-    """Calls tools that may be called, and gives their answers. A tool that does not answer is left out.
+async def called(case: Case, *, first: Callable[[SafeCall], Any] | None = None) -> list[tuple[SafeCall, Response]]:
+    """Call permitted tools and return their responses. A tool that does not respond is left out.
 
     Args:
-        case: Of the probe.
-        first: Which tools are the interesting ones.
+        case: The run of the probe.
+        first: A predicate for the tools to call first.
     """
     calls = [call for call in case.features.safe_calls(case.permissions) if call.name not in CHANGING]
     if first is not None:
@@ -40,8 +40,8 @@ async def called(case: Case, *, first: Callable[[SafeCall], Any] | None = None) 
     return await _asked(case, "tools/call", [(call, call.params) for call in calls[:_TOOLS]])
 
 
-async def prompted(case: Case) -> list[tuple[dict[str, Any], Answer]]:
-    """Asks for prompts, with some text in the arguments that they require."""
+async def prompted(case: Case) -> list[tuple[dict[str, Any], Response]]:
+    """Get prompts, with some text as the required arguments."""
     asked = [
         (prompt, {"name": prompt["name"], "arguments": dict.fromkeys(required_of(prompt), "text")})
         for prompt in case.features.prompts[:_PROMPTS]
@@ -51,7 +51,7 @@ async def prompted(case: Case) -> list[tuple[dict[str, Any], Answer]]:
 
 
 def required_of(prompt: dict[str, Any]) -> list[str]:
-    """The names of the arguments that a prompt requires."""
+    """Return the names of the required arguments of a prompt."""
     arguments = prompt.get("arguments")
     return [
         each["name"]
@@ -60,51 +60,51 @@ def required_of(prompt: dict[str, Any]) -> list[str]:
     ]
 
 
-async def read(case: Case) -> list[tuple[dict[str, Any], Answer]]:
-    """Reads resources."""
+async def read(case: Case) -> list[tuple[dict[str, Any], Response]]:
+    """Read resources."""
     listed = [each for each in case.features.resources if isinstance(each.get("uri"), str)]
     return await _asked(case, "resources/read", [(each, {"uri": each["uri"]}) for each in listed[:_RESOURCES]])
 
 
-async def walked(talk: LiveConversation, method: str, member: str, key: str) -> list[str]:
-    """The names (or addresses) that a list gives, over all its pages, in their order."""
+async def walked(conversation: LiveConversation, method: str, member: str, key: str) -> list[str]:
+    """Return the names or URIs in a list, over all pages, in order."""
     found: list[str] = []
     params: dict[str, Any] | None = None
     for _ in range(_PAGES):
-        answer = await talk.request(method, params)
-        page = answer.result.get(member)
+        response = await conversation.request(method, params)
+        page = response.result.get(member)
         found += [str(each.get(key)) for each in page if isinstance(each, dict)] if isinstance(page, list) else []
-        cursor = answer.result.get("nextCursor")
+        cursor = response.result.get("nextCursor")
         if not isinstance(cursor, str):
             break
         params = {"cursor": cursor}
     return found
 
 
-async def _asked(case: Case, method: str, asked: list[tuple[Any, dict[str, Any]]]) -> list[tuple[Any, Answer]]:
-    found: list[tuple[Any, Answer]] = []
+async def _asked(case: Case, method: str, asked: list[tuple[Any, dict[str, Any]]]) -> list[tuple[Any, Response]]:
+    found: list[tuple[Any, Response]] = []
     silent = 0
-    for subject, params in asked:
+    for target, params in asked:
         try:
-            found.append((subject, await case.talk.request(method, params)))
-        except Unanswered:
+            found.append((target, await case.conversation.request(method, params)))
+        except NoResponse:
             silent += 1
-            if silent >= _PATIENCE or not case.talk.is_usable:
+            if silent >= _MAX_UNANSWERED or not case.conversation.is_usable:
                 break
     return found
 
 
 def quoted(items: Sequence[Any]) -> Quote | None:
-    """The first of these items of a list, to be shown with a finding; the line that it came on may be very long."""
+    """Return a quote of the first of these list items; the whole line may be very long."""
     return Quote(received=(encode(items[0]),)) if items else None
 
 
 def named(names: Sequence[Any]) -> str:
-    """Some names in a sentence: all of them, unless there are many."""
+    """Return names for a message, shortened if there are many."""
     shown = ", ".join(repr(name) for name in names[:_NAMED])
     return f"{shown} and {len(names) - _NAMED} more" if len(names) > _NAMED else shown
 
 
-def is_complete(answer: Answer) -> bool:
-    """Tells whether an answer is a result that ends its request: no error, no question, no task."""
-    return answer.is_result and answer.result.get("resultType", "complete") == "complete" and "task" not in answer.result
+def is_complete(response: Response) -> bool:
+    """Return whether a response is a final result: not an error, a question or a task."""
+    return response.is_result and response.result.get("resultType", "complete") == "complete" and "task" not in response.result

@@ -1,4 +1,4 @@
-"""Scenarios as rows of a table, and how the ``scenarios.py`` of a topic enters one."""
+"""The table of scenarios, and the decorator that registers one."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ Body = Callable[["FakeServer"], Coroutine[Any, Any, None]]
 
 
 class ScenarioTimeouts(Struct, frozen=True, kw_only=True):
-    """How long to wait for a client, in seconds."""
+    """Timeouts of the check of a client, in seconds."""
 
-    client: float = 30.0  # for the whole of one run
-    stimulus: float = 15.0  # for something that the client may do or not
-    grace: float = 0.3  # of silence, before it counts as silence
-    step: float = 2.0  # for each step of the plan that ends it
-    limit: float | None = None  # the longest that the client is set to wait for an answer, where that is known
+    client: float = 30.0  # for a whole run of the client
+    stimulus: float = 15.0  # for something that the client may do
+    grace: float = 0.3  # without output, before the client counts as quiet
+    step: float = 2.0  # for each step of the shutdown plan
+    limit: float | None = None  # the request timeout that the client is configured with, if known
 
 
 class Scenario(Struct, frozen=True, kw_only=True):
-    """A scenario of the table; see :func:`scenario`."""
+    """A registered scenario; see :func:`scenario`."""
 
     name: str
     section: str
@@ -45,7 +45,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
 
 
 SCENARIOS: list[Scenario] = []
-"""All scenarios, once :func:`all_scenarios` has loaded them."""
+"""All scenarios, after :func:`all_scenarios` has loaded them."""
 
 
 def scenario(
@@ -58,20 +58,20 @@ def scenario(
     judged: bool = True,
     eras: bool = False,
 ) -> Callable[[Body], Body]:
-    """Enters a coroutine function into the table of scenarios.
+    """Register a coroutine function as a scenario.
 
     Args:
-        *rules: The ids of the rules that it judges. What it leaves without a verdict counts as skipped.
-        name: By which a person asks for it: the name of the function, with dashes, unless given.
-        revisions: ``eras``: of the revisions that have one of the rules and that the client speaks, the newest with a handshake and
-            the stateless one. ``each``: all of them. ``newest``: one of them. Or these. The server speaks this revision
-            alone, unless ``speaks`` says more.
-        speaks: The revisions that the posing server speaks, in order.
+        *rules: The ids of the rules that the scenario judges. Those without a verdict at its end are skipped.
+        name: The name on the command line; by default the name of the function, with dashes.
+        revisions: Of the revisions that have one of the rules and that the client speaks: ``eras`` for the newest legacy and the
+            newest modern one, ``each`` for all, ``newest`` for one. Or the given ones. The fake server speaks only this revision,
+            unless ``speaks`` is given.
+        speaks: The revisions that the fake server speaks, in order.
         relay: Options for the process that the client launches: see :mod:`twopipes._tools.check.relay_process`.
-        needs_process: It is about processes (stderr, signals, exits); without one it is skipped.
-        judged: Whether what the conversation shows by itself counts. Not, where the scenario provokes it.
-        eras: It is about clients of both eras: what the client does with a healthy server of each is found out before, also where
-            only one revision is tried; see :attr:`.FakeServer.baselines`.
+        needs_process: The scenario is about processes (stderr, signals, exits) and is skipped without one.
+        judged: Whether the messages of the client are judged passively. Use ``False`` if the scenario provokes breaches.
+        eras: The scenario is about clients of both eras: what the client does with a healthy server of each era is recorded first,
+            even if only one revision is tried; see :attr:`.FakeServer.baselines`.
     """
 
     def enter(body: Body) -> Body:
@@ -96,6 +96,6 @@ def scenario(
 
 
 def all_scenarios() -> list[Scenario]:
-    """The scenarios of all sections."""
+    """Return the scenarios of all sections."""
     load_all("scenarios")
     return SCENARIOS

@@ -1,4 +1,4 @@
-"""What a server said, as a probe sees it: a line, an answer to a request, or nothing in time."""
+"""What a server sent, as a probe sees it: a line, a response to a request, or no response in time."""
 
 from __future__ import annotations
 
@@ -10,49 +10,49 @@ from msgspec.json import decode
 
 from twopipes._tools.check.verdict import Skip
 
-__all__ = ["Answer", "CannotOpen", "Heard", "Unanswered", "Waits", "decoded", "id_key", "parts_of", "same_id"]
+__all__ = ["CannotOpen", "NoResponse", "ProbeTimeouts", "ReceivedLine", "Response", "decoded", "id_key", "parts_of", "same_id"]
 
 
-class Waits(Struct, frozen=True, kw_only=True):
-    """How long to wait for what, in seconds. Every wait of a check is one of these."""
+class ProbeTimeouts(Struct, frozen=True, kw_only=True):
+    """Timeouts of the check of a server, in seconds. Every wait uses one of these."""
 
-    start: float = 20.0  # for the first answer of a fresh process
-    answer: float = 10.0  # for any other
-    long: float = 30.0  # for the answer to a line of many megabytes
-    grace: float = 0.3  # of silence, before it counts as silence
+    start: float = 20.0  # for the first response of a new process
+    response: float = 10.0  # for any other response
+    long: float = 30.0  # for the response to a line of many megabytes
+    grace: float = 0.3  # without output, before the server counts as quiet
     exit: float = 5.0  # from the end of input to the end of the process
-    step: float = 1.0  # for each step of the plan that ends it, where that is not what is judged
+    step: float = 1.0  # for each step of the shutdown plan, unless the shutdown itself is judged
 
     @property
     def lull(self) -> float:
-        """For what may never come, once the server has answered what was sent after it."""
-        return self.answer / 5
+        """For an optional response, once the server has answered a later request."""
+        return self.response / 5
 
 
-class Heard(Struct, frozen=True, eq=False):
-    """A line of the server.
+class ReceivedLine(Struct, frozen=True, eq=False):
+    """A line from the server.
 
     Attributes:
-        number: Of the received lines, from 0.
+        number: The index of the line, from 0.
         at: Seconds since the conversation was opened.
-        line: Without its newline.
-        message: Decoded: an object, or the array of a batch; ``None`` for what is no JSON.
+        raw: The bytes without the newline.
+        message: The decoded JSON: an object, or the array of a batch; ``None`` if it is not JSON.
     """
 
     number: int
     at: float
-    line: bytes
+    raw: bytes
     message: Any
 
     @property
     def sent(self) -> Sequence[bytes]:
-        """Nothing: a line on its own answers nothing."""
+        """Empty: a single line has no request."""
         return ()
 
     @property
     def received(self) -> Sequence[bytes]:
         """The line."""
-        return (self.line,)
+        return (self.raw,)
 
     @property
     def parts(self) -> list[dict[str, Any]]:
@@ -61,44 +61,44 @@ class Heard(Struct, frozen=True, eq=False):
 
     @property
     def method(self) -> str | None:
-        """Of a request or a notification that stands alone."""
+        """The method of a single request or notification."""
         method = self.message.get("method") if isinstance(self.message, dict) else None
         return method if isinstance(method, str) else None
 
     @property
     def params(self) -> dict[str, Any]:
-        """Its params; empty where there are none."""
+        """The params; empty if there are none."""
         params = self.message.get("params") if isinstance(self.message, dict) else None
         return params if isinstance(params, dict) else {}
 
 
-class Answer(Struct, frozen=True, eq=False, kw_only=True):
-    """An answer of the server and the request that it answers.
+class Response(Struct, frozen=True, eq=False, kw_only=True):
+    """A response of the server, with its request.
 
     Attributes:
-        id: Of the request.
-        message: The whole answer.
+        id: The id of the request.
+        message: The whole response.
         sent: The line of the request.
-        received: The line of the answer.
-        heard: Which of the received lines it was.
-        took: Seconds that it took.
+        received: The line of the response.
+        received_line: The same line, with its number and time.
+        took: Seconds from the request to the response.
     """
 
     id: Any
     message: dict[str, Any]
     sent: Sequence[bytes] = ()
     received: Sequence[bytes] = ()
-    heard: Heard
+    received_line: ReceivedLine
     took: float = 0.0
 
     @property
     def is_result(self) -> bool:
-        """Whether it has a result that is an object."""
+        """Whether the response has a result that is an object."""
         return isinstance(self.message.get("result"), dict)
 
     @property
     def result(self) -> dict[str, Any]:
-        """The result; empty for an error and for what is no object."""
+        """The result; empty for an error, and if it is not an object."""
         result = self.message.get("result")
         return result if isinstance(result, dict) else {}
 
@@ -114,18 +114,18 @@ class Answer(Struct, frozen=True, eq=False, kw_only=True):
         return self.error.get("code")
 
     @property
-    def told(self) -> str:
-        """What it is, in a few words for a ``why``."""
+    def summary(self) -> str:
+        """A short description for a ``why``."""
         if self.error:
             return f"error {self.code}: {str(self.error.get('message'))[:100]}"
         return "a result" if self.is_result else "neither a result nor an error"
 
 
-class Unanswered(Skip):
-    """A request got no answer in time. What the probe has not judged yet is skipped with this reason.
+class NoResponse(Skip):
+    """A request got no response in time. The rules that the probe has not judged yet are skipped for this reason.
 
     Attributes:
-        request_id: Of the request; ``None`` where it was not one request.
+        request_id: The id of the request; ``None`` if it was not a single request.
     """
 
     def __init__(self, why: str, *, request_id: Any = None) -> None:
@@ -134,16 +134,16 @@ class Unanswered(Skip):
 
 
 class CannotOpen(Skip):
-    """The server did not open a conversation in the revision that was asked for."""
+    """The server did not open a conversation in the requested revision."""
 
 
 def same_id(one: Any, other: Any) -> bool:
-    """Tells whether two ids are one: 7 is not "7", and not true."""
+    """Return whether two ids are the same: 7 is not "7", and not true."""
     return type(one) is type(other) and one == other
 
 
 def decoded(line: bytes) -> Any:
-    """What a line says; ``None`` for what is no JSON."""
+    """Return the decoded JSON of a line; ``None`` if it is not JSON."""
     try:
         return decode(line)
     except (MsgspecError, UnicodeDecodeError, RecursionError):
@@ -151,12 +151,12 @@ def decoded(line: bytes) -> Any:
 
 
 def parts_of(message: Any) -> list[dict[str, Any]]:
-    """The messages on a line: one, the members of a batch, or none."""
+    """Return the messages on a line: one, the members of a batch, or none."""
     found = message if isinstance(message, list) else [message]
     return [each for each in found if isinstance(each, dict)]
 
 
 def id_key(request_id: Any) -> Any:
-    """An id with its JSON type, to be looked up by."""
-    # What is no id at all (an object, for one) has to be found again as well.
+    """Return a key for an id that includes its JSON type."""
+    # Invalid ids, such as an object, have to be found as well.
     return type(request_id), request_id if isinstance(request_id, str | int | float | None) else repr(request_id)

@@ -1,4 +1,4 @@
-"""The check of a server: finds out what it speaks, runs the probes in groups side by side, and judges all that was said."""
+"""The check of a server: finds out which revisions it speaks, runs the probes in groups, and judges all messages."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from typing import Any
 from twopipes._protocol.revisions import ALL, MODERN
 from twopipes._rules.rule import Rule
 from twopipes._rules.table import RULES, rules_for
-from twopipes._tools.check.conversation import CannotOpen, LiveConversation, Unanswered
+from twopipes._tools.check.conversation import CannotOpen, LiveConversation, NoResponse
 from twopipes._tools.check.explore import explored
 from twopipes._tools.check.idle import IdleControl
 from twopipes._tools.check.outcome import CheckResult
 from twopipes._tools.check.passive import judged, judged_in_any
 from twopipes._tools.check.probe import Case, Features, Permissions, Probe, all_probes, no_call, no_such_tool, revisions_for
-from twopipes._tools.check.server_source import Subject
-from twopipes._tools.check.sharing import Lane, SharedTalk, lanes_of
+from twopipes._tools.check.server_source import ServerTarget
+from twopipes._tools.check.sharing import ProbeGroup, SharedConversation, plan_groups
 from twopipes._tools.check.verdict import Skip, Verdict, defect
 from twopipes.errors import ChannelBroken, StartFailed, TwopipesError
 
 __all__ = ["CheckResult", "check_server"]
 
-# Conversations at a time. A server costs about one core while it starts, and next to nothing afterwards.
+# Concurrent conversations. A server uses about one core while it starts, and little afterwards.
 AT_ONCE = 6
-# Requests of one section in one revision, and of all, that are waited for in vain before the rest is left alone: a server that
-# does not answer must not cost minutes.
-_PATIENT_FOR = 8
-_PATIENT_IN_ALL = 40
-# Pages of a list that are asked for. A server whose list has no end is not worth more.
+# Requests without a response, of one section in one revision and in total, after which the other probes are skipped: a server that
+# does not respond must not cost minutes.
+_MAX_UNANSWERED = 8
+_MAX_UNANSWERED_IN_ALL = 40
+# Pages of a list that are requested. A list may be endless.
 _PAGES = 20
 _LISTS = {
     "tools": ("tools/list", "tools", "tools"),
@@ -41,7 +41,7 @@ _LISTS = {
 
 
 async def check_server(
-    subject: Subject,
+    target: ServerTarget,
     *,
     revisions: Sequence[str] = ALL,
     wanted: Iterable[str] | None = None,
@@ -50,23 +50,23 @@ async def check_server(
     on_progress: Callable[[str], object] | None = None,
     probes: Sequence[Probe] | None = None,
 ) -> CheckResult:
-    """Checks a server.
+    """Check a server.
 
     Args:
-        subject: The server.
-        revisions: Try these alone.
-        wanted: The ids of the rules to judge; all unless given.
-        permissions: Which tools may be called.
-        at_once: How many conversations there are at a time, each with a process of its own.
-        on_progress: Told what is done, in a few words.
-        probes: Instead of those of the table.
+        target: The server.
+        revisions: The revisions to try.
+        wanted: The ids of the rules to judge; all by default.
+        permissions: The tools that may be called.
+        at_once: The number of concurrent conversations, each with its own process.
+        on_progress: Called with a short text for each step.
+        probes: The probes to run instead of all.
 
     Raises:
         StartFailed: The command cannot be started.
-        ChannelBroken: Nobody listens there.
+        ChannelBroken: The address refuses connections.
     """
     run = _Run(
-        subject,
+        target,
         revisions=[each for each in ALL if each in revisions],
         wanted=set(RULES) if wanted is None else set(wanted),
         permissions=permissions or Permissions(),
@@ -80,7 +80,7 @@ async def check_server(
 class _Run:
     def __init__(
         self,
-        subject: Subject,
+        target: ServerTarget,
         *,
         revisions: Sequence[str],
         wanted: set[str],
@@ -89,7 +89,7 @@ class _Run:
         on_progress: Callable[[str], object],
         probes: Sequence[Probe],
     ) -> None:
-        self.subject = subject
+        self.target = target
         self.revisions = revisions
         self.wanted = wanted
         self.permissions = permissions
@@ -100,28 +100,32 @@ class _Run:
         self.verdicts: list[Verdict] = []
         self._unopened: list[LiveConversation] = []
         self._unanswered: Counter[tuple[str, str]] = Counter()
-        self._idle = IdleControl(subject)
+        self._idle = IdleControl(target)
         self._room = asyncio.Semaphore(at_once)
         self._unknown = set(revisions)
         self._planned = asyncio.Event()
-        self._first_lanes: dict[str, Lane] = {}
-        self._other_lanes: list[Lane] = []
+        self._first_groups: dict[str, ProbeGroup] = {}
+        self._other_groups: list[ProbeGroup] = []
 
     async def run(self) -> CheckResult:
         loop = asyncio.get_running_loop()
         began = loop.time()
-        self.on_progress("finding out what it speaks")
+        self.on_progress("detecting revisions")
         if self.revisions:
-            await _all_of([*map(self._attend, self.revisions), self._attend_to_the_rest()])
+            await _all_of([*map(self._run_revision, self.revisions), self._run_other_groups()])
         spoken = [each for each in self.revisions if each in self.features]
-        talks = [talk for talk in self.subject.talks if talk.judged and talk not in self._unopened]
-        self.verdicts += judged([(talk.entries, talk.revision) for talk in talks], side="server", wanted=self.wanted)
-        self.verdicts += judged_in_any([talk.entries for talk in self._unopened], side="server", wanted=self.wanted)
+        conversations = [
+            conversation for conversation in self.target.conversations if conversation.judged and conversation not in self._unopened
+        ]
+        self.verdicts += judged(
+            [(conversation.entries, conversation.revision) for conversation in conversations], side="server", wanted=self.wanted
+        )
+        self.verdicts += judged_in_any([conversation.entries for conversation in self._unopened], side="server", wanted=self.wanted)
         self._account_for_the_rest(spoken)
         order = list(RULES)
         self.verdicts.sort(key=lambda verdict: (order.index(verdict.rule.id), verdict.revision or ""))
         return CheckResult(
-            peer=self.subject.description,
+            peer=self.target.description,
             side="server",
             revisions=spoken,
             not_spoken=self.not_spoken,
@@ -129,60 +133,60 @@ class _Run:
             took=loop.time() - began,
         )
 
-    # What it speaks, and what it has
+    # Revisions and features
 
-    async def _attend(self, revision: str) -> None:
-        """Finds out about one revision and, when all are known, goes on in the same conversation with what may share one."""
+    async def _run_revision(self, revision: str) -> None:
+        """Try to open one revision. When all are known, continue in the same conversation with a group that can share it."""
         async with self._room:
-            talk = await self._scout(revision)
+            conversation = await self._open_revision(revision)
         try:
             self._unknown.discard(revision)
             if not self._unknown:
                 self._plan()
             await self._planned.wait()
-            if lane := self._first_lanes.get(revision):
-                await self._run_lane(lane, talk)
+            if group := self._first_groups.get(revision):
+                await self._run_group(group, conversation)
         finally:
-            await talk.close()
+            await conversation.close()
 
     def _plan(self) -> None:
-        for lane in lanes_of(self._tries()):
-            if not lane.is_common or self._first_lanes.setdefault(lane.revision, lane) is not lane:
-                self._other_lanes.append(lane)
+        for group in plan_groups(self._tries()):
+            if not group.is_common or self._first_groups.setdefault(group.revision, group) is not group:
+                self._other_groups.append(group)
         self._planned.set()
 
-    async def _attend_to_the_rest(self) -> None:
+    async def _run_other_groups(self) -> None:
         await self._planned.wait()
-        await _all_of([self._run_lane(lane) for lane in self._other_lanes])
+        await _all_of([self._run_group(group) for group in self._other_groups])
 
-    async def _scout(self, revision: str) -> LiveConversation:
-        talk = self.subject.attempts[revision] = await self.subject.open()
+    async def _open_revision(self, revision: str) -> LiveConversation:
+        conversation = self.target.attempts[revision] = await self.target.open()
         try:
-            await talk.open(revision)
-            features = await _listed(talk)
-            await self._find_something_harmless(talk, revision, features)
+            await conversation.open(revision)
+            features = await _listed(conversation)
+            await self._find_harmless_method(conversation, revision, features)
             self.features[revision] = features
         except CannotOpen as error:
             self.not_spoken[revision] = str(error)
-            self._unopened.append(talk)
-            await talk.close()
+            self._unopened.append(conversation)
+            await conversation.close()
         except BaseException:
-            await talk.close()
+            await conversation.close()
             raise
-        return talk
+        return conversation
 
-    async def _find_something_harmless(self, talk: LiveConversation, revision: str, features: Features) -> None:
+    async def _find_harmless_method(self, conversation: LiveConversation, revision: str, features: Features) -> None:
         if revision in MODERN:
-            return  # it has answered server/discover
-        with suppress(Unanswered):
-            if (await talk.request("ping")).is_result:
+            return  # the server has answered server/discover
+        with suppress(NoResponse):
+            if (await conversation.request("ping")).is_result:
                 return
         for method, _, capability in _LISTS.values():
             if features.has(capability) and method not in features.failed:
-                self.subject.harmless[revision] = method
+                self.target.harmless[revision] = method
                 return
 
-    # The probes
+    # Probes
 
     def _tries(self) -> list[tuple[Probe, str]]:
         spoken = [each for each in self.revisions if each in self.features]
@@ -192,71 +196,71 @@ class _Run:
             found += [(probe, revision) for revision in revisions_for(rules, probe.revisions, spoken)]
         return found
 
-    async def _run_lane(self, lane: Lane, talk: LiveConversation | None = None) -> None:
-        shared = SharedTalk(self.subject, lane, talk)
+    async def _run_group(self, group: ProbeGroup, conversation: LiveConversation | None = None) -> None:
+        shared = SharedConversation(self.target, group, conversation)
         async with self._room:
             try:
-                await self._run_probes(lane, shared)
+                await self._run_probes(group, shared)
             finally:
                 await shared.renew()
 
-    async def _run_probes(self, lane: Lane, shared: SharedTalk) -> None:
-        """What is held against a server that others have spoken to before counts only if it is found in a fresh one, too."""
+    async def _run_probes(self, group: ProbeGroup, shared: SharedConversation) -> None:
+        """Run the probes of a group. A failure in a reused conversation counts only if a fresh one shows it, too."""
         doubtful: list[tuple[Probe, Case]] = []
-        for probe in lane.probes:
-            self.on_progress(f"{probe.section} in {lane.revision}: {probe.name}")
-            case, is_shaken = await self._try(probe, lane.revision, shared)
-            if is_shaken and shared.is_second_hand:
+        for probe in group.probes:
+            self.on_progress(f"{probe.section} in {group.revision}: {probe.name}")
+            case, is_doubtful = await self._try(probe, group.revision, shared)
+            if is_doubtful and shared.is_reused:
                 doubtful.append((probe, case))
             else:
                 self.verdicts += case.verdicts
-            if doubtful and not lane.judged:
-                # What the probes break here themselves may well be what the next one stumbles over.
-                await self._look_again(doubtful, shared)
+            if doubtful and not group.judged:
+                # These probes break rules themselves, so one may disturb the next: retry at once.
+                await self._retry(doubtful, shared)
                 doubtful = []
-        await self._look_again(doubtful, shared)
+        await self._retry(doubtful, shared)
 
-    async def _look_again(self, doubtful: Sequence[tuple[Probe, Case]], shared: SharedTalk) -> None:
+    async def _retry(self, doubtful: Sequence[tuple[Probe, Case]], shared: SharedConversation) -> None:
         if doubtful:
             await shared.renew()
         for probe, case in doubtful:
-            again = case if self._impatience(probe, case.revision) else (await self._try(probe, case.revision, shared))[0]
+            again = case if self._why_stop(probe, case.revision) else (await self._try(probe, case.revision, shared))[0]
             self.verdicts += again.verdicts
 
-    def _impatience(self, probe: Probe, revision: str) -> str:
-        """Why no more is waited for, or nothing."""
-        if self._unanswered[probe.section, revision] >= _PATIENT_FOR:
-            return "the server has left too many requests of this section without an answer"
-        return "the server has left too many requests without an answer" if self._unanswered.total() >= _PATIENT_IN_ALL else ""
+    def _why_stop(self, probe: Probe, revision: str) -> str:
+        """Return why no more requests are sent, or nothing."""
+        if self._unanswered[probe.section, revision] >= _MAX_UNANSWERED:
+            return "the server left too many requests of this section without a response"
+        return "the server left too many requests without a response" if self._unanswered.total() >= _MAX_UNANSWERED_IN_ALL else ""
 
     def _case(self, probe: Probe, revision: str) -> Case:
-        case = Case(probe, subject=self.subject, revision=revision, features=self.features[revision], permissions=self.permissions)
-        case.keep_to(self.wanted)
+        case = Case(probe, target=self.target, revision=revision, features=self.features[revision], permissions=self.permissions)
+        case.restrict_to(self.wanted)
         return case
 
-    async def _try(self, probe: Probe, revision: str, shared: SharedTalk) -> tuple[Case, bool]:
-        """The case, and whether there is anything in it that something else may be to blame for."""
+    async def _try(self, probe: Probe, revision: str, shared: SharedConversation) -> tuple[Case, bool]:
+        """Run a probe. Return the case, and whether something other than the server may be the cause of its outcome."""
         case = self._case(probe, revision)
         try:
-            reason = self._missing(probe, revision) or self._impatience(probe, revision)
+            reason = self._missing(probe, revision) or self._why_stop(probe, revision)
             if not reason:
                 if "question" in probe.needs and not (await explored(case)).questions:
-                    case.give_up("no tool that may be called asks its client anything; name one by --allow-tool")
-                if not probe.own:
-                    case.use(await shared.lend(probe))
+                    case.give_up("no tool that may be called asks its client anything; name one with --allow-tool")
+                if not probe.opens_own:
+                    case.use(await shared.acquire(probe))
                 await probe.body(case)
-                reason = "the probe found nothing to judge it by"
-        except Unanswered as silence:
+                reason = "the probe found nothing to judge the rule by"
+        except NoResponse as silence:
             reason = str(silence)
-            if probe.answered and await case.was_passed_over(silence):
-                mend = "Answer every request; one that is wrong, with an error."
-                case.fail_the_rest(f"{reason}, and a later one was answered", mend=mend)
+            if probe.silence_fails and await case.was_ignored(silence):
+                fix = "Respond to every request; reject an invalid one with an error."
+                case.fail_the_rest(f"{reason}, and a later one was answered", fix=fix)
         except Skip as skip:
             reason = str(skip)
         except StartFailed as error:
-            reason = f"the server could not be started any more: {error}"
+            reason = f"the server could no longer be started: {error}"
         except ChannelBroken as error:
-            reason = f"the server could not be reached any more: {error}"
+            reason = f"the server could no longer be reached: {error}"
         except TwopipesError:
             raise
         except Exception as error:
@@ -264,30 +268,30 @@ class _Run:
         finally:
             silent_for = case.silence
             await case.close()
-            unanswered = shared.take_back()
+            unanswered = shared.release()
         self._unanswered[probe.section, revision] += unanswered
         case.skip_the_rest(reason)
         if case.has_failed:
-            await self._compare_with_an_idle_one(case, silent_for)
+            await self._compare_with_idle(case, silent_for)
         return case, bool(unanswered) or case.has_failed
 
-    async def _compare_with_an_idle_one(self, case: Case, silent_for: float | None) -> None:
-        """Withdraws what was held against a server that exits by itself, or had not started yet."""
+    async def _compare_with_idle(self, case: Case, silent_for: float | None) -> None:
+        """Withdraw failures of a server that exits by itself, or that had not started yet."""
         if (lived := case.left_after) is not None and await self._idle.exits_by_itself(case.revision, lived):
-            case.withdraw("the server exits by itself, also if nothing is asked of it")
+            case.withdraw("the server exits by itself, even if it gets no requests")
         if silent_for is not None and await self._idle.starts_slowly(case.revision, silent_for):
-            case.withdraw("the server starts too slowly to tell whether it would have answered; see --timeout")
+            case.withdraw("the server starts too slowly to know whether it would have responded; see --timeout")
 
     def _missing(self, probe: Probe, revision: str) -> str:
-        """Why a probe cannot be run, or nothing."""
+        """Return why a probe cannot run, or nothing."""
         features = self.features[revision]
         for need in probe.needs:
             if need == "process":
-                if not self.subject.is_process:
-                    return "it needs a process that we start, to see how that ends"
+                if not self.target.is_process:
+                    return "it needs a process that the check starts, to see how it exits"
             elif need == "socket":
-                if self.subject.is_process:
-                    return "it is about sockets"
+                if self.target.is_process:
+                    return "it applies to sockets only"
             elif need == "call":
                 if not features.safe_calls(self.permissions):
                     return no_call()
@@ -311,35 +315,35 @@ def _why_not(rule: Rule, spoken: Sequence[str]) -> str:
         return reason
     if not any(rule.applies_in(revision) for revision in spoken):
         return f"the server does not speak a revision that has this rule ({rule.span})"
-    return "nothing that was said has shown it"
+    return "the conversation did not show it"
 
 
-async def _listed(talk: LiveConversation) -> Features:
-    features = Features(capabilities=talk.capabilities)
+async def _listed(conversation: LiveConversation) -> Features:
+    features = Features(capabilities=conversation.capabilities)
     for name, (method, member, capability) in _LISTS.items():
         if not features.has(capability):
             continue
         try:
-            setattr(features, name, await _all_pages(talk, method, member))
-        except (Unanswered, _NotListed) as error:
+            setattr(features, name, await _all_pages(conversation, method, member))
+        except (NoResponse, _NotListed) as error:
             features.failed[method] = str(error)
     return features
 
 
 class _NotListed(Exception):
-    """A list was answered with an error."""
+    """A list request got an error."""
 
 
-async def _all_pages(talk: LiveConversation, method: str, member: str) -> list[dict[str, Any]]:
+async def _all_pages(conversation: LiveConversation, method: str, member: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     params: dict[str, Any] | None = None
     for _ in range(_PAGES):
-        answer = await talk.request(method, params)
-        if params is None and not answer.is_result:
-            raise _NotListed(f"{method} got {answer.told}")
-        page = answer.result.get(member)
+        response = await conversation.request(method, params)
+        if params is None and not response.is_result:
+            raise _NotListed(f"{method} got {response.summary}")
+        page = response.result.get(member)
         found += [each for each in page if isinstance(each, dict)] if isinstance(page, list) else []
-        cursor = answer.result.get("nextCursor")
+        cursor = response.result.get("nextCursor")
         if not isinstance(cursor, str):
             break
         params = {"cursor": cursor}
@@ -347,7 +351,7 @@ async def _all_pages(talk: LiveConversation, method: str, member: str) -> list[d
 
 
 async def _all_of(waiting: Sequence[Any]) -> None:
-    """Awaits all of them side by side; the first that fails ends the others, and is what is raised."""
+    """Await all concurrently. The first failure cancels the others and is raised."""
     try:
         async with asyncio.TaskGroup() as group:
             for each in waiting:

@@ -1,4 +1,4 @@
-"""The server under test: something that gives a fresh conversation as often as one is wanted."""
+"""The server under test, which opens any number of conversations."""
 
 from __future__ import annotations
 
@@ -11,87 +11,86 @@ from twopipes._channels.base import Channel
 from twopipes._channels.sockets import connect_tcp, connect_unix
 from twopipes._process.child import Child
 from twopipes._process.command import ServerCommand
-from twopipes._tools.check.conversation import CannotOpen, LiveConversation, Observer, Waits
+from twopipes._tools.check.conversation import CannotOpen, LiveConversation, Observer, ProbeTimeouts
 from twopipes.errors import LocalProtocolError
 
-__all__ = ["AddressSubject", "ChannelSubject", "CommandSubject", "Subject", "subject_of"]
+__all__ = ["AddressTarget", "ChannelTarget", "CommandTarget", "ServerTarget", "target_for"]
 
 
-class Subject(ABC):
-    """A server that can be talked to any number of times.
+class ServerTarget(ABC):
+    """A server under test.
 
     Attributes:
-        description: What it is, for messages.
-        is_process: Whether each conversation has a process of its own, whose end can be watched.
-        waits: How long to wait for what.
-        talks: Every conversation that there was, in order. What they show by themselves is judged at the end.
-        observer: Told of every byte, if somebody wants to keep the wire.
-        harmless: By revision, what to ask instead of ``ping`` of a server that does not answer it.
-        attempts: By revision, the first conversation that was to be opened in it. What the server said then can be read there, also
-            when it has ended.
+        description: The server, for messages.
+        is_process: Whether each conversation has its own process, whose exit can be observed.
+        timeouts: The timeouts of its conversations.
+        conversations: Every conversation so far, in order. Their messages are judged at the end.
+        observer: Receives every byte, to record the wire.
+        harmless: By revision, the method to use instead of ``ping``, for a server that does not answer it.
+        attempts: By revision, the first conversation that tried to open it. It can be read after it has ended.
     """
 
     is_process = False
 
-    def __init__(self, description: str, *, waits: Waits | None = None, observer: Observer | None = None) -> None:
+    def __init__(self, description: str, *, timeouts: ProbeTimeouts | None = None, observer: Observer | None = None) -> None:
         self.description = description
-        self.waits = waits if waits is not None else Waits()
+        self.timeouts = timeouts if timeouts is not None else ProbeTimeouts()
         self.observer = observer
-        self.talks: list[LiveConversation] = []
+        self.conversations: list[LiveConversation] = []
         self.harmless: dict[str, str] = {}
         self.attempts: dict[str, LiveConversation] = {}
         self._attempting = asyncio.Lock()
         self._count = 0
 
     async def open(self) -> LiveConversation:
-        """A fresh conversation in which nothing was said yet. Whoever asks for it closes it.
+        """Start a new conversation, in which nothing is sent yet. The caller closes it.
 
         Raises:
             StartFailed: The command cannot be started.
-            ChannelBroken: Nobody listens there.
+            ChannelBroken: The address refuses connections.
         """
         number, self._count = self._count, self._count + 1
-        talk = await self._open(number)
-        talk.harmless_in = self.harmless
-        self.talks.append(talk)
-        return talk
+        conversation = await self._open(number)
+        conversation.harmless_in = self.harmless
+        self.conversations.append(conversation)
+        return conversation
 
     async def attempt(self, revision: str) -> LiveConversation:
-        """What came of the first attempt to open a conversation in some revision: to be read, not to be used."""
+        """Return the first conversation that tried to open a revision, for reading only."""
         async with self._attempting:
             if revision not in self.attempts:
-                talk = await self.open()
+                conversation = await self.open()
                 try:
                     with suppress(CannotOpen):
-                        await talk.open(revision)
+                        await conversation.open(revision)
                 finally:
-                    await talk.close()
-                self.attempts[revision] = talk
+                    await conversation.close()
+                self.attempts[revision] = conversation
         return self.attempts[revision]
 
     @abstractmethod
     async def _open(self, number: int) -> LiveConversation: ...
 
 
-class CommandSubject(Subject):
-    """A command: each conversation is with a process of its own, in its own group, and its stderr is kept."""
+class CommandTarget(ServerTarget):
+    """A command: each conversation has its own process and process group. Its stderr is kept."""
 
     is_process = True
 
-    def __init__(self, command: ServerCommand, *, waits: Waits | None = None, observer: Observer | None = None) -> None:
-        super().__init__(command.describe(), waits=waits, observer=observer)
+    def __init__(self, command: ServerCommand, *, timeouts: ProbeTimeouts | None = None, observer: Observer | None = None) -> None:
+        super().__init__(command.describe(), timeouts=timeouts, observer=observer)
         self.command = command
 
     async def _open(self, number: int) -> LiveConversation:
         child = await Child.start(self.command)
-        return LiveConversation(child.channel, waits=self.waits, child=child, number=number, observer=self.observer)
+        return LiveConversation(child.channel, timeouts=self.timeouts, child=child, number=number, observer=self.observer)
 
 
-class AddressSubject(Subject):
+class AddressTarget(ServerTarget):
     """A socket on which a server listens: ``unix:/path`` or ``tcp://host:port``."""
 
-    def __init__(self, address: str, *, waits: Waits | None = None, observer: Observer | None = None) -> None:
-        super().__init__(address, waits=waits, observer=observer)
+    def __init__(self, address: str, *, timeouts: ProbeTimeouts | None = None, observer: Observer | None = None) -> None:
+        super().__init__(address, timeouts=timeouts, observer=observer)
 
     async def _open(self, number: int) -> LiveConversation:
         kind, _, where = self.description.partition(":")
@@ -101,15 +100,15 @@ class AddressSubject(Subject):
             host, _, port = where.removeprefix("//").rpartition(":")
             channel = await connect_tcp(host.strip("[]"), int(port))
         else:
-            raise LocalProtocolError(f"{self.description!r} is no address; write unix:/path or tcp://host:port")
-        return LiveConversation(channel, waits=self.waits, number=number, observer=self.observer)
+            raise LocalProtocolError(f"{self.description!r} is not an address; write unix:/path or tcp://host:port")
+        return LiveConversation(channel, timeouts=self.timeouts, number=number, observer=self.observer)
 
 
-class ChannelSubject(Subject):
+class ChannelTarget(ServerTarget):
     """A server in this process.
 
     Args:
-        connect: Makes a context that gives the client's end of a fresh channel and, when it ends, sees to the end of the server.
+        connect: Returns a context manager that yields the client's end of a new channel, and ends the server on exit.
     """
 
     def __init__(
@@ -117,10 +116,10 @@ class ChannelSubject(Subject):
         connect: Callable[[], AbstractAsyncContextManager[Channel]],
         *,
         description: str = "a server in this process",
-        waits: Waits | None = None,
+        timeouts: ProbeTimeouts | None = None,
         observer: Observer | None = None,
     ) -> None:
-        super().__init__(description, waits=waits, observer=observer)
+        super().__init__(description, timeouts=timeouts, observer=observer)
         self._connect = connect
 
     async def _open(self, number: int) -> LiveConversation:
@@ -128,14 +127,16 @@ class ChannelSubject(Subject):
         channel = await stack.enter_async_context(self._connect())
 
         async def closing() -> None:
-            async with asyncio.timeout(self.waits.step + self.waits.exit):
+            async with asyncio.timeout(self.timeouts.step + self.timeouts.exit):
                 await stack.aclose()
 
-        return LiveConversation(channel, waits=self.waits, closing=closing, number=number, observer=self.observer)
+        return LiveConversation(channel, timeouts=self.timeouts, closing=closing, number=number, observer=self.observer)
 
 
-def subject_of(target: ServerCommand | str, *, waits: Waits | None = None, observer: Observer | None = None) -> Subject:
-    """What a command line names: a command, ``unix:/path`` or ``tcp://host:port``."""
+def target_for(
+    target: ServerCommand | str, *, timeouts: ProbeTimeouts | None = None, observer: Observer | None = None
+) -> ServerTarget:
+    """Return the target of a command, ``unix:/path`` or ``tcp://host:port``."""
     if isinstance(target, ServerCommand):
-        return CommandSubject(target, waits=waits, observer=observer)
-    return AddressSubject(target, waits=waits, observer=observer)
+        return CommandTarget(target, timeouts=timeouts, observer=observer)
+    return AddressTarget(target, timeouts=timeouts, observer=observer)

@@ -1,7 +1,7 @@
-"""Which probes share a conversation, and when one is fit to be handed on.
+"""Which probes share a conversation, and when a conversation can be reused.
 
-A process costs what it costs to start, and some servers take a second or more. What leaves nothing behind is therefore asked of one
-and the same process; what leaves something behind, or wants a server that nobody has spoken to, has one of its own.
+Some servers take a second or more to start. Probes that leave nothing behind therefore share one process. A probe that leaves
+something behind, or needs an unused server, gets its own.
 """
 
 from __future__ import annotations
@@ -14,151 +14,159 @@ from msgspec import Struct, field
 from msgspec.json import encode
 
 from twopipes._protocol.revisions import MODERN
-from twopipes._tools.check.conversation import LiveConversation, Unanswered
+from twopipes._tools.check.conversation import LiveConversation, NoResponse
 from twopipes._tools.check.probe import Probe
-from twopipes._tools.check.server_source import Subject
+from twopipes._tools.check.server_source import ServerTarget
 
-__all__ = ["Lane", "SharedTalk", "lanes_of"]
+__all__ = ["ProbeGroup", "SharedConversation", "plan_groups"]
 
-# Into how many conversations the probes of one revision that could all share one are divided, to go on side by side.
-_SIDE_BY_SIDE = 2
-# Fewer probes than this are not worth a process of their own.
-_WORTH_A_LANE = 12
+# The probes of one revision that could share one conversation are divided among this many, which run concurrently.
+_CONCURRENT = 2
+# Fewer probes than this do not justify another process.
+_MIN_GROUP = 12
 
 
-class Lane(Struct, kw_only=True, eq=False):
-    """Probes that are run one after the other, in a conversation that is handed on from each to the next.
+class ProbeGroup(Struct, kw_only=True, eq=False):
+    """Probes that run one after the other in the same conversation.
 
     Attributes:
-        revision: That is spoken.
-        can: The client capabilities that are declared in the handshake; on the stateless wire each request has its own.
-        judged: Whether what the conversation shows by itself counts.
-        section: Whose probes alone it has; none where it takes what comes.
-        probes: In their order.
+        revision: The revision that is spoken.
+        client_capabilities: Declared in the handshake; in a modern revision each request declares its own.
+        judged: Whether the messages of the conversation are judged passively.
+        section: The section whose probes it is limited to; empty for no limit.
+        probes: The probes in their order.
     """
 
     revision: str
-    can: Mapping[str, Any] | None = None
+    client_capabilities: Mapping[str, Any] | None = None
     judged: bool = True
     section: str = ""
     probes: list[Probe] = field(default_factory=list)
 
     @property
     def is_common(self) -> bool:
-        """Whether any conversation will do that was opened by a client which declares nothing and breaks no rule."""
-        return not self.section and self.can is None and self.judged
+        """Whether the group can use any conversation of a client that declares nothing and breaks no rules."""
+        return not self.section and self.client_capabilities is None and self.judged
 
 
-def lanes_of(probes: Iterable[tuple[Probe, str]]) -> list[Lane]:
-    """Divides what is to be tried among conversations, the same way each time.
+def plan_groups(probes: Iterable[tuple[Probe, str]]) -> list[ProbeGroup]:
+    """Divide probes among conversations. The result is deterministic.
 
     Args:
-        probes: Each with a revision that it is tried in.
+        probes: Each probe with a revision in which it is tried.
     """
-    lanes: dict[tuple[Any, ...], Lane] = {}
+    groups: dict[tuple[Any, ...], ProbeGroup] = {}
     endings: list[tuple[Probe, str]] = []
     for probe, revision in probes:
-        if probe.last:
+        if probe.runs_last:
             endings.append((probe, revision))
             continue
-        can = None if revision in MODERN else probe.can
-        is_alone = probe.own or probe.fresh
+        client_capabilities = None if revision in MODERN else probe.client_capabilities
+        is_alone = probe.opens_own or probe.fresh_conversation
         alone = probe.name if is_alone else ""
-        section = probe.section if is_alone or probe.apart else ""
-        key = (revision, section, alone, encode(can), probe.judged)
-        lanes.setdefault(key, Lane(revision=revision, can=can, judged=probe.judged, section=section)).probes.append(probe)
-    found: list[Lane] = []
-    for lane in lanes.values():
-        found += _divided(lane) if lane.is_common else [lane]
+        section = probe.section if is_alone or probe.section_only else ""
+        key = (revision, section, alone, encode(client_capabilities), probe.judged)
+        groups.setdefault(
+            key, ProbeGroup(revision=revision, client_capabilities=client_capabilities, judged=probe.judged, section=section)
+        ).probes.append(probe)
+    found: list[ProbeGroup] = []
+    for group in groups.values():
+        found += _divided(group) if group.is_common else [group]
     for probe, revision in endings:
-        host = next((lane for lane in found if _may_end(probe, revision, lane)), None)
+        host = next((group for group in found if _may_end(probe, revision, group)), None)
         if host is None:
-            host = Lane(revision=revision, can=probe.can, judged=probe.judged, section=probe.section)
+            host = ProbeGroup(
+                revision=revision, client_capabilities=probe.client_capabilities, judged=probe.judged, section=probe.section
+            )
             found.append(host)
         host.probes.append(probe)
-    # What takes longest begins first, so that nobody waits for it alone in the end.
-    return sorted(found, key=lambda lane: -len(lane.probes))
+    # The longest groups start first, so that the run does not end with a single long one.
+    return sorted(found, key=lambda group: -len(group.probes))
 
 
-def _may_end(probe: Probe, revision: str, lane: Lane) -> bool:
-    if lane.section or lane.probes[-1].last:
+def _may_end(probe: Probe, revision: str, group: ProbeGroup) -> bool:
+    if group.section or group.probes[-1].runs_last:
         return False
-    return lane.revision == revision and lane.judged == probe.judged and (probe.can is None or probe.can == lane.can)
+    return (
+        group.revision == revision
+        and group.judged == probe.judged
+        and (probe.client_capabilities is None or probe.client_capabilities == group.client_capabilities)
+    )
 
 
-def _divided(lane: Lane) -> list[Lane]:
-    count = max(1, min(_SIDE_BY_SIDE, len(lane.probes) // _WORTH_A_LANE))
-    parts = [Lane(revision=lane.revision) for _ in range(count)]
+def _divided(group: ProbeGroup) -> list[ProbeGroup]:
+    count = max(1, min(_CONCURRENT, len(group.probes) // _MIN_GROUP))
+    parts = [ProbeGroup(revision=group.revision) for _ in range(count)]
     sections: dict[str, list[Probe]] = {}
-    for probe in lane.probes:
+    for probe in group.probes:
         sections.setdefault(probe.section, []).append(probe)
     for together in sections.values():
         min(parts, key=lambda part: len(part.probes)).probes.extend(together)
     return parts
 
 
-class SharedTalk:
-    """The conversation of a lane: opened when it is wanted, and again when the last one is not fit to be handed on.
+class SharedConversation:
+    """The conversation of a group. It is opened on first use, and replaced when it can no longer be reused.
 
     Args:
-        subject: The server.
-        lane: Whose it is.
-        talk: One that is open already, and in which nothing was said that leaves anything behind.
+        target: The server.
+        group: The group.
+        conversation: An open conversation to start with, in which no probe has run.
 
     Attributes:
-        is_second_hand: Whether another probe had what was lent last.
+        is_reused: Whether a previous probe used the conversation that was acquired last.
     """
 
-    def __init__(self, subject: Subject, lane: Lane, talk: LiveConversation | None = None) -> None:
-        self._subject = subject
-        self._lane = lane
-        self._talk = talk
-        self._is_lent = self._was_used = False
-        self.is_second_hand = False
+    def __init__(self, target: ServerTarget, group: ProbeGroup, conversation: LiveConversation | None = None) -> None:
+        self._target = target
+        self._group = group
+        self._conversation = conversation
+        self._is_in_use = self._was_used = False
+        self.is_reused = False
 
-    async def lend(self, probe: Probe) -> LiveConversation:
-        """The conversation, for a probe.
+    async def acquire(self, probe: Probe) -> LiveConversation:
+        """Return the conversation for a probe.
 
         Raises:
             CannotOpen: The server did not open one.
-            StartFailed: It cannot be started.
-            ChannelBroken: Nobody listens there.
+            StartFailed: The server cannot be started.
+            ChannelBroken: The address refuses connections.
         """
-        if self._talk is not None and not await self._can_be_handed_on(self._talk):
+        if self._conversation is not None and not await self._can_be_reused(self._conversation):
             await self.renew()
-        if self._talk is None:
-            self._talk = await self._subject.open()
-            self._talk.judged = self._lane.judged
-            await self._talk.open(self._lane.revision, self._lane.can)
-        if self._talk.is_modern:
-            self._talk.can = probe.can or {}
-        self.is_second_hand = self._was_used
-        self._is_lent = self._was_used = True
-        return self._talk
+        if self._conversation is None:
+            self._conversation = await self._target.open()
+            self._conversation.judged = self._group.judged
+            await self._conversation.open(self._group.revision, self._group.client_capabilities)
+        if self._conversation.is_modern:
+            self._conversation.client_capabilities = probe.client_capabilities or {}
+        self.is_reused = self._was_used
+        self._is_in_use = self._was_used = True
+        return self._conversation
 
-    def take_back(self) -> int:
-        """Takes it from a probe, and tells how many of its requests were waited for in vain."""
-        if self._talk is None or not self._is_lent:
+    def release(self) -> int:
+        """Take the conversation back from a probe. Return how many of its requests got no response."""
+        if self._conversation is None or not self._is_in_use:
             return 0
-        self._is_lent = False
-        self._talk.be_willing()
-        return self._talk.unanswered
+        self._is_in_use = False
+        self._conversation.reset_answers()
+        return self._conversation.unanswered
 
-    async def _can_be_handed_on(self, talk: LiveConversation) -> bool:
-        """Whether the server has answered all that it was asked, and goes on answering."""
-        if not talk.is_usable or talk.unanswered:
+    async def _can_be_reused(self, conversation: LiveConversation) -> bool:
+        """Whether the server has answered all requests, and still answers."""
+        if not conversation.is_usable or conversation.unanswered:
             return False
         if not self._was_used:
             return True
-        with suppress(Unanswered):
-            is_served = (await talk.request(talk.harmless, within=talk.waits.step)).is_result
-            # What still runs would be heard by the next probe. On a slow link, what has ended may be known only now.
-            return is_served and not (self._lane.judged and talk.owed)
+        with suppress(NoResponse):
+            is_served = (await conversation.request(conversation.harmless, within=conversation.timeouts.step)).is_result
+            # The messages of an open request would reach the next probe. On a slow link, some responses may arrive only now.
+            return is_served and not (self._group.judged and conversation.open_requests)
         return False
 
     async def renew(self) -> None:
-        """Ends the conversation: what is lent next is a fresh one."""
-        talk, self._talk = self._talk, None
-        self._is_lent = self._was_used = self.is_second_hand = False
-        if talk is not None:
-            await talk.close()
+        """Close the conversation. The next one that is acquired is new."""
+        conversation, self._conversation = self._conversation, None
+        self._is_in_use = self._was_used = self.is_reused = False
+        if conversation is not None:
+            await conversation.close()

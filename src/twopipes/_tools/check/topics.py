@@ -1,4 +1,4 @@
-"""The packages of the topics: each has the probes and the scenarios of one section of the rules."""
+"""The topic folders: each has the probes and scenarios of one section of the rules."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["load_all", "section_of"]
 
 
 def load_all(kind: str) -> None:
-    """Import the modules of every topic that enter something into a table.
+    """Import the modules of every topic that register probes or scenarios.
 
     Args:
-        kind: ``probes`` or ``scenarios``; a topic may have several modules whose names end so.
+        kind: ``probes`` or ``scenarios``; a topic may have several modules whose names end with this word.
     """
     for topic in SECTIONS.values():
         package = import_module(f"twopipes._tools.check.{topic.name}")
@@ -24,6 +24,6 @@ def load_all(kind: str) -> None:
 
 
 def section_of(module: str) -> str:
-    """The letters of the section that a module of a topic's package belongs to."""
+    """Return the two letters of the section that a module belongs to."""
     topic = module.split(".")[-2]
     return next((section for section, found in SECTIONS.items() if found.name == topic), "")

@@ -1,4 +1,4 @@
-"""What was found out about one rule, and the sheet on which probes and scenarios write it down."""
+"""Verdicts about rules, and the class with which probes and scenarios record them."""
 
 from __future__ import annotations
 
@@ -8,87 +8,86 @@ from typing import Any, Literal, NoReturn, Protocol
 from msgspec import Struct
 
 from twopipes._rules.rule import Rule, Severity
-from twopipes._tools.check.fixes import MENDS
 from twopipes.errors import LocalProtocolError
 
-__all__ = ["DEFECT", "CheckResult", "Quote", "Seen", "Sheet", "Skip", "Verdict", "defect", "worst"]
+__all__ = ["DEFECT", "CheckResult", "Quotable", "Quote", "Skip", "Verdict", "VerdictRecorder", "defect", "worst"]
 
 CheckResult = Literal["passed", "failed", "skipped"]
 
-# Lines of each direction that a finding quotes. The whole wire is in the trace.
+# Lines of each direction that a verdict quotes. The trace has all of them.
 _QUOTED = 6
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """What one probe found out about one rule in one revision.
+    """The verdict of one probe about one rule in one revision.
 
     Attributes:
-        rule: Which.
-        revision: In which it was tried; ``None`` for a rule that was tried in none.
+        rule: The rule.
+        revision: The revision in which it was tried; ``None`` if it was not tried.
         outcome: A rule that could not be tried is ``skipped``, with the reason in ``why``, and never ``passed``.
-        why: What breaks the rule, or why it could not be tried; for a pass it may be empty.
-        mend: What to change, for whoever wrote the peer.
-        sent: The lines that went to the peer, without their newlines.
-        received: The lines that came from it.
-        probe: What found out: the name of a probe or a scenario, or ``the conversation`` for what showed by itself.
+        why: What breaks the rule, or why it could not be tried; may be empty for a pass.
+        fix: What the author of the peer should change.
+        sent: The lines that were sent to the peer, without newlines.
+        received: The lines that came from the peer.
+        probe: The name of the probe or scenario, or ``the conversation`` for a passive finding.
     """
 
     rule: Rule
     outcome: CheckResult
     revision: str | None = None
     why: str = ""
-    mend: str = ""
+    fix: str = ""
     sent: tuple[bytes, ...] = ()
     received: tuple[bytes, ...] = ()
     probe: str = ""
 
     @property
     def severity(self) -> Severity | None:
-        """How bad it is; ``None`` unless the rule was broken."""
+        """The severity of the breach; ``None`` if the rule was not broken."""
         return self.rule.severity_in(self.revision) if self.outcome == "failed" else None
 
 
-DEFECT = "the check itself has failed here, which is worth a report"
-"""How the reason begins why a rule was skipped when what a peer said was stranger than a probe or a scenario could bear."""
+DEFECT = "the check itself failed here; please report it"
+"""The start of the reason for rules that were skipped because a probe or a scenario raised an unexpected exception."""
 
 
 def defect(error: Exception) -> str:
-    """The reason for skipping what a probe or a scenario could not judge, because it broke."""
+    """Return the reason for skipping rules after an unexpected exception in a probe or a scenario."""
     return f"{DEFECT}: {type(error).__name__}: {error}"
 
 
 class Skip(Exception):
-    """Raised by a probe or a scenario that cannot go on: what it has not judged yet is skipped, and this says why."""
+    """Raised by a probe or a scenario that cannot continue. The rules that it has not judged yet are skipped for this reason."""
 
 
-class Seen(Protocol):
-    """Lines that a verdict can quote: an answer with its request, for one."""
+class Quotable(Protocol):
+    """Lines that a verdict can quote, such as a response with its request."""
 
     @property
     def sent(self) -> Sequence[bytes]:
-        """What went to the peer."""
+        """The lines that were sent to the peer."""
 
     @property
     def received(self) -> Sequence[bytes]:
-        """What came from it."""
+        """The lines that came from the peer."""
 
 
 class Quote(Struct, frozen=True, kw_only=True):
-    """Lines to quote that are not simply what was said: a part of it, or with something blanked."""
+    """Lines to quote that differ from the wire: a part of a line, or a redacted one."""
 
     sent: tuple[bytes, ...] = ()
     received: tuple[bytes, ...] = ()
 
 
-class Sheet:
-    """Where the verdicts of one probe or scenario in one revision are written down.
+class VerdictRecorder:
+    """Records the verdicts of one probe or scenario in one revision.
 
-    A rule that the revision does not have, or that nobody asked for, is passed over in silence: a probe that judges five rules
-    need not know which of them count today.
+    Verdicts about rules that the revision does not have, or that were not selected, are dropped. So a probe that judges five rules
+    need not know which of them count in this run.
 
     Attributes:
         revision: The revision that is spoken.
-        verdicts: What was found out so far.
+        verdicts: The verdicts so far.
     """
 
     def __init__(self, name: str, rules: Iterable[Rule], revision: str) -> None:
@@ -99,43 +98,43 @@ class Sheet:
         self._rules = {rule.id: rule for rule in rules if rule.applies_in(revision)}
 
     def wants(self, rule: str) -> bool:
-        """Tells whether a rule counts here."""
+        """Return whether a rule counts in this run."""
         return rule in self._rules
 
-    def keep_to(self, wanted: Iterable[str]) -> None:
-        """Leaves out the rules that nobody asked for."""
+    def restrict_to(self, wanted: Iterable[str]) -> None:
+        """Drop the rules that were not selected."""
         self._rules = {each: self._rules[each] for each in wanted if each in self._rules}
 
-    def expect(self, rule: str, condition: Any, why: str, *, mend: str = "", about: Seen | None = None) -> bool:
-        """Judges a rule.
+    def expect(self, rule: str, condition: Any, why: str, *, fix: str = "", about: Quotable | None = None) -> bool:
+        """Judge a rule.
 
         Args:
-            rule: Its id; one of those that the decorator names.
-            condition: Whether it was kept.
-            why: What was seen that breaks it, for the case that it was not.
-            mend: What to change; what the table of such sentences has, unless given.
-            about: The lines to quote; the last ones of the conversation otherwise.
+            rule: The id of the rule; the decorator must name it.
+            condition: Whether the rule was kept.
+            why: What breaks the rule, if it was not kept.
+            fix: What to change; by default the ``fix`` of the rule.
+            about: The lines to quote; by default the last ones of the conversation.
 
         Returns:
-            Whether it was kept, also where it does not count.
+            Whether the rule was kept, even if it does not count in this run.
         """
         kept = bool(condition)
         found = self._rule(rule)
         if found is not None:
             sent, received = ((), ()) if kept else self._quote(about)
             outcome: CheckResult = "passed" if kept else "failed"
-            told = "" if kept else mend or MENDS.get(rule, "")
-            self._note(found, outcome, why="" if kept else why, mend=told, sent=sent, received=received)
+            advice = "" if kept else fix or found.fix
+            self._note(found, outcome, why="" if kept else why, fix=advice, sent=sent, received=received)
         return kept
 
     def skip(self, rule: str, reason: str) -> None:
-        """Says why a rule cannot be tried."""
+        """Record why a rule cannot be tried."""
         found = self._rule(rule)
         if found is not None:
             self._note(found, "skipped", why=reason)
 
     def give_up(self, reason: str) -> NoReturn:
-        """Ends the probe: all rules that it has not judged are skipped for this reason.
+        """End the probe. The rules that it has not judged are skipped for this reason.
 
         Raises:
             Skip: Always.
@@ -143,22 +142,22 @@ class Sheet:
         raise Skip(reason)
 
     def skip_the_rest(self, reason: str) -> None:
-        """Skips what has no verdict yet. Done by whoever runs the probe, when it has ended."""
+        """Skip the rules without a verdict. Called by the runner after the probe has ended."""
         judged = {verdict.rule.id for verdict in self.verdicts}
         for rule in self._rules.values():
             if rule.id not in judged:
                 self._note(rule, "skipped", why=reason)
 
-    def fail_the_rest(self, why: str, *, mend: str) -> None:
-        """Fails what has no verdict yet, by what was said last."""
+    def fail_the_rest(self, why: str, *, fix: str) -> None:
+        """Fail the rules without a verdict, and quote the last lines."""
         sent, received = self._quote(None)
         judged = {verdict.rule.id for verdict in self.verdicts}
         for rule in self._rules.values():
             if rule.id not in judged:
-                self._note(rule, "failed", why=why, mend=mend, sent=sent, received=received)
+                self._note(rule, "failed", why=why, fix=fix, sent=sent, received=received)
 
     def withdraw(self, reason: str) -> None:
-        """Skips what was failed, for a reason that has nothing to do with the rules."""
+        """Turn failures into skips, for a reason that has nothing to do with the rules."""
         self.verdicts = [
             Verdict(rule=each.rule, outcome="skipped", revision=each.revision, why=reason, probe=each.probe)
             if each.outcome == "failed"
@@ -168,14 +167,14 @@ class Sheet:
 
     @property
     def has_failed(self) -> bool:
-        """Whether a rule was found broken."""
+        """Whether a rule was broken."""
         return any(verdict.outcome == "failed" for verdict in self.verdicts)
 
     def quotable(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
-        """What was sent and received last, for a finding that names no lines."""
+        """Return the lines sent and received last, for a verdict that names no lines."""
         return (), ()
 
-    def _quote(self, about: Seen | None) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+    def _quote(self, about: Quotable | None) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
         sent, received = self.quotable() if about is None else (about.sent, about.received)
         return tuple(sent[-_QUOTED:]), tuple(received[-_QUOTED:])
 
@@ -189,7 +188,7 @@ class Sheet:
 
 
 def worst(verdicts: Iterable[Verdict]) -> CheckResult:
-    """What several verdicts about one rule amount to: one failure is a failure, one pass is a pass if nothing failed."""
+    """Combine verdicts about one rule: failed if one failed, else passed if one passed, else skipped."""
     outcomes = {verdict.outcome for verdict in verdicts}
     if "failed" in outcomes:
         return "failed"

@@ -1,1 +1,1 @@
-"""What can be said against a recorded conversation without asking anybody anything: one small function for each rule."""
+"""Judges: one small function for each rule that a recording can show to be broken."""

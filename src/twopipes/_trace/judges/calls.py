@@ -16,7 +16,7 @@ from twopipes._protocol.revisions import (
     META_SUBSCRIPTION_ID,
 )
 from twopipes._trace.conversation import Call
-from twopipes._trace.judges.table import Seen, is_modern_request, members_of, rule, shown
+from twopipes._trace.judges.table import ConnectionState, is_modern_request, members_of, rule, shown
 from twopipes._trace.message import Message
 
 _LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
@@ -39,87 +39,87 @@ def _is_before(earlier: Message | None, message: Message) -> bool:
 # Cancellation
 
 
-@rule("CA-02", "MUST", "notification", methods=_CANCELLED)
-def cancels_nothing(message: Message, seen: Seen) -> Iterator[str]:
+@rule("CA-02", "notification", methods=_CANCELLED)
+def cancels_nothing(message: Message, state: ConnectionState) -> Iterator[str]:
     """In a session each side cancels what it asked for itself."""
-    if seen.handshake is not None:
-        yield from _unknown(message, seen)
+    if state.handshake is not None:
+        yield from _unknown(message, state)
 
 
-@rule("CA-08", "MUST", "notification", by="client", methods=_CANCELLED)
-def cancels_nothing_stateless(message: Message, seen: Seen) -> Iterator[str]:
+@rule("CA-08", "notification", by="client", methods=_CANCELLED)
+def cancels_nothing_stateless(message: Message, state: ConnectionState) -> Iterator[str]:
     """The same without a session."""
-    if seen.is_stateless and message.direction == ">":
-        yield from _unknown(message, seen)
+    if state.is_stateless and message.direction == ">":
+        yield from _unknown(message, state)
 
 
-def _unknown(message: Message, seen: Seen) -> Iterator[str]:
+def _unknown(message: Message, state: ConnectionState) -> Iterator[str]:
     named = members_of(message.raw_params).get("requestId")
-    if message.call is None and isinstance(named, str | int) and seen.is_certain and not seen.is_redacted:
+    if message.call is None and isinstance(named, str | int) and state.is_certain and not state.is_redacted:
         yield f"cancels a request {shown(named)} that it did not send"
 
 
-@rule("CA-12", "MUST", "notification", methods=_CANCELLED)
-def cancels_without_an_id(message: Message, seen: Seen) -> Iterator[str]:
-    """The schema of one revision leaves it out, by mistake."""
+@rule("CA-12", "notification", methods=_CANCELLED)
+def cancels_without_an_id(message: Message, state: ConnectionState) -> Iterator[str]:
+    """A cancellation names its request."""
     named = members_of(message.raw_params).get("requestId", UNSET)
-    known = seen.is_stateless or (seen.negotiated in LEGACY and seen.negotiated != "2025-11-25")
-    if known and not seen.is_redacted and (isinstance(named, bool) or not isinstance(named, str | int)):
+    is_known = state.is_stateless or state.negotiated in LEGACY
+    if is_known and not state.is_redacted and (isinstance(named, bool) or not isinstance(named, str | int)):
         yield f"requestId must be a string or an integer, not {shown(named)}"
 
 
-@rule("CA-09", "MUST NOT", "notification", by="server", methods=_CANCELLED)
-def cancelled_by_the_server(message: Message, seen: Seen) -> Iterator[str]:
+@rule("CA-09", "notification", by="server", methods=_CANCELLED)
+def cancelled_by_the_server(message: Message, state: ConnectionState) -> Iterator[str]:
     """On the stateless wire it ends subscriptions, and nothing else."""
-    if message.direction == "<" and seen.is_stateless and (message.call is None or not message.call.is_listen):
+    if message.direction == "<" and state.is_stateless and (message.call is None or not message.call.is_listen):
         yield "the server cancels what is no subscription"
 
 
-@rule("CA-04", "SHOULD NOT", "result", "error", "notification", by="server")
-def goes_on_after_the_cancel(message: Message, seen: Seen) -> Iterator[str]:
+@rule("CA-04", "result", "error", "notification", by="server")
+def goes_on_after_the_cancel(message: Message, state: ConnectionState) -> Iterator[str]:
     """What crosses the cancellation is nobody's fault, so it must be certain that the server has read it."""
     call = message.call
     if message.direction != "<" or call is None or call.direction != ">" or message.method == "notifications/cancelled":
         return
-    if seen.revision_of(call) in LEGACY or not is_modern_request(call.request) or seen.has_gaps:
+    if state.revision_of(call) in LEGACY or not is_modern_request(call.request) or state.has_gaps:
         return
     if call.is_listen and message.is_answer:
         return  # SU-13: that is how a server ends it, and both may end it at once
-    if any(cancel.direction == ">" and _is_before(cancel, message) and seen.certainly_read(cancel) for cancel in call.cancels):
+    if any(cancel.direction == ">" and _is_before(cancel, message) and state.certainly_read(cancel) for cancel in call.cancels):
         yield f"goes on with {call.method} {shown(call.id)}, which was cancelled"
 
 
 # Progress
 
 
-@rule("PR-01", "MUST", "request")
-def tokens(message: Message, seen: Seen) -> Iterator[str]:
+@rule("PR-01", "request")
+def tokens(message: Message, state: ConnectionState) -> Iterator[str]:
     """A string or an integer, and one for each request."""
     token = message.meta.get("progressToken", UNSET)
-    if token is UNSET or seen.is_redacted:
+    if token is UNSET or state.is_redacted:
         return
     if isinstance(token, bool) or not isinstance(token, str | int):
         yield f"a progressToken is a string or an integer, not {shown(token)}"
         return
-    if seen.has_gaps:
+    if state.has_gaps:
         return
-    call = seen.tokens.get((message.direction, type(token), token))
+    call = state.tokens.get((message.direction, type(token), token))
     if call is not None and not any(_is_before(cancel, message) for cancel in call.cancels):
         yield f"the progressToken {shown(token)} belongs to request {shown(call.id)}, which is still open"
 
 
-@rule("PR-02", "MUST", "notification", methods=_PROGRESS)
-def progress_of_nothing(message: Message, seen: Seen) -> Iterator[str]:
+@rule("PR-02", "notification", methods=_PROGRESS)
+def progress_of_nothing(message: Message, state: ConnectionState) -> Iterator[str]:
     """No token, no progress."""
-    if message.call is None and seen.is_certain and not seen.is_redacted:
+    if message.call is None and state.is_certain and not state.is_redacted:
         yield f"progress for the token {shown(members_of(message.raw_params).get('progressToken', UNSET))}, which no request gave"
 
 
-@rule("PR-03", "MUST", "notification", methods=_PROGRESS)
-def progress_rises(message: Message, seen: Seen) -> Iterator[str]:
+@rule("PR-03", "notification", methods=_PROGRESS)
+def progress_rises(message: Message, state: ConnectionState) -> Iterator[str]:
     """With every notification."""
     params = members_of(message.raw_params)
-    if seen.is_redacted:
+    if state.is_redacted:
         return
     progress = params.get("progress", UNSET)
     if not _is_number(progress):
@@ -127,9 +127,9 @@ def progress_rises(message: Message, seen: Seen) -> Iterator[str]:
         return
     if not _is_number(params.get("total", 0)):
         yield f"total must be a number, not {shown(params['total'])}"
-    last = seen.progress.get(id(message.call)) if message.call is not None else None
+    last = state.progress.get(id(message.call)) if message.call is not None else None
     if message.call is not None:
-        seen.progress[id(message.call)] = progress
+        state.progress[id(message.call)] = progress
     if last is not None and progress <= last:
         yield f"progress goes from {shown(last)} to {shown(progress)}; it must rise"
 
@@ -138,19 +138,19 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-@rule("PR-04", "MUST", "notification", methods=_PROGRESS)
-def progress_after_the_end(message: Message, seen: Seen) -> Iterator[str]:
+@rule("PR-04", "notification", methods=_PROGRESS)
+def progress_after_the_end(message: Message, state: ConnectionState) -> Iterator[str]:
     """Both come from the same side, so their order is certain."""
     call = message.call
-    if call is None or not _is_before(call.answer, message) or seen.has_gaps:
+    if call is None or not _is_before(call.answer, message) or state.has_gaps:
         return
     if "task" in members_of(call.request.raw_params):
         return  # PR-06: a task goes on
     yield f"progress of {call.method} {shown(call.id)} after its answer"
 
 
-@rule("PR-07", "MUST NOT", "notification", by="server", methods=_PROGRESS)
-def progress_of_a_subscription(message: Message, seen: Seen) -> Iterator[str]:
+@rule("PR-07", "notification", by="server", methods=_PROGRESS)
+def progress_of_a_subscription(message: Message, state: ConnectionState) -> Iterator[str]:
     """Subscriptions have none."""
     if message.direction == "<" and (META_SUBSCRIPTION_ID in message.meta or (message.call and message.call.is_listen)):
         yield "progress of a subscription"
@@ -159,19 +159,19 @@ def progress_of_a_subscription(message: Message, seen: Seen) -> Iterator[str]:
 # Logging
 
 
-@rule("LG-01", "MUST", "notification", by="server", methods=_LOG)
-def log_not_declared(message: Message, seen: Seen) -> Iterator[str]:
+@rule("LG-01", "notification", by="server", methods=_LOG)
+def log_not_declared(message: Message, state: ConnectionState) -> Iterator[str]:
     """Whoever logs, declares it."""
-    declared = seen.server_capabilities
-    if message.direction == "<" and declared is not None and seen.is_certain and declared.get("logging") is None:
+    declared = state.server_capabilities
+    if message.direction == "<" and declared is not None and state.is_certain and declared.get("logging") is None:
         yield "a log message, and the server did not declare logging"
 
 
-@rule("LG-02", "MUST", "notification", by="server", methods=_LOG)
-def shape_of_logs(message: Message, seen: Seen) -> Iterator[str]:
+@rule("LG-02", "notification", by="server", methods=_LOG)
+def shape_of_logs(message: Message, state: ConnectionState) -> Iterator[str]:
     """A level and something to say."""
     params = members_of(message.raw_params)
-    if message.direction != "<" or seen.is_redacted:
+    if message.direction != "<" or state.is_redacted:
         return
     if params.get("level") not in _LEVELS:
         yield f"there is no log level {shown(params.get('level', UNSET))}"
@@ -179,12 +179,12 @@ def shape_of_logs(message: Message, seen: Seen) -> Iterator[str]:
         yield "a log message without data"
 
 
-@rule("LG-05", "MUST NOT", "notification", by="server", methods=_LOG)
-def log_nobody_wanted(message: Message, seen: Seen) -> Iterator[str]:
+@rule("LG-05", "notification", by="server", methods=_LOG)
+def log_nobody_wanted(message: Message, state: ConnectionState) -> Iterator[str]:
     """On the stateless wire a request says whether it wants to hear."""
-    if message.direction != "<" or not seen.is_stateless or META_SUBSCRIPTION_ID in message.meta:
+    if message.direction != "<" or not state.is_stateless or META_SUBSCRIPTION_ID in message.meta:
         return
-    wanted = [call.request.meta.get(META_LOG_LEVEL) for call in seen.loggers.values()]
+    wanted = [call.request.meta.get(META_LOG_LEVEL) for call in state.loggers.values()]
     if not wanted:
         yield "a log message, and no open request asked for any"
         return
@@ -193,8 +193,8 @@ def log_nobody_wanted(message: Message, seen: Seen) -> Iterator[str]:
         yield f"a log message of level {level}, which no open request asked for"
 
 
-@rule("LG-07", "MUST NOT", "notification", by="server", methods=_LOG)
-def log_of_a_subscription(message: Message, seen: Seen) -> Iterator[str]:
+@rule("LG-07", "notification", by="server", methods=_LOG)
+def log_of_a_subscription(message: Message, state: ConnectionState) -> Iterator[str]:
     """Logs belong to requests that do something."""
     if message.direction == "<" and META_SUBSCRIPTION_ID in message.meta:
         yield "a log message that belongs to a subscription"
@@ -203,7 +203,7 @@ def log_of_a_subscription(message: Message, seen: Seen) -> Iterator[str]:
 # The rounds of one call
 
 
-def _asked(message: Message, seen: Seen) -> dict[str, Any] | None:
+def _asked(message: Message, state: ConnectionState) -> dict[str, Any] | None:
     """The result, if it is one that asks for input."""
     call = message.call
     if message.direction != "<" or call is None or not is_modern_request(call.request):
@@ -212,25 +212,25 @@ def _asked(message: Message, seen: Seen) -> dict[str, Any] | None:
     return result if result.get("resultType") == "input_required" else None
 
 
-@rule("MR-01", "MUST NOT", "result", by="server")
-def asks_where_it_may_not(message: Message, seen: Seen) -> Iterator[str]:
+@rule("MR-01", "result", by="server")
+def asks_where_it_may_not(message: Message, state: ConnectionState) -> Iterator[str]:
     """Three methods may be answered with questions."""
-    if _asked(message, seen) is not None and message.call is not None and message.call.method not in MAY_ASK_BACK:
+    if _asked(message, state) is not None and message.call is not None and message.call.method not in MAY_ASK_BACK:
         yield f"{message.call.method} is answered with input_required"
 
 
-@rule("MR-02", "MUST", "result", by="server")
-def asks_nothing(message: Message, seen: Seen) -> Iterator[str]:
+@rule("MR-02", "result", by="server")
+def asks_nothing(message: Message, state: ConnectionState) -> Iterator[str]:
     """Then nobody would know what to send."""
-    result = _asked(message, seen)
+    result = _asked(message, state)
     if result is not None and "inputRequests" not in result and "requestState" not in result:
         yield "input_required with neither inputRequests nor requestState"
 
 
-@rule("MR-03", "MUST", "result", by="server")
-def shape_of_questions(message: Message, seen: Seen) -> Iterator[str]:
+@rule("MR-03", "result", by="server")
+def shape_of_questions(message: Message, state: ConnectionState) -> Iterator[str]:
     """Like requests, but without an envelope."""
-    result = _asked(message, seen)
+    result = _asked(message, state)
     if result is None or "inputRequests" not in result:
         return
     requests = result["inputRequests"]
@@ -244,12 +244,12 @@ def shape_of_questions(message: Message, seen: Seen) -> Iterator[str]:
             yield f"the question {shown(key)} has an envelope"
 
 
-@rule("MR-04", "MUST NOT", "result", by="server")
-def asks_for_the_undeclared(message: Message, seen: Seen) -> Iterator[str]:
+@rule("MR-04", "result", by="server")
+def asks_for_the_undeclared(message: Message, state: ConnectionState) -> Iterator[str]:
     """Each request says what its client can answer."""
-    result = _asked(message, seen)
+    result = _asked(message, state)
     requests = result.get("inputRequests") if result is not None else None
-    if not isinstance(requests, dict) or message.call is None or seen.is_redacted:
+    if not isinstance(requests, dict) or message.call is None or state.is_redacted:
         return
     declared = message.call.request.meta.get(META_CAPABILITIES)
     declared = declared if isinstance(declared, dict) else {}
@@ -265,10 +265,10 @@ def _round_before(call: Call | None) -> Call | None:
     return call.rounds[call.rounds.index(call) - 1]
 
 
-@rule("MR-05", "MUST", "request", by="client")
-def retry_repeats(message: Message, seen: Seen) -> Iterator[str]:
+@rule("MR-05", "request", by="client")
+def retry_repeats(message: Message, state: ConnectionState) -> Iterator[str]:
     """The same method and the same params, and what was asked for."""
-    if not is_modern_request(message) or message.call is None or not message.call.is_retry or seen.is_redacted:
+    if not is_modern_request(message) or message.call is None or not message.call.is_retry or state.is_redacted:
         return
     first, again = members_of(message.call.first_round.request.raw_params), members_of(message.raw_params)
     for name in sorted((first.keys() | again.keys()) - {"_meta", "inputResponses", "requestState"}):
@@ -276,10 +276,10 @@ def retry_repeats(message: Message, seen: Seen) -> Iterator[str]:
             yield f"the call is sent again with other params: {name}"
 
 
-@rule("MR-06", "MUST", "request", by="client")
-def shape_of_replies(message: Message, seen: Seen) -> Iterator[str]:
+@rule("MR-06", "request", by="client")
+def shape_of_replies(message: Message, state: ConnectionState) -> Iterator[str]:
     """Bare results."""
-    if not is_modern_request(message) or message.method not in MAY_ASK_BACK or seen.is_redacted:
+    if not is_modern_request(message) or message.method not in MAY_ASK_BACK or state.is_redacted:
         return
     replies = members_of(message.raw_params).get("inputResponses", {})
     if not isinstance(replies, dict):
@@ -290,8 +290,8 @@ def shape_of_replies(message: Message, seen: Seen) -> Iterator[str]:
             yield f"the reply to {shown(key)} must be a bare result"
 
 
-@rule("MR-08", "MUST", "request", by="client")
-def retry_has_its_own_id(message: Message, seen: Seen) -> Iterator[str]:
+@rule("MR-08", "request", by="client")
+def retry_has_its_own_id(message: Message, state: ConnectionState) -> Iterator[str]:
     """It is a request like any other."""
     before = _round_before(message.call) if is_modern_request(message) else None
     if before is not None and type(before.id) is type(message.id) and before.id == message.id:
@@ -301,11 +301,11 @@ def retry_has_its_own_id(message: Message, seen: Seen) -> Iterator[str]:
 # Subscriptions
 
 
-@rule("SU-01", "MUST", "request", by="client", methods=("subscriptions/listen",))
-def shape_of_a_listen(message: Message, seen: Seen) -> Iterator[str]:
+@rule("SU-01", "request", by="client", methods=("subscriptions/listen",))
+def shape_of_a_listen(message: Message, state: ConnectionState) -> Iterator[str]:
     """What to listen for."""
     wanted = members_of(message.raw_params).get("notifications", UNSET)
-    if not is_modern_request(message) or seen.is_redacted:
+    if not is_modern_request(message) or state.is_redacted:
         return
     if not isinstance(wanted, dict):
         yield f"notifications must be an object, not {shown(wanted)}"
@@ -318,48 +318,48 @@ def shape_of_a_listen(message: Message, seen: Seen) -> Iterator[str]:
         yield f"resourceSubscriptions must be an array of URIs, not {shown(uris)}"
 
 
-@rule("SU-02", "MUST", "notification", by="server")
-def acknowledged_first(message: Message, seen: Seen) -> Iterator[str]:
+@rule("SU-02", "notification", by="server")
+def acknowledged_first(message: Message, state: ConnectionState) -> Iterator[str]:
     """So that a client knows what it will hear."""
     call = message.call
-    if call is None or not call.is_listen or message.method in (_ACKNOWLEDGED, *_CANCELLED, *_PROGRESS) or seen.has_gaps:
+    if call is None or not call.is_listen or message.method in (_ACKNOWLEDGED, *_CANCELLED, *_PROGRESS) or state.has_gaps:
         return
     if call.notifications and call.notifications[0] is message:
         yield f"{message.method} before the subscription {shown(call.id)} was acknowledged"
 
 
-@rule("SU-04", "MUST", "notification", by="server", methods=(_ACKNOWLEDGED, *_FILTERS))
-def tags(message: Message, seen: Seen) -> Iterator[str]:
+@rule("SU-04", "notification", by="server", methods=(_ACKNOWLEDGED, *_FILTERS))
+def tags(message: Message, state: ConnectionState) -> Iterator[str]:
     """Whose it is."""
-    if message.direction != "<" or not seen.is_stateless:
+    if message.direction != "<" or not state.is_stateless:
         return
     tag = message.meta.get(META_SUBSCRIPTION_ID, UNSET)
     if tag is UNSET:
-        if message.method == _ACKNOWLEDGED or seen.listens:
+        if message.method == _ACKNOWLEDGED or state.listens:
             yield f"{message.method} without {META_SUBSCRIPTION_ID}"
     elif message.call is None:
         yield f"{message.method} for a subscription {shown(tag)} that nobody asked for"
 
 
-@rule("SU-05", "MUST NOT", "notification", by="server", methods=tuple(_FILTERS))
-def told_and_not_wanted(message: Message, seen: Seen) -> Iterator[str]:
+@rule("SU-05", "notification", by="server", methods=tuple(_FILTERS))
+def told_and_not_wanted(message: Message, state: ConnectionState) -> Iterator[str]:
     """Changes are told to those who listen for them."""
     call = message.call
     if message.direction != "<":
         return
     if call is None:
-        if seen.is_stateless and META_SUBSCRIPTION_ID not in message.meta and not seen.listens:
+        if state.is_stateless and META_SUBSCRIPTION_ID not in message.meta and not state.listens:
             yield f"{message.method}, and nobody listens"
         return
     wanted = members_of(call.request.raw_params).get("notifications")
-    if isinstance(wanted, dict) and not seen.is_redacted and not wanted.get(_FILTERS[message.method or ""]):
+    if isinstance(wanted, dict) and not state.is_redacted and not wanted.get(_FILTERS[message.method or ""]):
         yield f"{message.method}, which the subscription {shown(call.id)} did not ask for"
 
 
-@rule("SU-06", "MUST", "notification", by="server", methods=(_ACKNOWLEDGED,))
-def acknowledges_more(message: Message, seen: Seen) -> Iterator[str]:
+@rule("SU-06", "notification", by="server", methods=(_ACKNOWLEDGED,))
+def acknowledges_more(message: Message, state: ConnectionState) -> Iterator[str]:
     """Only what was asked for."""
-    if message.call is None or seen.is_redacted:
+    if message.call is None or state.is_redacted:
         return
     asked = members_of(message.call.request.raw_params).get("notifications")
     given = members_of(message.raw_params).get("notifications", UNSET)
@@ -371,8 +371,8 @@ def acknowledges_more(message: Message, seen: Seen) -> Iterator[str]:
                 yield f"acknowledges {name}, which was not asked for"
 
 
-@rule("SU-13", "SHOULD", "result", by="server", methods=("subscriptions/listen",))
-def end_of_a_subscription(message: Message, seen: Seen) -> Iterator[str]:
+@rule("SU-13", "result", by="server", methods=("subscriptions/listen",))
+def end_of_a_subscription(message: Message, state: ConnectionState) -> Iterator[str]:
     """Its result says which one."""
     if message.call is None or not is_modern_request(message.call.request) or "resultType" not in members_of(message.raw_result):
         return

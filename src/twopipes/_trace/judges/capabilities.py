@@ -8,25 +8,34 @@ from typing import Any
 from twopipes._codes import METHOD_NOT_FOUND
 from twopipes._protocol.meta_keys import is_extension_name, meta_key_fault
 from twopipes._protocol.revisions import CLIENT_CAPABILITIES, LEGACY, META_CAPABILITIES, META_VERSION, SERVER_CAPABILITIES
-from twopipes._trace.judges.table import Seen, has_capability, is_modern_answer, is_modern_request, members_of, row_of, rule, shown
+from twopipes._trace.judges.table import (
+    ConnectionState,
+    has_capability,
+    is_modern_answer,
+    is_modern_request,
+    members_of,
+    row_of,
+    rule,
+    shown,
+)
 from twopipes._trace.message import Message
 
 
-@rule("CP-01", "MUST", "result", by="server")
-def used_and_not_declared(message: Message, seen: Seen) -> Iterator[str]:
+@rule("CP-01", "result", by="server")
+def used_and_not_declared(message: Message, state: ConnectionState) -> Iterator[str]:
     """What works is declared."""
     call = message.call
-    if message.direction != "<" or call is None or seen.server_capabilities is None or not seen.is_certain:
+    if message.direction != "<" or call is None or state.server_capabilities is None or not state.is_certain:
         return
     row = row_of(call.method, "client")
     if row is None or row.capability is None or "." in row.capability:
         return
-    if row.capability == "completions" and (seen.negotiated or "") < "2025-03-26" and seen.handshake is not None:
-        return  # 2024-11-05 has the method, and no word for it
+    if state.handshake is not None and not SERVER_CAPABILITIES[row.capability].has(state.negotiated or ""):
+        return  # 2024-11-05 has completion/complete, but no capability for it
     if _gives_nothing(call.method, members_of(message.raw_result)):
         return  # and so uses nothing
-    is_of_this_era = (seen.negotiated is None) == is_modern_request(call.request)
-    if is_of_this_era and not has_capability(seen.server_capabilities, row.capability):
+    is_of_this_era = (state.negotiated is None) == is_modern_request(call.request)
+    if is_of_this_era and not has_capability(state.server_capabilities, row.capability):
         yield f"{call.method} works, and the server did not declare {row.capability}"
 
 
@@ -46,13 +55,13 @@ def _gives_nothing(method: str, result: dict[str, Any]) -> bool:
     return method in _LISTED and not result.get(_LISTED[method])
 
 
-@rule("CP-03", "MUST", "request", "result")
-def shape_of_capabilities(message: Message, seen: Seen) -> Iterator[str]:
+@rule("CP-03", "request", "result")
+def shape_of_capabilities(message: Message, state: ConnectionState) -> Iterator[str]:
     """Objects, with flags inside."""
     declared: Any = None
     known = CLIENT_CAPABILITIES if message.direction == ">" else SERVER_CAPABILITIES
     if message.shape == "request":
-        if seen.is_redacted or message.direction != ">":
+        if state.is_redacted or message.direction != ">":
             return
         is_handshake = message.method == "initialize"
         declared = members_of(message.raw_params).get("capabilities") if is_handshake else message.meta.get(META_CAPABILITIES)
@@ -69,11 +78,11 @@ def shape_of_capabilities(message: Message, seen: Seen) -> Iterator[str]:
                     yield f"{name}.{flag} must be a boolean, not {shown(value[flag])}"
 
 
-@rule("CP-07", "MUST", "request", "result")
-def names_of_extensions(message: Message, seen: Seen) -> Iterator[str]:
+@rule("CP-07", "request", "result")
+def names_of_extensions(message: Message, state: ConnectionState) -> Iterator[str]:
     """With a prefix, so that nobody meets anybody else."""
     if message.shape == "request":
-        capabilities = message.meta.get(META_CAPABILITIES) if is_modern_request(message) and not seen.is_redacted else None
+        capabilities = message.meta.get(META_CAPABILITIES) if is_modern_request(message) and not state.is_redacted else None
     else:
         is_discovery = message.call is not None and message.call.method == "server/discover"
         capabilities = members_of(message.raw_result).get("capabilities") if is_discovery else None
@@ -84,30 +93,32 @@ def names_of_extensions(message: Message, seen: Seen) -> Iterator[str]:
                 yield f"the extension {shown(name)} must have a prefix, and an object for its settings"
 
 
-@rule("ST-06", "MUST", "error", by="server")
-def declared_and_not_listed(message: Message, seen: Seen) -> Iterator[str]:
+@rule("ST-06", "error", by="server")
+def declared_and_not_listed(message: Message, state: ConnectionState) -> Iterator[str]:
     """A list may be empty, but it is there."""
     call = message.call
-    if call is None or seen.handshake is not None or not is_modern_answer(message, seen) or seen.server_capabilities is None:
+    if call is None or state.handshake is not None or not is_modern_answer(message, state) or state.server_capabilities is None:
         return
     feature = call.method.partition("/")[0]
-    if call.method not in ("tools/list", "prompts/list", "resources/list") or not has_capability(seen.server_capabilities, feature):
+    if call.method not in ("tools/list", "prompts/list", "resources/list") or not has_capability(
+        state.server_capabilities, feature
+    ):
         return
     if members_of(message.raw_error).get("code") == METHOD_NOT_FOUND:
         yield f"{feature} is declared, and {call.method} does not exist"
 
 
-@rule("MT-01", "MUST", "request", "notification", "result")
-def keys_of_metadata(message: Message, seen: Seen) -> Iterator[str]:
+@rule("MT-01", "request", "notification", "result")
+def keys_of_metadata(message: Message, state: ConnectionState) -> Iterator[str]:
     """Names with a grammar."""
     call = message.call
     if message.shape == "result":
         meta = members_of(message.raw_result).get("_meta") if b'"_meta"' in message.line else None
-        revision = seen.revision_of(call) if call is not None else None
+        revision = state.revision_of(call) if call is not None else None
     else:
         meta = message.meta
         modern = message.meta.get(META_VERSION) if is_modern_request(message) else None
-        revision = modern or (seen.negotiated if seen.negotiated in LEGACY else None)
+        revision = modern or (state.negotiated if state.negotiated in LEGACY else None)
     if revision is not None and isinstance(meta, dict):
         for key in meta:
             if meta_key_fault(key, revision) == "grammar":

@@ -18,7 +18,17 @@ from twopipes._protocol.revisions import (
     RESERVED_CODES,
     MethodRow,
 )
-from twopipes._trace.judges.table import Seen, has_capability, is_modern_answer, is_modern_request, members_of, row_of, rule, shown
+from twopipes._rules.table import RULES
+from twopipes._trace.judges.table import (
+    ConnectionState,
+    has_capability,
+    is_modern_answer,
+    is_modern_request,
+    members_of,
+    row_of,
+    rule,
+    shown,
+)
 from twopipes._trace.message import Message
 
 _STANDARD_CODES = {-32700, -32600, -32601, -32602, -32603, -32021, -32022}
@@ -30,40 +40,40 @@ _OF_THE_PROTOCOL = range(-32099, -32019)
 # Ids
 
 
-@rule("JR-04", "MUST NOT", "request")
-def id_used_twice_in_a_session(message: Message, seen: Seen) -> Iterator[str]:
+@rule("JR-04", "request")
+def id_used_twice_in_a_session(message: Message, state: ConnectionState) -> Iterator[str]:
     """Not even after its response."""
     call = message.call
-    if call is None or seen.revision_of(call) not in LEGACY or message.method == "initialize":
+    if call is None or state.revision_of(call) not in LEGACY or message.method == "initialize":
         return
-    if isinstance(message.id, str | int) and (type(message.id), message.id) in seen.ids[message.direction]:
+    if isinstance(message.id, str | int) and (type(message.id), message.id) in state.ids[message.direction]:
         yield f"the id {shown(message.id)} was used before in this session"
 
 
-@rule("JR-05", "MUST NOT", "request", by="client")
-def id_of_an_open_request(message: Message, seen: Seen) -> Iterator[str]:
+@rule("JR-05", "request", by="client")
+def id_of_an_open_request(message: Message, state: ConnectionState) -> Iterator[str]:
     """From 2026-07-28 on an id may come again, when it has been answered."""
-    if not is_modern_request(message) or seen.has_gaps or not isinstance(message.id, str | int):
+    if not is_modern_request(message) or state.has_gaps or not isinstance(message.id, str | int):
         return
-    call = seen.open.get((">", type(message.id), message.id))
+    call = state.open.get((">", type(message.id), message.id))
     if call is not None and not any(cancel.index < message.index for cancel in call.cancels):
         yield f"the id {shown(message.id)} belongs to a request ({call.method}) that still waits for its answer"
 
 
-@rule("JR-06", "MUST", "result", "error")
-def id_of_the_answer(message: Message, seen: Seen) -> Iterator[str]:
+@rule("JR-06", "result", "error")
+def id_of_the_answer(message: Message, state: ConnectionState) -> Iterator[str]:
     """An answer has the id of its request, and there is one answer."""
     if message.id is None or message.id is UNSET:
         if message.shape == "result":
             yield "a result without an id"
         return
-    if not seen.is_certain or not isinstance(message.id, str | int):
+    if not state.is_certain or not isinstance(message.id, str | int):
         return
     call = message.call
     if call is None:
         asked = ">" if message.direction == "<" else "<"
         other = _of_the_other_type(message.id)
-        if (asked, type(other), other) in seen.open:
+        if (asked, type(other), other) in state.open:
             yield f"answers {shown(message.id)}, and the request had the id {shown(other)}: another JSON type"
         else:
             yield f"answers a request {shown(message.id)} that nobody sent"
@@ -82,16 +92,16 @@ _LONGEST_NUMBER = 19
 # The handshake
 
 
-@rule("LC-01", "MUST", "request", by="client")
-def handshake_first(message: Message, seen: Seen) -> Iterator[str]:
+@rule("LC-01", "request", by="client")
+def handshake_first(message: Message, state: ConnectionState) -> Iterator[str]:
     """A session begins with ``initialize``, once."""
     if message.direction != ">":
         return
     if message.method == "initialize":
-        if seen.negotiated is not None and message.batch is None:
+        if state.negotiated is not None and message.batch is None:
             yield "initialize a second time in a session that lives"
         return
-    if seen.is_certain and seen.handshake is None and not seen.has_spoken_modern and not _is_of_the_new_era(message):
+    if state.is_certain and state.handshake is None and not state.has_spoken_modern and not _is_of_the_new_era(message):
         yield f"{message.method} before initialize"
 
 
@@ -100,15 +110,15 @@ def _is_of_the_new_era(message: Message) -> bool:
     return META_VERSION in message.meta or message.method == "ping" or (row is not None and row.span.since in MODERN)
 
 
-@rule("LC-02", "MUST", "request", by="client", methods=("initialize",))
-def shape_of_the_handshake(message: Message, seen: Seen) -> Iterator[str]:
+@rule("LC-02", "request", by="client", methods=("initialize",))
+def shape_of_the_handshake(message: Message, state: ConnectionState) -> Iterator[str]:
     """Version, capabilities, and who it is."""
-    if message.direction == ">" and not seen.is_redacted:
+    if message.direction == ">" and not state.is_redacted:
         yield from _introduction(members_of(message.raw_params), "clientInfo")
 
 
-@rule("LC-03", "MUST", "result", by="server", methods=("initialize",))
-def shape_of_the_answer(message: Message, seen: Seen) -> Iterator[str]:
+@rule("LC-03", "result", by="server", methods=("initialize",))
+def shape_of_the_answer(message: Message, state: ConnectionState) -> Iterator[str]:
     """The same from the other side."""
     if message.direction == "<":
         yield from _introduction(members_of(message.raw_result), "serverInfo")
@@ -127,79 +137,68 @@ def _is_introduced(info: Any) -> bool:
     return isinstance(info, dict) and isinstance(info.get("name"), str) and isinstance(info.get("version"), str)
 
 
-@rule("LC-04", "MUST", "request", "notification", by="client")
-def initialized(message: Message, seen: Seen) -> Iterator[str]:
+@rule("LC-04", "request", "notification", by="client")
+def initialized(message: Message, state: ConnectionState) -> Iterator[str]:
     """After the result, and before anything else."""
-    if message.direction != ">" or not seen.is_certain or seen.handshake is None:
+    if message.direction != ">" or not state.is_certain or state.handshake is None:
         return
     if message.method == "notifications/initialized":
-        if seen.negotiated is None and seen.is_open(seen.handshake):
+        if state.negotiated is None and state.is_open(state.handshake):
             yield "notifications/initialized before initialize was answered"
         return
     if message.shape == "notification" or message.method in ("ping", "initialize") or is_modern_request(message):
         return
-    if seen.negotiated is not None and not seen.is_initialized:
+    if state.negotiated is not None and not state.is_initialized:
         yield f"{message.method} before notifications/initialized"
 
 
-@rule("LC-05", "SHOULD NOT", "request", by="client")
-def impatient_client(message: Message, seen: Seen) -> Iterator[str]:
+@rule("LC-05", "request", by="client")
+def impatient_client(message: Message, state: ConnectionState) -> Iterator[str]:
     """Until the handshake is answered there is nothing to ask for."""
-    if message.direction != ">" or message.method in ("ping", "initialize") or not seen.is_certain:
+    if message.direction != ">" or message.method in ("ping", "initialize") or not state.is_certain:
         return
-    handshake = seen.handshake
-    if handshake is not None and seen.is_open(handshake) and not is_modern_request(message):
+    handshake = state.handshake
+    if handshake is not None and state.is_open(handshake) and not is_modern_request(message):
         yield f"{message.method} before initialize was answered"
 
 
-@rule("LC-06", "SHOULD NOT", "request", by="server")
-def impatient_server(message: Message, seen: Seen) -> Iterator[str]:
+@rule("LC-06", "request", by="server")
+def impatient_server(message: Message, state: ConnectionState) -> Iterator[str]:
     """The client is not ready before it says so."""
-    is_early = seen.is_certain and seen.handshake is not None and not seen.is_initialized
+    is_early = state.is_certain and state.handshake is not None and not state.is_initialized
     if message.direction == "<" and message.method != "ping" and is_early:
         yield f"{message.method} before notifications/initialized"
 
 
-@rule("LC-12", "MUST NOT", "notification", by="client", methods=("notifications/cancelled",))
-def cancelled_handshake(message: Message, seen: Seen) -> Iterator[str]:
+@rule("LC-12", "notification", by="client", methods=("notifications/cancelled",))
+def cancelled_handshake(message: Message, state: ConnectionState) -> Iterator[str]:
     """There is nothing without it."""
     if message.direction == ">" and message.call is not None and message.call.method == "initialize":
         yield "cancels initialize"
 
 
-_BINDING_SINCE = "2025-06-18"
-
-
-@rule("LC-11", "SHOULD", "request")
-def within_an_old_revision(message: Message, seen: Seen) -> Iterator[str]:
-    """The older revisions say SHOULD; of capabilities nothing is said there, since hosts have always asked for everything."""
-    if (seen.negotiated or "") < _BINDING_SINCE:
-        yield from _beyond_the_revision(message, seen)
-
-
-@rule("LC-11", "MUST", "request")
-def within_what_was_agreed(message: Message, seen: Seen) -> Iterator[str]:
-    """In a session each side asks for what the revision has and the other side declared."""
-    row = _row_in_session(message, seen)
-    revision = seen.negotiated or ""
-    if row is None or revision < _BINDING_SINCE:
+@rule("LC-11", "request")
+def within_what_was_agreed(message: Message, state: ConnectionState) -> Iterator[str]:
+    """In a session each side requests what the revision has and the other side declared."""
+    row = _row_in_session(message, state)
+    if row is None:
         return
-    yield from _beyond_the_revision(message, seen)
-    declared = seen.server_capabilities if message.direction == ">" else seen.client_capabilities
-    if row.span.has(revision) and row.capability and declared is not None and not has_capability(declared, row.capability):
+    revision = state.negotiated or ""
+    if not row.span.has(revision):
+        if row.method != "server/discover":
+            yield f"{message.method} does not exist in {revision}"
+        return
+    if RULES["LC-11"].level_in(revision) != "MUST":
+        return  # hosts of the older revisions have always requested everything, declared or not
+    declared = state.server_capabilities if message.direction == ">" else state.client_capabilities
+    if row.capability and declared is not None and not has_capability(declared, row.capability):
         other = "server" if message.direction == ">" else "client"
         yield f"{message.method}, and the {other} did not declare {row.capability}"
 
 
-def _beyond_the_revision(message: Message, seen: Seen) -> Iterator[str]:
-    row = _row_in_session(message, seen)
-    if row is not None and not row.span.has(seen.negotiated or "") and row.method != "server/discover":
-        yield f"{message.method} does not exist in {seen.negotiated}"
-
-
-def _row_in_session(message: Message, seen: Seen) -> MethodRow | None:
+def _row_in_session(message: Message, state: ConnectionState) -> MethodRow | None:
     """What the protocol knows about a request in a session that is known from its start."""
-    if message.call is None or seen.negotiated not in LEGACY or is_modern_request(message) or not seen.is_certain:
+    if message.call is None or state.negotiated not in LEGACY or is_modern_request(message) or not state.is_certain:
         return None
     return row_of(message.method or "", "client" if message.direction == ">" else "server")
 
@@ -207,24 +206,24 @@ def _row_in_session(message: Message, seen: Seen) -> MethodRow | None:
 # The stateless wire
 
 
-@rule("FR-09", "MUST NOT", "request", by="server")
-def request_on_the_stateless_wire(message: Message, seen: Seen) -> Iterator[str]:
+@rule("FR-09", "request", by="server")
+def request_on_the_stateless_wire(message: Message, state: ConnectionState) -> Iterator[str]:
     """Questions travel inside results there."""
-    if message.direction == "<" and seen.is_stateless:
+    if message.direction == "<" and state.is_stateless:
         yield f"a request ({message.method}) from the server; on the stateless wire it asks inside a result"
 
 
-@rule("FR-10", "MUST NOT", "result", "error", by="client")
-def response_on_the_stateless_wire(message: Message, seen: Seen) -> Iterator[str]:
+@rule("FR-10", "result", "error", by="client")
+def response_on_the_stateless_wire(message: Message, state: ConnectionState) -> Iterator[str]:
     """And so there is nothing to answer."""
-    if message.direction == ">" and seen.is_stateless:
+    if message.direction == ">" and state.is_stateless:
         yield "a response from the client; on the stateless wire it sends none"
 
 
-@rule("VN-01", "MUST", "request", by="client")
-def metadata_of_requests(message: Message, seen: Seen) -> Iterator[str]:
+@rule("VN-01", "request", by="client")
+def metadata_of_requests(message: Message, state: ConnectionState) -> Iterator[str]:
     """Each request stands alone."""
-    if message.direction != ">" or seen.is_redacted:
+    if message.direction != ">" or state.is_redacted:
         return
     if META_VERSION in message.meta:
         version = message.meta[META_VERSION]
@@ -234,34 +233,34 @@ def metadata_of_requests(message: Message, seen: Seen) -> Iterator[str]:
             yield f"{META_CAPABILITIES} must be an object, not {shown(message.meta.get(META_CAPABILITIES, UNSET))}"
         return
     row = row_of(message.method or "", "client")
-    is_new = row is not None and row.span.since in MODERN and seen.handshake is None
-    if is_new or (seen.is_stateless and message.method != "initialize"):
+    is_new = row is not None and row.span.since in MODERN and state.handshake is None
+    if is_new or (state.is_stateless and message.method != "initialize"):
         yield f"{message.method} without {META_VERSION} in its _meta"
 
 
-@rule("VN-03", "SHOULD", "request", by="client", once=True)
-def name_of_the_client(message: Message, seen: Seen) -> Iterator[str]:
+@rule("VN-03", "request", by="client", once=True)
+def name_of_the_client(message: Message, state: ConnectionState) -> Iterator[str]:
     """On every request; told once."""
     if not is_modern_request(message):
         return
     if META_CLIENT_INFO not in message.meta:
         yield f"requests without {META_CLIENT_INFO} in their _meta"
-    elif not seen.is_redacted and not _is_introduced(message.meta[META_CLIENT_INFO]):
+    elif not state.is_redacted and not _is_introduced(message.meta[META_CLIENT_INFO]):
         yield f"{META_CLIENT_INFO} must be an object with name and version, not {shown(message.meta[META_CLIENT_INFO])}"
 
 
-@rule("VN-02", "MUST", "result", by="server")
-def refusal_without_metadata(message: Message, seen: Seen) -> Iterator[str]:
+@rule("VN-02", "result", by="server")
+def refusal_without_metadata(message: Message, state: ConnectionState) -> Iterator[str]:
     """Nothing falls back to the values of an earlier request."""
-    if message.direction != "<" or not is_modern_answer(message, seen) or message.call is None:
+    if message.direction != "<" or not is_modern_answer(message, state) or message.call is None:
         return
     has_type = isinstance(members_of(message.raw_result).get("resultType"), str)
-    if has_type and not seen.is_redacted and not isinstance(message.call.request.meta.get(META_CAPABILITIES), dict):
+    if has_type and not state.is_redacted and not isinstance(message.call.request.meta.get(META_CAPABILITIES), dict):
         yield f"a result for a request without {META_CAPABILITIES}, which is refused with -32602"
 
 
-@rule("VN-06", "MUST", "result", by="server", methods=("server/discover",))
-def shape_of_discovery(message: Message, seen: Seen) -> Iterator[str]:
+@rule("VN-06", "result", by="server", methods=("server/discover",))
+def shape_of_discovery(message: Message, state: ConnectionState) -> Iterator[str]:
     """What is needed to choose a version."""
     result = members_of(message.raw_result)
     if "supportedVersions" not in result and "resultType" not in result:
@@ -273,10 +272,10 @@ def shape_of_discovery(message: Message, seen: Seen) -> Iterator[str]:
         yield f"capabilities must be an object, not {shown(result.get('capabilities', UNSET))}"
 
 
-@rule("VN-08", "SHOULD", "result", by="server", once=True)
-def name_of_the_server(message: Message, seen: Seen) -> Iterator[str]:
+@rule("VN-08", "result", by="server", once=True)
+def name_of_the_server(message: Message, state: ConnectionState) -> Iterator[str]:
     """In every result; told once."""
-    if message.direction != "<" or not is_modern_answer(message, seen):
+    if message.direction != "<" or not is_modern_answer(message, state):
         return
     result = members_of(message.raw_result)
     meta = result.get("_meta")
@@ -284,14 +283,14 @@ def name_of_the_server(message: Message, seen: Seen) -> Iterator[str]:
         return
     if not isinstance(meta, dict) or META_SERVER_INFO not in meta:
         yield f"results without {META_SERVER_INFO} in their _meta"
-    elif not seen.is_redacted and not _is_introduced(meta[META_SERVER_INFO]):
+    elif not state.is_redacted and not _is_introduced(meta[META_SERVER_INFO]):
         yield f"{META_SERVER_INFO} must be an object with name and version, not {shown(meta[META_SERVER_INFO])}"
 
 
-@rule("VN-09", "MUST", "result", by="server")
-def type_of_results(message: Message, seen: Seen) -> Iterator[str]:
+@rule("VN-09", "result", by="server")
+def type_of_results(message: Message, state: ConnectionState) -> Iterator[str]:
     """A client must know whether this is the end."""
-    if message.direction != "<" or not seen.server_is_modern or not is_modern_answer(message, seen) or message.call is None:
+    if message.direction != "<" or not state.server_is_modern or not is_modern_answer(message, state) or message.call is None:
         return
     kind = members_of(message.raw_result).get("resultType", UNSET)
     capabilities = message.call.request.meta.get(META_CAPABILITIES)
@@ -315,36 +314,36 @@ def _gone(message: Message, rule_id: str) -> Iterator[str]:
         yield f"{message.method} does not exist in {message.meta[META_VERSION]}"
 
 
-@rule("PI-04", "MUST", "request", by="client", methods=("ping",))
-def ping_is_gone(message: Message, seen: Seen) -> Iterator[str]:
+@rule("PI-04", "request", by="client", methods=("ping",))
+def ping_is_gone(message: Message, state: ConnectionState) -> Iterator[str]:
     """There is no session to keep alive."""
     yield from _gone(message, "PI-04")
 
 
-@rule("LG-09", "MUST", "request", by="client", methods=("logging/setLevel",))
-def set_level_is_gone(message: Message, seen: Seen) -> Iterator[str]:
+@rule("LG-09", "request", by="client", methods=("logging/setLevel",))
+def set_level_is_gone(message: Message, state: ConnectionState) -> Iterator[str]:
     """The level stands in each request."""
     yield from _gone(message, "LG-09")
 
 
-@rule("RS-05", "MUST", "request", by="client", methods=("resources/subscribe", "resources/unsubscribe"))
-def subscribe_is_gone(message: Message, seen: Seen) -> Iterator[str]:
+@rule("RS-05", "request", by="client", methods=("resources/subscribe", "resources/unsubscribe"))
+def subscribe_is_gone(message: Message, state: ConnectionState) -> Iterator[str]:
     """Subscriptions are one request that listens."""
     yield from _gone(message, "RS-05")
 
 
-@rule("VN-12", "MUST", "result", by="server", methods=tuple(_GONE))
-def answer_to_what_is_gone(message: Message, seen: Seen) -> Iterator[str]:
+@rule("VN-12", "result", by="server", methods=tuple(_GONE))
+def answer_to_what_is_gone(message: Message, state: ConnectionState) -> Iterator[str]:
     """-32601."""
-    if message.direction == "<" and seen.server_is_modern and is_modern_answer(message, seen) and message.call is not None:
+    if message.direction == "<" and state.server_is_modern and is_modern_answer(message, state) and message.call is not None:
         yield f"a result for {message.call.method}, which does not exist in this revision"
 
 
-@rule("PI-01", "MUST", "error", methods=("ping",))
-def refused_ping(message: Message, seen: Seen) -> Iterator[str]:
+@rule("PI-01", "error", methods=("ping",))
+def refused_ping(message: Message, state: ConnectionState) -> Iterator[str]:
     """In a session everybody answers it."""
     call = message.call
-    answered = seen.handshake.answer if seen.handshake is not None and seen.negotiated in LEGACY else None
+    answered = state.handshake.answer if state.handshake is not None and state.negotiated in LEGACY else None
     if call is None or is_modern_request(call.request) or answered is None or answered.index > call.request.index:
         return
     yield "ping is answered with an error"
@@ -353,18 +352,18 @@ def refused_ping(message: Message, seen: Seen) -> Iterator[str]:
 # Errors of the new era
 
 
-@rule("ER-06", "MUST NOT", "error", by="server")
-def reserved_codes(message: Message, seen: Seen) -> Iterator[str]:
+@rule("ER-06", "error", by="server")
+def reserved_codes(message: Message, state: ConnectionState) -> Iterator[str]:
     """The protocol's own range."""
-    code = _modern_code(message, seen)
+    code = _modern_code(message, state)
     if code is not None and code in _OF_THE_PROTOCOL and code not in _STANDARD_CODES:
         yield f"the code {code} is reserved, and has no meaning here"
 
 
-@rule("ER-07", "SHOULD NOT", "error", by="server")
-def codes_of_their_own(message: Message, seen: Seen) -> Iterator[str]:
+@rule("ER-07", "error", by="server")
+def codes_of_their_own(message: Message, state: ConnectionState) -> Iterator[str]:
     """There is room outside of the range of JSON-RPC."""
-    code = _modern_code(message, seen)
+    code = _modern_code(message, state)
     if code is None or code not in RESERVED_CODES or code in _STANDARD_CODES | _NEVER_MODERN or code in _OF_THE_PROTOCOL:
         return
     if code in _OF_OLD_IMPLEMENTATIONS:
@@ -372,24 +371,24 @@ def codes_of_their_own(message: Message, seen: Seen) -> Iterator[str]:
     yield f"the code {code} lies in the range that is reserved for JSON-RPC"
 
 
-@rule("ER-08", "MUST NOT", "error", by="server")
-def codes_of_the_old_era(message: Message, seen: Seen) -> Iterator[str]:
+@rule("ER-08", "error", by="server")
+def codes_of_the_old_era(message: Message, state: ConnectionState) -> Iterator[str]:
     """Resource not found is -32602 now, and URLs are asked for in a result."""
-    code = _modern_code(message, seen)
+    code = _modern_code(message, state)
     if code in _NEVER_MODERN:
         yield f"the code {code} does not exist in this revision"
 
 
-def _modern_code(message: Message, seen: Seen) -> int | None:
+def _modern_code(message: Message, state: ConnectionState) -> int | None:
     # A legacy server may be at the other end and not know better, so it must have shown that it is none.
-    if message.direction != "<" or not seen.server_is_modern or not is_modern_answer(message, seen):
+    if message.direction != "<" or not state.server_is_modern or not is_modern_answer(message, state):
         return None
     code = members_of(message.raw_error).get("code")
     return code if isinstance(code, int) and not isinstance(code, bool) else None
 
 
-@rule("ER-09", "MUST", "error", by="server")
-def refused_version(message: Message, seen: Seen) -> Iterator[str]:
+@rule("ER-09", "error", by="server")
+def refused_version(message: Message, state: ConnectionState) -> Iterator[str]:
     """Which are served, and which was asked for."""
     error = members_of(message.raw_error)
     call = message.call
@@ -399,12 +398,12 @@ def refused_version(message: Message, seen: Seen) -> Iterator[str]:
     supported = data.get("supported") if isinstance(data, dict) else None
     if not isinstance(data, dict) or not isinstance(supported, list) or not all(isinstance(item, str) for item in supported):
         yield "-32022 without data.supported, an array of strings"
-    elif data.get("requested") != call.request.meta[META_VERSION] and not seen.is_redacted:
+    elif data.get("requested") != call.request.meta[META_VERSION] and not state.is_redacted:
         yield f"-32022 with data.requested {shown(data.get('requested', UNSET))} instead of the version that was asked for"
 
 
-@rule("ER-10", "MUST", "error", by="server")
-def missing_capability(message: Message, seen: Seen) -> Iterator[str]:
+@rule("ER-10", "error", by="server")
+def missing_capability(message: Message, state: ConnectionState) -> Iterator[str]:
     """An object like the one that would have been enough."""
     error = members_of(message.raw_error)
     if error.get("code") != CAPABILITY_MISSING or message.call is None or not is_modern_request(message.call.request):

@@ -12,7 +12,7 @@ from msgspec.json import Decoder
 
 from twopipes._jsonrpc import decode
 from twopipes._protocol.revisions import NOTIFICATIONS
-from twopipes._trace.judges.table import Seen, rule, shown
+from twopipes._trace.judges.table import ConnectionState, rule, shown
 from twopipes._trace.message import Message, Shape
 from twopipes._wire import LineRejected
 
@@ -20,17 +20,17 @@ _SINGLE: tuple[Shape, ...] = ("request", "notification", "result", "error")
 _NOTIFICATIONS = {row.method for row in NOTIFICATIONS}
 
 
-@rule("FR-01", "MUST", "noise")
-def two_messages_on_a_line(message: Message, seen: Seen) -> Iterator[str]:
+@rule("FR-01", "noise")
+def two_messages_on_a_line(message: Message, state: ConnectionState) -> Iterator[str]:
     """Only the newline parts messages."""
     if _count_of_objects(message) > 1:
         yield "several messages on one line; each needs a line of its own"
 
 
-@rule("FR-02", "MUST NOT", "noise")
-def message_on_several_lines(message: Message, seen: Seen) -> Iterator[str]:
+@rule("FR-02", "noise")
+def message_on_several_lines(message: Message, state: ConnectionState) -> Iterator[str]:
     """Pretty JSON is for files."""
-    pieces = seen.begun[message.direction]
+    pieces = state.partial[message.direction]
     if message.line.startswith(b"{"):
         pieces[:] = [message.line]
     elif pieces and len(pieces) < _MOST_PIECES:
@@ -45,8 +45,8 @@ def message_on_several_lines(message: Message, seen: Seen) -> Iterator[str]:
 _MOST_PIECES = 10_000
 
 
-@rule("FR-03", "MUST", "noise", "request", "notification", "result", "error", "batch")
-def utf_8(message: Message, seen: Seen) -> Iterator[str]:
+@rule("FR-03", "noise", "request", "notification", "result", "error", "batch")
+def utf_8(message: Message, state: ConnectionState) -> Iterator[str]:
     """No other encoding, and no byte order mark."""
     if message.batch is None and message.data.startswith(codecs.BOM_UTF8):
         yield "begins with a byte order mark; UTF-8 on the wire has none"
@@ -54,22 +54,22 @@ def utf_8(message: Message, seen: Seen) -> Iterator[str]:
         yield f"not UTF-8: {message.fault.detail}"
 
 
-@rule("FR-04", "MUST NOT", "noise", "blank", by="server")
-def noise_of_the_server(message: Message, seen: Seen) -> Iterator[str]:
+@rule("FR-04", "noise", "blank", by="server")
+def noise_of_the_server(message: Message, state: ConnectionState) -> Iterator[str]:
     """Stdout is for messages."""
     if message.direction == "<":
         yield from _noise(message, "stdout")
 
 
-@rule("FR-05", "MUST NOT", "noise", "blank", by="client")
-def noise_of_the_client(message: Message, seen: Seen) -> Iterator[str]:
+@rule("FR-05", "noise", "blank", by="client")
+def noise_of_the_client(message: Message, state: ConnectionState) -> Iterator[str]:
     """And so is stdin."""
     if message.direction == ">":
         yield from _noise(message, "stdin")
 
 
-@rule("FR-15", "MAY", "request", "notification", "result", "error", "batch", once=True)
-def carriage_return(message: Message, seen: Seen) -> Iterator[str]:
+@rule("FR-15", "request", "notification", "result", "error", "batch", once=True)
+def carriage_return(message: Message, state: ConnectionState) -> Iterator[str]:
     """Nobody minds, and nobody has to send it; told once."""
     if message.batch is None and message.data.endswith(b"\r"):
         yield "lines that end in a carriage return and a newline; the newline alone parts messages"
@@ -130,29 +130,29 @@ def _members(message: Message) -> _Members | None:
         return None
 
 
-@rule("JR-01", "MUST", *_SINGLE)
-def version_of_json_rpc(message: Message, seen: Seen) -> Iterator[str]:
+@rule("JR-01", *_SINGLE)
+def version_of_json_rpc(message: Message, state: ConnectionState) -> Iterator[str]:
     """Good messages have it, or they would not be read."""
     if message.fault is not None and (found := _members(message)) is not None and found.jsonrpc != "2.0":
         yield f'"jsonrpc" must be "2.0", and is {shown(found.jsonrpc)}'
 
 
-@rule("JR-02", "MUST", "request")
-def type_of_ids(message: Message, seen: Seen) -> Iterator[str]:
+@rule("JR-02", "request")
+def type_of_ids(message: Message, state: ConnectionState) -> Iterator[str]:
     """Strings and integers."""
     if message.id is not None and (isinstance(message.id, bool) or not isinstance(message.id, str | int)):
         yield f"the id of a request is a string or an integer, not {shown(message.id)}"
 
 
-@rule("JR-03", "MUST NOT", "request")
-def null_as_an_id(message: Message, seen: Seen) -> Iterator[str]:
+@rule("JR-03", "request")
+def null_as_an_id(message: Message, state: ConnectionState) -> Iterator[str]:
     """Null says that an id could not be read."""
     if message.id is None:
         yield "the id of a request is null"
 
 
-@rule("JR-07", "MUST", "result", "error")
-def result_or_error(message: Message, seen: Seen) -> Iterator[str]:
+@rule("JR-07", "result", "error")
+def result_or_error(message: Message, state: ConnectionState) -> Iterator[str]:
     """One of both, and a result is an object."""
     line = message.line
     found = _members(message) if b'"result"' in line and b'"error"' in line else None
@@ -163,8 +163,8 @@ def result_or_error(message: Message, seen: Seen) -> Iterator[str]:
         yield f"a result is an object, not {shown(message.result)}"
 
 
-@rule("JR-08", "MUST", "error")
-def shape_of_errors(message: Message, seen: Seen) -> Iterator[str]:
+@rule("JR-08", "error")
+def shape_of_errors(message: Message, state: ConnectionState) -> Iterator[str]:
     """A code and a message."""
     if message.fault is None:
         return  # or it would not have been read
@@ -178,15 +178,15 @@ def shape_of_errors(message: Message, seen: Seen) -> Iterator[str]:
         yield f"the message of an error is a string, not {shown(error.get('message', UNSET))}"
 
 
-@rule("JR-09", "MUST NOT", "request")
-def notification_with_an_id(message: Message, seen: Seen) -> Iterator[str]:
+@rule("JR-09", "request")
+def notification_with_an_id(message: Message, state: ConnectionState) -> Iterator[str]:
     """Then it would be a request."""
     if message.method in _NOTIFICATIONS:
         yield f"{message.method} is a notification, and has an id"
 
 
-@rule("JR-11", "MUST", "request", "notification")
-def shape_of_params(message: Message, seen: Seen) -> Iterator[str]:
+@rule("JR-11", "request", "notification")
+def shape_of_params(message: Message, state: ConnectionState) -> Iterator[str]:
     """An object, or nothing at all."""
     first = bytes(memoryview(message.raw_params)[:1])
     if not first and b'"params"' in message.line:
@@ -196,26 +196,25 @@ def shape_of_params(message: Message, seen: Seen) -> Iterator[str]:
         yield f"params is an object, not {'null' if first == b'n' else shown(message.params)}"
 
 
-@rule("JR-14", "MUST NOT", "request", by="client")
-def initialize_in_a_batch(message: Message, seen: Seen) -> Iterator[str]:
+@rule("JR-14", "request", by="client")
+def initialize_in_a_batch(message: Message, state: ConnectionState) -> Iterator[str]:
     """The version that has batches is not agreed on before."""
     if message.batch is not None and message.method == "initialize" and message.direction == ">":
         yield "initialize inside a batch"
 
 
-@rule("JR-15", "MUST NOT", "batch")
-def batch(message: Message, seen: Seen) -> Iterator[str]:
-    """One revision has them."""
-    if seen.negotiated is not None:
-        if seen.negotiated != "2025-03-26":
-            yield f"an array of messages; revision {seen.negotiated} has none"
-    elif seen.is_stateless:
-        yield "an array of messages; the stateless revisions have none"
+@rule("JR-15", "batch")
+def batch(message: Message, state: ConnectionState) -> Iterator[str]:
+    """No batches in revisions without them."""
+    if state.negotiated is not None:
+        yield f"an array of messages; revision {state.negotiated} has no batches"
+    elif state.is_stateless:
+        yield "an array of messages; modern revisions have no batches"
 
 
-@rule("JR-17", "MUST", "error")
-def error_without_an_id(message: Message, seen: Seen) -> Iterator[str]:
+@rule("JR-17", "error")
+def error_without_an_id(message: Message, state: ConnectionState) -> Iterator[str]:
     """It may be left out where it could not be read, and nowhere else."""
     other = ">" if message.direction == "<" else "<"
-    if message.id in (UNSET, None) and seen.is_certain and not seen.may_be_unreadable[other]:  # type: ignore[index]
+    if message.id in (UNSET, None) and state.is_certain and not state.may_be_unreadable[other]:  # type: ignore[index]
         yield "an error without an id, and every request had one that can be read"

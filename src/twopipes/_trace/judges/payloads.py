@@ -10,7 +10,8 @@ from typing import Any
 from msgspec import UNSET
 
 from twopipes._protocol.revisions import CACHEABLE, CONTENT_TYPES, LEGACY, META_CAPABILITIES, MODERN
-from twopipes._trace.judges.table import Seen, members_of, rule, shown
+from twopipes._rules.table import RULES
+from twopipes._trace.judges.table import ConnectionState, members_of, rule, shown
 from twopipes._trace.message import Message
 
 _LISTS = ("tools/list", "prompts/list", "resources/list", "resources/templates/list")
@@ -18,10 +19,10 @@ _TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _ROLES = ("user", "assistant")
 
 
-def _complete(message: Message, seen: Seen) -> dict[str, Any]:
+def _complete(message: Message, state: ConnectionState) -> dict[str, Any]:
     """The result, if it is the end of its call; empty for questions, tasks and what no revision is known for."""
     call = message.call
-    if call is None or call.answer is not message or (revision := seen.revision_of(call)) is None:
+    if call is None or call.answer is not message or (revision := state.revision_of(call)) is None:
         return {}
     result = members_of(message.raw_result)
     if revision in MODERN:
@@ -47,39 +48,39 @@ def _strings(item: dict[str, Any], where: str, *names: str) -> Iterator[str]:
             yield f"{where} needs {name}, a string, and has {shown(item.get(name, UNSET))}"
 
 
-def _asked_by(message: Message, seen: Seen, side: str) -> dict[str, Any] | None:
+def _asked_by(message: Message, state: ConnectionState, side: str) -> dict[str, Any] | None:
     """The params of a request of one side, where its revision is known and nothing is blanked."""
-    if (message.direction == ">") != (side == "client") or message.call is None or seen.is_redacted:
+    if (message.direction == ">") != (side == "client") or message.call is None or state.is_redacted:
         return None
-    return members_of(message.raw_params) if seen.revision_of(message.call) is not None else None
+    return members_of(message.raw_params) if state.revision_of(message.call) is not None else None
 
 
 # Lists
 
 
-@rule("PG-01", "MUST", "result", by="server", methods=_LISTS)
-def next_cursor(message: Message, seen: Seen) -> Iterator[str]:
+@rule("PG-01", "result", by="server", methods=_LISTS)
+def next_cursor(message: Message, state: ConnectionState) -> Iterator[str]:
     """A string, where there is more."""
-    cursor = _complete(message, seen).get("nextCursor")
+    cursor = _complete(message, state).get("nextCursor")
     if cursor is not None and not isinstance(cursor, str):
         yield f"nextCursor must be a string, not {shown(cursor)}"
 
 
-@rule("CH-01", "MUST", "result", by="server", methods=CACHEABLE)
-def for_how_long(message: Message, seen: Seen) -> Iterator[str]:
+@rule("CH-01", "result", by="server", methods=CACHEABLE)
+def for_how_long(message: Message, state: ConnectionState) -> Iterator[str]:
     """What may be kept says for how long, and by whom."""
-    result = _complete(message, seen)
-    if result and message.call is not None and seen.revision_of(message.call) in MODERN:
+    result = _complete(message, state)
+    if result and message.call is not None and state.revision_of(message.call) in MODERN:
         missing = [name for name in ("ttlMs", "cacheScope") if name not in result]
         if missing:
             yield f"the result of {message.call.method} has no {' and no '.join(missing)}"
 
 
-@rule("CH-02", "MUST", "result", by="server", methods=CACHEABLE)
-def shape_of_caching(message: Message, seen: Seen) -> Iterator[str]:
+@rule("CH-02", "result", by="server", methods=CACHEABLE)
+def shape_of_caching(message: Message, state: ConnectionState) -> Iterator[str]:
     """Milliseconds, and one of two words."""
-    result = _complete(message, seen)
-    if not result or message.call is None or seen.revision_of(message.call) not in MODERN:
+    result = _complete(message, state)
+    if not result or message.call is None or state.revision_of(message.call) not in MODERN:
         return
     lifetime, scope = result.get("ttlMs", 0), result.get("cacheScope", "public")
     if not isinstance(lifetime, int) or isinstance(lifetime, bool) or lifetime < 0:
@@ -88,10 +89,10 @@ def shape_of_caching(message: Message, seen: Seen) -> Iterator[str]:
         yield f"cacheScope must be public or private, not {shown(scope)}"
 
 
-@rule("TL-01", "MUST", "result", by="server", methods=("tools/list",))
-def shape_of_tools(message: Message, seen: Seen) -> Iterator[str]:
+@rule("TL-01", "result", by="server", methods=("tools/list",))
+def shape_of_tools(message: Message, state: ConnectionState) -> Iterator[str]:
     """A name, and a schema of an object."""
-    result = _complete(message, seen)
+    result = _complete(message, state)
     for tool in _items(result, "tools") if result else ():
         if isinstance(tool, str):
             yield tool
@@ -102,12 +103,10 @@ def shape_of_tools(message: Message, seen: Seen) -> Iterator[str]:
             yield f'the inputSchema of {shown(tool.get("name"))} must have "type":"object", and is {shown(schema)}'
 
 
-@rule("TL-15", "SHOULD", "result", by="server", methods=("tools/list",))
-def names_of_tools(message: Message, seen: Seen) -> Iterator[str]:
-    """Letters, digits and three marks; each once."""
-    if message.call is None or (seen.revision_of(message.call) or "") < "2025-11-25":
-        return
-    tools = _complete(message, seen).get("tools", [])
+@rule("TL-15", "result", by="server", methods=("tools/list",))
+def names_of_tools(message: Message, state: ConnectionState) -> Iterator[str]:
+    """Only the permitted characters, and each name once."""
+    tools = _complete(message, state).get("tools", [])
     names = [tool.get("name") for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
     for name in names:
         if isinstance(name, str) and not _TOOL_NAME.fullmatch(name):
@@ -120,10 +119,10 @@ _MANY = 2000
 _MOST_COMPLETIONS = 100
 
 
-@rule("RS-01", "MUST", "result", by="server", methods=("resources/list", "resources/templates/list"))
-def shape_of_resources(message: Message, seen: Seen) -> Iterator[str]:
+@rule("RS-01", "result", by="server", methods=("resources/list", "resources/templates/list"))
+def shape_of_resources(message: Message, state: ConnectionState) -> Iterator[str]:
     """An address and a name."""
-    result = _complete(message, seen)
+    result = _complete(message, state)
     if not result or message.call is None:
         return
     is_template = message.call.method == "resources/templates/list"
@@ -136,10 +135,10 @@ def shape_of_resources(message: Message, seen: Seen) -> Iterator[str]:
             )
 
 
-@rule("PM-01", "MUST", "result", by="server", methods=("prompts/list",))
-def shape_of_prompts(message: Message, seen: Seen) -> Iterator[str]:
+@rule("PM-01", "result", by="server", methods=("prompts/list",))
+def shape_of_prompts(message: Message, state: ConnectionState) -> Iterator[str]:
     """A name, and names for its arguments."""
-    result = _complete(message, seen)
+    result = _complete(message, state)
     for prompt in _items(result, "prompts") if result else ():
         if isinstance(prompt, str):
             yield prompt
@@ -152,10 +151,10 @@ def shape_of_prompts(message: Message, seen: Seen) -> Iterator[str]:
 # Calls and what they return
 
 
-@rule("TL-02", "MUST", "request", by="client", methods=("tools/call",))
-def shape_of_a_call(message: Message, seen: Seen) -> Iterator[str]:
+@rule("TL-02", "request", by="client", methods=("tools/call",))
+def shape_of_a_call(message: Message, state: ConnectionState) -> Iterator[str]:
     """Which tool, and with what."""
-    params = _asked_by(message, seen, "client")
+    params = _asked_by(message, state, "client")
     if params is None:
         return
     yield from _strings(params, "tools/call", "name")
@@ -163,13 +162,13 @@ def shape_of_a_call(message: Message, seen: Seen) -> Iterator[str]:
         yield f"arguments must be an object, not {shown(params['arguments'])}"
 
 
-@rule("TL-03", "MUST", "result", by="server", methods=("tools/call",))
-def shape_of_a_tool_result(message: Message, seen: Seen) -> Iterator[str]:
+@rule("TL-03", "result", by="server", methods=("tools/call",))
+def shape_of_a_tool_result(message: Message, state: ConnectionState) -> Iterator[str]:
     """Content, even if there is none."""
-    if not memoryview(message.raw_result).nbytes or message.call is None or seen.revision_of(message.call) is None:
+    if not memoryview(message.raw_result).nbytes or message.call is None or state.revision_of(message.call) is None:
         return
-    result = _complete(message, seen)
-    is_legacy = seen.revision_of(message.call) in LEGACY
+    result = _complete(message, state)
+    is_legacy = state.revision_of(message.call) in LEGACY
     if not result and (not is_legacy or members_of(message.raw_result)):
         return
     if not isinstance(result.get("content"), list):
@@ -178,23 +177,21 @@ def shape_of_a_tool_result(message: Message, seen: Seen) -> Iterator[str]:
         yield f"isError must be a boolean, not {shown(result['isError'])}"
 
 
-@rule("TL-10", "MUST", "result", by="server", methods=("tools/call",))
-def structured_content(message: Message, seen: Seen) -> Iterator[str]:
+@rule("TL-10", "result", by="server", methods=("tools/call",))
+def structured_content(message: Message, state: ConnectionState) -> Iterator[str]:
     """A tool that describes its output gives some."""
-    result = _complete(message, seen)
-    if not result or result.get("isError") or "structuredContent" in result or message.call is None or seen.is_redacted:
+    result = _complete(message, state)
+    if not result or result.get("isError") or "structuredContent" in result or message.call is None or state.is_redacted:
         return
     name = members_of(message.call.request.raw_params).get("name")
-    if isinstance(name, str) and name in seen.output_schemas and (seen.revision_of(message.call) or "") >= "2025-06-18":
+    if isinstance(name, str) and name in state.output_schemas:
         yield f"the tool {shown(name)} has an outputSchema, and its result no structuredContent"
 
 
-@rule("TL-11", "MUST", "result", by="server", methods=("tools/call",))
-def structured_object(message: Message, seen: Seen) -> Iterator[str]:
-    """In two revisions it is an object."""
-    result = _complete(message, seen)
-    if message.call is None or seen.revision_of(message.call) not in ("2025-06-18", "2025-11-25"):
-        return
+@rule("TL-11", "result", by="server", methods=("tools/call",))
+def structured_object(message: Message, state: ConnectionState) -> Iterator[str]:
+    """``structuredContent`` is an object."""
+    result = _complete(message, state)
     if not isinstance(result.get("structuredContent", {}), dict):
         yield f"structuredContent must be an object, not {shown(result['structuredContent'])}"
 
@@ -207,12 +204,12 @@ _BLOCK_MEMBERS = {
 }
 
 
-def _blocks(message: Message, seen: Seen) -> Iterator[tuple[Any, str]]:
+def _blocks(message: Message, state: ConnectionState) -> Iterator[tuple[Any, str]]:
     """Each block of content in a result, and the revision it must obey."""
-    result = _complete(message, seen)
+    result = _complete(message, state)
     if not result or message.call is None:
         return
-    revision = seen.revision_of(message.call) or ""
+    revision = state.revision_of(message.call) or ""
     if message.call.method == "tools/call":
         found = result.get("content")
     else:
@@ -222,10 +219,10 @@ def _blocks(message: Message, seen: Seen) -> Iterator[tuple[Any, str]]:
         yield block, revision
 
 
-@rule("CT-01", "MUST", "result", by="server", methods=("tools/call", "prompts/get"))
-def shape_of_content(message: Message, seen: Seen) -> Iterator[str]:
+@rule("CT-01", "result", by="server", methods=("tools/call", "prompts/get"))
+def shape_of_content(message: Message, state: ConnectionState) -> Iterator[str]:
     """Blocks with what belongs to them."""
-    for block, _ in _blocks(message, seen):
+    for block, _ in _blocks(message, state):
         if not isinstance(block, dict) or not isinstance(block.get("type"), str):
             if message.call is not None and message.call.method == "tools/call":
                 yield f"a block of content is an object with a type, not {shown(block)}"
@@ -245,20 +242,20 @@ def _may_be_extended(message: Message) -> bool:
     return isinstance(capabilities, dict) and bool(capabilities.get("extensions"))
 
 
-@rule("CT-02", "SHOULD", "result", by="server", methods=("tools/call", "prompts/get"))
-def content_of_the_revision(message: Message, seen: Seen) -> Iterator[str]:
+@rule("CT-02", "result", by="server", methods=("tools/call", "prompts/get"))
+def content_of_the_revision(message: Message, state: ConnectionState) -> Iterator[str]:
     """Blocks that the revision has."""
-    for block, revision in _blocks(message, seen):
+    for block, revision in _blocks(message, state):
         kind = block.get("type") if isinstance(block, dict) else None
         if isinstance(kind, str) and kind in CONTENT_TYPES and not CONTENT_TYPES[kind].has(revision):
             yield f"content of type {kind}, which {revision} does not have"
 
 
-@rule("CT-03", "MUST", "result", by="server", methods=("tools/call", "prompts/get", "resources/read"))
-def base64(message: Message, seen: Seen) -> Iterator[str]:
+@rule("CT-03", "result", by="server", methods=("tools/call", "prompts/get", "resources/read"))
+def base64(message: Message, state: ConnectionState) -> Iterator[str]:
     """Binary data is base64."""
-    held = [(block, "data") for block, _ in _blocks(message, seen) if isinstance(block, dict)]
-    contents = _complete(message, seen).get("contents")
+    held = [(block, "data") for block, _ in _blocks(message, state) if isinstance(block, dict)]
+    contents = _complete(message, state).get("contents")
     held += [(item, "blob") for item in contents if isinstance(item, dict)] if isinstance(contents, list) else []
     for item, name in held:
         if name == "data" and item.get("type") not in ("image", "audio"):
@@ -276,10 +273,10 @@ def _is_base64(text: str) -> bool:
     return True
 
 
-@rule("RS-02", "MUST", "result", by="server", methods=("resources/read",))
-def shape_of_contents(message: Message, seen: Seen) -> Iterator[str]:
+@rule("RS-02", "result", by="server", methods=("resources/read",))
+def shape_of_contents(message: Message, state: ConnectionState) -> Iterator[str]:
     """An address, and text or a blob."""
-    result = _complete(message, seen)
+    result = _complete(message, state)
     for item in _items(result, "contents") if result else ():
         if isinstance(item, str):
             yield item
@@ -301,18 +298,18 @@ _NEEDED = {
 }
 
 
-@rule("FR-05", "MUST NOT", "request", by="client", methods=tuple(_NEEDED))
-def half_a_request(message: Message, seen: Seen) -> Iterator[str]:
+@rule("FR-05", "request", by="client", methods=tuple(_NEEDED))
+def half_a_request(message: Message, state: ConnectionState) -> Iterator[str]:
     """Without what it is about it is no message of the protocol."""
-    params = _asked_by(message, seen, "client")
+    params = _asked_by(message, state, "client")
     if params is not None:
         yield from _strings(params, message.method or "", _NEEDED[message.method or ""])
 
 
-@rule("PM-02", "MUST", "request", by="client", methods=("prompts/get",))
-def arguments_of_prompts(message: Message, seen: Seen) -> Iterator[str]:
+@rule("PM-02", "request", by="client", methods=("prompts/get",))
+def arguments_of_prompts(message: Message, state: ConnectionState) -> Iterator[str]:
     """Strings."""
-    params = _asked_by(message, seen, "client")
+    params = _asked_by(message, state, "client")
     if params is None:
         return
     yield from _strings(params, "prompts/get", "name")
@@ -321,10 +318,10 @@ def arguments_of_prompts(message: Message, seen: Seen) -> Iterator[str]:
         yield f"the arguments of a prompt are strings, not {shown(arguments)}"
 
 
-@rule("PM-03", "MUST", "result", by="server", methods=("prompts/get",))
-def messages_of_prompts(message: Message, seen: Seen) -> Iterator[str]:
+@rule("PM-03", "result", by="server", methods=("prompts/get",))
+def messages_of_prompts(message: Message, state: ConnectionState) -> Iterator[str]:
     """Somebody says one thing."""
-    result = _complete(message, seen)
+    result = _complete(message, state)
     for item in _items(result, "messages") if result else ():
         if isinstance(item, str):
             yield item
@@ -332,10 +329,10 @@ def messages_of_prompts(message: Message, seen: Seen) -> Iterator[str]:
             yield f"a message of a prompt has a role and one block of content, not {shown(item)}"
 
 
-@rule("CM-01", "MUST", "request", by="client", methods=("completion/complete",))
-def shape_of_completion(message: Message, seen: Seen) -> Iterator[str]:
+@rule("CM-01", "request", by="client", methods=("completion/complete",))
+def shape_of_completion(message: Message, state: ConnectionState) -> Iterator[str]:
     """What to complete."""
-    params = _asked_by(message, seen, "client")
+    params = _asked_by(message, state, "client")
     if params is None:
         return
     match params.get("ref"):
@@ -348,18 +345,18 @@ def shape_of_completion(message: Message, seen: Seen) -> Iterator[str]:
             pass
         case other:
             yield f"argument has a name and a value, both strings, not {shown(other)}"
-    if message.call is None or (seen.revision_of(message.call) or "") < "2025-06-18":
-        return  # nobody knows a context there, so that anything may stand in it
+    if message.call is None or not RULES["CM-04"].applies_in(state.revision_of(message.call) or ""):
+        return  # before CM-04 the member context has no meaning, so it may hold anything
     context = params.get("context", {})
     arguments = context.get("arguments", {}) if isinstance(context, dict) else context
     if not isinstance(arguments, dict) or not all(isinstance(value, str) for value in arguments.values()):
         yield f"context has arguments that are settled, all strings, not {shown(context)}"
 
 
-@rule("CM-02", "MUST", "result", by="server", methods=("completion/complete",))
-def completions(message: Message, seen: Seen) -> Iterator[str]:
+@rule("CM-02", "result", by="server", methods=("completion/complete",))
+def completions(message: Message, state: ConnectionState) -> Iterator[str]:
     """At most a hundred strings."""
-    result = _complete(message, seen)
+    result = _complete(message, state)
     if not result:
         return
     completion = result.get("completion")
@@ -373,10 +370,10 @@ def completions(message: Message, seen: Seen) -> Iterator[str]:
 # What a server asks, and what a client answers
 
 
-@rule("SA-01", "MUST", "request", by="server", methods=("sampling/createMessage",))
-def shape_of_sampling(message: Message, seen: Seen) -> Iterator[str]:
+@rule("SA-01", "request", by="server", methods=("sampling/createMessage",))
+def shape_of_sampling(message: Message, state: ConnectionState) -> Iterator[str]:
     """Messages, and how long the answer may be."""
-    params = _asked_by(message, seen, "server")
+    params = _asked_by(message, state, "server")
     if params is None:
         return
     if not isinstance(params.get("messages"), list):
@@ -385,20 +382,20 @@ def shape_of_sampling(message: Message, seen: Seen) -> Iterator[str]:
         yield f"maxTokens must be an integer, not {shown(params.get('maxTokens', UNSET))}"
 
 
-@rule("SA-02", "MUST", "result", by="client", methods=("sampling/createMessage",))
-def shape_of_a_sample(message: Message, seen: Seen) -> Iterator[str]:
+@rule("SA-02", "result", by="client", methods=("sampling/createMessage",))
+def shape_of_a_sample(message: Message, state: ConnectionState) -> Iterator[str]:
     """Who said what."""
-    result = _complete(message, seen)
+    result = _complete(message, state)
     if result and message.direction == ">":
         yield from _strings(result, "a sample", "role", "model")
         if "content" not in result:
             yield "a sample without content"
 
 
-@rule("RT-01", "MUST", "result", by="client", methods=("roots/list",))
-def shape_of_roots(message: Message, seen: Seen) -> Iterator[str]:
+@rule("RT-01", "result", by="client", methods=("roots/list",))
+def shape_of_roots(message: Message, state: ConnectionState) -> Iterator[str]:
     """Files."""
-    result = _complete(message, seen)
+    result = _complete(message, state)
     if message.direction != ">" or not result:
         return
     for root in _items(result, "roots"):
@@ -408,10 +405,10 @@ def shape_of_roots(message: Message, seen: Seen) -> Iterator[str]:
             yield f"a root has a URI that begins with file://, not {shown(root.get('uri', UNSET))}"
 
 
-@rule("EL-01", "MUST", "request", by="server", methods=("elicitation/create",))
-def shape_of_a_question(message: Message, seen: Seen) -> Iterator[str]:
+@rule("EL-01", "request", by="server", methods=("elicitation/create",))
+def shape_of_a_question(message: Message, state: ConnectionState) -> Iterator[str]:
     """Words, and a flat form."""
-    params = _asked_by(message, seen, "server")
+    params = _asked_by(message, state, "server")
     if params is None or params.get("mode", "form") != "form":
         return
     yield from _strings(params, "a question", "message")
@@ -424,9 +421,9 @@ def shape_of_a_question(message: Message, seen: Seen) -> Iterator[str]:
             yield f"requestedSchema describes an object with properties, and is {shown(other)}"
 
 
-@rule("EL-06", "MUST", "result", by="client", methods=("elicitation/create",))
-def shape_of_a_reply(message: Message, seen: Seen) -> Iterator[str]:
+@rule("EL-06", "result", by="client", methods=("elicitation/create",))
+def shape_of_a_reply(message: Message, state: ConnectionState) -> Iterator[str]:
     """Three things that a user can do."""
-    result = _complete(message, seen)
+    result = _complete(message, state)
     if message.direction == ">" and result and result.get("action") not in ("accept", "decline", "cancel"):
         yield f"action is accept, decline or cancel, not {shown(result.get('action', UNSET))}"

@@ -1,4 +1,7 @@
-"""The table of judges, and what they may know: the conversation up to the message that they look at, and nothing after it."""
+"""The table of judges, and the state of a connection that they judge by.
+
+A judge is a function that looks at one message. It knows the connection up to that message and nothing after it.
+"""
 
 from __future__ import annotations
 
@@ -6,38 +9,39 @@ from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 from msgspec import UNSET, MsgspecError, Raw, Struct
-from msgspec.json import Decoder
+from msgspec.json import Decoder, encode
 
 from twopipes._protocol import revisions
 from twopipes._protocol.revisions import LEGACY, META_LOG_LEVEL, META_PROGRESS_TOKEN, META_VERSION, MODERN
+from twopipes._rules.rule import Level, Severity
 from twopipes._trace.conversation import Call, RecordedConnection
 from twopipes._trace.message import Direction, Message, Shape
 
-__all__ = ["JUDGES", "Finding", "Judging", "Level", "Seen", "rule"]
+__all__ = ["JUDGES", "ConnectionState", "Finding", "Judging", "rule"]
 
-Level = Literal["MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY"]
 Side = Literal["client", "server"]
-Judging = Callable[[Message, "Seen"], Iterator[str]]
-
-_OTHER_WAY: dict[Direction, Direction] = {">": "<", "<": ">"}
+Judging = Callable[[Message, "ConnectionState"], Iterator[str]]
 
 
 class Finding(Struct, frozen=True, eq=False, kw_only=True):
     """A rule that a recording shows to be broken.
 
     Attributes:
-        rule: Its id, such as ``FR-04``.
-        level: How binding it is; ``MAY`` where it is our reading that nobody needs to do it.
-        what: What is wrong, in one line. It may quote the wire, so it is shown like anything from there: with care.
-        by: Who broke it.
-        at: When, in seconds since the start of the recording.
-        index: Of the entry of the recording.
-        connection: Of the trace.
-        message: What broke it.
+        rule: The id of the rule, such as ``FR-04``.
+        level: The level of the rule in the revision of the connection: ``MUST``, ``SHOULD`` or ``MAY``. MUST NOT counts as MUST.
+        severity: ``error`` for a MUST of the specification; ``warning`` for a SHOULD, and for a MUST that is our reading; ``note``
+            for a MAY.
+        what: What is wrong, in one line. It may quote text from the wire, so escape it before you print it.
+        by: The side that broke the rule.
+        at: Seconds since the start of the recording.
+        index: The index of the entry in the recording.
+        connection: The number of the connection in the recording.
+        message: The message that breaks the rule.
     """
 
     rule: str
     level: Level
+    severity: Severity
     what: str
     by: Side
     at: float
@@ -47,33 +51,35 @@ class Finding(Struct, frozen=True, eq=False, kw_only=True):
 
     @property
     def is_binding(self) -> bool:
-        """Whether it breaks a MUST."""
-        return self.level.startswith("MUST")
+        """Whether it breaks a MUST of the specification."""
+        return self.severity == "error"
 
 
 class Judge(Struct, frozen=True):
-    """One row of the table."""
+    """A function that judges one rule, and the messages it looks at."""
 
     rule: str
-    level: Level
-    by: Side | None  # None: whoever sent the message
+    by: Side | None  # None: the sender of the message
     shapes: tuple[Shape, ...]
-    methods: tuple[str, ...]  # of the message or of the call that it answers; empty for all
-    once: bool  # one finding for each connection is enough
+    methods: tuple[str, ...]  # of the message, or of the call that it answers; empty for all
+    once: bool  # report at most one finding for each connection
     function: Judging
 
 
-# By the shape of the messages that they look at.
+# The judges by the shape of the messages that they look at.
 JUDGES: dict[str, list[Judge]] = {}
 
 
 def rule(
-    rule_id: str, level: Level, *shapes: Shape, by: Side | None = None, methods: tuple[str, ...] = (), once: bool = False
+    rule_id: str, *shapes: Shape, by: Side | None = None, methods: tuple[str, ...] = (), once: bool = False
 ) -> Callable[[Judging], Judging]:
-    """Enters a function into the table. It yields a line for each thing that is wrong."""
+    """Register a function as the judge of a rule. It yields one line for each fault.
+
+    The table of rules decides in which revisions a fault counts, and how much (:class:`twopipes._rules.rule.Rule`).
+    """
 
     def enter(function: Judging) -> Judging:
-        judge = Judge(rule_id, level, by, shapes, methods, once, function)
+        judge = Judge(rule_id, by, shapes, methods, once, function)
         for shape in shapes:
             JUDGES.setdefault(shape, []).append(judge)
         return function
@@ -81,8 +87,11 @@ def rule(
     return enter
 
 
-class Seen:
-    """What a connection has shown so far. A judge that needs all of it asks :attr:`is_certain` first."""
+class ConnectionState:
+    """The state of a connection before the current message.
+
+    A judge that needs the whole history checks :attr:`is_certain` first.
+    """
 
     def __init__(self, connection: RecordedConnection, *, is_redacted: bool) -> None:
         self.connection = connection
@@ -96,34 +105,34 @@ class Seen:
         self.client_capabilities: dict[str, Any] | None = None
         self.server_capabilities: dict[str, Any] | None = None
         self.ids: dict[Direction, set[tuple[type, Any]]] = {">": set(), "<": set()}
-        # What waits for an answer: by the id, by the token of its progress; and what listens or wants to hear logs.
+        # Calls without a response: by id, by progress token, by number for open listens and for those that requested log messages.
         self.open: dict[tuple[Any, ...], Call] = {}
         self.tokens: dict[tuple[Any, ...], Call] = {}
         self.listens: dict[int, Call] = {}
         self.loggers: dict[int, Call] = {}
-        # The last line of each direction that its receiver is known to have read, because it answered one that is as late.
+        # For each direction, the index of the last message that its receiver has certainly read, because it was answered.
         self.has_read: dict[Direction, int] = {">": -1, "<": -1}
         self.may_be_unreadable: dict[Direction, bool] = {">": False, "<": False}
-        self.begun: dict[Direction, list[bytes]] = {">": [], "<": []}  # lines that may be a message together
+        self.partial: dict[Direction, list[bytes]] = {">": [], "<": []}  # lines that may form one message together
         self.output_schemas: set[str] = set()
         self.progress: dict[int, float] = {}  # the last value of each call
         self.reported: set[str] = set()
 
     @property
     def is_certain(self) -> bool:
-        """Whether the recording has the connection from its start, and nothing is missing from it."""
+        """Whether the recording has the whole connection from its start."""
         return self.connection.has_start and not self.has_gaps
 
     @property
     def is_stateless(self) -> bool:
-        """Whether this certainly is the stateless wire: modern requests, and never a handshake."""
+        """Whether the connection certainly is modern: there are modern requests and no handshake."""
         return self.is_certain and self.has_spoken_modern and self.handshake is None
 
     def note(self, message: Message) -> None:
-        """Takes a message in, after the judges have seen it."""
+        """Update the state with a message, after the judges have seen it."""
         self._note_readability(message)
         if message.shape != "noise":
-            self.begun[message.direction].clear()
+            self.partial[message.direction].clear()
         if message.shape == "request" and message.call is not None:
             self._note_request(message.call)
         elif message.is_answer and message.call is not None:
@@ -134,7 +143,7 @@ class Seen:
             self.output_schemas.clear()
 
     def _note_readability(self, message: Message) -> None:
-        # A reader of its own limits may refuse what is perfectly good: a long line, or characters outside of ASCII.
+        # A receiver with limits may reject a valid line: a long one, or one with characters outside ASCII.
         plain = message.fault is None and message.batch is None and message.shape not in ("batch", "noise", "blank")
         if not plain or message.size > _SURELY_READABLE or not message.data.isascii() or not message.is_whole:
             self.may_be_unreadable[message.direction] = True
@@ -198,9 +207,9 @@ class Seen:
             )
 
     def revision_of(self, call: Call) -> str | None:
-        """The revision by which a call is to be judged; ``None`` where that is not certain.
+        """Return the revision that a call is judged by, or ``None`` if it is not certain.
 
-        A request that names a modern version may have been read as a legacy one by a server that does not know better.
+        A legacy server may read a request that names a modern version as a legacy request.
         """
         if call.direction == ">" and is_modern_request(call.request):
             version = call.request.meta[META_VERSION]
@@ -208,25 +217,25 @@ class Seen:
         return self.negotiated if self.negotiated in LEGACY else None
 
     def is_open(self, call: Call) -> bool:
-        """Whether a call had no answer yet."""
+        """Return whether a call has no response yet."""
         return isinstance(call.id, str | int) and self.open.get((call.direction, type(call.id), call.id)) is call
 
     def certainly_read(self, message: Message) -> bool:
-        """Whether the receiver of a message has read it by now: it has answered something that was sent later."""
+        """Return whether the receiver has read a message by now, because it answered a later one."""
         return self.has_read[message.direction] > message.index
 
 
-# What every implementation can be expected to read.
+# Bytes. Every implementation can be expected to read a line of this size.
 _SURELY_READABLE = 4096
 
 _decode_members = Decoder(dict[str, Any]).decode
-# Many judges look at one message, one after the other: what was decoded last is kept until the next.
+# Several judges look at the same message in turn, so the last few decoded objects are cached.
 _kept: list[tuple[Raw, dict[str, Any]]] = []
 _KEPT = 3
 
 
 def members_of(raw: Raw) -> dict[str, Any]:
-    """The members of a JSON object; none where it is something else. They are to be looked at, not to be changed."""
+    """Return the members of a JSON object, or an empty dict for any other value. Do not modify the returned dict."""
     for known, members in _kept:
         if known is raw:
             return members
@@ -240,18 +249,18 @@ def members_of(raw: Raw) -> dict[str, Any]:
 
 
 def is_modern_request(message: Message) -> bool:
-    """Whether a request of the client names a modern revision as its own."""
+    """Return whether a request of the client names a modern revision."""
     return message.direction == ">" and message.meta.get(META_VERSION, UNSET) in MODERN
 
 
-def is_modern_answer(message: Message, seen: Seen) -> bool:
-    """Whether it answers a request that names a modern revision, to a server that knows what that is."""
+def is_modern_answer(message: Message, state: ConnectionState) -> bool:
+    """Return whether a message answers a modern request and comes from a server that knows modern revisions."""
     call = message.call
-    return call is not None and is_modern_request(call.request) and seen.revision_of(call) in MODERN
+    return call is not None and is_modern_request(call.request) and state.revision_of(call) in MODERN
 
 
 def has_capability(declared: dict[str, Any], capability: str) -> bool:
-    """Whether something was declared, with a dot before a detail: ``resources.subscribe``."""
+    """Return whether a capability is declared. A dot separates a detail: ``resources.subscribe``."""
     found: Any = declared
     for name in capability.split("."):
         if not isinstance(found, dict) or found.get(name) is None or found.get(name) is False:
@@ -261,7 +270,7 @@ def has_capability(declared: dict[str, Any], capability: str) -> bool:
 
 
 def row_of(method: str, side: Side) -> revisions.MethodRow | None:
-    """What the protocol knows about a request of one side."""
+    """Return the row of the protocol table for a request of one side."""
     return _ROWS.get((method, side))
 
 
@@ -273,17 +282,9 @@ _ROWS = {
 
 
 def shown(value: Any) -> str:
-    """A value in a sentence, cut to a length that fits."""
-    text = _encode(value)
+    """Return a value as JSON for a message, shortened if necessary."""
+    text = "nothing" if value is UNSET else encode(value).decode()
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
 
 _SHOWN = 40
-
-
-def _encode(value: Any) -> str:
-    from msgspec.json import encode  # noqa: PLC0415 - needed for a fault alone
-
-    if value is UNSET:
-        return "nothing"
-    return encode(value).decode()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twopipes._tools.check.conversation import ABLE, Answer
+from twopipes._tools.check.conversation import ALL_CAPABILITIES, Response
 from twopipes._tools.check.probe import Case, probe
 from twopipes._tools.check.samples import CHANGING
 from twopipes._tools.check.verdict import Skip
@@ -26,27 +26,30 @@ _PAGES = 20
 async def what_is_read_says_how_long_it_is_good(case: Case) -> None:
     """Resources are read; the lists show it by themselves."""
     for uri in _uris(case):
-        answer = await case.talk.request("resources/read", {"uri": uri})
-        if not answer.is_result or answer.result.get("resultType", "complete") != "complete":
+        response = await case.conversation.request("resources/read", {"uri": uri})
+        if not response.is_result or response.result.get("resultType", "complete") != "complete":
             continue
-        missing = [hint for hint in _HINTS if hint not in answer.result]
-        mend = "Put ttlMs and cacheScope into every complete result of resources/read; 0 and private are always right."
+        missing = [hint for hint in _HINTS if hint not in response.result]
+        fix = "Put ttlMs and cacheScope into every complete result of resources/read; 0 and private are always right."
         why = f"the result of resources/read has no {' and no '.join(missing)}"
-        case.expect("CH-01", not missing, why, mend=mend, about=answer)
+        case.expect("CH-01", not missing, why, fix=fix, about=response)
         if missing:
             continue
-        lifetime, scope = answer.result["ttlMs"], answer.result["cacheScope"]
+        lifetime, scope = response.result["ttlMs"], response.result["cacheScope"]
         is_lifetime = isinstance(lifetime, int) and not isinstance(lifetime, bool) and lifetime >= 0
-        case.expect("CH-02", is_lifetime, f"ttlMs of a resource is {lifetime!r}, and no integer of at least 0", about=answer)
+        case.expect("CH-02", is_lifetime, f"ttlMs of a resource is {lifetime!r}, and no integer of at least 0", about=response)
         case.expect(
-            "CH-02", scope in ("public", "private"), f"cacheScope of a resource is {scope!r}; it is public or private", about=answer
+            "CH-02",
+            scope in ("public", "private"),
+            f"cacheScope of a resource is {scope!r}; it is public or private",
+            about=response,
         )
 
 
-@probe("CH-05", can=ABLE)
+@probe("CH-05", client_capabilities=ALL_CAPABILITIES)
 async def questions_carry_no_hints(case: Case) -> None:
     """Resources are read, prompts fetched and tools called by a client that can answer questions, to get some."""
-    talk, features = case.talk, case.features
+    conversation, features = case.conversation, case.features
     asked: list[tuple[str, dict[str, Any]]] = [
         *(("resources/read", {"uri": uri}) for uri in _uris(case)),
         *(
@@ -56,19 +59,19 @@ async def questions_carry_no_hints(case: Case) -> None:
         ),
         *(("tools/call", call.params) for call in features.safe_calls(case.permissions)[:_CALLS] if call.name not in CHANGING),
     ]
-    questions: list[tuple[str, Answer]] = []
+    questions: list[tuple[str, Response]] = []
     for method, params in asked:
-        answer = await talk.request(method, params)
-        if answer.result.get("resultType") == "input_required":
-            questions.append((method, answer))
-    for method, answer in questions:
-        told = [hint for hint in _HINTS if hint in answer.result]
+        response = await conversation.request(method, params)
+        if response.result.get("resultType") == "input_required":
+            questions.append((method, response))
+    for method, response in questions:
+        told = [hint for hint in _HINTS if hint in response.result]
         case.expect(
             "CH-05",
             not told,
             f"{method} was answered with questions (input_required), and {' and '.join(told)} with them",
-            mend="Put caching hints into complete results alone; questions must not be kept by anybody.",
-            about=answer,
+            fix="Put caching hints into complete results alone; questions must not be kept by anybody.",
+            about=response,
         )
     if not questions:
         raise Skip("nothing that may be asked for made the server ask back")
@@ -90,22 +93,22 @@ async def pages_share_their_scope(case: Case) -> None:
                 "CH-08",
                 odd is None,
                 f"the pages of {method} differ in cacheScope: {', '.join(map(str, scopes))}",
-                mend="Give all pages of a list the same scope; if one of them is private, all are.",
+                fix="Give all pages of a list the same scope; if one of them is private, all are.",
                 about=odd,
             )
     if not judged:
         raise Skip("no list of the server has more than one page")
 
 
-async def _pages(case: Case, method: str) -> list[Answer]:
-    pages: list[Answer] = []
+async def _pages(case: Case, method: str) -> list[Response]:
+    pages: list[Response] = []
     cursor = None
     while len(pages) < _PAGES:
-        answer = await case.talk.request(method, None if cursor is None else {"cursor": cursor})
-        if not answer.is_result:
+        response = await case.conversation.request(method, None if cursor is None else {"cursor": cursor})
+        if not response.is_result:
             break
-        pages.append(answer)
-        cursor = answer.result.get("nextCursor")
+        pages.append(response)
+        cursor = response.result.get("nextCursor")
         if not isinstance(cursor, str):
             break
     return pages

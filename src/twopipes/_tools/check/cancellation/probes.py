@@ -6,7 +6,7 @@ import asyncio
 from random import Random
 from typing import Any
 
-from twopipes._tools.check.conversation import Heard, Unanswered
+from twopipes._tools.check.conversation import NoResponse, ReceivedLine
 from twopipes._tools.check.probe import Case, probe
 from twopipes._tools.check.setups import about, progress_of, slow_call
 
@@ -22,127 +22,128 @@ _SOON = 2
 @probe("CA-03", "CA-04", "CA-09", needs="call")
 async def a_cancelled_call_falls_silent(case: Case) -> None:
     """A slow call is cancelled in the midst of its work; then it is silent for as long as it would have taken."""
-    talk = case.talk
+    conversation = case.conversation
     slow = await slow_call(case, may_be_endless=True)
-    began, token = talk.position, "to-be-cancelled"
-    request_id = talk.start("tools/call", slow.params, meta={"progressToken": token})
+    began, token = conversation.position, "to-be-cancelled"
+    request_id = conversation.start("tools/call", slow.params, meta={"progressToken": token})
     if slow.notes:
-        await talk.heard(lambda heard: progress_of(heard, token), since=began)
+        await conversation.wait_for(lambda line: progress_of(line, token), since=began)
     else:
-        await talk.request(case.harmless)
-    if talk.answers_to(request_id):
+        await conversation.request(case.harmless)
+    if conversation.responses_to(request_id):
         case.give_up("the call was over before it could be cancelled")
-    cancelled = talk.position
-    talk.notify("notifications/cancelled", {"requestId": request_id, "reason": "the check wants to see whether it stops"})
-    await talk.request(case.harmless)  # whoever answers this has read what was sent before
-    await asyncio.sleep(case.waits.grace)
-    since = talk.position
-    await talk.until(lambda: None, slow.took + case.waits.grace)
-    answers = talk.answers_to(request_id)
+    cancelled = conversation.position
+    conversation.notify("notifications/cancelled", {"requestId": request_id, "reason": "the check wants to see whether it stops"})
+    await conversation.request(case.harmless)  # whoever answers this has read what was sent before
+    await asyncio.sleep(case.timeouts.grace)
+    since = conversation.position
+    await conversation.until(lambda: None, slow.took + case.timeouts.grace)
+    answers = conversation.responses_to(request_id)
     # An answer that was written before the cancellation was read is nobody's fault. One that tells of a failure, where the same
     # call has just succeeded, was written because of it; and so was any answer to a call that never ends.
     wrong = [
-        answer
-        for answer in answers
-        if answer.heard.number >= since or ((answer.error or not slow.ends) and answer.heard.number >= cancelled)
+        response
+        for response in answers
+        if response.received_line.number >= since
+        or ((response.error or not slow.ends) and response.received_line.number >= cancelled)
     ]
     if answers and not wrong:
         case.give_up("the answer crossed the cancellation")
     first = wrong[0] if wrong else None
-    told = first.told if first else ""
-    case.expect("CA-03", not wrong, f"a call that was cancelled was answered all the same, with {told}", mend=_STOP, about=first)
-    late = next((heard for heard in talk.heard_lines[since:] if about(heard, request_id=request_id, token=token)), None)
+    told = first.summary if first else ""
+    case.expect("CA-03", not wrong, f"a call that was cancelled was answered all the same, with {told}", fix=_STOP, about=first)
+    late = next((line for line in conversation.received_lines[since:] if about(line, request_id=request_id, token=token)), None)
     why = (
         f"a call that was cancelled was answered with {told}" if first else "a call that was cancelled still tells of its progress"
     )
-    case.expect("CA-04", not wrong and late is None, why, mend=_STOP, about=first or late)
-    back = next((heard for heard in talk.heard_lines[began:] if heard.method == "notifications/cancelled"), None)
+    case.expect("CA-04", not wrong and late is None, why, fix=_STOP, about=first or late)
+    back = next((line for line in conversation.received_lines[began:] if line.method == "notifications/cancelled"), None)
     case.expect(
         "CA-09",
         back is None,
         "the server sent a notifications/cancelled about a call, which is no subscription",
-        mend="Send that notification to end a subscription, and for nothing else.",
+        fix="Send that notification to end a subscription, and for nothing else.",
         about=back,
     )
 
 
-@probe("CA-05", fresh=True)
+@probe("CA-05", fresh_conversation=True)
 async def cancellations_that_make_no_sense_are_ignored(case: Case) -> None:
     """Cancellations of nothing, of what is over, and malformed ones: nothing comes back, and the server goes on."""
-    talk = case.talk
-    finished = await talk.request(case.harmless)
-    since = talk.position
-    mend = "Look the request up; if it is not there, or the notification cannot be read, do nothing."
+    conversation = case.conversation
+    finished = await conversation.request(case.harmless)
+    since = conversation.position
+    fix = "Look the request up; if it is not there, or the notification cannot be read, do nothing."
     strange: list[Any] = [_UNUSED, finished.id, {}, None]
     for params in [None, {}, *({"requestId": each} for each in strange)]:
-        talk.notify("notifications/cancelled", params)
+        conversation.notify("notifications/cancelled", params)
     try:
-        said = await talk.quiet(since=since)
-        await talk.request(case.harmless)
-    except Unanswered as error:
-        case.expect("CA-05", False, f"after cancellations that make no sense: {error}", mend=mend)
+        message = await conversation.quiet(since=since)
+        await conversation.request(case.harmless)
+    except NoResponse as error:
+        case.expect("CA-05", False, f"after cancellations that make no sense: {error}", fix=fix)
         return
-    back = next((heard for heard in said if _is_answer(heard)), None)
-    case.expect("CA-05", back is None, "a cancellation that makes no sense was answered", mend=mend, about=back)
+    back = next((line for line in message if _is_answer(line)), None)
+    case.expect("CA-05", back is None, "a cancellation that makes no sense was answered", fix=fix, about=back)
 
 
 @probe("CA-07", needs="call")
 async def cancellations_and_answers_cross(case: Case) -> None:
     """Many calls, each cancelled sooner or later: each gets one answer or none, and the server goes on."""
-    talk, random = case.talk, Random(7)  # noqa: S311 - the same races each time
+    conversation, random = case.conversation, Random(7)  # noqa: S311 - the same races each time
     calls = case.features.safe_calls(case.permissions)
     quick = next((call for call in calls if "slow" not in call.name.lower()), calls[0])
     # A server may work off the calls one by one, and need not stop any: what comes after them waits for all of them.
-    took = (await talk.request("tools/call", quick.params)).took
+    took = (await conversation.request("tools/call", quick.params)).took
     if took > _QUICK:
         case.give_up(f"{quick.name!r} takes too long for calls and cancellations to cross")
-    patience = case.waits.answer + 2 * _CROWD * took
+    timeouts = case.timeouts.response + 2 * _CROWD * took
     waiting: list[Any] = []
     ids: list[Any] = []
     for _ in range(_CROWD):
-        ids.append(talk.start("tools/call", quick.params))
+        ids.append(conversation.start("tools/call", quick.params))
         waiting.append(ids[-1])
         for each in [each for each in waiting if random.randrange(5) < _SOON]:
-            talk.notify("notifications/cancelled", {"requestId": each})
+            conversation.notify("notifications/cancelled", {"requestId": each})
             waiting.remove(each)
         if random.randrange(2):
             await asyncio.sleep(0)
     for each in waiting:
-        talk.notify("notifications/cancelled", {"requestId": each})
-    mend = "Forget a request when it is answered or cancelled, whichever comes first, and answer only what is not forgotten."
+        conversation.notify("notifications/cancelled", {"requestId": each})
+    fix = "Forget a request when it is answered or cancelled, whichever comes first, and answer only what is not forgotten."
     try:
-        await talk.request(case.harmless, within=patience)
-        await talk.quiet()
-    except Unanswered as error:
-        case.expect("CA-07", False, f"after {_CROWD} calls that were cancelled: {error}", mend=mend)
-    twice = next((each for each in ids if len(talk.answers_to(each)) > 1), None)
-    last = None if twice is None else talk.answers_to(twice)[-1]
+        await conversation.request(case.harmless, within=timeouts)
+        await conversation.quiet()
+    except NoResponse as error:
+        case.expect("CA-07", False, f"after {_CROWD} calls that were cancelled: {error}", fix=fix)
+    twice = next((each for each in ids if len(conversation.responses_to(each)) > 1), None)
+    last = None if twice is None else conversation.responses_to(twice)[-1]
     why = f"the request {twice!r}, which was cancelled, got more than one answer"
-    case.expect("CA-07", twice is None, why, mend=mend, about=last)
+    case.expect("CA-07", twice is None, why, fix=fix, about=last)
 
 
 @probe("CA-13", needs="call")
 async def ids_of_another_type_cancel_nothing(case: Case) -> None:
     """A slow call with a number for its id is not cancelled by the same digits as a string, and the other way round."""
-    talk = case.talk
+    conversation = case.conversation
     slow = await slow_call(case)
     calls = {51: "51", "52": 52}
     for request_id, other in calls.items():
-        talk.start("tools/call", slow.params, request_id=request_id)
-        talk.notify("notifications/cancelled", {"requestId": other})
+        conversation.start("tools/call", slow.params, request_id=request_id)
+        conversation.notify("notifications/cancelled", {"requestId": other})
     for request_id, other in calls.items():
         try:
-            answer = await talk.answer_to(request_id, within=case.waits.lull + 10 * slow.took)
-            kept, told = answer.is_result, f"got {answer.told}"
-        except Unanswered:
+            response = await conversation.response_to(request_id, within=case.timeouts.lull + 10 * slow.took)
+            kept, told = response.is_result, f"got {response.summary}"
+        except NoResponse:
             kept, told = False, "got no answer"
         case.expect(
             "CA-13",
             kept,
             f"a call with the id {request_id!r} {told} after a cancellation of {other!r}, which is another id",
-            mend="Compare ids with their JSON type.",
+            fix="Compare ids with their JSON type.",
         )
 
 
-def _is_answer(heard: Heard) -> bool:
-    return any("method" not in part for part in heard.parts)
+def _is_answer(line: ReceivedLine) -> bool:
+    return any("method" not in part for part in line.parts)

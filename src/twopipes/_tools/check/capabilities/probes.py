@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from twopipes._tools.check.conversation import CannotOpen, Unanswered
-from twopipes._tools.check.declared_questions import members
+from twopipes._protocol.revisions import SERVER_CAPABILITIES
+from twopipes._tools.check.conversation import CannotOpen, NoResponse
 from twopipes._tools.check.explore import explored, is_refused_well, wants
 from twopipes._tools.check.probe import Case, SafeCall, probe
-from twopipes._tools.check.questions import ELICIT
+from twopipes._tools.check.questions import ELICIT, members
 from twopipes._tools.check.setups import asking_calls, input_requests
-from twopipes._tools.check.verdict import Seen
+from twopipes._tools.check.verdict import Quotable
 
 _LISTS = {"tools": "tools/list", "prompts": "prompts/list", "resources": "resources/list"}
 _MISSING = -32021
@@ -19,28 +19,27 @@ _MISSING = -32021
 _PLAIN: Mapping[str, Any] = {"elicitation": {}, "sampling": {}}
 _CALLS = 8
 _PROMPTS = 5
-_FIRST_WITH_COMPLETIONS = "2025-03-26"
 
 
 @probe("CP-01", judged=False)
 async def what_works_is_declared(case: Case) -> None:
     """What was not declared is asked for all the same: whoever has something to give should have said so."""
-    talk = case.talk
+    conversation = case.conversation
     for feature, method in _LISTS.items():
-        answer = await talk.request(method)
+        response = await conversation.request(method)
         if case.features.has(feature):
-            if answer.is_result:
+            if response.is_result:
                 case.expect("CP-01", True, "")
             continue
-        listed = answer.result.get(feature)
+        listed = response.result.get(feature)
         case.expect(
             "CP-01",
             not listed,  # an empty list gives nothing, and so uses nothing
             f"the server did not declare {feature}, and lists {len(listed) if isinstance(listed, list) else 'some'}",
-            mend=f"Put {feature} into the capabilities.",
-            about=answer,
+            fix=f"Put {feature} into the capabilities.",
+            about=response,
         )
-    if not case.features.has("completions") and case.revision >= _FIRST_WITH_COMPLETIONS:
+    if not case.features.has("completions") and SERVER_CAPABILITIES["completions"].has(case.revision):
         await _expect_no_completion(case)
 
 
@@ -50,20 +49,20 @@ async def _expect_no_completion(case: Case) -> None:
         for argument in arguments[:1] if isinstance(arguments, list) else ():
             asked = {"name": members(argument).get("name"), "value": ""}
             ref = {"type": "ref/prompt", "name": prompt.get("name")}
-            answer = await case.talk.request("completion/complete", {"ref": ref, "argument": asked})
+            response = await case.conversation.request("completion/complete", {"ref": ref, "argument": asked})
             case.expect(
                 "CP-01",
-                not members(answer.result.get("completion")).get("values"),
+                not members(response.result.get("completion")).get("values"),
                 "the server did not declare completions, and completes an argument",
-                mend="Put completions into the capabilities.",
-                about=answer,
+                fix="Put completions into the capabilities.",
+                about=response,
             )
 
 
 @probe("CP-03")
 async def capabilities_have_their_shape(case: Case) -> None:
     """What the server declares is objects, with flags that are true or false."""
-    declared = case.talk.capabilities
+    declared = case.conversation.capabilities
     for name in ("tools", "prompts", "resources", "logging", "completions", "experimental"):
         if name not in declared:
             continue
@@ -73,11 +72,11 @@ async def capabilities_have_their_shape(case: Case) -> None:
             "CP-03",
             isinstance(value, dict) and all(isinstance(flag, bool) for flag in flags.values()),
             f"the capability {name} is {value!r}; it is an object, and its flags are true or false",
-            about=case.talk.opening,
+            about=case.conversation.opening,
         )
 
 
-@probe("CP-04", needs=("call", "question"), can=_PLAIN)
+@probe("CP-04", needs=("call", "question"), client_capabilities=_PLAIN)
 async def no_addresses_for_whoever_takes_forms(case: Case) -> None:
     """A client that declares elicitation with nothing in it is asked by forms, and never to visit an address."""
     asked = await _asked_for(case, "elicitation/create")
@@ -90,7 +89,7 @@ async def no_addresses_for_whoever_takes_forms(case: Case) -> None:
         "CP-04",
         wrong is None,
         "the client declared elicitation with nothing in it, which means forms, and the server asks it to visit an address",
-        mend="Ask by url only where elicitation.url is declared.",
+        fix="Ask by url only where elicitation.url is declared.",
         about=None if wrong is None else wrong[1],
     )
 
@@ -99,20 +98,20 @@ async def _expect_addresses_to_be_refused(case: Case) -> None:
     """Calls that send a client which can answer everything to an address are served without that, or refused with -32021."""
     visits = [each for each in (await explored(case)).questions if wants(each, ELICIT, "url")]
     for name, call in {str(each.call.get("name")): each.call for each in visits}.items():
-        answer = await case.talk.request("tools/call", call)
-        if input_requests(answer):
+        response = await case.conversation.request("tools/call", call)
+        if input_requests(response):
             continue  # what is asked is judged beside this
         case.expect(
             "CP-04",
-            await is_refused_well(case.talk, call, answer, "url"),
+            await is_refused_well(case.conversation, call, response, "url"),
             f"a call of {name}, which sends its user to an address, by a client that takes forms alone, was answered with "
-            f"{answer.told}",
-            mend=f"Do without, or refuse it with {_MISSING} and data.requiredCapabilities.",
-            about=answer,
+            f"{response.summary}",
+            fix=f"Do without, or refuse it with {_MISSING} and data.requiredCapabilities.",
+            about=response,
         )
 
 
-@probe("CP-05", needs=("call", "question"), can=_PLAIN)
+@probe("CP-05", needs=("call", "question"), client_capabilities=_PLAIN)
 async def no_tools_for_whoever_did_not_declare_them(case: Case) -> None:
     """A client that declares sampling with nothing in it is not asked to hand tools to its model."""
     asked = await _asked_for(case, "sampling/createMessage")
@@ -123,23 +122,25 @@ async def no_tools_for_whoever_did_not_declare_them(case: Case) -> None:
         "CP-05",
         wrong is None,
         "the client did not declare sampling.tools, and the server asks it with tools",
-        mend="Send tools and toolChoice only where sampling.tools is declared.",
+        fix="Send tools and toolChoice only where sampling.tools is declared.",
         about=None if wrong is None else wrong[1],
     )
 
 
-async def _asked_for(case: Case, method: str) -> list[tuple[dict[str, Any], Seen]]:
+async def _asked_for(case: Case, method: str) -> list[tuple[dict[str, Any], Quotable]]:
     """The params of all questions of a kind that come while tools are called."""
-    talk = case.talk
-    found: list[tuple[dict[str, Any], Seen]] = []
-    since = talk.position
+    conversation = case.conversation
+    found: list[tuple[dict[str, Any], Quotable]] = []
+    since = conversation.position
     for call in _likely(case):
         try:
-            answer = await talk.request("tools/call", call.params)
-        except Unanswered:
+            response = await conversation.request("tools/call", call.params)
+        except NoResponse:
             continue
-        found += [(members(each.get("params")), answer) for each in input_requests(answer).values() if each.get("method") == method]
-    found += [(heard.params, heard) for heard in talk.heard_lines[since:] if heard.method == method]
+        found += [
+            (members(each.get("params")), response) for each in input_requests(response).values() if each.get("method") == method
+        ]
+    found += [(line.params, line) for line in conversation.received_lines[since:] if line.method == method]
     return found
 
 
@@ -152,34 +153,36 @@ def _likely(case: Case) -> list[SafeCall]:
 @probe("CP-06", needs="call")
 async def what_needs_the_undeclared_is_refused(case: Case) -> None:
     """Calls that ask a client which can answer everything are made once more by one that can answer nothing."""
-    talk = case.talk
-    for asking in await asking_calls(case, talk):
-        answer = await talk.request("tools/call", asking.call.params, can={})
-        is_served = answer.is_result and answer.result.get("resultType") == "complete" and answer.result.get("isError") is not True
+    conversation = case.conversation
+    for asking in await asking_calls(case, conversation):
+        response = await conversation.request("tools/call", asking.call.params, client_capabilities={})
+        is_served = (
+            response.is_result and response.result.get("resultType") == "complete" and response.result.get("isError") is not True
+        )
         needed = ", ".join(sorted({str(each.get("method")) for each in asking.requests.values()}))
-        told = "questions" if input_requests(answer) else answer.told
+        why = "questions" if input_requests(response) else response.summary
         case.expect(
             "CP-06",
-            is_served or answer.code == _MISSING,  # whoever can do without it need not refuse
-            f"a call of {asking.call.name}, which needs {needed}, by a client that declares nothing, was answered with {told}",
-            mend=f"Refuse it with {_MISSING} and data.requiredCapabilities.",
-            about=answer,
+            is_served or response.code == _MISSING,  # whoever can do without it need not refuse
+            f"a call of {asking.call.name}, which needs {needed}, by a client that declares nothing, was answered with {why}",
+            fix=f"Refuse it with {_MISSING} and data.requiredCapabilities.",
+            about=response,
         )
 
 
 @probe("CP-08", needs="call")
 async def nothing_of_an_extension_comes_unasked(case: Case) -> None:
     """Tools are called by a client that declares no extension: what comes back are results of the core."""
-    talk = case.talk
+    conversation = case.conversation
     for call in case.features.safe_calls(case.permissions)[:_CALLS]:
-        answer = await talk.request("tools/call", call.params)
-        kind = answer.result.get("resultType", "complete")
+        response = await conversation.request("tools/call", call.params)
+        kind = response.result.get("resultType", "complete")
         case.expect(
             "CP-08",
             kind in {"complete", "input_required"},
             f"the client declared no extension, and a call of {call.name} was answered with a result of type {kind!r}",
-            mend="Use an extension only for requests whose client lists it in extensions.",
-            about=answer,
+            fix="Use an extension only for requests whose client lists it in extensions.",
+            about=response,
         )
 
 
@@ -187,18 +190,23 @@ async def nothing_of_an_extension_comes_unasked(case: Case) -> None:
 async def unknown_capabilities_change_nothing(case: Case) -> None:
     """A client that declares what nobody knows is served like any other."""
     strange = {"x-unknown": {"deep": [1, {"er": None}]}, "experimental": {"com.example/thing": {}}}
-    mend = "Read the capabilities that are known, and leave all others alone."
+    fix = "Read the capabilities that are known, and leave all others alone."
     if case.is_modern:
-        answer = await case.talk.request(case.harmless, can=strange)
-        case.expect("CP-09", answer.is_result, f"a request with unknown capabilities got {answer.told}", mend=mend, about=answer)
+        response = await case.conversation.request(case.harmless, client_capabilities=strange)
+        case.expect(
+            "CP-09", response.is_result, f"a request with unknown capabilities got {response.summary}", fix=fix, about=response
+        )
         return
-    talk = await case.fresh_talk(opened=False)
+    conversation = await case.open_conversation(opened=False)
     try:
-        await talk.open(case.revision, strange)
-        answer = await talk.request(case.harmless)
-    except (CannotOpen, Unanswered) as error:
-        case.expect("CP-09", False, f"after an initialize with unknown capabilities: {error}", mend=mend)
+        await conversation.open(case.revision, strange)
+        response = await conversation.request(case.harmless)
+    except (CannotOpen, NoResponse) as error:
+        case.expect("CP-09", False, f"after an initialize with unknown capabilities: {error}", fix=fix)
         return
     case.expect(
-        "CP-09", answer.is_result, f"after an initialize with unknown capabilities, {case.harmless} got {answer.told}", mend=mend
+        "CP-09",
+        response.is_result,
+        f"after an initialize with unknown capabilities, {case.harmless} got {response.summary}",
+        fix=fix,
     )

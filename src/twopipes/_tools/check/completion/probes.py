@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from twopipes._tools.check.conversation import Answer
+from twopipes._tools.check.conversation import Response
 from twopipes._tools.check.probe import Case, probe
 from twopipes._tools.check.verdict import Skip
 
@@ -24,50 +24,50 @@ _NOBODY = {"type": "ref/prompt", "name": "twopipes-check-no-such-prompt"}
 async def suggestions_are_strings_and_not_too_many(case: Case) -> None:
     """Arguments of prompts and templates are completed from nothing and from one letter."""
     answers = [await _completed(case, ref, argument, value) for ref, argument, _ in _completable(case) for value in ("", "a", "t")]
-    for answer in answers:
+    for response in answers:
         case.expect(
             "CM-05",
-            answer.result.get("resultType") != "input_required",
+            response.result.get("resultType") != "input_required",
             "completion was answered with a question",
-            mend="Answer with what can be suggested without asking, or with nothing.",
-            about=answer,
+            fix="Answer with what can be suggested without asking, or with nothing.",
+            about=response,
         )
-        if answer.is_result and "completion" in answer.result:
-            wrong = _what_is_wrong(answer.result["completion"])
-            mend = "Give at most 100 strings in values; total is an integer, hasMore true or false."
-            case.expect("CM-02", not wrong, f"a completion {wrong}", mend=mend, about=answer)
+        if response.is_result and "completion" in response.result:
+            wrong = _what_is_wrong(response.result["completion"])
+            fix = "Give at most 100 strings in values; total is an integer, hasMore true or false."
+            case.expect("CM-02", not wrong, f"a completion {wrong}", fix=fix, about=response)
     if not answers:
         raise Skip("the server has no prompt with arguments and no resource template")
 
 
-@probe("CM-03", answered=True)
+@probe("CM-03", silence_fails=True)
 async def what_cannot_be_completed_is_refused(case: Case) -> None:
     """Completion of a prompt that does not exist, and without saying what; or at all, where the server has none."""
     argument = {"name": "x", "value": ""}
-    unknown = await case.talk.request(_METHOD, {"ref": _NOBODY, "argument": argument})
+    unknown = await case.conversation.request(_METHOD, {"ref": _NOBODY, "argument": argument})
     if not case.features.has("completions"):
         case.expect(
             "CM-03",
             unknown.code == _METHOD_NOT_FOUND,
-            f"the server does not declare completions, and {_METHOD} got {unknown.told}",
-            mend="Answer with the error -32601, or declare completions.",
+            f"the server does not declare completions, and {_METHOD} got {unknown.summary}",
+            fix="Answer with the error -32601, or declare completions.",
             about=unknown,
         )
         return
     case.expect(
         "CM-03",
         unknown.code == _INVALID_PARAMS,
-        f"completion for a prompt that does not exist got {unknown.told}",
-        mend="Answer with the error -32602 where the prompt is not known.",
+        f"completion for a prompt that does not exist got {unknown.summary}",
+        fix="Answer with the error -32602 where the prompt is not known.",
         about=unknown,
     )
     ref = next((ref for ref, _, _ in _completable(case)), _NOBODY)
-    missing = await case.talk.request(_METHOD, {"ref": ref})
+    missing = await case.conversation.request(_METHOD, {"ref": ref})
     case.expect(
         "CM-03",
         missing.code == _INVALID_PARAMS,
-        f"completion without the member argument got {missing.told}",
-        mend="Answer with the error -32602 where params lack something.",
+        f"completion without the member argument got {missing.summary}",
+        fix="Answer with the error -32602 where params lack something.",
         about=missing,
     )
 
@@ -83,17 +83,17 @@ async def settled_arguments_are_taken_along(case: Case) -> None:
         tried = True
         for value in ("a", "b"):
             context = {"arguments": dict.fromkeys(others or ["twopipes-check"], value)}
-            answer = await _completed(case, ref, argument, "", context=context)
-            if not answer.is_result:
+            response = await _completed(case, ref, argument, "", context=context)
+            if not response.is_result:
                 case.expect(
                     "CM-04",
                     condition=False,
-                    why=f"a completion that the server gave without context got {answer.told} when other arguments were settled",
-                    mend="Read context.arguments, and pass over what you do not know in it.",
-                    about=answer,
+                    why=f"a completion that works without context got {response.summary} with other arguments in the context",
+                    fix="Read context.arguments, and pass over what you do not know in it.",
+                    about=response,
                 )
                 return
-            if answer.result.get("completion") != plain.result.get("completion"):
+            if response.result.get("completion") != plain.result.get("completion"):
                 case.expect("CM-04", condition=True, why="")
                 return
     if tried:
@@ -101,8 +101,8 @@ async def settled_arguments_are_taken_along(case: Case) -> None:
     raise Skip("nothing could be completed")
 
 
-async def _completed(case: Case, ref: Mapping[str, Any], argument: str, value: str, **more: Any) -> Answer:
-    return await case.talk.request(_METHOD, {"ref": ref, "argument": {"name": argument, "value": value}, **more})
+async def _completed(case: Case, ref: Mapping[str, Any], argument: str, value: str, **more: Any) -> Response:
+    return await case.conversation.request(_METHOD, {"ref": ref, "argument": {"name": argument, "value": value}, **more})
 
 
 def _completable(case: Case) -> list[tuple[dict[str, Any], str, list[str]]]:

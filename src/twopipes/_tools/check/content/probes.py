@@ -9,8 +9,8 @@ from twopipes._protocol.revisions import META_SERVER_INFO
 from twopipes._tools.check.content.blocks import Fault, faults_of_annotations, faults_of_block, faults_of_contents, faults_of_icon
 from twopipes._tools.check.probe import Case, probe
 from twopipes._tools.check.samples import called, is_complete, prompted, quoted, read
-from twopipes._tools.check.server_reply import Answer
-from twopipes._tools.check.verdict import Seen
+from twopipes._tools.check.server_reply import Response
+from twopipes._tools.check.verdict import Quotable
 
 _MENDS = {
     "CT-01": "Write blocks as the schema of the revision has them: a type, and the members that belong to it.",
@@ -25,18 +25,18 @@ _OLD = ("2024-11-05", "2025-03-26")
 @probe("CT-01", "CT-02", "CT-03", "CT-04", "CT-05")
 async def blocks_are_well_made(case: Case) -> None:
     """Tools that may be called, prompts and resources are looked at, block by block."""
-    embeds: Answer | None = None
+    embeds: Response | None = None
     answers = await _answers(case)
-    blocks = [(block, answer) for answer in answers for block in _blocks(answer)]
-    for block, answer in blocks:
-        _judge(case, ("CT-01", "CT-02", *_also_about(block)), faults_of_block(block, case.revision), answer)
+    blocks = [(block, response) for response in answers for block in _blocks(response)]
+    for block, response in blocks:
+        _judge(case, ("CT-01", "CT-02", *_also_about(block)), faults_of_block(block, case.revision), response)
         if isinstance(block, dict) and block.get("type") == "resource":
-            embeds = answer
-    for _, answer in await read(case):
-        contents = answer.result.get("contents") if is_complete(answer) else None
+            embeds = response
+    for _, response in await read(case):
+        contents = response.result.get("contents") if is_complete(response) else None
         for item in contents if isinstance(contents, list) else ():
             if isinstance(item, dict) and "blob" in item:
-                _judge(case, ("CT-03",), faults_of_contents(item, "RS-02"), answer)
+                _judge(case, ("CT-03",), faults_of_contents(item, "RS-02"), response)
     for listed in (*case.features.resources, *case.features.templates):
         if "annotations" in listed:
             where = f"the resource {listed.get('uri', listed.get('uriTemplate'))!r}"
@@ -46,7 +46,7 @@ async def blocks_are_well_made(case: Case) -> None:
             "CT-05",
             case.features.has("resources"),
             "the server gives embedded resources, and does not declare resources",
-            mend="Declare the capability resources, and let clients read what you embed.",
+            fix="Declare the capability resources, and let clients read what you embed.",
             about=embeds,
         )
     case.give_up("nothing of the kind was in what tools, prompts and resources gave")
@@ -55,9 +55,9 @@ async def blocks_are_well_made(case: Case) -> None:
 @probe("CT-02", revisions=_OLD, needs="call")
 async def old_revisions_get_old_blocks(case: Case) -> None:
     """In a revision without audio or links, tools and prompts give neither."""
-    for answer in await _answers(case):
-        for block in _blocks(answer):
-            _judge(case, ("CT-02",), faults_of_block(block, case.revision), answer)
+    for response in await _answers(case):
+        for block in _blocks(response):
+            _judge(case, ("CT-02",), faults_of_block(block, case.revision), response)
     case.give_up("no tool or prompt gave a block of content")
 
 
@@ -76,7 +76,7 @@ async def icons_are_well_made(case: Case) -> None:
 
 
 def _owners(case: Case) -> Iterator[tuple[dict[str, Any], str]]:
-    opening = case.talk.opening
+    opening = case.conversation.opening
     result = {} if opening is None else opening.result
     meta = result.get("_meta")
     info = (meta.get(META_SERVER_INFO) if isinstance(meta, dict) else None) if case.is_modern else result.get("serverInfo")
@@ -90,18 +90,18 @@ def _owners(case: Case) -> Iterator[tuple[dict[str, Any], str]]:
         yield item, f"the template {item.get('name')!r}"
 
 
-async def _answers(case: Case) -> list[Answer]:
-    answers = [answer for _, answer in await called(case)] if case.features.has("tools") else []
-    return [each for each in [*answers, *(answer for _, answer in await prompted(case))] if is_complete(each)]
+async def _answers(case: Case) -> list[Response]:
+    answers = [response for _, response in await called(case)] if case.features.has("tools") else []
+    return [each for each in [*answers, *(response for _, response in await prompted(case))] if is_complete(each)]
 
 
-def _blocks(answer: Answer) -> list[Any]:
-    content, messages = answer.result.get("content"), answer.result.get("messages")
+def _blocks(response: Response) -> list[Any]:
+    content, messages = response.result.get("content"), response.result.get("messages")
     if isinstance(content, list):
         return content
-    said = messages if isinstance(messages, list) else []
+    message = messages if isinstance(messages, list) else []
     # Several blocks in one message are another rule's business.
-    return [each["content"] for each in said if isinstance(each, dict) and isinstance(each.get("content"), dict)]
+    return [each["content"] for each in message if isinstance(each, dict) and isinstance(each.get("content"), dict)]
 
 
 def _also_about(block: Any) -> Iterator[str]:
@@ -115,8 +115,8 @@ def _also_about(block: Any) -> Iterator[str]:
         yield "CT-04"
 
 
-def _judge(case: Case, rules: Iterable[str], faults: Iterable[Fault], about: Seen | None) -> None:
+def _judge(case: Case, rules: Iterable[str], faults: Iterable[Fault], about: Quotable | None) -> None:
     found = list(faults)
     for rule in rules:
         what = next((what for broken, what in found if broken == rule), "")
-        case.expect(rule, not what, what, mend=_MENDS[rule], about=about)
+        case.expect(rule, not what, what, fix=_MENDS[rule], about=about)

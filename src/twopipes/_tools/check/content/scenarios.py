@@ -8,7 +8,7 @@ from typing import Any
 
 from twopipes._protocol.revisions import META_CLIENT_INFO, SAMPLING_CONTENT_TYPES
 from twopipes._tools.check.content.blocks import faults_of_block, faults_of_icon
-from twopipes._tools.check.fake_server import FakeServer, Said, scenario
+from twopipes._tools.check.fake_server import ClientMessage, FakeServer, scenario
 from twopipes._tools.check.healthy_responses import text
 from twopipes._tools.check.tools.scenarios import sent_with
 
@@ -31,11 +31,11 @@ async def asks_for_a_sample_and_reads_it(fake: FakeServer) -> None:
 
     ask = fake.asking({"sample": ("sampling/createMessage", _QUESTION)}, keep)
 
-    def sample(said: Said) -> Any:
-        return ask(said) if "sampling" in said.connection.can else text("There is nobody to ask.")
+    def sample(message: ClientMessage) -> Any:
+        return ask(message) if "sampling" in message.connection.client_capabilities else text("There is nobody to ask.")
 
     fake.add_tool("sample", sample)
-    await fake.left()
+    await fake.client_exited()
     blocks = [block for sampled in samples if isinstance(sampled, dict) for block in _blocks(sampled.get("content"))]
     if not blocks:
         fake.give_up("the client gave no sample, the only content that clients send")
@@ -43,7 +43,7 @@ async def asks_for_a_sample_and_reads_it(fake: FakeServer) -> None:
         found = list(faults_of_block(block, fake.revision, SAMPLING_CONTENT_TYPES))
         for rule in ("CT-01", *_also_about(block)):
             what = next((what for broken, what in found if broken == rule), "")
-            fake.expect(rule, not what, f"in the sample of the client {what}", mend=_MENDS[rule], about=_said_last(fake))
+            fake.expect(rule, not what, f"in the sample of the client {what}", fix=_MENDS[rule], about=_said_last(fake))
     fake.give_up("no sample of the client had anything of the kind")
 
 
@@ -58,10 +58,12 @@ def _also_about(block: Any) -> Iterator[str]:
         yield "CT-04"
 
 
-def _said_last(fake: FakeServer) -> Said | None:
+def _said_last(fake: FakeServer) -> ClientMessage | None:
     """The line with the sample in it: a response, or the call that was sent again."""
     found = [
-        said for said in fake.heard_lines if (said.is_response and "result" in said.members) or "inputResponses" in said.params
+        message
+        for message in fake.received_lines
+        if (message.is_response and "result" in message.members) or "inputResponses" in message.params
     ]
     return found[-1] if found else None
 
@@ -69,9 +71,9 @@ def _said_last(fake: FakeServer) -> Said | None:
 @scenario("CT-06")
 async def looks_at_the_icons_of_the_client(fake: FakeServer) -> None:
     """Whatever icons the client has are what the schema says."""
-    await fake.left()
-    for said in fake.requests():
-        info = said.params.get("clientInfo") if said.method == "initialize" else said.meta.get(META_CLIENT_INFO)
+    await fake.client_exited()
+    for message in fake.requests():
+        info = message.params.get("clientInfo") if message.method == "initialize" else message.meta.get(META_CLIENT_INFO)
         icons = info.get("icons") if isinstance(info, dict) else None
         if icons is None:
             continue
@@ -80,8 +82,8 @@ async def looks_at_the_icons_of_the_client(fake: FakeServer) -> None:
             "CT-06",
             faults == [],
             faults[0] if faults else "icons of the client is no array",
-            mend="Give each icon a src; sizes is an array of strings, theme is light or dark.",
-            about=said,
+            fix="Give each icon a src; sizes is an array of strings, theme is light or dark.",
+            about=message,
         )
     fake.give_up("the client has no icons")
 
@@ -98,7 +100,7 @@ async def offers_icons_at_unsafe_addresses(fake: FakeServer) -> None:
     # The list waits for it: where it listens has to be known before it is told.
     opening = asyncio.get_running_loop().create_task(asyncio.start_server(visit, "127.0.0.1", 0))
 
-    async def decorated(_said: Said) -> Any:
+    async def decorated(_said: ClientMessage) -> Any:
         port = (await opening).sockets[0].getsockname()[1]
         unsafe = (f"ftp://127.0.0.1:{port}/i.png", f"ws://127.0.0.1:{port}/i.png", "file:///etc/hosts", "javascript:alert(1)")
         icons = [{"src": src, "mimeType": "image/png"} for src in unsafe]
@@ -106,21 +108,21 @@ async def offers_icons_at_unsafe_addresses(fake: FakeServer) -> None:
 
     fake.on["tools/list"] = decorated
     try:
-        await fake.heard("tools/list")
-        await fake.left()
-        await asyncio.sleep(fake.patience.grace)  # whoever has just come is let in
+        await fake.wait_for("tools/list")
+        await fake.client_exited()
+        await asyncio.sleep(fake.timeouts.grace)  # whoever has just come is let in
         fake.expect(
             "CT-07",
             not visited,
             "the client went to an address with ftp: or ws: that a tool has for its icon",
-            mend="Fetch icons from https: alone, and take data: as it is; leave all others.",
+            fix="Fetch icons from https: alone, and take data: as it is; leave all others.",
             about=sent_with(fake, b"javascript:"),
         )
         fake.expect(
             "CT-07",
             not fake.what_differs,
             f"when tools had icons at ftp:, ws:, file: and javascript:, {fake.what_differs}",
-            mend="Leave out an icon that cannot be shown, and keep the tool.",
+            fix="Leave out an icon that cannot be shown, and keep the tool.",
             about=sent_with(fake, b"javascript:"),
         )
     finally:
@@ -133,12 +135,12 @@ async def gives_a_block_of_an_unknown_type(fake: FakeServer) -> None:
     for name in list(fake.healthy.results):
         known = {"type": "text", "text": "Hello."}
         fake.healthy.results[name] = {"content": [{"type": "hologram", "shape": "cube"}, known]}
-    await fake.heard("tools/call")
-    await fake.left()
+    await fake.wait_for("tools/call")
+    await fake.client_exited()
     fake.expect(
         "CT-08",
         not fake.what_differs,
         f"when the results of tools had a block of an unknown type beside a text, {fake.what_differs}",
-        mend="Keep a block of an unknown type as it is, or leave it out, and use the others.",
+        fix="Keep a block of an unknown type as it is, or leave it out, and use the others.",
         about=sent_with(fake, b"hologram"),
     )

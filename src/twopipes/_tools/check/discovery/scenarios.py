@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from twopipes._protocol.revisions import LEGACY, META_SERVER_INFO, META_VERSION, MODERN
-from twopipes._tools.check.fake_server import FakeServer, Said, asked_for, scenario
+from twopipes._tools.check.fake_server import ClientMessage, FakeServer, asked_for, scenario
 from twopipes._tools.check.healthy_responses import Fault
 from twopipes._tools.check.verdict import Skip
 
@@ -22,39 +22,39 @@ _METHODS = (
 @scenario("VN-05", judged=False)
 async def refuses_every_version(fake: FakeServer) -> None:
     """Whatever is asked gets -32022 with a list: the client tries the list, or gives up, but it does not go on for ever."""
-    refused: list[Said] = []
+    refused: list[ClientMessage] = []
 
-    def refuse(said: Said) -> Any:
-        if not said.is_modern:
+    def refuse(message: ClientMessage) -> Any:
+        if not message.is_modern:
             return None
-        refused.append(said)
-        data = {"supported": list(MODERN), "requested": said.meta.get(META_VERSION)}
+        refused.append(message)
+        data = {"supported": list(MODERN), "requested": message.meta.get(META_VERSION)}
         return Fault(-32022, "that version is not served here", data)
 
     for method in _METHODS:
         fake.on[method] = refuse
-    await fake.heard(lambda said: said.is_request and said.is_modern)
-    circle = await fake.until(lambda: _circle(refused), fake.patience.client)
+    await fake.wait_for(lambda message: message.is_request and message.is_modern)
+    circle = await fake.until(lambda: _circle(refused), fake.timeouts.client)
     if circle is not None:
         fake.end_server()
     if not refused:
         raise Skip("the client sent no request that was refused for its version")
-    mend = "Try a version of data.supported once, as a new request; if that is refused as well, tell the user."
+    fix = "Try a version of data.supported once, as a new request; if that is refused as well, tell the user."
     fake.expect(
         "VN-05",
         circle is None,
         f"the client has sent {circle} more than {_CIRCLES} times, and each time the version was refused",
-        mend=mend,
+        fix=fix,
     )
-    unlisted = next((said for said in refused[1:] if said.meta.get(META_VERSION) not in MODERN), None)
-    told = f"the client went on with version {unlisted.meta.get(META_VERSION)!r}, which is not on the list" if unlisted else ""
-    fake.expect("VN-05", unlisted is None, told, mend=mend, about=unlisted)
+    unlisted = next((message for message in refused[1:] if message.meta.get(META_VERSION) not in MODERN), None)
+    why = f"the client went on with version {unlisted.meta.get(META_VERSION)!r}, which is not on the list" if unlisted else ""
+    fake.expect("VN-05", unlisted is None, why, fix=fix, about=unlisted)
     for connection in fake.connections:
-        ids = [repr(said.id) for said in refused if said.connection is connection]
-        fake.expect("VN-05", len(ids) == len(set(ids)), "the client sent a refused request again under the same id", mend=mend)
+        ids = [repr(message.id) for message in refused if message.connection is connection]
+        fake.expect("VN-05", len(ids) == len(set(ids)), "the client sent a refused request again under the same id", fix=fix)
 
 
-def _circle(refused: list[Said]) -> str | None:
+def _circle(refused: list[ClientMessage]) -> str | None:
     """What was asked for again and again, if anything was: a tour on which each request is refused once is no circle."""
     often = Counter(map(asked_for, refused)).most_common(1)
     return often[0][0] if often and often[0][1] > _CIRCLES else None
@@ -68,13 +68,13 @@ async def is_too_old_to_say_the_type_of_its_lists(fake: FakeServer) -> None:
     if legacy is None:
         raise Skip("the client speaks no revision whose results have no resultType")
     fake.healthy.speaks = (legacy,)
-    await fake.heard("tools/list")
-    await fake.left()
+    await fake.wait_for("tools/list")
+    await fake.client_exited()
     fake.expect(
         "VN-10",
         fake.requests("tools/call"),
         "the list of tools came without a resultType, and the client called none of them, as it does where there is one",
-        mend="Take a result without a resultType for one of the type complete: those of older servers have none.",
+        fix="Take a result without a resultType for one of the type complete: those of older servers have none.",
     )
 
 
@@ -84,14 +84,14 @@ async def gives_a_list_of_a_type_that_nobody_knows(fake: FakeServer) -> None:
     _need_calls(fake)
     tools = [{**fake.healthy.tools[0], "name": _WEIRD}]
     fake.on["tools/list"] = lambda _said: {"resultType": _WEIRD, "tools": tools, "ttlMs": 0, "cacheScope": "private"}
-    await fake.heard("tools/list")
-    await fake.left()
-    used = next((said for said in fake.requests("tools/call") if said.params.get("name") == _WEIRD), None)
+    await fake.wait_for("tools/list")
+    await fake.client_exited()
+    used = next((message for message in fake.requests("tools/call") if message.params.get("name") == _WEIRD), None)
     fake.expect(
         "VN-11",
         used is None,
         f"the client used a list of tools with the resultType {_WEIRD!r}: it called a tool of it",
-        mend="Treat a result whose resultType you do not know as an error.",
+        fix="Treat a result whose resultType you do not know as an error.",
         about=used,
     )
 
@@ -106,18 +106,18 @@ def _need_calls(fake: FakeServer) -> None:
 async def calls_itself_otherwise(fake: FakeServer) -> None:
     """The server has another name and another version: the client does what it always does."""
 
-    def rename(said: Said) -> dict[str, Any] | None:
-        if not said.is_modern:
+    def rename(message: ClientMessage) -> dict[str, Any] | None:
+        if not message.is_modern:
             return None
-        healthy = fake.healthy.answer("server/discover", said.params, is_modern=True)
+        healthy = fake.healthy.response("server/discover", message.params, is_modern=True)
         return {**healthy, "_meta": {META_SERVER_INFO: {"name": "some-other-server", "version": "0.0.0-odd"}}}
 
     fake.on["server/discover"] = rename
-    await fake.heard("server/discover")
-    await fake.left()
+    await fake.wait_for("server/discover")
+    await fake.client_exited()
     fake.expect(
         "VN-14",
         not fake.what_differs,
         f"when the server called itself some-other-server, {fake.what_differs}",
-        mend="Show serverInfo to people; what a server can do stands in its capabilities.",
+        fix="Show serverInfo to people; what a server can do stands in its capabilities.",
     )

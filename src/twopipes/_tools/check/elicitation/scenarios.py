@@ -7,9 +7,10 @@ import socket
 from typing import Any
 
 from twopipes._client.form_check import form_errors
-from twopipes._tools.check.asking_tools import Asker, Reply, Round, form
-from twopipes._tools.check.fake_server import FakeServer, Said, scenario
-from twopipes._tools.check.questions import ELICIT, declares, members, reply_faults, told
+from twopipes._protocol.revisions import CLIENT_CAPABILITIES
+from twopipes._tools.check.asking_tools import AskingTool, Reply, Round, form
+from twopipes._tools.check.fake_server import ClientMessage, FakeServer, scenario
+from twopipes._tools.check.questions import ELICIT, declares, members, reply_faults, shown
 from twopipes._tools.check.round_trips.scenarios import judge_a_no
 
 _NAME = {"name": {"type": "string", "title": "Name", "minLength": 1}}
@@ -28,16 +29,15 @@ _FIELDS: dict[str, Any] = {
     "several_titled": {"type": "array", "items": {"anyOf": _TITLED}, "maxItems": 2, "default": ["green", "blue"]},
 }
 _INVALID_PARAMS = -32602
-_HAS_MODES = "2025-11-25"
 
 
 @scenario("EL-06", "EL-07", "EL-16")
 async def asks_by_forms(fake: FakeServer) -> None:
     """The user is asked for a name, once with the mode of the question in it and once without."""
-    mode = {"mode": "form"} if fake.revision >= _HAS_MODES else {}
-    usual = Asker(fake, "ask", Round(questions={"who": form("Who are you?", _NAME, required=["name"], **mode)}))
-    plain = Asker(fake, "ask-without-a-mode", Round(questions={"who": form("And who are you?", _NAME, required=["name"])}))
-    await fake.left()
+    mode = {"mode": "form"} if CLIENT_CAPABILITIES["elicitation.form"].has(fake.revision) else {}
+    usual = AskingTool(fake, "ask", Round(questions={"who": form("Who are you?", _NAME, required=["name"], **mode)}))
+    plain = AskingTool(fake, "ask-without-a-mode", Round(questions={"who": form("And who are you?", _NAME, required=["name"])}))
+    await fake.client_exited()
     usual.require()
     for reply in (asker.replies["who"] for asker in (usual, plain) if "who" in asker.replies):
         if isinstance(reply.result, dict):
@@ -47,16 +47,16 @@ async def asks_by_forms(fake: FakeServer) -> None:
         fake.expect(
             "EL-07",
             isinstance(without.result, dict),
-            f"a form with mode form was answered, and the same without a mode got {without.told}",
-            mend="Take a question without a mode for a form.",
+            f"a form with mode form was answered, and the same without a mode got {without.summary}",
+            fix="Take a question without a mode for a form.",
             about=without.about,
         )
 
 
 def _judge_a_reply(fake: FakeServer, reply: Reply) -> None:
     faults = list(reply_faults(reply.result))
-    mend = 'Answer with {"action": ...}: accept with the content, or decline or cancel without.'
-    fake.expect("EL-06", not faults, "; ".join(faults), mend=mend, about=reply.about)
+    fix = 'Answer with {"action": ...}: accept with the content, or decline or cancel without.'
+    fake.expect("EL-06", not faults, "; ".join(faults), fix=fix, about=reply.about)
     if reply.result.get("action") != "accept":
         return
     faults = form_errors(reply.params["requestedSchema"], members(reply.result.get("content")))
@@ -64,7 +64,7 @@ def _judge_a_reply(fake: FakeServer, reply: Reply) -> None:
         "EL-16",
         not faults,
         f"the form was accepted with what does not fit it: {'; '.join(faults)}",
-        mend="Check what was filled in against requestedSchema before you send it.",
+        fix="Check what was filled in against requestedSchema before you send it.",
         about=reply.about,
     )
 
@@ -72,17 +72,17 @@ def _judge_a_reply(fake: FakeServer, reply: Reply) -> None:
 @scenario("EL-04", "EL-05")
 async def asks_for_choices(fake: FakeServer) -> None:
     """The user is asked with a form of all kinds of fields and choices, each of which has a default."""
-    simple = Asker(fake, "ask", Round(questions={"who": form("Who are you?", _NAME, required=["name"])}))
-    rich = Asker(fake, "ask-for-choices", Round(questions={"what": form("What do you like?", _FIELDS)}))
-    await fake.left()
+    simple = AskingTool(fake, "ask", Round(questions={"who": form("Who are you?", _NAME, required=["name"])}))
+    rich = AskingTool(fake, "ask-for-choices", Round(questions={"what": form("What do you like?", _FIELDS)}))
+    await fake.client_exited()
     plain = simple.answered("who")
     reply = rich.reply("what")
     if not isinstance(reply.result, dict):
         fake.expect(
             "EL-04",
             condition=False,
-            why=f"a plain form was answered, and one with choices and defaults got {reply.told}",
-            mend="Understand enum, oneOf, enumNames, and arrays of enum or anyOf, each with a default.",
+            why=f"a plain form was answered, and one with choices and defaults got {reply.summary}",
+            fix="Understand enum, oneOf, enumNames, and arrays of enum or anyOf, each with a default.",
             about=reply.about,
         )
         return
@@ -94,7 +94,7 @@ async def asks_for_choices(fake: FakeServer) -> None:
         "EL-04",
         not faults,
         f"the answers do not fit the choices: {'; '.join(faults)}",
-        mend="Answer a multiple choice with an array of its values, and any other with one of them.",
+        fix="Answer a multiple choice with an array of its values, and any other with one of them.",
         about=reply.about,
     )
     kept = [name for name, field in _FIELDS.items() if name in content and content[name] == field["default"]]
@@ -107,7 +107,7 @@ async def asks_for_choices(fake: FakeServer) -> None:
         "EL-05",
         kept,
         "all fields have a default, some were left as they were, and the form was accepted with none of the defaults in it",
-        mend="Fill the form in with the defaults before the user sees it, and send what was left as it was along.",
+        fix="Fill the form in with the defaults before the user sees it, and send what was left as it was along.",
         about=reply.about,
     )
 
@@ -119,8 +119,8 @@ async def asks_to_visit_a_page(fake: FakeServer) -> None:
     url = f"http://127.0.0.1:{listening.getsockname()[1]}/visit"
     question: dict[str, Any] = {"mode": "url", "message": "Please visit a page.", "url": url}
     if not fake.is_modern:
-        question["elicitationId"] = "posing-visit"
-    asker = Asker(fake, "ask-to-visit", Round(questions={"visit": (ELICIT, question)}), undeclared=not fake.is_modern)
+        question["elicitationId"] = "fake-visit"
+    asker = AskingTool(fake, "ask-to-visit", Round(questions={"visit": (ELICIT, question)}), undeclared=not fake.is_modern)
     visits: list[float] = []
 
     async def visited(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -131,11 +131,11 @@ async def asks_to_visit_a_page(fake: FakeServer) -> None:
 
     page = await asyncio.start_server(visited, sock=listening)
     async with page:
-        await fake.left()
+        await fake.client_exited()
     reply = asker.reply("visit")
-    can = asker.calls[0].connection.can
-    if not declares(can, ELICIT, question):
-        _judge_an_undeclared_mode(fake, can, reply)
+    client_capabilities = asker.calls[0].connection.client_capabilities
+    if not declares(client_capabilities, ELICIT, question):
+        _judge_an_undeclared_mode(fake, client_capabilities, reply)
         return
     fake.skip("EL-09", "the client declares the mode url")
     if fake.is_modern and reply.about is not None:
@@ -145,8 +145,8 @@ async def asks_to_visit_a_page(fake: FakeServer) -> None:
         fake.expect(
             "EL-11",
             not reply.result.get("content"),
-            f"the consent to visit a page came with content: {told(reply.result.get('content'))}",
-            mend='Answer with {"action": "accept"} alone.',
+            f"the consent to visit a page came with content: {shown(reply.result.get('content'))}",
+            fix='Answer with {"action": "accept"} alone.',
             about=reply.about,
         )
     else:
@@ -156,14 +156,14 @@ async def asks_to_visit_a_page(fake: FakeServer) -> None:
     fake.expect(
         "EL-14",
         not visits,
-        f"the page was visited, and the user did not agree: the answer was {told(reply.result) if reply.result else reply.told}",
-        mend="Show the address, and open nothing before the user agrees; no preview either.",
+        f"the page was opened before the user agreed: the answer was {shown(reply.result) if reply.result else reply.summary}",
+        fix="Show the address, and open nothing before the user agrees; no preview either.",
         about=reply.about,
     )
 
 
-def _judge_an_undeclared_mode(fake: FakeServer, can: dict[str, Any], reply: Reply) -> None:
-    if not declares(can, ELICIT) and "url" not in members(can.get("elicitation")):
+def _judge_an_undeclared_mode(fake: FakeServer, client_capabilities: dict[str, Any], reply: Reply) -> None:
+    if not declares(client_capabilities, ELICIT) and "url" not in members(client_capabilities.get("elicitation")):
         fake.give_up("the client did not declare elicitation")
     for rule in ("EL-11", "EL-14"):
         fake.skip(rule, "the client does not declare the mode url")
@@ -172,8 +172,8 @@ def _judge_an_undeclared_mode(fake: FakeServer, can: dict[str, Any], reply: Repl
     fake.expect(
         "EL-09",
         reply.code == _INVALID_PARAMS,
-        f"the client does not declare the mode url, was asked in it, and answered with {reply.told}",
-        mend="Answer a question in a mode that you did not declare with -32602.",
+        f"the client does not declare the mode url, was asked in it, and answered with {reply.summary}",
+        fix="Answer a question in a mode that you did not declare with -32602.",
         about=reply.about,
     )
 
@@ -182,24 +182,24 @@ def _judge_an_undeclared_mode(fake: FakeServer, can: dict[str, Any], reply: Repl
 async def tells_the_end_of_an_unknown_visit(fake: FakeServer) -> None:
     """The end of a visit is told that the client was never asked to make."""
 
-    def tell(said: Said) -> None:
+    def tell(message: ClientMessage) -> None:
         told_of = {"elicitationId": "nobody-was-asked"}
-        said.connection.send({"jsonrpc": "2.0", "method": "notifications/elicitation/complete", "params": told_of})
+        message.connection.send({"jsonrpc": "2.0", "method": "notifications/elicitation/complete", "params": told_of})
 
     fake.on["tools/list"] = tell
-    await fake.heard("tools/list")
-    await fake.left()
+    await fake.wait_for("tools/list")
+    await fake.client_exited()
     fake.expect(
         "EL-12",
         not fake.what_differs,
         f"when the end of a visit was told that it knows nothing about, {fake.what_differs}",
-        mend="Ignore ids that you do not know.",
+        fix="Ignore ids that you do not know.",
     )
-    errors = [said for said in fake.responses() if "error" in said.members]
+    errors = [message for message in fake.responses() if "error" in message.members]
     fake.expect(
         "EL-12",
         not errors,
         "the client answered a notification with an error",
-        mend="Ignore ids that you do not know.",
+        fix="Ignore ids that you do not know.",
         about=errors[0] if errors else None,
     )

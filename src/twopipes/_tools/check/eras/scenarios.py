@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from twopipes._protocol.revisions import LEGACY, META_VERSION, MODERN
-from twopipes._tools.check.fake_server import FakeServer, Said, scenario
-from twopipes._tools.check.healthy_responses import SILENCE, Bare, Fault
+from twopipes._tools.check.fake_server import ClientMessage, FakeServer, scenario
+from twopipes._tools.check.healthy_responses import SILENCE, Fault, RawResult
 from twopipes._tools.check.verdict import Skip
 
 _BOTH = (LEGACY[-1], MODERN[-1])
@@ -41,41 +41,41 @@ def _is_old(fake: FakeServer) -> str:
     return revision
 
 
-async def _probe_of(fake: FakeServer) -> Said:
+async def _probe_of(fake: FakeServer) -> ClientMessage:
     """The probe of a client of both eras.
 
     Raises:
         Skip: It does not probe.
     """
-    first = await fake.heard(lambda said: said.is_request)
+    first = await fake.wait_for(lambda message: message.is_request)
     if first.method != _PROBE:
         raise Skip(f"the client begins with {first.method} and does not probe")
     return first
 
 
-async def _expect_a_handshake(fake: FakeServer, probe: Said, why: str, *, rules: tuple[str, ...]) -> Said | None:
+async def _expect_a_handshake(fake: FakeServer, probe: ClientMessage, why: str, *, rules: tuple[str, ...]) -> ClientMessage | None:
     """Wants initialize to follow, for as long as a client may take."""
-    mend = (
-        "Unless the probe proves the new era, go on with initialize: whatever came back, and if nothing did, after a few seconds."
-    )
+    fix = "Unless the probe proves the new era, go on with initialize: whatever came back, and if nothing did, after a few seconds."
     found = await _handshake(fake)
     if found is None and probe.connection.input_ended_at is None:
         fake.end_server()
-        raise Skip(f"{why}, and the client was still waiting after {_ENOUGH * fake.patience.client:g} s")
+        raise Skip(f"{why}, and the client was still waiting after {_ENOUGH * fake.timeouts.client:g} s")
     for rule in rules:
         fake.expect(
-            rule, found is not None, f"{why}, and the client, which speaks both eras, sent no initialize", mend=mend, about=probe
+            rule, found is not None, f"{why}, and the client, which speaks both eras, sent no initialize", fix=fix, about=probe
         )
     return found
 
 
-async def _handshake(fake: FakeServer) -> Said | None:
+async def _handshake(fake: FakeServer) -> ClientMessage | None:
     """The first initialize; ``None`` if there was none until the client left, or for as long as we wait.
 
     Raises:
         Skip: There was none, and nobody knows whether the client has such a thing.
     """
-    found: Said | None = await fake.until(lambda: next(iter(fake.requests("initialize")), None), _ENOUGH * fake.patience.client)
+    found: ClientMessage | None = await fake.until(
+        lambda: next(iter(fake.requests("initialize")), None), _ENOUGH * fake.timeouts.client
+    )
     if found is None and not fake.baselines:
         raise Skip("the client sent no initialize, and it is not known whether it speaks a revision that has it")
     return found
@@ -87,8 +87,8 @@ async def _handshake(fake: FakeServer) -> Said | None:
 @scenario("DE-01", "DE-02", speaks=_BOTH, eras=True)
 async def speaks_both_eras(fake: FakeServer) -> None:
     """The server can do both: a client of both eras discovers it, and needs no handshake."""
-    first = await fake.heard(lambda said: said.is_request)
-    await fake.left()
+    first = await fake.wait_for(lambda message: message.is_request)
+    await fake.client_exited()
     if fake.baselines and _speaks(fake, LEGACY) is None:
         raise Skip("it is about clients of both eras, and this one speaks no revision with a handshake")
     if not fake.baselines and first.method != _PROBE:
@@ -97,19 +97,19 @@ async def speaks_both_eras(fake: FakeServer) -> None:
         "DE-01",
         first.method == _PROBE,
         f"the first request of a client that speaks both eras is {first.method}",
-        mend="Begin with server/discover, in the newest version that you speak.",
+        fix="Begin with server/discover, in the newest version that you speak.",
         about=first,
     )
     discovered = next(iter(fake.requests(_PROBE)), None)
     if discovered is None:
         fake.skip("DE-02", "the client does not probe")
         return
-    handshake = next((said for said in fake.requests("initialize") if said.number > discovered.number), None)
+    handshake = next((message for message in fake.requests("initialize") if message.number > discovered.number), None)
     fake.expect(
         "DE-02",
         handshake is None,
         "the client discovered the server, and sent initialize all the same",
-        mend="Take a version of supportedVersions and send requests that stand alone.",
+        fix="Take a version of supportedVersions and send requests that stand alone.",
         about=handshake,
     )
 
@@ -118,25 +118,25 @@ async def speaks_both_eras(fake: FakeServer) -> None:
 async def refuses_the_version_of_the_probe(fake: FakeServer) -> None:
     """The probe gets -32022 with a list of versions: that is a server of the new era, and no reason for a handshake."""
 
-    def refuse(said: Said) -> Any:
+    def refuse(message: ClientMessage) -> Any:
         if probes:
             return None
-        probes.append(said)
-        return Fault(-32022, "not that version", {"supported": list(MODERN), "requested": said.meta.get(META_VERSION)})
+        probes.append(message)
+        return Fault(-32022, "not that version", {"supported": list(MODERN), "requested": message.meta.get(META_VERSION)})
 
-    probes: list[Said] = []
+    probes: list[ClientMessage] = []
     fake.on[_PROBE] = refuse
     probe = await _probe_of(fake)
-    await fake.left()
-    handshake = next((said for said in fake.requests("initialize") if said.number > probe.number), None)
-    again = any(said.number > probe.number and said.is_modern for said in fake.requests())
+    await fake.client_exited()
+    handshake = next((message for message in fake.requests("initialize") if message.number > probe.number), None)
+    again = any(message.number > probe.number and message.is_modern for message in fake.requests())
     if handshake is None and not again:
         raise Skip("the client gave up, as it may where the server lists no version but the one that it refused")
     fake.expect(
         "DE-03",
         handshake is None,
         f"the server refused the version with -32022 and listed {', '.join(MODERN)}; the client went on with initialize",
-        mend="Send server/discover once more, with a version of data.supported.",
+        fix="Send server/discover once more, with a version of data.supported.",
         about=handshake,
     )
 
@@ -145,14 +145,14 @@ async def refuses_the_version_of_the_probe(fake: FakeServer) -> None:
 async def fails_in_the_middle(fake: FakeServer) -> None:
     """Calls get -32601 on a connection that was good until then: that does not make it one of the old era."""
     fake.on["tools/call"] = lambda _said: Fault(-32601, "there is no such method today")
-    failed = await fake.heard("tools/call")
-    await fake.left()
-    demoted = next((said for said in fake.requests("initialize") if said.number > failed.number), None)
+    failed = await fake.wait_for("tools/call")
+    await fake.client_exited()
+    demoted = next((message for message in fake.requests("initialize") if message.number > failed.number), None)
     fake.expect(
         "DE-07",
         demoted is None,
         "a call failed with -32601 on the stateless wire, and the client sent initialize",
-        mend="Keep what the probe has found out for as long as the process lives.",
+        fix="Keep what the probe has found out for as long as the process lives.",
         about=demoted,
     )
 
@@ -164,7 +164,7 @@ async def fails_in_the_middle(fake: FakeServer) -> None:
 async def answers_the_probe_with_nothing_in_it(fake: FakeServer) -> None:
     """The probe gets a result without anything in it, as from a server that answers whatever it is asked."""
     _is_old(fake)
-    fake.on[_PROBE] = lambda _said: Bare({})
+    fake.on[_PROBE] = lambda _said: RawResult({})
     await _expect_a_handshake(fake, await _probe_of(fake), "server/discover got an empty result", rules=("DE-04",))
 
 
@@ -198,7 +198,7 @@ async def dies_of_the_probe(fake: FakeServer) -> None:
     """The server ends as soon as it is probed, as some do with what comes before initialize."""
     _is_old(fake)
 
-    def die(_said: Said) -> Any:
+    def die(_said: ClientMessage) -> Any:
         fake.end_server(1)
         return SILENCE
 
@@ -206,12 +206,12 @@ async def dies_of_the_probe(fake: FakeServer) -> None:
     probe = await _probe_of(fake)
     handshake = await _handshake(fake)
     if handshake is None and not fake.is_over:
-        raise Skip(f"the client had not launched it again after {_ENOUGH * fake.patience.client:g} s")
+        raise Skip(f"the client had not launched it again after {_ENOUGH * fake.timeouts.client:g} s")
     fake.expect(
         "DE-06",
         handshake is not None,
         f"the server ended when it was probed; the client launched it {len(fake.connections)} times in all, and sent no initialize",
-        mend="Launch the server again and begin with initialize.",
+        fix="Launch the server again and begin with initialize.",
         about=probe,
     )
 
@@ -221,18 +221,23 @@ async def is_probed_once(fake: FakeServer) -> None:
     """A server of the old era refuses the probe: in the session that follows, nobody asks again."""
     _is_old(fake)
     await _probe_of(fake)
-    await fake.left()
+    await fake.client_exited()
     for connection in fake.connections:
-        opened = next((said for said in connection.heard_lines if said.method == "notifications/initialized"), None)
+        opened = next((message for message in connection.received_lines if message.method == "notifications/initialized"), None)
         again = next(
-            (said for said in connection.heard_lines if opened and said.number > opened.number and said.method == _PROBE), None
+            (
+                message
+                for message in connection.received_lines
+                if opened and message.number > opened.number and message.method == _PROBE
+            ),
+            None,
         )
         if opened is not None:
             fake.expect(
                 "DE-07",
                 again is None,
                 "the client sent server/discover in a session, to a server that had refused it before",
-                mend="Keep what the probe has found out for as long as the process lives.",
+                fix="Keep what the probe has found out for as long as the process lives.",
                 about=again,
             )
 
@@ -243,15 +248,15 @@ async def has_nothing_for_the_new_era(fake: FakeServer) -> None:
     if _speaks(fake, LEGACY) is not None:
         raise Skip("it is about clients of the new era alone, and this one speaks both")
     fake.healthy.speaks = (LEGACY[-1],)
-    first = await fake.heard(lambda said: said.is_request)
-    await fake.left()
+    first = await fake.wait_for(lambda message: message.is_request)
+    await fake.client_exited()
     if fake.requests("initialize"):
         raise Skip("it is about clients of the new era alone, and this one has a handshake")
-    mend = "Begin with server/discover; if the server does not know that, tell the user that it is too old, and for what."
-    told = f"the client does not probe: it begins with {first.method}"
-    fake.expect("DE-08", first.method == _PROBE, told, mend=mend, about=first)
+    fix = "Begin with server/discover; if the server does not know that, tell the user that it is too old, and for what."
+    why = f"the client does not probe: it begins with {first.method}"
+    fake.expect("DE-08", first.method == _PROBE, why, fix=fix, about=first)
     called = next(iter(fake.requests("tools/call")), None)
-    fake.expect("DE-08", called is None, "the client called a tool of a server that is not of its era", mend=mend, about=called)
+    fake.expect("DE-08", called is None, "the client called a tool of a server that is not of its era", fix=fix, about=called)
 
 
 @scenario("DE-15", eras=True, judged=False)
@@ -261,15 +266,15 @@ async def lists_versions_of_the_old_era_alone(fake: FakeServer) -> None:
     legacy = _speaks(fake, LEGACY) or LEGACY[-1]
     fake.healthy.speaks = (legacy,)
     members = {"resultType": "complete", "supportedVersions": [legacy], "ttlMs": 0, "cacheScope": "private"}
-    fake.on[_PROBE] = lambda _said: Bare({**members, "capabilities": fake.healthy.capabilities})
+    fake.on[_PROBE] = lambda _said: RawResult({**members, "capabilities": fake.healthy.capabilities})
     probe = await _probe_of(fake)
-    await fake.left()
-    wrong = next((said for said in fake.requests() if said.meta.get(META_VERSION) in LEGACY), None)
+    await fake.client_exited()
+    wrong = next((message for message in fake.requests() if message.meta.get(META_VERSION) in LEGACY), None)
     fake.expect(
         "DE-15",
         wrong is None,
         f"the client sent a request that stands alone and names {legacy}, which has no such requests",
-        mend="Of a server's list, take versions from 2026-07-28 on for requests; the others are for initialize.",
+        fix="Of a server's list, take versions from 2026-07-28 on for requests; the others are for initialize.",
         about=wrong,
     )
     if _speaks(fake, LEGACY) is not None:
@@ -277,7 +282,7 @@ async def lists_versions_of_the_old_era_alone(fake: FakeServer) -> None:
             "DE-15",
             fake.requests("initialize"),
             f"the server lists {legacy} alone, which the client speaks, and the client sent no initialize",
-            mend="Where all versions of the list are of the old era, go on with initialize.",
+            fix="Where all versions of the list are of the old era, go on with initialize.",
             about=probe,
         )
 
@@ -287,24 +292,29 @@ async def answers_the_probe_when_it_is_too_late(fake: FakeServer) -> None:
     """The answer to the probe comes when the session is open: nothing happens, and nothing else has its id."""
     revision = _is_old(fake)
     fake.on[_PROBE] = lambda _said: SILENCE
-    late: list[Said] = []
+    late: list[ClientMessage] = []
 
-    def answer_the_probe(said: Said) -> None:
-        probes = [each for each in said.connection.heard_lines if each.method == _PROBE]
+    def answer_the_probe(message: ClientMessage) -> None:
+        probes = [each for each in message.connection.received_lines if each.method == _PROBE]
         if probes and not late:
-            late.append(said)
+            late.append(message)
             fake.reply(probes[0], Fault(-32601, "there is no method 'server/discover' here"))
 
     fake.on["tools/list"] = answer_the_probe
     probe = await _probe_of(fake)
-    await fake.until(lambda: late or None, fake.patience.client)
-    await fake.left()
+    await fake.until(lambda: late or None, fake.timeouts.client)
+    await fake.client_exited()
     if not late:
         raise Skip("the client did not get as far as a list of tools after its probe got no answer")
-    mend = "Drop answers to requests that you have given up, and never use their ids again."
+    fix = "Drop answers to requests that you have given up, and never use their ids again."
     differs = fake.differs_from(fake.baselines.get(revision))
-    fake.expect("DE-17", not differs, f"when the probe was answered late, {differs}", mend=mend, about=probe)
+    fake.expect("DE-17", not differs, f"when the probe was answered late, {differs}", fix=fix, about=probe)
     reused = next(
-        (said for said in probe.connection.heard_lines if said.is_request and said is not probe and said.id == probe.id), None
+        (
+            message
+            for message in probe.connection.received_lines
+            if message.is_request and message is not probe and message.id == probe.id
+        ),
+        None,
     )
-    fake.expect("DE-17", reused is None, "another request has the id of the probe", mend=mend, about=reused)
+    fake.expect("DE-17", reused is None, "another request has the id of the probe", fix=fix, about=reused)

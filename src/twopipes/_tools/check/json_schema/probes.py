@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.json import encode
 
 from twopipes._schema.validation import SchemaRefused, available, check_dialect
-from twopipes._tools.check.conversation import ABLE, LiveConversation
+from twopipes._tools.check.conversation import ALL_CAPABILITIES, LiveConversation
 from twopipes._tools.check.probe import Case, probe
 from twopipes._tools.check.samples import CHANGING
 from twopipes._tools.check.verdict import Quote, Skip
@@ -45,12 +45,12 @@ async def schemas_without_a_dialect_are_of_2020(case: Case) -> None:
             "JS-01",
             not old,
             f"{where} names no dialect, which means 2020-12, and has {old}",
-            mend='Write it in 2020-12, or say by "$schema" what it is written in.',
+            fix='Write it in 2020-12, or say by "$schema" what it is written in.',
             about=_quoted(schema),
         )
 
 
-@probe("JS-03", can=ABLE)
+@probe("JS-03", client_capabilities=ALL_CAPABILITIES)
 async def schemas_are_valid(case: Case) -> None:
     """The schemas of all tools, and of the forms that tools ask for, are held against the schema of their dialect."""
     if not available():
@@ -68,7 +68,7 @@ async def schemas_are_valid(case: Case) -> None:
             "JS-03",
             not wrong,
             f"{where} is no valid schema: {wrong}",
-            mend="Mend the schema; any validator shows where it is wrong.",
+            fix="Mend the schema; any validator shows where it is wrong.",
             about=_quoted(schema),
         )
     if not judged:
@@ -86,7 +86,7 @@ async def arguments_are_objects(case: Case) -> None:
             "JS-07",
             isinstance(schema, dict) and schema.get("type") == "object",
             f'the inputSchema of {tool.get("name")!r} does not have "type":"object" at its root',
-            mend='Put "type":"object" beside whatever else stands there, such as oneOf.',
+            fix='Put "type":"object" beside whatever else stands there, such as oneOf.',
             about=_quoted(schema),
         )
 
@@ -102,20 +102,20 @@ def _of_tools(case: Case) -> list[tuple[str, dict[str, Any]]]:
 
 async def _of_forms(case: Case) -> list[tuple[str, dict[str, Any]]]:
     """What tools ask the user for, in whichever way the revision has for it."""
-    talk = case.talk
+    conversation = case.conversation
     for call in case.features.safe_calls(case.permissions)[:_CALLS]:
         if call.name not in CHANGING:
-            await talk.request("tools/call", call.params)
+            await conversation.request("tools/call", call.params)
     return [
         ("the requestedSchema of a question", schema)
-        for question in _questions(talk)
+        for question in _questions(conversation)
         if isinstance(schema := _members(question.get("params")).get("requestedSchema"), dict)
     ]
 
 
-def _questions(talk: LiveConversation) -> Iterator[dict[str, Any]]:
-    for heard in talk.heard_lines:
-        for part in heard.parts:
+def _questions(conversation: LiveConversation) -> Iterator[dict[str, Any]]:
+    for line in conversation.received_lines:
+        for part in line.parts:
             if part.get("method") == "elicitation/create":
                 yield part
             asked = _members(_members(part.get("result")).get("inputRequests"))

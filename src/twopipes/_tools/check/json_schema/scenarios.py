@@ -47,16 +47,16 @@ def _differs(fake: FakeServer) -> str:
     return "did not end by itself, as it does with a healthy server" if is_stuck else ""
 
 
-def _expect_a_call(fake: FakeServer, rule: str, name: str, *, what: str, mend: str) -> None:
+def _expect_a_call(fake: FakeServer, rule: str, name: str, *, what: str, fix: str) -> None:
     """The client uses a tool like the others, and nothing is wrong with it; where it does not use all others, nobody can tell."""
     differs = _differs(fake)
     if found := f"the client {differs}" if differs else fake.what_differs:
-        fake.expect(rule, condition=False, why=f"with a tool {what} in the list, {found}", mend=mend)
+        fake.expect(rule, condition=False, why=f"with a tool {what} in the list, {found}", fix=fix)
         return
-    called = {said.params.get("name") for said in fake.requests(_CALL)}
+    called = {message.params.get("name") for message in fake.requests(_CALL)}
     if not {"greet", "work"} <= called:
         raise Skip("the client does not call every tool, so that nobody can tell why it leaves one out")
-    fake.expect(rule, name in called, f"the client called every tool but the one {what}", mend=mend)
+    fake.expect(rule, name in called, f"the client called every tool but the one {what}", fix=fix)
 
 
 @scenario("JS-01")
@@ -64,10 +64,10 @@ async def has_a_tool_with_a_schema_of_2020(fake: FakeServer) -> None:
     """A tool promises its result by keywords of 2020-12, without naming the dialect, and keeps the promise."""
     result = text("a pair", structuredContent={"pair": ["a", 1], "unit": "m"})
     fake.add_tool("pair", result, outputSchema=_OF_2020)
-    await fake.heard("tools/list")
-    await fake.left()
-    mend = "Read schemas without $schema by a validator for 2020-12."
-    _expect_a_call(fake, "JS-01", "pair", what="whose schema uses 2020-12", mend=mend)
+    await fake.wait_for("tools/list")
+    await fake.client_exited()
+    fix = "Read schemas without $schema by a validator for 2020-12."
+    _expect_a_call(fake, "JS-01", "pair", what="whose schema uses 2020-12", fix=fix)
 
 
 @scenario("JS-02")
@@ -75,14 +75,14 @@ async def has_a_tool_with_an_unknown_dialect(fake: FakeServer) -> None:
     """A tool whose schema is written in a dialect that nobody knows stands among others."""
     schema = {"$schema": "urn:twopipes-check:no-dialect", "type": "object"}
     fake.add_tool("odd", text("odd", structuredContent={}), outputSchema=schema)
-    await fake.heard("tools/list")
-    await fake.left()
+    await fake.wait_for("tools/list")
+    await fake.client_exited()
     differs = _differs(fake)
     fake.expect(
         "JS-02",
         not differs,
         f"because of one tool whose schema is in an unknown dialect, the client {differs}",
-        mend="Say which tool cannot be validated, and use the others.",
+        fix="Say which tool cannot be validated, and use the others.",
     )
 
 
@@ -104,8 +104,8 @@ async def refers_to_the_network(fake: FakeServer) -> None:
         fake.healthy.tools[-1]["inputSchema"] = whole
         server = await asyncio.start_server(visited, sock=listening)
         try:
-            await fake.heard("tools/list")
-            await fake.left()
+            await fake.wait_for("tools/list")
+            await fake.client_exited()
         finally:
             server.close()
             await server.wait_closed()
@@ -115,7 +115,7 @@ async def refers_to_the_network(fake: FakeServer) -> None:
         "JS-04",
         not visits,
         f"the client connected {len(visits)} times to the address that a schema refers to",
-        mend="Never fetch what a $ref names, unless the user has allowed that address.",
+        fix="Never fetch what a $ref names, unless the user has allowed that address.",
     )
 
 
@@ -134,14 +134,14 @@ async def has_a_tool_with_an_endless_schema(fake: FakeServer) -> None:
     for name, first, definitions in (("endless", "step0", steps), ("deep", "floor0", floors), ("mirrored", "mirror", mirrors)):
         schema = {"type": "object", "properties": {"n": {"$ref": f"#/$defs/{first}"}}, "$defs": definitions}
         fake.add_tool(name, text(name, structuredContent={"n": "no integer"}), outputSchema=schema)
-    await fake.heard("tools/list")
-    await fake.left()
+    await fake.wait_for("tools/list")
+    await fake.client_exited()
     differs = _differs(fake)
     fake.expect(
         "JS-06",
         not differs,
         f"because of schemas that take for ever to validate by, the client {differs}",
-        mend="Bound the depth, the number of subschemas or the time of a validation, and give up there.",
+        fix="Bound the depth, the number of subschemas or the time of a validation, and give up there.",
     )
 
 
@@ -150,7 +150,7 @@ async def has_a_tool_with_a_choosy_schema(fake: FakeServer) -> None:
     """The arguments of a tool are an object, with oneOf, if and $ref beside; none at all are fine."""
     fake.add_tool("choosy", text("fine"))
     fake.healthy.tools[-1]["inputSchema"] = _CHOOSY
-    await fake.heard("tools/list")
-    await fake.left()
-    mend = "Take every keyword of JSON Schema in an inputSchema, and pass on what you do not need."
-    _expect_a_call(fake, "JS-07", "choosy", what="whose inputSchema has oneOf, if and $ref", mend=mend)
+    await fake.wait_for("tools/list")
+    await fake.client_exited()
+    fix = "Take every keyword of JSON Schema in an inputSchema, and pass on what you do not need."
+    _expect_a_call(fake, "JS-07", "choosy", what="whose inputSchema has oneOf, if and $ref", fix=fix)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from twopipes._protocol.revisions import CONTENT_TYPES, LEGACY, META_CAPABILITIES, META_VERSION, MODERN
-from twopipes._tools.check.conversation import ABLE, CLIENT_INFO, Answer, LiveConversation, Unanswered
+from twopipes._tools.check.conversation import ALL_CAPABILITIES, CLIENT_INFO, LiveConversation, NoResponse, Response
 from twopipes._tools.check.probe import Case, probe
 
 # Versions that nobody supports: one from before there was a protocol, one from far ahead.
@@ -22,105 +22,105 @@ def _opening(version: Any, **more: Any) -> dict[str, Any]:
 @probe("LC-03")
 async def the_handshake_is_answered_in_full(case: Case) -> None:
     """The result of initialize has a version, capabilities, and a server with a name and a version."""
-    answer = case.talk.opening
-    if answer is None:
+    response = case.conversation.opening
+    if response is None:
         case.give_up("there was no handshake")
-    info = answer.result.get("serverInfo")
+    info = response.result.get("serverInfo")
     named = isinstance(info, dict) and isinstance(info.get("name"), str) and isinstance(info.get("version"), str)
-    mend = "Answer initialize with protocolVersion, capabilities (an object, even if it is empty) and serverInfo."
-    case.expect("LC-03", named, f"serverInfo is {info!r}, and not an object with name and version", mend=mend, about=answer)
-    declared = answer.result.get("capabilities")
-    case.expect("LC-03", isinstance(declared, dict), f"capabilities is {declared!r}, and not an object", mend=mend, about=answer)
-    told = answer.result.get("instructions", "")
-    case.expect("LC-03", isinstance(told, str), f"instructions is {told!r}, and not a text", mend=mend, about=answer)
+    fix = "Answer initialize with protocolVersion, capabilities (an object, even if it is empty) and serverInfo."
+    case.expect("LC-03", named, f"serverInfo is {info!r}, and not an object with name and version", fix=fix, about=response)
+    declared = response.result.get("capabilities")
+    case.expect("LC-03", isinstance(declared, dict), f"capabilities is {declared!r}, and not an object", fix=fix, about=response)
+    told = response.result.get("instructions", "")
+    case.expect("LC-03", isinstance(told, str), f"instructions is {told!r}, and not a text", fix=fix, about=response)
 
 
-@probe("LC-06", own=True)
+@probe("LC-06", opens_own=True)
 async def before_initialized_the_server_asks_nothing(case: Case) -> None:
     """The client can answer everything, and holds notifications/initialized back: nothing but ping may be asked."""
-    talk = await case.fresh_talk(opened=False)
-    await talk.request("initialize", _opening(case.revision, capabilities=dict(ABLE)))
-    await _or_none(talk, "ping")  # so that the server has had its turn; who does not answer it breaks another rule
-    await talk.quiet(fence=False)
-    asked = next((heard for heard in talk.heard_lines for part in heard.parts if _asks(part)), None)
+    conversation = await case.open_conversation(opened=False)
+    await conversation.request("initialize", _opening(case.revision, capabilities=dict(ALL_CAPABILITIES)))
+    await _or_none(conversation, "ping")  # so that the server has had its turn; who does not answer it breaks another rule
+    await conversation.quiet(fence=False)
+    asked = next((line for line in conversation.received_lines for part in line.parts if _asks(part)), None)
     case.expect(
         "LC-06",
         asked is None,
         f"the server sent {asked.method if asked else 'a request'} before the client said notifications/initialized",
-        mend="Keep requests to the client until notifications/initialized has come.",
+        fix="Keep requests to the client until notifications/initialized has come.",
         about=asked,
     )
 
 
-@probe("LC-08", "LC-09", "LC-16", own=True)
+@probe("LC-08", "LC-09", "LC-16", opens_own=True)
 async def versions_are_negotiated(case: Case) -> None:
     """Versions of 1900, of 2099 and without a handshake get an offer; what the server offers or lists, it agrees to when asked."""
     named: list[Any] = []
     for version in (*_NEVER, MODERN[-1]):
-        answer = await _asked_for(case, version)
-        data = answer.error.get("data")
+        response = await _asked_for(case, version)
+        data = response.error.get("data")
         supported = _list(data.get("supported") if isinstance(data, dict) else None)
-        named += [answer.result.get("protocolVersion"), *supported]
-        await _judge_offer(case, version, answer, supported)
+        named += [response.result.get("protocolVersion"), *supported]
+        await _judge_offer(case, version, response, supported)
     named += await _listed_by_discovery(case)
-    opening = (await case.subject.attempt(case.revision)).opening
+    opening = (await case.target.attempt(case.revision)).opening
     case.expect("LC-08", opening, "")  # it was agreed to, or there would be no conversation
     for version in sorted({each for each in named if isinstance(each, str) and each in LEGACY} - {case.revision}):
-        answer = await _answer_to(case, version)
+        response = await _answer_to(case, version)
         case.expect(
             "LC-08",
-            answer.result.get("protocolVersion") == version,
-            f"the server itself says that it supports {version}; asked for it, it answered {_version_told(answer)}",
-            mend="Give the requested version back unchanged if it is one of those that you support.",
-            about=answer,
+            response.result.get("protocolVersion") == version,
+            f"the server itself says that it supports {version}; asked for it, it answered {_version_told(response)}",
+            fix="Give the requested version back unchanged if it is one of those that you support.",
+            about=response,
         )
 
 
-async def _asked_for(case: Case, version: str) -> Answer:
-    talk = await case.subject.open()  # and closed at once: there are many
+async def _asked_for(case: Case, version: str) -> Response:
+    conversation = await case.target.open()  # and closed at once: there are many
     try:
-        return await talk.request("initialize", _opening(version))
+        return await conversation.request("initialize", _opening(version))
     finally:
-        await talk.close()
+        await conversation.close()
 
 
-async def _answer_to(case: Case, version: str) -> Answer:
+async def _answer_to(case: Case, version: str) -> Response:
     """What the server says to a version: as it did when it was found out what it speaks, where that was asked for then."""
     if version not in LEGACY:
         return await _asked_for(case, version)
-    return (await case.subject.attempt(version)).first_answer or await _asked_for(case, version)
+    return (await case.target.attempt(version)).first_response or await _asked_for(case, version)
 
 
-async def _judge_offer(case: Case, version: str, answer: Answer, supported: list[Any]) -> None:
-    offered = answer.result.get("protocolVersion")
-    told = f"asked for {version}, the server answered {_version_told(answer)}"
+async def _judge_offer(case: Case, version: str, response: Response, supported: list[Any]) -> None:
+    offered = response.result.get("protocolVersion")
+    why = f"asked for {version}, the server answered {_version_told(response)}"
     if version in MODERN:
-        if answer.is_result:
-            mend = "That revision has no handshake: answer with the newest version that has one."
-            case.expect("LC-16", offered not in MODERN, told, mend=mend, about=answer)
+        if response.is_result:
+            fix = "That revision has no handshake: answer with the newest version that has one."
+            case.expect("LC-16", offered not in MODERN, why, fix=fix, about=response)
         else:
-            case.skip("LC-16", f"the server refuses the version with an error (see LC-09): {answer.told}")
+            case.skip("LC-16", f"the server refuses the version with an error (see LC-09): {response.summary}")
     elif supported:
         case.skip("LC-09", "the server refuses with an error that names its versions, as an example of the page does (CON-08)")
     else:
-        mend = "Answer with the newest version that you support; whether that will do is for the client to decide."
+        fix = "Answer with the newest version that you support; whether that will do is for the client to decide."
         if not isinstance(offered, str) or offered == version or offered in MODERN:
-            told += ", which has no handshake" if offered in MODERN else ""
-            case.expect("LC-09", False, told, mend=mend, about=answer)
+            why += ", which has no handshake" if offered in MODERN else ""
+            case.expect("LC-09", False, why, fix=fix, about=response)
         elif offered == case.revision:
             case.expect("LC-09", True, "")
         else:
             again = await _answer_to(case, offered)
-            told = f"asked for {version}, the server offered {offered!r}; asked for that, it answered {_version_told(again)}"
-            case.expect("LC-09", again.result.get("protocolVersion") == offered, told, mend=mend, about=again)
+            why = f"asked for {version}, the server offered {offered!r}; asked for that, it answered {_version_told(again)}"
+            case.expect("LC-09", again.result.get("protocolVersion") == offered, why, fix=fix, about=again)
 
 
-def _version_told(answer: Answer) -> str:
-    return f"with {answer.result.get('protocolVersion')!r}" if answer.is_result else f"with {answer.told}"
+def _version_told(response: Response) -> str:
+    return f"with {response.result.get('protocolVersion')!r}" if response.is_result else f"with {response.summary}"
 
 
 async def _listed_by_discovery(case: Case) -> list[Any]:
-    opening = (await case.subject.attempt(MODERN[-1])).opening
+    opening = (await case.target.attempt(MODERN[-1])).opening
     return [] if opening is None else _list(opening.result.get("supportedVersions"))
 
 
@@ -131,27 +131,27 @@ def _list(value: Any) -> list[Any]:
 @probe("LC-11", revisions=_OLDEST_AND_NEWEST, needs="call")
 async def a_client_that_declares_nothing_is_asked_nothing(case: Case) -> None:
     """Tools are called by a client without capabilities: no requests come, and no content that the version does not have."""
-    talk = case.talk
-    before = talk.position
+    conversation = case.conversation
+    before = conversation.position
     for call in case.features.safe_calls(case.permissions)[:_CALLS]:
-        answer = await talk.request("tools/call", call.params)
-        for block in _list(answer.result.get("content")):
+        response = await conversation.request("tools/call", call.params)
+        for block in _list(response.result.get("content")):
             kind = block.get("type") if isinstance(block, dict) else None
             span = CONTENT_TYPES.get(kind) if isinstance(kind, str) else None
             case.expect(
                 "LC-11",
                 span is None or span.has(case.revision),
                 f"the result of {call.name} has content of the type {kind!r}, which {case.revision} does not have",
-                mend="Say it in a type that the agreed version has, such as text.",
-                about=answer,
+                fix="Say it in a type that the agreed version has, such as text.",
+                about=response,
             )
-    await talk.quiet()
-    asked = next((heard for heard in talk.heard_lines[before:] for part in heard.parts if _asks(part)), None)
+    await conversation.quiet()
+    asked = next((line for line in conversation.received_lines[before:] for part in line.parts if _asks(part)), None)
     case.expect(
         "LC-11",
         asked is None,
         f"the server sent {asked.method if asked else 'a request'} to a client that declared no capabilities",
-        mend="Look at the capabilities of the client before you ask it for something.",
+        fix="Look at the capabilities of the client before you ask it for something.",
         about=asked,
     )
 
@@ -160,62 +160,66 @@ async def a_client_that_declares_nothing_is_asked_nothing(case: Case) -> None:
 async def after_a_handshake_requests_need_no_metadata(case: Case) -> None:
     """A plain list request in a session is served, at least if the same request with the _meta of the new era is."""
     method = _declared_lists(case)[0]
-    answer = await case.talk.request(method)
-    if not answer.is_result:
+    response = await case.conversation.request(method)
+    if not response.is_result:
         # A list that gets an error with _meta, too, shows nothing about this rule.
-        modern = await (await case.fresh_talk()).request(method, meta={META_VERSION: MODERN[-1], META_CAPABILITIES: {}})
+        modern = await (await case.open_conversation()).request(method, meta={META_VERSION: MODERN[-1], META_CAPABILITIES: {}})
         if not modern.is_result:
-            case.give_up(f"{method} got {answer.told} without _meta, and {modern.told} with it")
+            case.give_up(f"{method} got {response.summary} without _meta, and {modern.summary} with it")
     case.expect(
         "DE-11",
-        answer.is_result,
-        f"after a handshake in {case.revision}, {method} without any _meta got {answer.told}, and with it a result",
-        mend="Remember that there was a handshake: what comes after it without the _meta of the new era belongs to the session.",
-        about=answer,
+        response.is_result,
+        f"after a handshake in {case.revision}, {method} without any _meta got {response.summary}, and with it a result",
+        fix="Remember that there was a handshake: what comes after it without the _meta of the new era belongs to the session.",
+        about=response,
     )
 
 
-@probe("LC-13", own=True)
+@probe("LC-13", opens_own=True)
 async def a_handshake_that_fails_ends_nothing(case: Case) -> None:
     """After handshakes without a version, with a number for one, and without anything, a good one is still answered."""
-    talk = await case.fresh_talk(opened=False, judged=False)
-    mend = "Answer a handshake that makes no sense with -32602, and wait for the next one."
+    conversation = await case.open_conversation(opened=False, judged=False)
+    fix = "Answer a handshake that makes no sense with -32602, and wait for the next one."
     without = {key: value for key, value in _opening("").items() if key != "protocolVersion"}
     for broken in (without, _opening(7), None):
-        talk.start("initialize", broken)
+        conversation.start("initialize", broken)
     try:
-        await talk.request("initialize", _opening(case.revision))
-    except Unanswered as silence:
-        case.expect("LC-13", False, f"after three handshakes that make no sense, a good one got nothing: {silence}", mend=mend)
+        await conversation.request("initialize", _opening(case.revision))
+    except NoResponse as silence:
+        case.expect("LC-13", False, f"after three handshakes that make no sense, a good one got nothing: {silence}", fix=fix)
     else:
         case.expect("LC-13", True, "")
 
 
-@probe("LC-14", own=True)
+@probe("LC-14", opens_own=True)
 async def nothing_is_done_before_the_handshake(case: Case) -> None:
     """A request that comes before initialize gets an error, and the handshake is still possible."""
-    talk = await case.fresh_talk(opened=False, judged=False)
-    await judge_an_early_request(case, talk, "LC-14")
+    conversation = await case.open_conversation(opened=False, judged=False)
+    await judge_an_early_request(case, conversation, "LC-14")
     try:
-        await talk.request("initialize", _opening(case.revision))
-    except Unanswered as silence:
+        await conversation.request("initialize", _opening(case.revision))
+    except NoResponse as silence:
         case.expect("LC-14", False, f"after a request that came too early, initialize got nothing: {silence}")
     else:
-        case.expect("LC-14", not talk.is_over, "a request that came too early ended the server")
+        case.expect("LC-14", not conversation.is_over, "a request that came too early ended the server")
 
 
-async def judge_an_early_request(case: Case, talk: LiveConversation, rule: str) -> None:
+async def judge_an_early_request(case: Case, conversation: LiveConversation, rule: str) -> None:
     """Sends a request that belongs to no session, and wants an error for it. Other sections have the same rule."""
     calls = case.features.safe_calls(case.permissions)
     method, params = ("tools/call", calls[0].params) if calls else (listing(case), None)
-    mend = "Look for a handshake, or for the _meta of a stateless request, before you serve anything; answer -32600 otherwise."
+    fix = "Look for a handshake, or for the _meta of a stateless request, before you serve anything; answer -32600 otherwise."
     try:
-        answer = await talk.request(method, params, bare=True)
-    except Unanswered as silence:
-        case.expect(rule, False, f"{method}, without a handshake before it, got no error: {silence}", mend=mend)
+        response = await conversation.request(method, params, bare=True)
+    except NoResponse as silence:
+        case.expect(rule, False, f"{method}, without a handshake before it, got no error: {silence}", fix=fix)
     else:
         case.expect(
-            rule, answer.error, f"{method}, without a handshake before it, was carried out: {answer.told}", mend=mend, about=answer
+            rule,
+            response.error,
+            f"{method}, without a handshake before it, was carried out: {response.summary}",
+            fix=fix,
+            about=response,
         )
 
 
@@ -237,33 +241,33 @@ def _declared_lists(case: Case) -> list[str]:
     return found or case.give_up("the server declares nothing that could be listed")
 
 
-@probe("LC-15", last=True, judged=False)
+@probe("LC-15", runs_last=True, judged=False)
 async def a_second_handshake_is_refused(case: Case) -> None:
     """A second initialize in a live session gets an error, and the session goes on."""
-    talk = case.talk
-    mend = "Refuse initialize with -32600 in a session that is open; change nothing about that."
-    again = await _or_none(talk, "initialize", _opening(case.revision))
+    conversation = case.conversation
+    fix = "Refuse initialize with -32600 in a session that is open; change nothing about that."
+    again = await _or_none(conversation, "initialize", _opening(case.revision))
     case.expect(
         "LC-15",
         again is not None and again.error,
-        f"a second initialize got {again.told if again else 'no answer'}, and not an error",
-        mend=mend,
+        f"a second initialize got {again.summary if again else 'no answer'}, and not an error",
+        fix=fix,
         about=again,
     )
-    later = await _or_none(talk, case.harmless)
+    later = await _or_none(conversation, case.harmless)
     case.expect(
         "LC-15",
         later is not None and later.is_result,
-        f"after a second initialize, {case.harmless} got {later.told if later else 'no answer'}",
-        mend=mend,
+        f"after a second initialize, {case.harmless} got {later.summary if later else 'no answer'}",
+        fix=fix,
         about=later,
     )
 
 
-async def _or_none(talk: LiveConversation, method: str, params: dict[str, Any] | None = None) -> Answer | None:
+async def _or_none(conversation: LiveConversation, method: str, params: dict[str, Any] | None = None) -> Response | None:
     try:
-        return await talk.request(method, params)
-    except Unanswered:
+        return await conversation.request(method, params)
+    except NoResponse:
         return None
 
 

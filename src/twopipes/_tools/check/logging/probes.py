@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from twopipes._protocol.revisions import LEGACY, META_LOG_LEVEL, META_SUBSCRIPTION_ID, MODERN
-from twopipes._tools.check.conversation import Answer, Heard, LiveConversation
+from twopipes._tools.check.conversation import LiveConversation, ReceivedLine, Response
 from twopipes._tools.check.probe import Case, SafeCall, probe
 from twopipes._tools.check.samples import CHANGING
 from twopipes._tools.check.verdict import Quote, Skip
@@ -24,195 +24,195 @@ _SECRET_NAME = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(API|ACCESS|PRIVATE)_?
 _SECRET_LENGTH = 8
 
 
-@probe("LG-01", "LG-02", needs="call", apart=True)
+@probe("LG-01", "LG-02", needs="call", section_only=True)
 async def log_messages_are_declared_and_complete(case: Case) -> None:
     """A tool that logs is called by a client that wants to hear everything."""
-    _, logs = await _chatty(case, case.talk)
+    _, logs = await _chatty(case, case.conversation)
     case.expect(
         "LG-01",
         case.features.has("logging"),
         f"a tool sent {len(logs)} log messages, and the server did not declare logging",
-        mend='Declare "logging":{} among the capabilities, or log to stderr.',
+        fix='Declare "logging":{} among the capabilities, or log to stderr.',
         about=logs[0],
     )
-    for heard in logs:
+    for line in logs:
         case.expect(
             "LG-02",
-            not (wrong := _what_is_wrong(heard.params)),
+            not (wrong := _what_is_wrong(line.params)),
             f"a log message {wrong}",
-            mend="Send level (one of the eight of syslog) and data; logger, if at all, is a string.",
-            about=heard,
+            fix="Send level (one of the eight of syslog) and data; logger, if at all, is a string.",
+            about=line,
         )
 
 
-@probe("LG-03", needs="logging", apart=True)
+@probe("LG-03", needs="logging", section_only=True)
 async def the_level_of_the_session_counts(case: Case) -> None:
     """The level is set to warning and to debug, and a tool that logs is called after each."""
-    talk = case.talk
-    answer = await talk.request("logging/setLevel", {"level": "debug"})
-    if not answer.is_result or set(answer.result) - {"_meta"}:
-        why = f"logging/setLevel to debug got {answer.told}, not an empty result"
-        case.expect("LG-03", condition=False, why=why, mend="Answer with an empty object as the result.", about=answer)
+    conversation = case.conversation
+    response = await conversation.request("logging/setLevel", {"level": "debug"})
+    if not response.is_result or set(response.result) - {"_meta"}:
+        why = f"logging/setLevel to debug got {response.summary}, not an empty result"
+        case.expect("LG-03", condition=False, why=why, fix="Answer with an empty object as the result.", about=response)
         return
-    call, everything = await _chatty(case, talk)
-    if all(_rank(heard) >= _WARNING for heard in everything):
+    call, everything = await _chatty(case, conversation)
+    if all(_rank(line) >= _WARNING for line in everything):
         raise Skip("no tool that may be called sends a log message below warning, so that no level shows")
-    await talk.request("logging/setLevel", {"level": "warning"})
-    some, _ = await _logged(talk, call)
-    low = next((heard for heard in some if _rank(heard) < _WARNING), None)
+    await conversation.request("logging/setLevel", {"level": "warning"})
+    some, _ = await _logged(conversation, call)
+    low = next((line for line in some if _rank(line) < _WARNING), None)
     case.expect(
         "LG-03",
         low is None,
         "after the level was set to warning, a message of a lower level came",
-        mend="Compare the level of each message with the one that was set last.",
+        fix="Compare the level of each message with the one that was set last.",
         about=low,
     )
-    await talk.request("logging/setLevel", {"level": "debug"})
-    again, _ = await _logged(talk, call)
+    await conversation.request("logging/setLevel", {"level": "debug"})
+    again, _ = await _logged(conversation, call)
     case.expect(
         "LG-03",
         len(again) >= len(some) and (again or not everything),
         f"after the level was set to debug again, {len(again)} messages came; {len(everything)} had come at that level before",
-        mend="Let logging/setLevel change the level as often as it is sent.",
+        fix="Let logging/setLevel change the level as often as it is sent.",
     )
 
 
-@probe("LG-04", needs="logging", apart=True, answered=True)
+@probe("LG-04", needs="logging", section_only=True, silence_fails=True)
 async def a_level_that_does_not_exist_is_refused(case: Case) -> None:
     """logging/setLevel with a word that is no level."""
-    answer = await case.talk.request("logging/setLevel", {"level": _NO_LEVEL})
+    response = await case.conversation.request("logging/setLevel", {"level": _NO_LEVEL})
     case.expect(
         "LG-04",
-        answer.code == _INVALID_PARAMS,
-        f"logging/setLevel to {_NO_LEVEL!r}, which is no level, got {answer.told}",
-        mend="Answer with the error -32602.",
-        about=answer,
+        response.code == _INVALID_PARAMS,
+        f"logging/setLevel to {_NO_LEVEL!r}, which is no level, got {response.summary}",
+        fix="Answer with the error -32602.",
+        about=response,
     )
 
 
-@probe("LG-05", needs="call", apart=True)
+@probe("LG-05", needs="call", section_only=True)
 async def nothing_is_logged_unasked(case: Case) -> None:
     """Tools are called without a log level, and with one to see that they have something to say."""
-    talk = case.talk
+    conversation = case.conversation
     for call in _calls(case):
-        unasked, _ = await _logged(talk, call)
+        unasked, _ = await _logged(conversation, call)
         if unasked:
             case.expect(
                 "LG-05",
                 condition=False,
                 why=f"a call of {call.name} without {META_LOG_LEVEL} in its _meta brought log messages",
-                mend="Send log messages only for requests that carry a log level.",
+                fix="Send log messages only for requests that carry a log level.",
                 about=unasked[0],
             )
             return
-        asked, _ = await _logged(talk, call, "debug")
+        asked, _ = await _logged(conversation, call, "debug")
         if asked:
             case.expect("LG-05", condition=True, why="")
             return
     raise Skip(_NOBODY_LOGS)
 
 
-@probe("LG-06", needs="call", apart=True)
+@probe("LG-06", needs="call", section_only=True)
 async def the_level_of_the_request_counts(case: Case) -> None:
     """A tool that logs is called with the level error: nothing lower comes, and nothing after the answer."""
-    talk = case.talk
-    call, _ = await _chatty(case, talk)
-    logs, answer = await _logged(talk, call, "error")
-    low = next((heard for heard in logs if _rank(heard) < _LEVELS.index("error")), None)
+    conversation = case.conversation
+    call, _ = await _chatty(case, conversation)
+    logs, response = await _logged(conversation, call, "error")
+    low = next((line for line in logs if _rank(line) < _LEVELS.index("error")), None)
     case.expect(
         "LG-06",
         low is None,
         "a request asked for messages from error on, and a lower one came",
-        mend="Compare the level of each message with that of the request.",
+        fix="Compare the level of each message with that of the request.",
         about=low,
     )
-    late = [heard for heard in await talk.quiet(since=answer.heard.number + 1) if heard.method == _LOG]
+    late = [line for line in await conversation.quiet(since=response.received_line.number + 1) if line.method == _LOG]
     case.expect(
         "LG-06",
         not late,
         "a log message came after the answer to the request that it belongs to",
-        mend="Send what is to be logged before the answer, or not at all.",
+        fix="Send what is to be logged before the answer, or not at all.",
         about=late[0] if late else None,
     )
 
 
-@probe("LG-07", apart=True, needs="call")
+@probe("LG-07", section_only=True, needs="call")
 async def logs_stay_with_their_request(case: Case) -> None:
     """With a subscription open, a tool that logs is called with and without a log level."""
-    talk = case.talk
-    listening = talk.start("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+    conversation = case.conversation
+    listening = conversation.start("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
     try:
-        call, logs = await _chatty(case, talk)
-        stray, _ = await _logged(talk, call)
+        call, logs = await _chatty(case, conversation)
+        stray, _ = await _logged(conversation, call)
     finally:
-        talk.notify("notifications/cancelled", {"requestId": listening})
-    tagged = next((heard for heard in [*logs, *stray] if META_SUBSCRIPTION_ID in _meta(heard.params)), None)
+        conversation.notify("notifications/cancelled", {"requestId": listening})
+    tagged = next((line for line in [*logs, *stray] if META_SUBSCRIPTION_ID in _meta(line.params)), None)
     case.expect(
         "LG-07",
         tagged is None,
         "a log message carries the id of a subscription",
-        mend="Leave subscriptionId out of log messages: they belong to the request that asked for them.",
+        fix="Leave subscriptionId out of log messages: they belong to the request that asked for them.",
         about=tagged,
     )
     case.expect(
         "LG-07",
         not stray,
         "a call that asked for no log messages brought some, because another one had asked before",
-        mend="Look at the log level of the very request that a message is about.",
+        fix="Look at the log level of the very request that a message is about.",
         about=stray[0] if stray else None,
     )
 
 
-@probe("LG-08", needs=("logging", "call"), apart=True)
+@probe("LG-08", needs=("logging", "call"), section_only=True)
 async def a_request_for_a_level_that_does_not_exist_is_refused(case: Case) -> None:
     """A call whose _meta asks for a word that is no level."""
-    answer = await case.talk.request("tools/call", case.safe_call().params, meta={META_LOG_LEVEL: _NO_LEVEL})
+    response = await case.conversation.request("tools/call", case.safe_call().params, meta={META_LOG_LEVEL: _NO_LEVEL})
     case.expect(
         "LG-08",
-        answer.code == _INVALID_PARAMS,
-        f"a call with the log level {_NO_LEVEL!r}, which is none, got {answer.told}",
-        mend="Answer with the error -32602 before the tool is called.",
-        about=answer,
+        response.code == _INVALID_PARAMS,
+        f"a call with the log level {_NO_LEVEL!r}, which is none, got {response.summary}",
+        fix="Answer with the error -32602 before the tool is called.",
+        about=response,
     )
 
 
-@probe("LG-09", apart=True, answered=True)
+@probe("LG-09", section_only=True, silence_fails=True)
 async def set_level_is_gone(case: Case) -> None:
     """logging/setLevel on the stateless wire."""
-    answer = await case.talk.request("logging/setLevel", {"level": "info"})
+    response = await case.conversation.request("logging/setLevel", {"level": "info"})
     case.expect(
         "LG-09",
-        answer.code == _METHOD_NOT_FOUND,
-        f"logging/setLevel, which the stateless revisions do not have, got {answer.told}",
-        mend="Answer with the error -32601; the level stands in the _meta of each request.",
-        about=answer,
+        response.code == _METHOD_NOT_FOUND,
+        f"logging/setLevel, which the stateless revisions do not have, got {response.summary}",
+        fix="Answer with the error -32601; the level stands in the _meta of each request.",
+        about=response,
     )
 
 
-@probe("LG-10", needs=("process", "call"), apart=True)
+@probe("LG-10", needs=("process", "call"), section_only=True)
 async def no_secret_is_logged(case: Case) -> None:
     """Tools are called, and what they log is searched for the secrets of the server's environment."""
-    command = getattr(case.subject, "command", None)
+    command = getattr(case.target, "command", None)
     environment: dict[str, str] = {} if command is None else command.child_environment()
     secrets = {name: value for name, value in environment.items() if _SECRET_NAME.search(name) and len(value) >= _SECRET_LENGTH}
     if not secrets:
         raise Skip("no variable in the environment of the server looks like a secret; give it one, such as --env API_TOKEN=...")
-    talk = case.talk
-    await _listen_to_everything(case, talk)
-    logs: list[Heard] = []
+    conversation = case.conversation
+    await _listen_to_everything(case, conversation)
+    logs: list[ReceivedLine] = []
     for call in _calls(case):
-        found, _ = await _logged(talk, call, "debug")
+        found, _ = await _logged(conversation, call, "debug")
         logs += found
     if not logs:
         raise Skip(_NOBODY_LOGS)
     for name, value in secrets.items():
-        told = next((heard for heard in logs if value.encode() in heard.line), None)
+        told = next((line for line in logs if value.encode() in line.raw), None)
         case.expect(
             "LG-10",
             told is None,
             f"the value of {name}, from the environment of the server, stands in a log message",
-            mend="Do not log what comes from the environment, or blank it.",
-            about=None if told is None else Quote(received=(told.line.replace(value.encode(), b"***"),)),
+            fix="Do not log what comes from the environment, or blank it.",
+            about=None if told is None else Quote(received=(told.raw.replace(value.encode(), b"***"),)),
         )
 
 
@@ -225,35 +225,35 @@ def _calls(case: Case) -> list[SafeCall]:
     return sorted(found, key=lambda call: "log" not in call.name.lower())[:_CALLS]
 
 
-async def _listen_to_everything(case: Case, talk: LiveConversation) -> None:
+async def _listen_to_everything(case: Case, conversation: LiveConversation) -> None:
     if case.revision in LEGACY and case.features.has("logging"):
-        await talk.request("logging/setLevel", {"level": "debug"})
+        await conversation.request("logging/setLevel", {"level": "debug"})
 
 
-async def _chatty(case: Case, talk: LiveConversation) -> tuple[SafeCall, list[Heard]]:
+async def _chatty(case: Case, conversation: LiveConversation) -> tuple[SafeCall, list[ReceivedLine]]:
     """A tool that logs, and what it logs for somebody who wants everything.
 
     Raises:
         Skip: None does.
     """
-    await _listen_to_everything(case, talk)
+    await _listen_to_everything(case, conversation)
     for call in _calls(case):
-        logs, _ = await _logged(talk, call, "debug")
+        logs, _ = await _logged(conversation, call, "debug")
         if logs:
             return call, logs
     raise Skip(_NOBODY_LOGS)
 
 
-async def _logged(talk: LiveConversation, call: SafeCall, level: str | None = None) -> tuple[list[Heard], Answer]:
+async def _logged(conversation: LiveConversation, call: SafeCall, level: str | None = None) -> tuple[list[ReceivedLine], Response]:
     """What came while a tool worked; the level is for the stateless wire alone."""
-    before = talk.position
-    meta = {META_LOG_LEVEL: level} if level is not None and talk.revision in MODERN else None
-    answer = await talk.request("tools/call", call.params, meta=meta)
-    return [heard for heard in talk.heard_lines[before:] if heard.method == _LOG], answer
+    before = conversation.position
+    meta = {META_LOG_LEVEL: level} if level is not None and conversation.revision in MODERN else None
+    response = await conversation.request("tools/call", call.params, meta=meta)
+    return [line for line in conversation.received_lines[before:] if line.method == _LOG], response
 
 
-def _rank(heard: Heard) -> int:
-    level = heard.params.get("level")
+def _rank(line: ReceivedLine) -> int:
+    level = line.params.get("level")
     return _LEVELS.index(level) if level in _LEVELS else len(_LEVELS)
 
 

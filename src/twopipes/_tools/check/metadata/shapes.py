@@ -8,7 +8,7 @@ from typing import Any
 
 from twopipes._protocol.meta_keys import meta_key_fault
 from twopipes._protocol.revisions import META_KEYS
-from twopipes._tools.check.declared_questions import members
+from twopipes._tools.check.questions import members
 
 __all__ = ["key_faults", "metas", "trace_fault", "traces"]
 
@@ -30,8 +30,8 @@ def metas(message: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             for item in found if isinstance(found, list) else ():
                 yield from _meta_of(members(item), f"{name}.{items}[]")
                 yield from _meta_of(members(members(item).get("resource")), f"{name}.{items}[].resource")
-        said = part.get("messages")
-        for entry in said if name == "result" and isinstance(said, list) else ():
+        messages = part.get("messages")
+        for entry in messages if name == "result" and isinstance(messages, list) else ():
             yield from _meta_of(members(members(entry).get("content")), "result.messages[].content")
 
 

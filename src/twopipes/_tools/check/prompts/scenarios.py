@@ -18,17 +18,17 @@ _LETTER = {
 async def has_a_prompt_with_arguments(fake: FakeServer) -> None:
     """A prompt wants one argument, and takes another that means a number."""
     fake.healthy.prompts.append(_LETTER)
-    await fake.heard("prompts/get")
-    await fake.left()
-    asked = [said for said in fake.requests("prompts/get") if said.params.get("arguments")]
+    await fake.wait_for("prompts/get")
+    await fake.client_exited()
+    asked = [message for message in fake.requests("prompts/get") if message.params.get("arguments")]
     if not asked:
         fake.give_up("the client gives no arguments to prompts")
-    for said in asked:
-        arguments = said.params["arguments"]
+    for message in asked:
+        arguments = message.params["arguments"]
         fake.expect(
             "PM-02",
             isinstance(arguments, dict) and all(isinstance(value, str) for value in arguments.values()),
             "an argument of a prompt is no string",
-            mend="Send every argument of a prompt as a string, also one that means a number.",
-            about=said,
+            fix="Send every argument of a prompt as a string, also one that means a number.",
+            about=message,
         )

@@ -12,7 +12,7 @@ from twopipes._tools.check.content.blocks import faults_of_contents
 from twopipes._tools.check.conversation import LiveConversation
 from twopipes._tools.check.probe import Case, SafeCall, probe
 from twopipes._tools.check.samples import is_complete, named, quoted, read
-from twopipes._tools.check.server_reply import Answer, Heard
+from twopipes._tools.check.server_reply import ReceivedLine, Response
 
 _METHOD_NOT_FOUND = -32601
 _UPDATED = "notifications/resources/updated"
@@ -47,7 +47,7 @@ async def templates_are_written_as_rfc_6570_asks(case: Case) -> None:
         "RS-01",
         not odd,
         f"resources/templates/list has what is no URI template: {named([each['uriTemplate'] for each in odd])}",
-        mend="Write variables as {name}; RFC 6570 says what else may stand in the braces.",
+        fix="Write variables as {name}; RFC 6570 says what else may stand in the braces.",
         about=quoted(odd),
     )
 
@@ -55,10 +55,10 @@ async def templates_are_written_as_rfc_6570_asks(case: Case) -> None:
 @probe("RS-02", needs="resources")
 async def resources_can_be_read(case: Case) -> None:
     """Some of the listed resources are read."""
-    for resource, answer in await read(case):
-        if not is_complete(answer):
+    for resource, response in await read(case):
+        if not is_complete(response):
             continue
-        contents = answer.result.get("contents")
+        contents = response.result.get("contents")
         faults = [] if isinstance(contents, list) else ["contents is no array"]
         for item in contents if isinstance(contents, list) else ():
             faults += [what for rule, what in faults_of_contents(item, "RS-02") if rule == "RS-02"]
@@ -66,67 +66,67 @@ async def resources_can_be_read(case: Case) -> None:
             "RS-02",
             not faults,
             f"resources/read of {resource['uri']!r}: {faults[0] if faults else ''}",
-            mend="Answer with contents, an array of objects with uri and text, or blob for bytes.",
-            about=answer,
+            fix="Answer with contents, an array of objects with uri and text, or blob for bytes.",
+            about=response,
         )
     case.give_up("no listed resource could be read")
 
 
-@probe("RS-03", apart=True, needs="resources.subscribe")
+@probe("RS-03", section_only=True, needs="resources.subscribe")
 async def subscribers_are_told(case: Case) -> None:
     """The test server's tool `touch` changes a resource during a subscription to all that are listed, and after it."""
-    talk, touches = case.talk, _may_touch(case)
+    conversation, touches = case.conversation, _may_touch(case)
     uris = watchable(case)[: None if touches else 1]
-    before = await steady_contents(talk, uris) if touches else {}
+    before = await steady_contents(conversation, uris) if touches else {}
     for uri in uris:
-        _judge_confirmation(case, "subscribe", uri, await talk.request("resources/subscribe", {"uri": uri}))
+        _judge_confirmation(case, "subscribe", uri, await conversation.request("resources/subscribe", {"uri": uri}))
     has_changed = False
     if touches:
         since = await touch(case)
         told = await _told_at_once(case, since)
-        changed = "" if told is not None else await changed_since(talk, before)
+        changed = "" if told is not None else await changed_since(conversation, before)
         if changed:  # some gather what there is to tell for a while
-            told = await talk.heard(_UPDATED, since=since)
+            told = await conversation.wait_for(_UPDATED, since=since)
         has_changed = told is not None or bool(changed)
         case.expect(
             "RS-03",
             not changed or told is not None,
             f"{changed!r} was subscribed to and reads differently than before, and no {_UPDATED} came",
-            mend=f"Send {_UPDATED} with the uri when a resource changes, to those who have subscribed to it.",
+            fix=f"Send {_UPDATED} with the uri when a resource changes, to those who have subscribed to it.",
         )
         case.expect(
             "RS-03",
             told is None or isinstance(told.params.get("uri"), str),
             f"{_UPDATED} came without the uri of the resource",
-            mend="Put the uri into its params.",
+            fix="Put the uri into its params.",
             about=told,
         )
     for uri in uris:
-        _judge_confirmation(case, "unsubscribe", uri, await talk.request("resources/unsubscribe", {"uri": uri}))
+        _judge_confirmation(case, "unsubscribe", uri, await conversation.request("resources/unsubscribe", {"uri": uri}))
     if has_changed:  # and so there is something again that nobody should be told of any more
         told = await _told_at_once(case, await touch(case))
         case.expect(
             "RS-03",
             told is None,
             f"{_UPDATED} came after all subscriptions had been ended",
-            mend="Forget a subscription when resources/unsubscribe comes.",
+            fix="Forget a subscription when resources/unsubscribe comes.",
             about=told,
         )
 
 
-@probe("RS-04", apart=True, needs="resources.subscribe")
+@probe("RS-04", section_only=True, needs="resources.subscribe")
 async def others_are_not_told(case: Case) -> None:
     """The test server's tool `touch` changes a resource, and nobody has subscribed to it."""
     case.fixture("touch")  # or there is no need to begin
-    before = await steady_contents(case.talk, watchable(case))
+    before = await steady_contents(case.conversation, watchable(case))
     told = await _told_at_once(case, await touch(case))
-    if told is None and not await changed_since(case.talk, before):
+    if told is None and not await changed_since(case.conversation, before):
         case.give_up("the tool 'touch' changed nothing that resources/read shows")
     case.expect(
         "RS-04",
         told is None,
         f"{_UPDATED} came to a client that has subscribed to nothing",
-        mend="Keep the subscriptions of each connection, and tell only those who have subscribed to the resource.",
+        fix="Keep the subscriptions of each connection, and tell only those who have subscribed to the resource.",
         about=told,
     )
 
@@ -143,15 +143,15 @@ def watchable(case: Case) -> list[str]:
     return found[:_WATCHED]
 
 
-def _judge_confirmation(case: Case, what: str, uri: str, answer: Answer) -> None:
-    more = sorted(answer.result.keys() - _ALWAYS_ALLOWED)
+def _judge_confirmation(case: Case, what: str, uri: str, response: Response) -> None:
+    more = sorted(response.result.keys() - _ALWAYS_ALLOWED)
     case.expect(
         "RS-03",
-        answer.is_result and not more,
-        f"resources/{what} of {uri!r}, which is listed, got {answer.told}{f' with {named(more)}' if more else ''}, "
+        response.is_result and not more,
+        f"resources/{what} of {uri!r}, which is listed, got {response.summary}{f' with {named(more)}' if more else ''}, "
         "and not an empty result",
-        mend="Answer with an empty result, or do not declare resources.subscribe.",
-        about=answer,
+        fix="Answer with an empty result, or do not declare resources.subscribe.",
+        about=response,
     )
 
 
@@ -165,64 +165,64 @@ async def touch(case: Case) -> int:
     Raises:
         Skip: The server has no such tool, or it may not be called.
     """
-    position = case.talk.position
+    position = case.conversation.position
     params = case.fixture("touch")
     listed = case.features.tool("touch")
     if listed is not None and "text" in SafeCall(name="touch", arguments={}, tool=listed, why="").texts:
         params["arguments"]["text"] = (
-            f"changed by the check, {case.talk.number}.{position}"  # or the second time would change nothing
+            f"changed by the check, {case.conversation.number}.{position}"  # or the second time would change nothing
         )
-    await case.talk.request("tools/call", params)
+    await case.conversation.request("tools/call", params)
     return position
 
 
-async def _told_at_once(case: Case, since: int) -> Heard | None:
-    return next((heard for heard in await case.talk.quiet(since=since) if heard.method == _UPDATED), None)
+async def _told_at_once(case: Case, since: int) -> ReceivedLine | None:
+    return next((line for line in await case.conversation.quiet(since=since) if line.method == _UPDATED), None)
 
 
-async def _contents(talk: LiveConversation, uris: list[str]) -> dict[str, Any]:
-    return {uri: (await talk.request("resources/read", {"uri": uri})).result.get("contents") for uri in uris}
+async def _contents(conversation: LiveConversation, uris: list[str]) -> dict[str, Any]:
+    return {uri: (await conversation.request("resources/read", {"uri": uri})).result.get("contents") for uri in uris}
 
 
-async def steady_contents(talk: LiveConversation, uris: list[str]) -> dict[str, Any]:
+async def steady_contents(conversation: LiveConversation, uris: list[str]) -> dict[str, Any]:
     """What is read, of those resources that read the same twice: a clock changes all the time, and nobody is told."""
-    once, again = await _contents(talk, uris), await _contents(talk, uris)
+    once, again = await _contents(conversation, uris), await _contents(conversation, uris)
     return {uri: contents for uri, contents in once.items() if contents == again[uri]}
 
 
-async def changed_since(talk: LiveConversation, before: Mapping[str, Any]) -> str:
+async def changed_since(conversation: LiveConversation, before: Mapping[str, Any]) -> str:
     """The first of these resources that reads differently than before; an empty text if none does."""
-    after = await _contents(talk, list(before))
+    after = await _contents(conversation, list(before))
     return next((uri for uri, contents in after.items() if contents != before[uri]), "")
 
 
-@probe("RS-05", needs="resources", answered=True)
+@probe("RS-05", needs="resources", silence_fails=True)
 async def the_old_subscriptions_are_gone(case: Case) -> None:
     """Both methods of the revisions with a handshake are unknown on the stateless wire."""
     uri = next((each["uri"] for each in case.features.resources if isinstance(each.get("uri"), str)), f"{_NOBODY}://")
     for method in ("resources/subscribe", "resources/unsubscribe"):
-        answer = await case.talk.request(method, {"uri": uri})
+        response = await case.conversation.request(method, {"uri": uri})
         case.expect(
             "RS-05",
-            answer.code == _METHOD_NOT_FOUND,
-            f"{method} got {answer.told}, and does not exist in {case.revision}",
-            mend="Answer with -32601; subscriptions are made by subscriptions/listen with resourceSubscriptions.",
-            about=answer,
+            response.code == _METHOD_NOT_FOUND,
+            f"{method} got {response.summary}, and does not exist in {case.revision}",
+            fix="Answer with -32601; subscriptions are made by subscriptions/listen with resourceSubscriptions.",
+            about=response,
         )
 
 
-@probe("RS-06", needs="resources", answered=True)
+@probe("RS-06", needs="resources", silence_fails=True)
 async def what_is_not_there_is_not_empty(case: Case) -> None:
     """A resource is read that does not exist: of an unknown scheme, and beside one that does."""
     listed = [each["uri"] for each in case.features.resources if isinstance(each.get("uri"), str)]
     for uri in (f"{_NOBODY}://nowhere/nothing", *(f"{uri}/{_NOBODY}" for uri in listed[:1])):
-        answer = await case.talk.request("resources/read", {"uri": uri})
+        response = await case.conversation.request("resources/read", {"uri": uri})
         case.expect(
             "RS-06",
-            not is_complete(answer) or answer.result.get("contents") != [],
+            not is_complete(response) or response.result.get("contents") != [],
             f"resources/read of {uri!r}, which does not exist, got a result with empty contents",
-            mend="Answer with the error -32602, with the uri in its data.",
-            about=answer,
+            fix="Answer with the error -32602, with the uri in its data.",
+            about=response,
         )
 
 
@@ -230,24 +230,24 @@ async def what_is_not_there_is_not_empty(case: Case) -> None:
 async def climbing_leads_nowhere(case: Case) -> None:
     """URIs that climb out of every folder and those that are none give no content."""
     for uri in _NO_URIS:
-        answer = await case.talk.request("resources/read", {"uri": uri})
+        response = await case.conversation.request("resources/read", {"uri": uri})
         case.expect(
             "RS-08",
-            not is_complete(answer) or not _texts(answer),
+            not is_complete(response) or not _texts(response),
             f"resources/read of {uri!r}, which is no URI, gave content",
-            mend="Look URIs up among those that exist, and refuse all others.",
-            about=answer,
+            fix="Look URIs up among those that exist, and refuse all others.",
+            about=response,
         )
-    if _holds_a_secret(await case.talk.request("resources/read", {"uri": "file:///etc/passwd"})):
+    if _holds_a_secret(await case.conversation.request("resources/read", {"uri": "file:///etc/passwd"})):
         return  # it serves all files there are, and means to
     for uri in _climbing(case):
-        answer = await case.talk.request("resources/read", {"uri": uri})
+        response = await case.conversation.request("resources/read", {"uri": uri})
         case.expect(
             "RS-08",
-            not _holds_a_secret(answer),
+            not _holds_a_secret(response),
             "resources/read of a URI that climbs by .. gave a file of the system",
-            mend="Resolve the path of a URI, links included, and refuse what does not lie below the folder that is served.",
-            about=answer,
+            fix="Resolve the path of a URI, links included, and refuse what does not lie below the folder that is served.",
+            about=response,
         )
 
 
@@ -259,12 +259,12 @@ def _climbing(case: Case) -> list[str]:
     return [place.replace(_HERE, climb) for place in places for climb in _CLIMBS]
 
 
-def _holds_a_secret(answer: Answer) -> bool:
-    return any(secret.search(text) for secret in _SECRETS for text in _texts(answer))
+def _holds_a_secret(response: Response) -> bool:
+    return any(secret.search(text) for secret in _SECRETS for text in _texts(response))
 
 
-def _texts(answer: Answer) -> list[str]:
-    contents = answer.result.get("contents")
+def _texts(response: Response) -> list[str]:
+    contents = response.result.get("contents")
     items = [each for each in contents if isinstance(each, dict)] if isinstance(contents, list) else []
     found = [item["text"] for item in items if isinstance(item.get("text"), str)]
     for item in items:
@@ -285,7 +285,7 @@ async def listed_uris_are_uris(case: Case) -> None:
         "RS-09",
         not odd,
         f"resources/list has what is no URI as RFC 3986 has them: {named([each['uri'] for each in odd])}",
-        mend="Begin with a scheme, and encode all that is no letter, digit or mark of a URI by percent signs.",
+        fix="Begin with a scheme, and encode all that is no letter, digit or mark of a URI by percent signs.",
         about=quoted(odd),
     )
 
@@ -300,11 +300,11 @@ async def subscribing_takes_the_capability(case: Case) -> None:
     if case.features.has("resources.subscribe"):
         case.give_up("the server declares resources.subscribe")
     uri = next((each["uri"] for each in case.features.resources if isinstance(each.get("uri"), str)), f"{_NOBODY}://")
-    answer = await case.talk.request("resources/subscribe", {"uri": uri})
+    response = await case.conversation.request("resources/subscribe", {"uri": uri})
     case.expect(
         "RS-11",
-        answer.code == _METHOD_NOT_FOUND,
-        f"resources/subscribe, which was not declared, got {answer.told}",
-        mend="Answer with -32601, or declare resources.subscribe.",
-        about=answer,
+        response.code == _METHOD_NOT_FOUND,
+        f"resources/subscribe, which was not declared, got {response.summary}",
+        fix="Answer with -32601, or declare resources.subscribe.",
+        about=response,
     )

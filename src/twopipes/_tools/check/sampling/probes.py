@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from twopipes._tools.check.conversation import ABLE, SILENCE
+from twopipes._tools.check.conversation import ALL_CAPABILITIES, SILENCE
 from twopipes._tools.check.explore import Dialogue, Question, askers, converse, explored
 from twopipes._tools.check.probe import Case, probe
-from twopipes._tools.check.questions import SAMPLE, content_faults, members, sampling_faults, told, tool_sequence_faults
+from twopipes._tools.check.questions import SAMPLE, content_faults, members, sampling_faults, shown, tool_sequence_faults
 
 _TOOLS = 3
 _CANDIDATES = 6
 # Rounds after which nobody believes in an end any more. The text has no number: whoever stops after fifty does stop.
 _ENDLESS = 100
-_TAKES_TOOLS: Mapping[str, Any] = {**ABLE, "sampling": {"tools": {}, "context": {}}}
+_TAKES_TOOLS: Mapping[str, Any] = {**ALL_CAPABILITIES, "sampling": {"tools": {}, "context": {}}}
 _TEXT = {"type": "text", "text": "Nothing to say."}
 
 
@@ -43,15 +43,15 @@ async def nothing_undeclared_goes_to_the_model(case: Case) -> None:
             "SA-04",
             not offered,
             f"the client declared sampling without tools, and was asked with {' and '.join(offered)}",
-            mend="Look at sampling.tools of the client before you offer tools to its model.",
+            fix="Look at sampling.tools of the client before you offer tools to its model.",
             about=question.about,
         )
         context = question.params.get("includeContext", "none")
         case.expect(
             "SA-08",
             context == "none",
-            f"the client did not declare sampling.context, and was asked with includeContext {told(context)}",
-            mend="Leave includeContext out.",
+            f"the client did not declare sampling.context, and was asked with includeContext {shown(context)}",
+            fix="Leave includeContext out.",
             about=question.about,
         )
 
@@ -63,10 +63,10 @@ async def a_loop_of_tools_is_in_order_and_ends(case: Case) -> None:
     calls = await _who_might_offer_tools(case)
     if not calls:
         case.give_up("no tool that may be called asks the model, or fails where it cannot")
-    talk = await case.talk_for(_TAKES_TOOLS)
+    conversation = await case.conversation_with(_TAKES_TOOLS)
     for call in calls:
         stubborn = _Stubborn()
-        dialogue = await converse(talk, call, replies={SAMPLE: stubborn.answer}, rounds=_ENDLESS)
+        dialogue = await converse(conversation, call, replies={SAMPLE: stubborn.response}, rounds=_ENDLESS)
         offers = [each for each in dialogue.questions if each.method == SAMPLE and each.params.get("tools")]
         if not offers:
             continue
@@ -84,14 +84,14 @@ def _judge_a_loop(case: Case, dialogue: Dialogue, offers: list[Question], stubbo
         case.expect(
             "SA-07",
             isinstance(question.params.get("toolChoice", {}), dict) and mode in ("auto", "required", "none"),
-            f"toolChoice is {told(question.params.get('toolChoice'))}",
-            mend='Give {"mode": ...} with auto, required or none, or leave it out.',
+            f"toolChoice is {shown(question.params.get('toolChoice'))}",
+            fix='Give {"mode": ...} with auto, required or none, or leave it out.',
             about=question.about,
         )
     later = [each for each in offers if len(each.params.get("messages") or ()) > 1]
     for question in later:
-        mend = "Put one tool_result for each tool_use into the next user message, and nothing else."
-        _expect(case, "SA-06", question, tool_sequence_faults(question.params["messages"]), mend)
+        fix = "Put one tool_result for each tool_use into the next user message, and nothing else."
+        _expect(case, "SA-06", question, tool_sequence_faults(question.params["messages"]), fix)
     if not later:
         case.skip("SA-06", "the server did not go on with what its tools returned")
     has_ended = len(dialogue.answers) <= _ENDLESS and stubborn.asked <= _ENDLESS
@@ -102,7 +102,7 @@ def _judge_a_loop(case: Case, dialogue: Dialogue, offers: list[Question], stubbo
         "SA-12",
         has_ended,
         f"a model that always wants to use a tool was asked {max(stubborn.asked, len(offers))} times, and there was no end to it",
-        mend="Count the rounds, and stop after some.",
+        fix="Count the rounds, and stop after some.",
         about=offers[-1].about,
     )
 
@@ -129,7 +129,7 @@ class _Stubborn:
     def __init__(self) -> None:
         self.asked = 0
 
-    def answer(self, question: Mapping[str, Any]) -> Any:
+    def response(self, question: Mapping[str, Any]) -> Any:
         self.asked += 1
         if self.asked > _ENDLESS:
             return SILENCE
@@ -147,7 +147,7 @@ class _Stubborn:
 @probe("SA-11")
 async def the_model_is_asked_in_results(case: Case) -> None:
     """Tools that want the model ask for it in a result, and only where there is one."""
-    mend = "Answer the call with input_required, with the question in inputRequests, if the request declared sampling."
+    fix = "Answer the call with input_required, with the question in inputRequests, if the request declared sampling."
     asking = await askers(case, SAMPLE)
     for question in asking:
         envelope = sorted({"id", "jsonrpc"} & question.entry.keys())
@@ -155,21 +155,21 @@ async def the_model_is_asked_in_results(case: Case) -> None:
             "SA-11",
             question.key is not None and not envelope,
             "the model is asked by a request" if question.key is None else f"the question has an envelope: {', '.join(envelope)}",
-            mend=mend,
+            fix=fix,
             about=question.about,
         )
-    talk = await case.talk_for({key: value for key, value in ABLE.items() if key != "sampling"})
+    conversation = await case.conversation_with({key: value for key, value in ALL_CAPABILITIES.items() if key != "sampling"})
     for question in asking[:_TOOLS]:
-        found = next((each for each in (await converse(talk, question.call)).questions if each.method == SAMPLE), None)
+        found = next((each for each in (await converse(conversation, question.call)).questions if each.method == SAMPLE), None)
         case.expect(
             "SA-11",
             found is None,
             "the model is asked, and the request did not declare sampling",
-            mend=mend,
+            fix=fix,
             about=found.about if found else None,
         )
 
 
-def _expect(case: Case, rule: str, question: Question, faults: Iterable[str], mend: str) -> None:
+def _expect(case: Case, rule: str, question: Question, faults: Iterable[str], fix: str) -> None:
     found = list(faults)
-    case.expect(rule, not found, "; ".join(found), mend=mend, about=question.about)
+    case.expect(rule, not found, "; ".join(found), fix=fix, about=question.about)

@@ -6,7 +6,7 @@ import re
 
 from twopipes._channels.pipes import PipeChannel
 from twopipes._protocol.revisions import MODERN
-from twopipes._tools.check.conversation import Unanswered
+from twopipes._tools.check.conversation import NoResponse
 from twopipes._tools.check.probe import Case, probe
 
 _SLOW_NAME = re.compile(r"slow|long|sleep|wait|delay", re.IGNORECASE)
@@ -15,106 +15,108 @@ _CROWD = 20
 _REMINDERS = 10
 
 
-@probe("SD-02", last=True, needs="process")
+@probe("SD-02", runs_last=True, needs="process")
 async def the_end_of_input_ends_an_idle_server(case: Case) -> None:
     """The input ends while the server has nothing to do."""
     await _expect_the_end(case, "while nothing was to do")
 
 
-@probe("SD-02", last=True, needs=("process", "call"))
+@probe("SD-02", runs_last=True, needs=("process", "call"))
 async def the_end_of_input_ends_a_server_at_work(case: Case) -> None:
     """The input ends in the middle of a call."""
     calls = case.features.safe_calls(case.permissions)
     call = min(calls, key=lambda each: not _SLOW_NAME.search(each.name))
-    case.talk.start("tools/call", call.params)
+    case.conversation.start("tools/call", call.params)
     # What is under way may be finished first.
     await _expect_the_end(case, f"during a call of {call.name}", times=2)
 
 
-@probe("SD-02", revisions=MODERN, last=True, needs="process")
+@probe("SD-02", revisions=MODERN, runs_last=True, needs="process")
 async def the_end_of_input_ends_subscriptions(case: Case) -> None:
     """The input ends while a subscription is open."""
-    talk = case.talk
-    listening = talk.start("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
-    await talk.heard(lambda heard: heard.method == "notifications/subscriptions/acknowledged" or talk.answers_to(listening))
-    if talk.answers_to(listening):
-        case.give_up(f"a listen got {talk.answers_to(listening)[0].told}")
+    conversation = case.conversation
+    listening = conversation.start("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+    await conversation.wait_for(
+        lambda line: line.method == "notifications/subscriptions/acknowledged" or conversation.responses_to(listening)
+    )
+    if conversation.responses_to(listening):
+        case.give_up(f"a listen got {conversation.responses_to(listening)[0].summary}")
     await _expect_the_end(case, "while a subscription was open")
 
 
 def _patience(case: Case) -> float:
     """Seconds for an end. Whoever needs long to start, on a busy machine for one, may need as long to stop."""
-    opening = case.talk.opening
-    at_least: float = case.waits.exit
+    opening = case.conversation.opening
+    at_least: float = case.timeouts.exit
     return at_least if opening is None else max(at_least, opening.took)
 
 
 async def _expect_the_end(case: Case, when: str, *, times: int = 1) -> None:
-    talk = case.talk
+    conversation = case.conversation
     limit = _patience(case) * times
-    await talk.end_input()
-    status = await talk.exit(limit)
-    mend = "Read stdin all the time, and exit when it ends: whoever launched the server is gone or does not want it any more."
+    await conversation.end_input()
+    status = await conversation.exit(limit)
+    fix = "Read stdin all the time, and exit when it ends: whoever launched the server is gone or does not want it any more."
     why = f"stdin was closed {when}, and {limit:.3g} s later the server was still there"
-    case.expect("SD-02", status is not None, why, mend=mend)
-    if status is None or talk.child is None:
+    case.expect("SD-02", status is not None, why, fix=fix)
+    if status is None or conversation.child is None:
         return
-    await talk.child.wait_until_gone(limit)
+    await conversation.child.wait_until_gone(limit)
     case.expect(
         "SD-02",
-        talk.child.is_gone(),
+        conversation.child.is_gone(),
         f"stdin was closed {when}, and the process ended, but something that it had started was still there {limit:.3g} s later",
-        mend="End your own children before you exit; a wrapper waits for the server behind it, or is replaced by it.",
+        fix="End your own children before you exit; a wrapper waits for the server behind it, or is replaced by it.",
     )
 
 
-@probe("SD-07", last=True, needs="process")
+@probe("SD-07", runs_last=True, needs="process")
 async def what_was_asked_is_answered_before_the_end(case: Case) -> None:
     """A request, and the end of input right behind it."""
-    talk = case.talk
-    asked = talk.start(case.harmless)
-    await talk.end_input()
-    before = talk.position  # what is printed at the start is another matter
-    came = await talk.until(lambda: talk.answers_to(asked) or None, case.waits.answer)
+    conversation = case.conversation
+    asked = conversation.start(case.harmless)
+    await conversation.end_input()
+    before = conversation.position  # what is printed at the start is another matter
+    came = await conversation.until(lambda: conversation.responses_to(asked) or None, case.timeouts.response)
     case.expect(
         "SD-07",
         came,
         "a request that was followed at once by the end of input got no answer",
-        mend="Answer what was read before the end of input, and flush stdout, before you exit.",
+        fix="Answer what was read before the end of input, and flush stdout, before you exit.",
     )
-    await talk.ended(_patience(case))
-    noise = next((heard for heard in talk.heard_lines[before:] if not heard.parts and heard.line.strip()), None)
+    await conversation.ended(_patience(case))
+    noise = next((line for line in conversation.received_lines[before:] if not line.parts and line.raw.strip()), None)
     case.expect("SD-07", noise is None, "after the end of input, something that is no message was written to stdout", about=noise)
 
 
-@probe("SD-07", last=True, needs="process")
+@probe("SD-07", runs_last=True, needs="process")
 async def a_reader_that_is_gone_ends_the_server(case: Case) -> None:
     """Our end of its stdout is closed, while its stdin stays open and requests come. What stderr says then is let be."""
-    talk = case.talk
-    channel = talk.channel
+    conversation = case.conversation
+    channel = conversation.channel
     if not isinstance(channel, PipeChannel) or channel.is_threaded:  # a thread would hold the pipe open
         case.give_up("only one of the two pipes is to be closed, which cannot be done here")
     channel.close_read()
     for _ in range(_CROWD):
-        talk.start(case.harmless)
+        conversation.start(case.harmless)
     limit = _patience(case)
     status = None
     for _ in range(_REMINDERS):
         # Some wait for one more line before they can go.
-        talk.start(case.harmless)
-        status = status or await talk.exit(limit / _REMINDERS)
+        conversation.start(case.harmless)
+        status = status or await conversation.exit(limit / _REMINDERS)
     case.expect(
         "SD-07",
         status is not None,
         f"nobody reads the server's stdout any more, though it is still asked, and {limit:.3g} s later it was still there",
-        mend="Take a broken pipe for what it is, the end: exit.",
+        fix="Take a broken pipe for what it is, the end: exit.",
     )
 
 
 @probe("SD-08", needs="socket")
 async def the_end_of_one_connection_is_not_that_of_another(case: Case) -> None:
     """Of two connections one is dropped in the middle of its work."""
-    other = await case.fresh_talk()
+    other = await case.open_conversation()
     calls = case.features.safe_calls(case.permissions)
     if calls:
         other.start("tools/call", min(calls, key=lambda each: not _SLOW_NAME.search(each.name)).params)
@@ -122,12 +124,12 @@ async def the_end_of_one_connection_is_not_that_of_another(case: Case) -> None:
         other.start(case.harmless)
     await other.close()
     try:
-        kept = (await case.talk.request(case.harmless)).is_result
-    except Unanswered:
+        kept = (await case.conversation.request(case.harmless)).is_result
+    except NoResponse:
         kept = False
     case.expect(
         "SD-08",
         kept,
         "when one connection was dropped in the middle of its work, another one was not served any more",
-        mend="Keep what belongs to a connection (requests, subscriptions, the session) with it, and end only that.",
+        fix="Keep what belongs to a connection (requests, subscriptions, the session) with it, and end only that.",
     )

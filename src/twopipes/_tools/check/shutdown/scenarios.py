@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from twopipes._tools.check.fake_server import FakeServer, PosedConnection, Said, scenario
+from twopipes._tools.check.fake_server import ClientMessage, FakeConnection, FakeServer, scenario
 from twopipes._tools.check.healthy_responses import SILENCE
 from twopipes._tools.check.verdict import Skip
 from twopipes._trace.format import Event
@@ -22,7 +22,7 @@ _NO_TIME = 0.05
 async def leaves_at_the_end_of_its_input(fake: FakeServer) -> None:
     """A healthy server: it takes no signal to end it, only the end of its input."""
     _must_have_signals()
-    await fake.left()
+    await fake.client_exited()
     _must_have_left(fake)
     _expect_the_end_of_input(fake)
 
@@ -32,7 +32,7 @@ async def stays_at_the_end_of_its_input(fake: FakeServer) -> None:
     """The server does not care about the end of its input, and ends at the first signal."""
     _must_have_signals()
     fake.ends_with_input = False
-    await fake.left()
+    await fake.client_exited()
     _must_have_left(fake)
     if not _expect_the_end_of_input(fake) or not _expect_no_server(fake, "does not care about the end of its input"):
         return
@@ -44,7 +44,7 @@ async def stays_at_the_end_of_its_input(fake: FakeServer) -> None:
         "SD-01",
         _signals(fake),
         "the server did not end with its input, and was killed without SIGTERM before",
-        mend="Send SIGTERM first, and SIGKILL only to a server that does not care about that either.",
+        fix="Send SIGTERM first, and SIGKILL only to a server that does not care about that either.",
     )
 
 
@@ -53,7 +53,7 @@ async def stays_at_a_signal(fake: FakeServer) -> None:
     """The server cares neither about the end of its input nor about SIGTERM."""
     _must_have_signals()
     fake.ends_with_input = False
-    await fake.left()
+    await fake.client_exited()
     _must_have_left(fake)
     if not _expect_no_server(fake, "cares neither about the end of its input nor about SIGTERM") or fake.is_modern:
         return
@@ -79,8 +79,8 @@ def _must_have_left(fake: FakeServer) -> None:
 
 def _limit(fake: FakeServer) -> float:
     """Until when the client itself can have done something to its server. Later, we have."""
-    ended = fake.patience.client if fake.left_at is None else fake.left_at
-    return ended + fake.patience.step / 2
+    ended = fake.timeouts.client if fake.left_at is None else fake.left_at
+    return ended + fake.timeouts.step / 2
 
 
 def _signals(fake: FakeServer) -> list[float]:
@@ -100,7 +100,7 @@ def _expect_a_wait(fake: FakeServer, since: float, until: float, what: str) -> N
         "SD-01",
         until - since >= _NO_TIME,
         f"the client {what}, and used force only {max(until - since, 0.0) * 1000:.0f} ms later",
-        mend="Give the server a second or two to end by itself before the next step.",
+        fix="Give the server a second or two to end by itself before the next step.",
     )
 
 
@@ -111,7 +111,7 @@ def _expect_the_end_of_input(fake: FakeServer) -> bool:
         "SD-01",
         getattr(fake.connection.channel, "saw_end", True),
         f"the client ended its server {how}, without closing its stdin first and giving it time",
-        mend="Close the server's stdin, and wait for its end for a second or two, before you send any signal.",
+        fix="Close the server's stdin, and wait for its end for a second or two, before you send any signal.",
     )
 
 
@@ -121,57 +121,61 @@ def _expect_no_server(fake: FakeServer, which: str) -> bool:
         "SD-01",
         _ends(fake) and fake.left_at is not None,
         f"the client closed the stdin of a server that {which}, and {how}",
-        mend="Wait for the server's end, then send SIGTERM, wait again, then SIGKILL.",
+        fix="Wait for the server's end, then send SIGTERM, wait again, then SIGKILL.",
     )
 
 
 @scenario("SD-03", "SD-04", "SD-05", "SD-06")
 async def dies_once_during_a_call(fake: FakeServer) -> None:
     """The server exits instead of answering the first call; the next one that is started is healthy."""
-    died: list[Said] = []
+    died: list[ClientMessage] = []
 
-    def die(said: Said) -> Any:
+    def die(message: ClientMessage) -> Any:
         if died:
             return None
-        died.append(said)
+        died.append(message)
         fake.end_server()
         return SILENCE
 
     fake.on[_CALL] = die
-    await fake.heard(_CALL)
-    await fake.left()
-    after = [said for said in fake.heard_lines if said.number > died[0].number and said.connection is not died[0].connection]
+    await fake.wait_for(_CALL)
+    await fake.client_exited()
+    after = [
+        message
+        for message in fake.received_lines
+        if message.number > died[0].number and message.connection is not died[0].connection
+    ]
     waits_for_ever = fake.left_at is None and not after
     if fake.baseline is None or not fake.baseline.left or fake.was_cut_short(died[0].at):
         for rule in ("SD-03", "SD-05"):
             fake.skip(rule, "the client does not end by itself, or not in time, so that nobody can tell whether it still waits")
     else:
         why = "the server exited during a call, and the client neither went on nor ended"
-        mend = "When the server's stdout ends, let everything fail that waits for an answer from it."
-        fake.expect("SD-03", not waits_for_ever, why, mend=mend, about=died[0])
-        fake.expect("SD-05", not waits_for_ever, why, mend="Send the call again to a fresh server, or report that it was lost.")
+        fix = "When the server's stdout ends, let everything fail that waits for an answer from it."
+        fake.expect("SD-03", not waits_for_ever, why, fix=fix, about=died[0])
+        fake.expect("SD-05", not waits_for_ever, why, fix="Send the call again to a fresh server, or report that it was lost.")
     # Those before it do not count: a client may have started one only to find out its era.
     again = [connection for connection in fake.connections if connection.number > died[0].connection.number]
     fake.expect(
         "SD-04",
         bool(again),
         "the server exited during a call, and the client did not start it again",
-        mend="Start the server again; it has kept nothing, so that there is nothing to lose.",
+        fix="Start the server again; it has kept nothing, so that there is nothing to lose.",
         about=died[0],
     )
-    _expect_a_handshake(fake, [connection for connection in again if connection.heard_lines])
+    _expect_a_handshake(fake, [connection for connection in again if connection.received_lines])
 
 
-def _expect_a_handshake(fake: FakeServer, again: list[PosedConnection]) -> None:
+def _expect_a_handshake(fake: FakeServer, again: list[FakeConnection]) -> None:
     if not again:
         fake.skip("SD-06", "the client did not start its server again")
     for connection in again:
-        first = connection.heard_lines[0]
+        first = connection.received_lines[0]
         fake.expect(
             "SD-06",
             first.method in _OPENINGS,
             f"the first that the client said to a server that it had started again was {first.method}",
-            mend="Begin with initialize (or with the probe): the session has ended with the process.",
+            fix="Begin with initialize (or with the probe): the session has ended with the process.",
             about=first,
         )
 
@@ -180,15 +184,15 @@ def _expect_a_handshake(fake: FakeServer, again: list[PosedConnection]) -> None:
 async def dies_at_every_call(fake: FakeServer) -> None:
     """Every server that is started exits at the first call."""
 
-    def die(_said: Said) -> Any:
+    def die(_said: ClientMessage) -> Any:
         if len(fake.connections) > _MOST_LIVES:
             return None
         fake.end_server(1)
         return SILENCE
 
     fake.on[_CALL] = die
-    await fake.heard(_CALL)
-    await fake.left()
+    await fake.wait_for(_CALL)
+    await fake.client_exited()
     if len(fake.connections) == 1:
         fake.skip("SD-04", "the client did not start its server again")
         return
@@ -196,5 +200,5 @@ async def dies_at_every_call(fake: FakeServer) -> None:
         "SD-04",
         len(fake.connections) <= _MOST_LIVES,
         f"the server died at every call, and the client started it {len(fake.connections)} times",
-        mend="Wait longer before each further start, and give up after a few.",
+        fix="Wait longer before each further start, and give up after a few.",
     )

@@ -6,11 +6,11 @@ from contextlib import suppress
 from typing import Any
 
 from twopipes._codes import METHOD_NOT_FOUND
-from twopipes._tools.check.conversation import ABLE, CannotOpen, LiveConversation, Unanswered
-from twopipes._tools.check.declared_questions import members
+from twopipes._tools.check.conversation import ALL_CAPABILITIES, CannotOpen, LiveConversation, NoResponse
 from twopipes._tools.check.probe import Case, probe
-from twopipes._tools.check.server_reply import Answer
-from twopipes._tools.check.setups import Asking, asking_calls, input_requests
+from twopipes._tools.check.questions import members
+from twopipes._tools.check.server_reply import Response
+from twopipes._tools.check.setups import InputRequired, asking_calls, input_requests
 from twopipes._tools.check.verdict import Skip
 
 _LISTS = {"tools": "tools/list", "prompts": "prompts/list", "resources": "resources/list"}
@@ -28,41 +28,41 @@ async def nothing_is_remembered(case: Case) -> None:
 
 
 async def _capabilities_are_forgotten(case: Case) -> None:
-    talk = case.talk
-    calls = await asking_calls(case, talk)
-    untouched = await case.fresh_talk(judged=False)
+    conversation = case.conversation
+    calls = await asking_calls(case, conversation)
+    untouched = await case.open_conversation(judged=False)
     for asking in calls:
-        if input_requests(await untouched.request("tools/call", asking.call.params, can={})):
+        if input_requests(await untouched.request("tools/call", asking.call.params, client_capabilities={})):
             continue  # it asks whoever comes, which is another rule, and shows nothing of what it remembers
-        answer = await talk.request("tools/call", asking.call.params, can={})
+        response = await conversation.request("tools/call", asking.call.params, client_capabilities={})
         case.expect(
             "ST-01",
-            not input_requests(answer),
+            not input_requests(response),
             f"a call of {asking.call.name} by a client that declares nothing was answered with questions, after one by a client "
             "that declares everything",
-            mend="Look at the capabilities in the _meta of the request itself, and at no others.",
-            about=answer,
+            fix="Look at the capabilities in the _meta of the request itself, and at no others.",
+            about=response,
         )
 
 
 async def _metadata_is_forgotten(case: Case) -> None:
     """A request without metadata that is refused on a fresh connection is refused after others, too."""
     method = "tools/list" if case.features.has("tools") else "server/discover"
-    talk = await case.fresh_talk(opened=False, judged=False)
+    conversation = await case.open_conversation(opened=False, judged=False)
     try:
-        before = await talk.request(method, {}, bare=True)
+        before = await conversation.request(method, {}, bare=True)
         if not before.error:
             case.give_up("the server serves requests without metadata in any case, so that nothing shows what it remembers")
-        await talk.open(case.revision)
-        await talk.request(method)
-        after = await talk.request(method, {}, bare=True)
-    except (CannotOpen, Unanswered) as error:
+        await conversation.open(case.revision)
+        await conversation.request(method)
+        after = await conversation.request(method, {}, bare=True)
+    except (CannotOpen, NoResponse) as error:
         case.give_up(f"a request without metadata spoils the connection: {error}")
     case.expect(
         "ST-01",
         not after.is_result,
         f"{method} without metadata was refused at first, and served after a request that had some",
-        mend="Read the version and the capabilities from each request; keep none of it.",
+        fix="Read the version and the capabilities from each request; keep none of it.",
         about=after,
     )
 
@@ -85,7 +85,7 @@ def _filled(schema: dict[str, Any], word: str) -> dict[str, Any] | None:
     return content if word in content.values() else None
 
 
-def _answers(asking: Asking, word: str) -> dict[str, Any] | None:
+def _answers(asking: InputRequired, word: str) -> dict[str, Any] | None:
     """An answer to each question, with the word in it; ``None`` where that cannot be done."""
     found: dict[str, Any] = {}
     for key, question in asking.requests.items():
@@ -102,22 +102,24 @@ def _answers(asking: Asking, word: str) -> dict[str, Any] | None:
     return found
 
 
-def _retry(asking: Asking, asked: Answer, word: str) -> dict[str, Any]:
+def _retry(asking: InputRequired, asked: Response, word: str) -> dict[str, Any]:
     state = {"requestState": asked.result["requestState"]} if "requestState" in asked.result else {}
     return {**asking.call.params, "inputResponses": _answers(asking, word), **state}
 
 
-async def _flow(case: Case) -> Asking:
+async def _flow(case: Case) -> InputRequired:
     """A call that asks once, and that is known to end when it is answered.
 
     Raises:
         Skip: There is none.
     """
-    for asking in await asking_calls(case, case.talk):
+    for asking in await asking_calls(case, case.conversation):
         if _answers(asking, "word-control") is not None:
-            asked = await case.talk.request("tools/call", asking.call.params, can=ABLE)
-            answer = await case.talk.request("tools/call", _retry(asking, asked, "word-control"), can=ABLE)
-            if answer.result.get("resultType") == "complete":
+            asked = await case.conversation.request("tools/call", asking.call.params, client_capabilities=ALL_CAPABILITIES)
+            response = await case.conversation.request(
+                "tools/call", _retry(asking, asked, "word-control"), client_capabilities=ALL_CAPABILITIES
+            )
+            if response.result.get("resultType") == "complete":
                 return asking
     raise Skip("no tool that may be called asks something that can be answered without knowing more")
 
@@ -125,24 +127,31 @@ async def _flow(case: Case) -> Asking:
 @probe("ST-02", needs="call")
 async def conversations_may_be_mixed(case: Case) -> None:
     """Two calls that ask are mixed on one connection and answered differently: each goes on with its own answer."""
-    talk = case.talk
+    conversation = case.conversation
     asking = await _flow(case)
     words = ("word-one", "word-two")
-    legs = [await talk.request("tools/call", asking.call.params, can=ABLE) for _ in words]
+    legs = [await conversation.request("tools/call", asking.call.params, client_capabilities=ALL_CAPABILITIES) for _ in words]
     if not all(map(input_requests, legs)):
         case.give_up("the second call asks nothing any more")
-    started = [talk.start("tools/call", _retry(asking, leg, word), can=ABLE) for leg, word in zip(legs, words, strict=True)]
-    mend = "Keep what belongs to a call in its requestState, or under a handle that the client passes each time."
+    started = [
+        conversation.start("tools/call", _retry(asking, leg, word), client_capabilities=ALL_CAPABILITIES)
+        for leg, word in zip(legs, words, strict=True)
+    ]
+    fix = "Keep what belongs to a call in its requestState, or under a handle that the client passes each time."
     for request_id, word in zip(started, words, strict=True):
-        answer = await talk.answer_to(request_id)
+        response = await conversation.response_to(request_id)
         others = {"word-control", *words} - {word}
-        mixed = next((each for each in others if each.encode() in answer.received[0]), None)
+        mixed = next((each for each in others if each.encode() in response.received[0]), None)
         case.expect(
-            "ST-02", mixed is None, f"a call that was answered with {word!r} went on with {mixed!r}", mend=mend, about=answer
+            "ST-02", mixed is None, f"a call that was answered with {word!r} went on with {mixed!r}", fix=fix, about=response
         )
-        done = answer.result.get("resultType") == "complete"
+        done = response.result.get("resultType") == "complete"
         case.expect(
-            "ST-02", done, f"one of two calls that were mixed did not end as it does alone: {answer.told}", mend=mend, about=answer
+            "ST-02",
+            done,
+            f"one of two calls that were mixed did not end as it does alone: {response.summary}",
+            fix=fix,
+            about=response,
         )
 
 
@@ -150,33 +159,33 @@ async def conversations_may_be_mixed(case: Case) -> None:
 async def another_process_goes_on(case: Case) -> None:
     """A call that asks is answered on another connection, to another process where there are processes."""
     asking = await _flow(case)
-    asked = await case.talk.request("tools/call", asking.call.params, can=ABLE)
+    asked = await case.conversation.request("tools/call", asking.call.params, client_capabilities=ALL_CAPABILITIES)
     if not input_requests(asked):
         case.give_up("the second call asks nothing any more")
-    other = await case.fresh_talk()
-    answer = await other.request("tools/call", _retry(asking, asked, "word-elsewhere"), can=ABLE)
-    told = "the same questions" if input_requests(answer) else answer.told
+    other = await case.open_conversation()
+    response = await other.request("tools/call", _retry(asking, asked, "word-elsewhere"), client_capabilities=ALL_CAPABILITIES)
+    why = "the same questions" if input_requests(response) else response.summary
     case.expect(
         "ST-03",
-        answer.result.get("resultType") == "complete",
-        f"a question of {asking.call.name} that was answered on another connection led to {told}",
-        mend="Put all that is needed to go on into requestState, and seal it with a key that all processes share.",
-        about=answer,
+        response.result.get("resultType") == "complete",
+        f"a question of {asking.call.name} that was answered on another connection led to {why}",
+        fix="Put all that is needed to go on into requestState, and seal it with a key that all processes share.",
+        about=response,
     )
 
 
 @probe("ST-05")
 async def lists_are_the_same_everywhere(case: Case) -> None:
     """Of two connections one has a history: other capabilities, calls of tools. Both are given the same lists."""
-    one = case.talk
+    one = case.conversation
     features = [name for name in _LISTS if case.features.has(name)]
     if not features:
         case.give_up("the server has nothing that it could list")
     harmless = [call for call in case.features.safe_calls(case.permissions) if call.why == "readOnlyHint"]
     for call in [*harmless, *_read_only(case)][:_CALLS]:
-        with suppress(Unanswered):
-            await one.request("tools/call", call.params, can=ABLE)
-    other = await case.fresh_talk()
+        with suppress(NoResponse):
+            await one.request("tools/call", call.params, client_capabilities=ALL_CAPABILITIES)
+    other = await case.open_conversation()
     pairs = []
     # They may change over time, so that once proves nothing.
     for _ in range(_ROUNDS):
@@ -192,7 +201,7 @@ async def lists_are_the_same_everywhere(case: Case) -> None:
         "ST-05",
         False,
         f"two connections are given different lists; they differ in {', '.join(differ[:5])}",
-        mend="Let the lists depend on the server and on who may see what, and not on the connection.",
+        fix="Let the lists depend on the server and on who may see what, and not on the connection.",
     )
 
 
@@ -204,18 +213,18 @@ def _read_only(case: Case) -> list[Any]:
     ]
 
 
-async def _listed(talk: LiveConversation, features: list[str]) -> dict[str, list[str]]:
+async def _listed(conversation: LiveConversation, features: list[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name in features:
         items: list[Any] = []
         params: dict[str, Any] = {}
         for _ in range(_PAGES):
-            answer = await talk.request(_LISTS[name], params)
-            page = answer.result.get(name)
+            response = await conversation.request(_LISTS[name], params)
+            page = response.result.get(name)
             items += page if isinstance(page, list) else []
-            if not isinstance(answer.result.get("nextCursor"), str):
+            if not isinstance(response.result.get("nextCursor"), str):
                 break
-            params = {"cursor": answer.result["nextCursor"]}
+            params = {"cursor": response.result["nextCursor"]}
         found[name] = sorted(str(members(item).get("uri" if name == "resources" else "name")) for item in items)
     return found
 
@@ -227,15 +236,15 @@ async def what_is_declared_is_listed(case: Case) -> None:
     if not features:
         case.give_up("the server declares neither tools nor prompts nor resources")
     for name in features:
-        answer = await case.talk.request(_LISTS[name])
-        if answer.error and answer.code != METHOD_NOT_FOUND:
+        response = await case.conversation.request(_LISTS[name])
+        if response.error and response.code != METHOD_NOT_FOUND:
             # It responds to the request; why it cannot list anything now is no matter of what it declared.
             continue
         case.expect(
             "ST-06",
-            isinstance(answer.result.get(name), list),
-            f"the server declares {name}, and {_LISTS[name]} got {answer.told}",
-            mend="Answer with an empty array where there is nothing, or do not declare it.",
-            about=answer,
+            isinstance(response.result.get(name), list),
+            f"the server declares {name}, and {_LISTS[name]} got {response.summary}",
+            fix="Answer with an empty array where there is nothing, or do not declare it.",
+            about=response,
         )
     case.give_up("every list that is declared got an error: the server may be able to list it at another time")

@@ -12,9 +12,9 @@ _HABIT = 3
 @scenario("ST-04")
 async def counts_how_often_it_is_launched(fake: FakeServer) -> None:
     """Nothing special: how many requests of the client each process serves."""
-    await fake.left()
+    await fake.client_exited()
     served = [
-        sum(said.is_request and said.method != "server/discover" for said in connection.heard_lines)
+        sum(message.is_request and message.method != "server/discover" for message in connection.received_lines)
         for connection in fake.connections
     ]
     if sum(served) < _HABIT:
@@ -25,7 +25,7 @@ async def counts_how_often_it_is_launched(fake: FakeServer) -> None:
             "ST-04",
             False,
             f"the client launched the server {len(served)} times, for one request each",
-            mend="Keep the process; it can serve any number of conversations.",
+            fix="Keep the process; it can serve any number of conversations.",
         )
         return
     if len(served) > 1:

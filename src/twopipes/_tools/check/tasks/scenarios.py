@@ -6,13 +6,13 @@ from itertools import pairwise
 from typing import Any
 
 from twopipes._protocol.revisions import META_CAPABILITIES
-from twopipes._tools.check.fake_server import FakeServer, Said, scenario
-from twopipes._tools.check.healthy_responses import Bare, Fault, text
+from twopipes._tools.check.fake_server import ClientMessage, FakeServer, scenario
+from twopipes._tools.check.healthy_responses import Fault, RawResult, text
 from twopipes._tools.check.verdict import Skip
 
 _EXTENSION = "io.modelcontextprotocol/tasks"
 _WHEN = "2026-07-28T10:00:00Z"
-_INTERVAL = 60  # milliseconds between two polls that the posing server asks for
+_INTERVAL = 60  # milliseconds between two polls that the fake server asks for
 _QUESTION = {
     "method": "elicitation/create",
     "params": {
@@ -24,7 +24,7 @@ _QUESTION = {
 
 
 class _Tasks:
-    """The tasks of the posing server: a call becomes one if the client declares the extension.
+    """The tasks of the fake server: a call becomes one if the client declares the extension.
 
     Args:
         needs_input: Whether they ask something before they end.
@@ -33,27 +33,27 @@ class _Tasks:
     def __init__(self, fake: FakeServer, *, needs_input: bool = False) -> None:
         self.fake = fake
         self.needs_input = needs_input
-        self.made: dict[str, Said] = {}
+        self.made: dict[str, ClientMessage] = {}
         fake.healthy.capabilities["extensions"] = {_EXTENSION: {}}
         fake.add_tool("long", self.call)
         fake.on["tasks/get"] = self.get
-        fake.on["tasks/update"] = lambda said: self._known(said) or {"resultType": "complete"}
-        fake.on["tasks/cancel"] = lambda said: self._known(said) or {"resultType": "complete"}
+        fake.on["tasks/update"] = lambda message: self._known(message) or {"resultType": "complete"}
+        fake.on["tasks/cancel"] = lambda message: self._known(message) or {"resultType": "complete"}
 
-    def call(self, said: Said) -> Any:
+    def call(self, message: ClientMessage) -> Any:
         """The tool."""
-        if not _declares(said):
+        if not _declares(message):
             return text("Done at once.")
-        task_id = f"posing-task-{len(self.made)}-6d1f08c2ba"
-        self.made[task_id] = said
-        return Bare({"resultType": "task", **_task(task_id, "working")})
+        task_id = f"fake-task-{len(self.made)}-6d1f08c2ba"
+        self.made[task_id] = message
+        return RawResult({"resultType": "task", **_task(task_id, "working")})
 
-    def get(self, said: Said) -> Any:
+    def get(self, message: ClientMessage) -> Any:
         """Working at the first question; then in need of input, if it is to be; at last completed."""
-        fault = self._known(said)
+        fault = self._known(message)
         if fault is not None:
             return fault
-        task_id = said.params["taskId"]
+        task_id = message.params["taskId"]
         updates = self.about("tasks/update", task_id)
         # What an update does may show later: the question is still there at the first poll after it.
         polls = [each for each in self.about("tasks/get", task_id) if updates and each.number > updates[0].number]
@@ -63,12 +63,12 @@ class _Tasks:
             return _task(task_id, "working")
         return {**_task(task_id, "completed"), "result": {"resultType": "complete", **text("Done.")}}
 
-    def about(self, method: str, task_id: str) -> list[Said]:
+    def about(self, method: str, task_id: str) -> list[ClientMessage]:
         """What the client has asked about a task."""
-        return [said for said in self.fake.requests(method) if said.params.get("taskId") == task_id]
+        return [message for message in self.fake.requests(method) if message.params.get("taskId") == task_id]
 
-    def _known(self, said: Said) -> Fault | None:
-        return None if said.params.get("taskId") in self.made else Fault(-32602, "there is no such task")
+    def _known(self, message: ClientMessage) -> Fault | None:
+        return None if message.params.get("taskId") in self.made else Fault(-32602, "there is no such task")
 
     async def played(self) -> None:
         """Waits for the end of the client.
@@ -76,8 +76,8 @@ class _Tasks:
         Raises:
             Skip: It does not declare the extension, so that nothing became a task.
         """
-        await self.fake.heard("tools/call")
-        await self.fake.left()
+        await self.fake.wait_for("tools/call")
+        await self.fake.client_exited()
         if not self.made:
             raise Skip(f"the client does not declare the extension {_EXTENSION}")
 
@@ -92,14 +92,14 @@ async def makes_a_task_of_a_call(fake: FakeServer) -> None:
     """A call becomes a task that ends after a while."""
     tasks = _Tasks(fake)
     await tasks.played()
-    about_tasks = [said for said in fake.requests() if (said.method or "").startswith("tasks/")]
-    undeclared = next((said for said in about_tasks if not isinstance(_declared(said), dict)), None)
-    odd = next((said for said in fake.requests() if _declares(said) and not isinstance(_declared(said), dict)), None)
+    about_tasks = [message for message in fake.requests() if (message.method or "").startswith("tasks/")]
+    undeclared = next((message for message in about_tasks if not isinstance(_declared(message), dict)), None)
+    odd = next((message for message in fake.requests() if _declares(message) and not isinstance(_declared(message), dict)), None)
     fake.expect(
         "TX-01",
         undeclared is None and odd is None,
         "a request about tasks does not declare the extension as an object",
-        mend=f'Put "extensions": {{"{_EXTENSION}": {{}}}} into the clientCapabilities of each request.',
+        fix=f'Put "extensions": {{"{_EXTENSION}": {{}}}} into the clientCapabilities of each request.',
         about=undeclared or odd,
     )
     for task_id, call in tasks.made.items():
@@ -108,7 +108,7 @@ async def makes_a_task_of_a_call(fake: FakeServer) -> None:
             "TX-04",
             polls or tasks.about("tasks/cancel", task_id),
             "the client declares the extension, and did nothing about a call that became a task",
-            mend="Poll by tasks/get until the task has ended.",
+            fix="Poll by tasks/get until the task has ended.",
             about=call,
         )
         hasty = next((later for before, later in pairwise(polls) if later.at - before.at < _INTERVAL / 2000), None)
@@ -116,15 +116,17 @@ async def makes_a_task_of_a_call(fake: FakeServer) -> None:
             "TX-14",
             hasty is None,
             f"the client polled again in less than half of the {_INTERVAL} ms that the task asks for",
-            mend="Wait for pollIntervalMs between two questions.",
+            fix="Wait for pollIntervalMs between two questions.",
             about=hasty,
         )
-        cancels = [said for said in fake.notifications("notifications/cancelled") if said.params.get("requestId") == call.id]
+        cancels = [
+            message for message in fake.notifications("notifications/cancelled") if message.params.get("requestId") == call.id
+        ]
         fake.expect(
             "TX-13",
             not cancels,
             "the client sent notifications/cancelled for a request that had become a task",
-            mend="Cancel a task by tasks/cancel.",
+            fix="Cancel a task by tasks/cancel.",
             about=cancels[0] if cancels else None,
         )
 
@@ -135,13 +137,15 @@ async def makes_a_task_that_asks(fake: FakeServer) -> None:
     tasks = _Tasks(fake, needs_input=True)
     await tasks.played()
     for task_id in tasks.made:
-        answered = [said for said in tasks.about("tasks/update", task_id) if "who" in (said.params.get("inputResponses") or {})]
+        answered = [
+            message for message in tasks.about("tasks/update", task_id) if "who" in (message.params.get("inputResponses") or {})
+        ]
         if answered:
             fake.expect(
                 "TX-14",
                 len(answered) == 1,
                 f"the client answered one question of a task {len(answered)} times",
-                mend="Remember the keys that were answered.",
+                fix="Remember the keys that were answered.",
                 about=answered[-1],
             )
 
@@ -149,28 +153,28 @@ async def makes_a_task_that_asks(fake: FakeServer) -> None:
 @scenario("TX-04", judged=False)
 async def makes_a_task_of_a_prompt(fake: FakeServer) -> None:
     """A prompt is answered with a task, which is not possible."""
-    task_id = "posing-task-of-a-prompt-41c0aa97"
+    task_id = "fake-task-of-a-prompt-41c0aa97"
     fake.healthy.capabilities["extensions"] = {_EXTENSION: {}}
-    fake.on["prompts/get"] = lambda _said: Bare({"resultType": "task", **_task(task_id, "working")})
-    await fake.heard("prompts/get")
-    await fake.left()
-    if not any(_declares(said) for said in fake.requests()):
+    fake.on["prompts/get"] = lambda _said: RawResult({"resultType": "task", **_task(task_id, "working")})
+    await fake.wait_for("prompts/get")
+    await fake.client_exited()
+    if not any(_declares(message) for message in fake.requests()):
         raise Skip(f"the client does not declare the extension {_EXTENSION}")
-    taken = next((said for said in fake.requests("tasks/get") if said.params.get("taskId") == task_id), None)
+    taken = next((message for message in fake.requests("tasks/get") if message.params.get("taskId") == task_id), None)
     fake.expect(
         "TX-04",
         taken is None,
         "the client took a task for the answer to prompts/get, which cannot become one",
-        mend="Take a task for an answer to tools/call alone; elsewhere it is an error of the server.",
+        fix="Take a task for an answer to tools/call alone; elsewhere it is an error of the server.",
         about=taken,
     )
 
 
-def _declared(said: Said) -> Any:
-    can = said.meta.get(META_CAPABILITIES)
-    extensions = can.get("extensions") if isinstance(can, dict) else None
+def _declared(message: ClientMessage) -> Any:
+    client_capabilities = message.meta.get(META_CAPABILITIES)
+    extensions = client_capabilities.get("extensions") if isinstance(client_capabilities, dict) else None
     return extensions.get(_EXTENSION) if isinstance(extensions, dict) else None
 
 
-def _declares(said: Said) -> bool:
-    return _declared(said) is not None
+def _declares(message: ClientMessage) -> bool:
+    return _declared(message) is not None

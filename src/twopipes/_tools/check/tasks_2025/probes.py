@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from twopipes._tools.check.conversation import ABLE, Answer
+from twopipes._tools.check.conversation import ALL_CAPABILITIES, Response
 from twopipes._tools.check.probe import Case, SafeCall, probe
 from twopipes._tools.check.tasks_2025.requester import RELATED, TaskRunner, wrong_with_capability, wrong_with_task
 from twopipes._tools.check.verdict import Skip
@@ -25,8 +25,8 @@ async def the_capability_is_made_of_objects(case: Case) -> None:
         "TK-01",
         not wrong,
         f"the capability for tasks is not as it has to be: {wrong}",
-        mend='Declare "tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}, or as much of it as there is.',
-        about=case.talk.opening,
+        fix='Declare "tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}, or as much of it as there is.',
+        about=case.conversation.opening,
     )
 
 
@@ -36,16 +36,16 @@ async def a_task_member_is_passed_over(case: Case) -> None:
     if case.features.has("tasks.requests.tools.call"):
         raise Skip("the server declares tasks for tools")
     call = case.safe_call()
-    plain = await case.talk.request("tools/call", call.params)
-    answer = await case.talk.request("tools/call", {**call.params, "task": {}})
+    plain = await case.conversation.request("tools/call", call.params)
+    response = await case.conversation.request("tools/call", {**call.params, "task": {}})
     if not plain.is_result:
-        raise Skip(f"{call.name} cannot be called: it got {plain.told}")
+        raise Skip(f"{call.name} cannot be called: it got {plain.summary}")
     case.expect(
         "TK-02",
-        answer.is_result and "task" not in answer.result,
-        f"a call of {call.name} with a task member got {answer.told}, and a plain one {plain.told}; tasks are not declared",
-        mend="Pass over the member task unless you declare tasks for that request.",
-        about=answer,
+        response.is_result and "task" not in response.result,
+        f"a call of {call.name} with a task member got {response.summary}, and a plain one {plain.summary}; tasks are not declared",
+        fix="Pass over the member task unless you declare tasks for that request.",
+        about=response,
     )
 
 
@@ -55,92 +55,108 @@ async def a_tool_that_has_to_be_a_task_refuses_a_plain_call(case: Case) -> None:
     call = next((each for each in case.features.safe_calls(case.permissions) if _support(each) == "required"), None)
     if call is None:
         raise Skip("no tool that may be called requires a task")
-    answer = await case.talk.request("tools/call", call.params)
+    response = await case.conversation.request("tools/call", call.params)
     case.expect(
         "TK-03",
-        answer.code in {_NO_SUCH_METHOD, _INVALID_REQUEST},  # the page has both codes, in different places
-        f"{call.name} requires a task, and a plain call of it got {answer.told}",
-        mend="Answer with the error -32601.",
-        about=answer,
+        response.code in {_NO_SUCH_METHOD, _INVALID_REQUEST},  # the page has both codes, in different places
+        f"{call.name} requires a task, and a plain call of it got {response.summary}",
+        fix="Answer with the error -32601.",
+        about=response,
     )
 
 
 @probe(
-    "TK-05", "TK-06", "TK-07", "TK-08", "TK-09", "TK-10", "TK-11", "TK-15", fresh=True, needs=("call", "tasks.requests.tools.call")
+    "TK-05",
+    "TK-06",
+    "TK-07",
+    "TK-08",
+    "TK-09",
+    "TK-10",
+    "TK-11",
+    "TK-15",
+    fresh_conversation=True,
+    needs=("call", "tasks.requests.tools.call"),
 )
 async def a_task_lives_and_ends(case: Case) -> None:
     """A tool is called as a task, which is asked for while it runs and after its end."""
     call = _plain_tool(case)
     runner = _runner(case, call)
     if _support(call) == "optional":
-        plain = await case.talk.request("tools/call", call.params)
+        plain = await case.conversation.request("tools/call", call.params)
         runner.plain = plain.result if plain.is_result else None
     await runner.judge_life()
 
 
-@probe("TK-05", "TK-09", fresh=True, needs=("call", "tasks.requests.tools.call"))
+@probe("TK-05", "TK-09", fresh_conversation=True, needs=("call", "tasks.requests.tools.call"))
 async def a_task_is_cancelled(case: Case) -> None:
     """A task is cancelled as soon as it runs."""
     await _runner(case, _plain_tool(case)).judge_cancel()
 
 
-@probe("TK-05", "TK-12", fresh=True, needs=("call", "tasks.requests.tools.call"))
+@probe("TK-05", "TK-12", fresh_conversation=True, needs=("call", "tasks.requests.tools.call"))
 async def notifications_about_tasks_are_whole(case: Case) -> None:
     """If the server tells of a task by itself, it tells all of it."""
     runner = _runner(case, _plain_tool(case))
     await runner.settle(await runner.create())
-    await case.talk.quiet()
-    told = [heard for heard in case.talk.heard_lines if heard.method == _STATUS]
+    await case.conversation.quiet()
+    told = [line for line in case.conversation.received_lines if line.method == _STATUS]
     if not told:
         raise Skip("the server sends no notifications about tasks, which is its right")
-    for heard in told:
-        wrong = wrong_with_task(heard.params)
+    for line in told:
+        wrong = wrong_with_task(line.params)
         why = f"a notification about a task is not a whole task: {wrong}"
-        case.expect("TK-12", not wrong, why, mend="Put all members of the task into the params.", about=heard)
+        case.expect("TK-12", not wrong, why, fix="Put all members of the task into the params.", about=line)
 
 
-@probe("TK-05", "TK-14", fresh=True, needs=("call", "tasks.requests.tools.call"))
+@probe("TK-05", "TK-14", fresh_conversation=True, needs=("call", "tasks.requests.tools.call"))
 async def a_tool_that_fails_fails_its_task(case: Case) -> None:
     """The tool ``fail``, as a task."""
     runner = _runner(case, _named(case, "fail"))
     task_id = await runner.create()
-    result = await case.talk.request("tasks/result", {"taskId": task_id})
+    result = await case.conversation.request("tasks/result", {"taskId": task_id})
     if result.result.get("isError") is not True:
-        raise Skip(f"the result of fail has no isError, it is {result.told}")
+        raise Skip(f"the result of fail has no isError, it is {result.summary}")
     status, seen = await runner.settle(task_id)
     case.expect(
         "TK-14",
         status == "failed",
         f"a task whose tool result has isError ended as {status!r}",
-        mend="End the task as failed, and keep the result for tasks/result.",
+        fix="End the task as failed, and keep the result for tasks/result.",
         about=seen[-1],
     )
 
 
-@probe("TK-05", "TK-11", "TK-13", fresh=True, needs=("call", "tasks.requests.tools.call"), can=ABLE)
+@probe(
+    "TK-05",
+    "TK-11",
+    "TK-13",
+    fresh_conversation=True,
+    needs=("call", "tasks.requests.tools.call"),
+    client_capabilities=ALL_CAPABILITIES,
+)
 async def a_task_asks(case: Case) -> None:
     """The tool ``ask``, as a task: it needs input, and asks while its result is waited for."""
-    talk = case.talk
+    conversation = case.conversation
     asked: list[dict[str, Any]] = []
-    willing = talk.answers["elicitation/create"]
+    willing = conversation.answers["elicitation/create"]
 
-    def answer(question: dict[str, Any]) -> Any:
+    def response(question: dict[str, Any]) -> Any:
         asked.append(question)
         return willing
 
-    talk.answers["elicitation/create"] = answer
+    conversation.answers["elicitation/create"] = response
     runner = _runner(case, _named(case, "ask"))
     task_id = await runner.create()
     status, seen = await runner.settle(task_id)
     early = bool(asked)
-    await talk.request("tasks/result", {"taskId": task_id})
+    await conversation.request("tasks/result", {"taskId": task_id})
     if not asked:
         raise Skip("the tool ask has asked nothing")
     case.expect(
         "TK-13",
         status == "input_required" or early,
         f"a task that needs input was {status!r} before its result was asked for",
-        mend="Set the status to input_required, and ask while tasks/result is open.",
+        fix="Set the status to input_required, and ask while tasks/result is open.",
         about=seen[-1],
     )
     params = asked[0].get("params")
@@ -150,14 +166,14 @@ async def a_task_asks(case: Case) -> None:
         "TK-11",
         isinstance(related, dict) and related.get("taskId") == task_id,
         "a question that belongs to a task does not name it",
-        mend=f"Put the id of the task into the _meta of the request, under {RELATED}.",
-        about=await talk.heard("elicitation/create"),
+        fix=f"Put the id of the task into the _meta of the request, under {RELATED}.",
+        about=await conversation.wait_for("elicitation/create"),
     )
 
 
 def _runner(case: Case, call: SafeCall) -> TaskRunner:
-    async def ask(method: str, params: Mapping[str, Any]) -> Answer:
-        return await case.talk.request(method, params)
+    async def ask(method: str, params: Mapping[str, Any]) -> Response:
+        return await case.conversation.request(method, params)
 
     return TaskRunner(
         case,
@@ -165,8 +181,8 @@ def _runner(case: Case, call: SafeCall) -> TaskRunner:
         method="tools/call",
         params=call.params,
         declared=case.features.capabilities["tasks"],
-        patience=case.waits.answer,
-        grace=case.waits.grace,
+        timeouts=case.timeouts.response,
+        grace=case.timeouts.grace,
     )
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from twopipes._tools.check.verdict import Sheet, Skip
+from twopipes._tools.check.verdict import Skip, VerdictRecorder
 
 __all__ = [
     "NO_SUCH_TASK",
@@ -56,7 +56,7 @@ class Reply(Protocol):
         """Of the error; ``None`` for a result."""
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """What it is, in a few words."""
 
     @property
@@ -87,13 +87,13 @@ class TaskRunner:
 
     def __init__(
         self,
-        sheet: Sheet,
+        sheet: VerdictRecorder,
         ask: Ask,
         *,
         method: str,
         params: Mapping[str, Any],
         declared: Mapping[str, Any],
-        patience: float,
+        timeouts: float,
         grace: float = 0.3,
         plain: Mapping[str, Any] | None = None,
     ) -> None:
@@ -102,7 +102,7 @@ class TaskRunner:
         self.method = method
         self.params = params
         self.declared = declared
-        self.patience = patience
+        self.timeouts = timeouts
         self.grace = grace
         self.plain = plain
         self._began = 0.0
@@ -117,7 +117,7 @@ class TaskRunner:
         self._began = asyncio.get_running_loop().time()
         reply = await self.ask(self.method, {**self.params, "task": {"ttl": _TTL}})
         if not reply.is_result:
-            raise Skip(f"{self.method} as a task got {reply.told}")
+            raise Skip(f"{self.method} as a task got {reply.summary}")
         task = reply.result.get("task")
         wrong = wrong_with_task(task) if isinstance(task, dict) else "the result has no task in it"
         if not wrong and isinstance(task, dict) and task["status"] != "working":
@@ -126,7 +126,7 @@ class TaskRunner:
             "TK-05",
             not wrong,
             f"{self.method} was to be a task, which is declared to be possible: {wrong}",
-            mend='Answer at once with {"task": {...}}: taskId, status "working", createdAt, lastUpdatedAt and ttl.',
+            fix='Answer at once with {"task": {...}}: taskId, status "working", createdAt, lastUpdatedAt and ttl.',
             about=reply,
         )
         found = task.get("taskId") if isinstance(task, dict) else None
@@ -146,7 +146,7 @@ class TaskRunner:
                 "TK-08",
                 first in TERMINAL,
                 f"tasks/result was answered while the task was {first!r}",
-                mend="Let tasks/result wait until the task is completed, failed or cancelled.",
+                fix="Let tasks/result wait until the task is completed, failed or cancelled.",
                 about=early,
             )
         if early.is_result:
@@ -155,7 +155,7 @@ class TaskRunner:
                 "TK-08",
                 related.get("taskId") == task_id,
                 f"the result of tasks/result does not name its task in _meta under {RELATED}",
-                mend="Put the id of the task into the _meta of the result.",
+                fix="Put the id of the task into the _meta of the result.",
                 about=early,
             )
             late = await self.ask("tasks/result", {"taskId": task_id})
@@ -163,7 +163,7 @@ class TaskRunner:
                 "TK-08",
                 "task" not in early.result and (not late.is_result or _bare(late.result) == _bare(early.result)),
                 "tasks/result does not give what the request would have got, or not the same when it is asked again",
-                mend="Keep the result of the request, and give that.",
+                fix="Keep the result of the request, and give that.",
                 about=late,
             )
             missing = self._missing_in(early.result)
@@ -171,7 +171,7 @@ class TaskRunner:
                 "TK-08",
                 not missing,
                 f"a plain {self.method} got a result with {missing}, and tasks/result gives one without it",
-                mend="Give the result of the request as it is, with all its members.",
+                fix="Give the result of the request as it is, with all its members.",
                 about=early,
             )
         await self._judge_end(task_id, status)
@@ -181,7 +181,7 @@ class TaskRunner:
             "TK-15",
             not are_guessable(ids),
             f"the ids of tasks can be guessed: {', '.join(ids)}",
-            mend="Take a random UUID, or as many random bits.",
+            fix="Take a random UUID, or as many random bits.",
         )
         if (await self.ask("tasks/get", {"taskId": ids[-1]})).is_result:
             await self._judge_two_ids(ids[-1])
@@ -200,24 +200,24 @@ class TaskRunner:
         reply = await self.ask("tasks/cancel", {"taskId": task_id})
         if reply.code == _INVALID_PARAMS:
             raise Skip("the task had ended before it could be cancelled")
-        wrong = wrong_with_task(reply.result) if reply.is_result else f"it got {reply.told}"
+        wrong = wrong_with_task(reply.result) if reply.is_result else f"it got {reply.summary}"
         if not wrong and reply.result["status"] != "cancelled":
             wrong = f"the task is still {reply.result['status']!r}"
-        mend = "Mark the task as cancelled first, answer with it, and never change it again."
-        self.sheet.expect("TK-09", not wrong, f"tasks/cancel of a running task: {wrong}", mend=mend, about=reply)
+        fix = "Mark the task as cancelled first, answer with it, and never change it again."
+        self.sheet.expect("TK-09", not wrong, f"tasks/cancel of a running task: {wrong}", fix=fix, about=reply)
         for pause in (_OFTEN, min(self._took or 0.0, _LONGEST) + self.grace):
             await asyncio.sleep(pause)
             again = await self.ask("tasks/get", {"taskId": task_id})
             if wrong or not again.is_result:  # who has cancelled a task may forget it
                 return
             now = again.result.get("status")
-            self.sheet.expect("TK-09", now == "cancelled", f"a task that was cancelled is {now!r} later", mend=mend, about=again)
+            self.sheet.expect("TK-09", now == "cancelled", f"a task that was cancelled is {now!r} later", fix=fix, about=again)
 
     async def settle(self, task_id: str) -> tuple[Any, list[Reply]]:
         """Polls until a task has ended, or needs input, or takes too long; returns the last status and all answers."""
         seen: list[Reply] = []
         loop = asyncio.get_running_loop()
-        end = loop.time() + self.patience
+        end = loop.time() + self.timeouts
         status: Any = None
         for _ in range(_POLLS):
             reply = await self.ask("tasks/get", {"taskId": task_id})
@@ -241,17 +241,17 @@ class TaskRunner:
 
     async def _judge_get(self, task_id: str) -> None:
         reply = await self.ask("tasks/get", {"taskId": task_id})
-        wrong = wrong_with_task(reply.result) if reply.is_result else f"it got {reply.told}"
+        wrong = wrong_with_task(reply.result) if reply.is_result else f"it got {reply.summary}"
         if not wrong and reply.result["taskId"] != task_id:
             wrong = "it is another task"
-        mend = "Answer with the members of the task themselves, not inside of another member."
-        self.sheet.expect("TK-07", not wrong, f"tasks/get of a task that was just made: {wrong}", mend=mend, about=reply)
+        fix = "Answer with the members of the task themselves, not inside of another member."
+        self.sheet.expect("TK-07", not wrong, f"tasks/get of a task that was just made: {wrong}", fix=fix, about=reply)
         unknown = await self.ask("tasks/get", {"taskId": NO_SUCH_TASK})
         self.sheet.expect(
             "TK-07",
             unknown.code == _INVALID_PARAMS,
-            f"tasks/get of a task that is not there got {unknown.told}",
-            mend="Answer with the error -32602.",
+            f"tasks/get of a task that is not there got {unknown.summary}",
+            fix="Answer with the error -32602.",
             about=unknown,
         )
 
@@ -262,12 +262,12 @@ class TaskRunner:
             # Others of the kind were answered, so it is the second id that is in the way.
             found, told, about = None, str(silence), None
         else:
-            found, told, about = mixed.result.get("taskId"), f"it got {mixed.told}", mixed
+            found, told, about = mixed.result.get("taskId"), f"it got {mixed.summary}", mixed
         self.sheet.expect(
             "TK-11",
             found == task_id,
             f"tasks/get with one id in taskId and another in _meta did not get the one of taskId: {told}",
-            mend="In tasks/get, tasks/result and tasks/cancel, look at taskId alone.",
+            fix="In tasks/get, tasks/result and tasks/cancel, look at taskId alone.",
             about=about,
         )
 
@@ -279,14 +279,14 @@ class TaskRunner:
             if reply.is_result:
                 now = reply.result.get("status")
                 why = f"a task that was {status} is {now!r} later"
-                self.sheet.expect("TK-06", now == status, why, mend="Never change a task that has ended.", about=reply)
+                self.sheet.expect("TK-06", now == status, why, fix="Never change a task that has ended.", about=reply)
         if "cancel" in self.declared:
             reply = await self.ask("tasks/cancel", {"taskId": task_id})
             self.sheet.expect(
                 "TK-09",
                 reply.code == _INVALID_PARAMS,
-                f"tasks/cancel of a task that has ended got {reply.told}",
-                mend="Answer with the error -32602.",
+                f"tasks/cancel of a task that has ended got {reply.summary}",
+                fix="Answer with the error -32602.",
                 about=reply,
             )
 
@@ -309,13 +309,13 @@ class TaskRunner:
         known = await self.ask("tasks/get", {"taskId": task_id})
         if known.is_result:
             why = f"tasks/get knows a task that is not among the {len(found)} of tasks/list"
-            self.sheet.expect("TK-10", task_id in found, why, mend="List every task that can still be asked for.")
+            self.sheet.expect("TK-10", task_id in found, why, fix="List every task that can still be asked for.")
         bad = await self.ask("tasks/list", {"cursor": "twopipes-check-no-such-cursor"})
         self.sheet.expect(
             "TK-10",
             bad.code == _INVALID_PARAMS,
-            f"tasks/list with a cursor that was never given out got {bad.told}",
-            mend="Answer with the error -32602.",
+            f"tasks/list with a cursor that was never given out got {bad.summary}",
+            fix="Answer with the error -32602.",
             about=bad,
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from twopipes._tools.check.fake_server import FakeServer, Said, scenario
+from twopipes._tools.check.fake_server import ClientMessage, FakeServer, scenario
 from twopipes._tools.check.healthy_responses import SILENCE
 from twopipes._tools.check.verdict import Quote
 
@@ -17,18 +17,18 @@ _A_WHILE, _LONG = 5.0, 15.0
 
 def a_while(fake: FakeServer) -> float:
     """How long to wait for what a client says while it waits for an answer itself."""
-    return min(fake.patience.stimulus / 3, _A_WHILE)
+    return min(fake.timeouts.stimulus / 3, _A_WHILE)
 
 
 @scenario("TO-01", "TO-02", name="never-answers-a-call", judged=False)
 async def never_answers_a_call(fake: FakeServer) -> None:
     """The first call of a tool is never answered; everything else is."""
     fake.on["tools/call"] = _only_the_first(fake, lambda _said: SILENCE)
-    call = await fake.heard("tools/call")
+    call = await fake.wait_for("tools/call")
     if not await gives_up(fake, "TO-01", call):
         fake.skip("TO-02", "the client did not give the call up while it was watched")
         return
-    await fake.left()
+    await fake.client_exited()
     cancelled = _cancel_of(fake, call)
     if cancelled is None and fake.what_differs:
         fake.give_up("the client ended the connection, which ends all that was asked over it")
@@ -36,7 +36,7 @@ async def never_answers_a_call(fake: FakeServer) -> None:
         "TO-02",
         cancelled is not None,
         "the client went on without the answer to a call, and did not cancel that",
-        mend="When the time of a request is over, send notifications/cancelled with its id as requestId.",
+        fix="When the time of a request is over, send notifications/cancelled with its id as requestId.",
         about=call,
     )
 
@@ -45,30 +45,30 @@ async def never_answers_a_call(fake: FakeServer) -> None:
 async def reports_progress_for_ever(fake: FakeServer) -> None:
     """The first call that wants progress gets it, more and more, and never an answer."""
 
-    async def go_on(said: Said) -> Any:
+    async def go_on(message: ClientMessage) -> Any:
         step = 0
-        while not said.connection.is_over and _cancel_of(fake, said) is None:
+        while not message.connection.is_over and _cancel_of(fake, message) is None:
             step += 1
-            told = {"progressToken": said.meta["progressToken"], "progress": step}
-            said.connection.send({"jsonrpc": "2.0", "method": "notifications/progress", "params": told})
-            await asyncio.sleep(fake.patience.grace)
+            told = {"progressToken": message.meta["progressToken"], "progress": step}
+            message.connection.send({"jsonrpc": "2.0", "method": "notifications/progress", "params": told})
+            await asyncio.sleep(fake.timeouts.grace)
         return SILENCE
 
-    begun: list[Said] = []
+    begun: list[ClientMessage] = []
 
-    def work(said: Said) -> Any:
-        if begun or "progressToken" not in said.meta:
+    def work(message: ClientMessage) -> Any:
+        if begun or "progressToken" not in message.meta:
             return None
-        begun.append(said)
-        return go_on(said)
+        begun.append(message)
+        return go_on(message)
 
     fake.on["tools/call"] = work
-    await fake.heard("tools/call")
+    await fake.wait_for("tools/call")
     call = await fake.until(lambda: begun[0] if begun else None)
     if call is None:
         fake.give_up("the client does not ask for progress")
     await gives_up(fake, "TO-03", call)
-    await fake.left()
+    await fake.client_exited()
 
 
 def said_to(fake: FakeServer, *words: str | bytes) -> Quote:
@@ -78,14 +78,14 @@ def said_to(fake: FakeServer, *words: str | bytes) -> Quote:
     return Quote(sent=tuple(line for line in lines if any(word in line for word in wanted)))
 
 
-async def gives_up(fake: FakeServer, rule: str, request: Said) -> bool:
+async def gives_up(fake: FakeServer, rule: str, request: ClientMessage) -> bool:
     """Waits until the client stops waiting for a request: cancels it, or ends the connection or itself. Judges a rule by that.
 
     A client that is still waiting then breaks the rule only if it is known how long it is set to wait at most. In any case it gets
     its answer then.
     """
-    limit = fake.patience.limit
-    within = min(fake.patience.stimulus / 2, _LONG) + (limit or 0.0)
+    limit = fake.timeouts.limit
+    within = min(fake.timeouts.stimulus / 2, _LONG) + (limit or 0.0)
     came = await fake.until(lambda: _stopped(fake, request), within)
     # A client that was ended by us at the end of our patience has not given up.
     stopped = came is not None or fake.left_at is not None
@@ -94,30 +94,30 @@ async def gives_up(fake: FakeServer, rule: str, request: Said) -> bool:
             rule,
             stopped,
             f"the client is set to wait for {limit or 0:g} s at most, and still waited for {request.method} after {within:g} s",
-            mend="Give every request a time limit, and one over all that progress does not prolong.",
+            fix="Give every request a time limit, and one over all that progress does not prolong.",
             about=request,
         )
     if not stopped and limit is None:
         fake.skip(rule, f"the client still waited after {within:g} s; say by --gives-up-after how long it is set to wait at most")
     if not stopped:
-        fake.reply(request, fake.healthy.answer(request.method or "", request.params, is_modern=request.is_modern))
+        fake.reply(request, fake.healthy.response(request.method or "", request.params, is_modern=request.is_modern))
     return stopped
 
 
-def _stopped(fake: FakeServer, request: Said) -> bool | None:
+def _stopped(fake: FakeServer, request: ClientMessage) -> bool | None:
     if _cancel_of(fake, request) is not None:
         return True
     ended = request.connection.input_ended_at
-    return True if ended is not None and ended < fake.patience.client else None
+    return True if ended is not None and ended < fake.timeouts.client else None
 
 
-def _cancel_of(fake: FakeServer, request: Said) -> Said | None:
+def _cancel_of(fake: FakeServer, request: ClientMessage) -> ClientMessage | None:
     cancels = fake.notifications("notifications/cancelled")
-    return next((said for said in cancels if said.params.get("requestId") == request.id), None)
+    return next((message for message in cancels if message.params.get("requestId") == request.id), None)
 
 
-def _only_the_first(fake: FakeServer, answer: Any) -> Any:
-    def handle(said: Said) -> Any:
-        return answer(said) if fake.requests(said.method)[0] is said else None
+def _only_the_first(fake: FakeServer, response: Any) -> Any:
+    def handle(message: ClientMessage) -> Any:
+        return response(message) if fake.requests(message.method)[0] is message else None
 
     return handle

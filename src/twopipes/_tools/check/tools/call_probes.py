@@ -10,10 +10,10 @@ from msgspec import MsgspecError
 from msgspec.json import decode
 
 from twopipes._schema.validation import SchemaRefused, available, compile_schema
-from twopipes._tools.check.conversation import Unanswered
+from twopipes._tools.check.conversation import NoResponse
 from twopipes._tools.check.probe import Case, SafeCall, probe
 from twopipes._tools.check.samples import CHANGING, called, is_complete
-from twopipes._tools.check.server_reply import Answer
+from twopipes._tools.check.server_reply import Response
 from twopipes._tools.check.verdict import Skip
 
 _NOBODY = "twopipes-check-no-such-tool"
@@ -40,29 +40,29 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 async def tools_give_what_they_promise(case: Case) -> None:
     """Tools that may be called are called, and their results compared with what they were listed with."""
     answers = [each for each in await called(case, first=lambda call: "outputSchema" in call.tool) if is_complete(each[1])]
-    for call, answer in answers:
-        result = answer.result
+    for call, response in answers:
+        result = response.result
         case.expect(
             "TL-03",
             isinstance(result.get("content"), list),
             f"the result of {call.name!r} has no content that is an array",
-            mend="Give content in every result of a tool; an empty array, if there is nothing to say.",
-            about=answer,
+            fix="Give content in every result of a tool; an empty array, if there is nothing to say.",
+            about=response,
         )
         case.expect(
             "TL-03",
             isinstance(result.get("isError", False), bool),
             f"isError in the result of {call.name!r} is no boolean",
-            mend="Write isError as true, or leave it out.",
-            about=answer,
+            fix="Write isError as true, or leave it out.",
+            about=response,
         )
         if not result.get("isError"):
-            _judge_structure(case, call, answer)
+            _judge_structure(case, call, response)
     case.give_up("no tool that may be called has an outputSchema and gave a result" if answers else "no tool gave a result")
 
 
-def _judge_structure(case: Case, call: SafeCall, answer: Answer) -> None:
-    schema, result = call.tool.get("outputSchema"), answer.result
+def _judge_structure(case: Case, call: SafeCall, response: Response) -> None:
+    schema, result = call.tool.get("outputSchema"), response.result
     is_there, value = "structuredContent" in result, result.get("structuredContent")
     if isinstance(schema, dict):
         misfit = _misfit(schema, value) if is_there else "it has no structuredContent"
@@ -74,8 +74,8 @@ def _judge_structure(case: Case, call: SafeCall, answer: Answer) -> None:
                 "TL-10",
                 not misfit,
                 f"{call.name!r} has an outputSchema, and its result does not fit: {misfit}",
-                mend="Check what a tool returns against its outputSchema before it is sent; answer with isError where that fails.",
-                about=answer,
+                fix="Check what a tool returns against its outputSchema before it is sent; answer with isError where that fails.",
+                about=response,
             )
         kind = schema.get("type")
         if is_there and isinstance(kind, str) and kind in _TYPES:
@@ -83,8 +83,8 @@ def _judge_structure(case: Case, call: SafeCall, answer: Answer) -> None:
                 "TL-12",
                 _is_of_type(value, kind),
                 f"the outputSchema of {call.name!r} is of type {kind}, and its structuredContent is not",
-                mend="Give the value as it is: since 2026-07-28 it need not be put into an object.",
-                about=answer,
+                fix="Give the value as it is: since 2026-07-28 it need not be put into an object.",
+                about=response,
             )
     if not is_there:
         return
@@ -92,15 +92,15 @@ def _judge_structure(case: Case, call: SafeCall, answer: Answer) -> None:
         "TL-11",
         isinstance(value, dict),
         f"structuredContent of {call.name!r} is no object",
-        mend="Put the value into an object in this revision, or give it as text alone.",
-        about=answer,
+        fix="Put the value into an object in this revision, or give it as text alone.",
+        about=response,
     )
     case.expect(
         "TL-13",
         _is_also_text(value, result.get("content")),
         f"{call.name!r} gave structuredContent, and no block of text says the same as JSON",
-        mend="Write the structured value as JSON into a block of text, for clients that do not know structuredContent.",
-        about=answer,
+        fix="Write the structured value as JSON into a block of text, for clients that do not know structuredContent.",
+        about=response,
     )
 
 
@@ -127,13 +127,13 @@ def _is_also_text(value: Any, content: Any) -> bool:
     """Whether some text says the same; or all texts together, or what stands alone in an object made only to hold it."""
     blocks = content if isinstance(content, list) else []
     texts = [block["text"] for block in blocks if isinstance(block, dict) and isinstance(block.get("text"), str)]
-    said: list[Any] = list(texts)
+    message: list[Any] = list(texts)
     for text in texts:
         with suppress(MsgspecError, ValueError, RecursionError):
-            said.append(decode(text))
-    said.append(said[len(texts) :])
-    said.append(texts)
-    return value in said or (isinstance(value, dict) and len(value) == 1 and next(iter(value.values())) in said)
+            message.append(decode(text))
+    message.append(message[len(texts) :])
+    message.append(texts)
+    return value in message or (isinstance(value, dict) and len(value) == 1 and next(iter(value.values())) in message)
 
 
 @probe("TL-02", needs="call")
@@ -143,38 +143,38 @@ async def arguments_may_be_left_out(case: Case) -> None:
     for call in calls[:_TRIED]:
         if not await _works(case, call):
             continue
-        answer = await case.talk.request("tools/call", {"name": call.name})
+        response = await case.conversation.request("tools/call", {"name": call.name})
         # Asked once more, a tool that works at times is not taken for one that wants the object.
-        kept = _has_worked(answer) or not await _works(case, call)
+        kept = _has_worked(response) or not await _works(case, call)
         case.expect(
             "TL-02",
             kept,
-            f'{call.name!r} works with "arguments":{{}}, and a call without arguments got {_told(answer)}',
-            mend="Take arguments that are missing for an empty object: the schema does not require them.",
-            about=answer,
+            f'{call.name!r} works with "arguments":{{}}, and a call without arguments got {_told(response)}',
+            fix="Take arguments that are missing for an empty object: the schema does not require them.",
+            about=response,
         )
         return
     case.give_up("no tool that may be called works without any arguments; name one by --allow-tool")
 
 
 async def _works(case: Case, call: SafeCall) -> bool:
-    return _has_worked(await case.talk.request("tools/call", {"name": call.name, "arguments": {}}))
+    return _has_worked(await case.conversation.request("tools/call", {"name": call.name, "arguments": {}}))
 
 
-def _has_worked(answer: Answer) -> bool:
-    return is_complete(answer) and answer.result.get("isError") is not True
+def _has_worked(response: Response) -> bool:
+    return is_complete(response) and response.result.get("isError") is not True
 
 
-@probe("TL-04", needs="tools", answered=True)
+@probe("TL-04", needs="tools", silence_fails=True)
 async def an_unknown_tool_is_an_error(case: Case) -> None:
     """A tool is called that is not there."""
-    answer = await case.talk.request("tools/call", {"name": _NOBODY, "arguments": {}})
+    response = await case.conversation.request("tools/call", {"name": _NOBODY, "arguments": {}})
     case.expect(
         "TL-04",
-        not answer.is_result,
-        f"a call of a tool that does not exist got {_told(answer)}",
-        mend="Answer with the error -32602: no tool has failed, the request is wrong.",
-        about=answer,
+        not response.is_result,
+        f"a call of a tool that does not exist got {_told(response)}",
+        fix="Answer with the error -32602: no tool has failed, the request is wrong.",
+        about=response,
     )
 
 
@@ -186,15 +186,15 @@ async def a_failing_tool_gives_a_result(case: Case) -> None:
             params = case.fixture(name)
         except Skip:
             continue
-        answer = await case.talk.request("tools/call", params)
-        if is_complete(answer) and answer.result.get("isError") is not True:
+        response = await case.conversation.request("tools/call", params)
+        if is_complete(response) and response.result.get("isError") is not True:
             continue  # it did not fail
         case.expect(
             "TL-05",
-            answer.is_result,
-            f"the tool {name!r} failed, and the call got {answer.told}",
-            mend="Catch what a tool raises and answer with content that says what went wrong, and isError:true.",
-            about=answer,
+            response.is_result,
+            f"the tool {name!r} failed, and the call got {response.summary}",
+            fix="Catch what a tool raises and answer with content that says what went wrong, and isError:true.",
+            about=response,
         )
     case.give_up(f"the server has no tool that fails when it is called ({', '.join(_FAILING)}) and that may be called")
 
@@ -203,25 +203,25 @@ async def a_failing_tool_gives_a_result(case: Case) -> None:
 async def bad_arguments_are_told_to_the_model(case: Case) -> None:
     """An object stands where the tool's own schema wants something else."""
     call, argument, wanted = _with_typed_argument(case)
-    answer = await case.talk.request("tools/call", {"name": call.name, "arguments": {**call.arguments, argument: _WRONG}})
-    if is_complete(answer) and answer.result.get("isError") is not True:
+    response = await case.conversation.request("tools/call", {"name": call.name, "arguments": {**call.arguments, argument: _WRONG}})
+    if is_complete(response) and response.result.get("isError") is not True:
         case.give_up(f"{call.name!r} takes an object where its schema wants {wanted}; see TL-20")
-    if answer.error and (await case.talk.request("tools/call", call.params)).error:
-        case.give_up(f"{call.name!r} got {answer.told}, and with valid arguments an error as well")
+    if response.error and (await case.conversation.request("tools/call", call.params)).error:
+        case.give_up(f"{call.name!r} got {response.summary}, and with valid arguments an error as well")
     case.expect(
         "TL-06",
-        answer.is_result,
-        f"{call.name!r} was given an object for {argument!r}, where its schema wants {wanted}, and the call got {answer.told} "
+        response.is_result,
+        f"{call.name!r} was given an object for {argument!r}, where its schema wants {wanted}, and the call got {response.summary} "
         "(an example of the specification does so, too, but its text asks for isError)",
-        mend="Answer with content that says what is wrong with the arguments, and isError:true.",
-        about=answer,
+        fix="Answer with content that says what is wrong with the arguments, and isError:true.",
+        about=response,
     )
 
 
 @probe("TL-20", needs="call")
 async def hostile_arguments_do_no_harm(case: Case) -> None:
     """Arguments that are deep, long, or named like what objects of JavaScript are made of; and one of a wrong type."""
-    talk = case.talk
+    conversation = case.conversation
     call = case.safe_call(with_text=True)
     text = call.texts[0]
     deep: Any = "end"
@@ -233,30 +233,30 @@ async def hostile_arguments_do_no_harm(case: Case) -> None:
         "arguments called __proto__ and constructor": {"__proto__": {"admin": True}, "constructor": {"prototype": {"admin": True}}},
     }
     for what, arguments in hostile.items():
-        with suppress(Unanswered):  # that is judged by what comes next
-            await talk.request("tools/call", {"name": call.name, "arguments": {**call.arguments, **arguments}})
+        with suppress(NoResponse):  # that is judged by what comes next
+            await conversation.request("tools/call", {"name": call.name, "arguments": {**call.arguments, **arguments}})
         kept = case.expect(
             "TL-20",
             await _is_alive(case),
             f"after a call of {call.name!r} with {what} the server did not answer any more",
-            mend="Check arguments against the tool's schema, within bounds of depth and size, before anything else is done.",
+            fix="Check arguments against the tool's schema, within bounds of depth and size, before anything else is done.",
         )
         if not kept:
             return
-    answer = await talk.request("tools/call", {"name": call.name, "arguments": {**call.arguments, text: _WRONG}})
+    response = await conversation.request("tools/call", {"name": call.name, "arguments": {**call.arguments, text: _WRONG}})
     case.expect(
         "TL-20",
-        not is_complete(answer) or answer.result.get("isError") is True,
+        not is_complete(response) or response.result.get("isError") is True,
         f"{call.name!r} was given an object for {text!r}, where its schema wants a string, and served it as if that were right",
-        mend="Check arguments against the tool's schema, and refuse those that do not fit.",
-        about=answer,
+        fix="Check arguments against the tool's schema, and refuse those that do not fit.",
+        about=response,
     )
 
 
 async def _is_alive(case: Case) -> bool:
     try:
-        await case.talk.request(case.harmless)
-    except Unanswered:
+        await case.conversation.request(case.harmless)
+    except NoResponse:
         return False
     return True
 
@@ -275,5 +275,5 @@ def _with_typed_argument(case: Case) -> tuple[SafeCall, str, str]:
     raise Skip("no tool that may be called with invalid arguments has an argument of a plain type; name one by --allow-tool")
 
 
-def _told(answer: Answer) -> str:
-    return "a result with isError" if answer.result.get("isError") is True else answer.told
+def _told(response: Response) -> str:
+    return "a result with isError" if response.result.get("isError") is True else response.summary

@@ -31,59 +31,63 @@ class _Kind(Struct, frozen=True, kw_only=True):
     def wish(self) -> str:
         return f"{self.member}ListChanged"
 
-    async def listed(self, talk: LiveConversation) -> list[str]:
-        return sorted(await walked(talk, self.method, self.member, self.key))
+    async def listed(self, conversation: LiveConversation) -> list[str]:
+        return sorted(await walked(conversation, self.method, self.member, self.key))
 
 
-@probe("TL-17", needs="tools.listChanged", apart=True)
+@probe("TL-17", needs="tools.listChanged", section_only=True)
 async def changes_of_tools_are_told(case: Case) -> None:
     """The test server's tool `mutate` adds a tool or takes one away."""
     await _judge(case, _Kind(rule="TL-17", member="tools", key="name", fixture="mutate"))
 
 
-@probe("RS-07", needs="resources.listChanged", apart=True)
+@probe("RS-07", needs="resources.listChanged", section_only=True)
 async def changes_of_resources_are_told(case: Case) -> None:
     """The test server's tool `mutate_resources` adds a resource or takes one away."""
     await _judge(case, _Kind(rule="RS-07", member="resources", key="uri", fixture="mutate_resources"))
 
 
-@probe("PM-05", needs="prompts.listChanged", apart=True)
+@probe("PM-05", needs="prompts.listChanged", section_only=True)
 async def changes_of_prompts_are_told(case: Case) -> None:
     """The test server's tool `mutate_prompts` adds a prompt or takes one away."""
     await _judge(case, _Kind(rule="PM-05", member="prompts", key="name", fixture="mutate_prompts"))
 
 
 async def _judge(case: Case, kind: _Kind) -> None:
-    talk, params = case.talk, case.fixture(kind.fixture)
+    conversation, params = case.conversation, case.fixture(kind.fixture)
     listening: int | None = None
     if case.is_modern:
-        position = talk.position
-        await talk.request("tools/call", params)
-        told = next((heard for heard in await talk.quiet(since=position) if heard.method == kind.notification), None)
+        position = conversation.position
+        await conversation.request("tools/call", params)
+        told = next((line for line in await conversation.quiet(since=position) if line.method == kind.notification), None)
         if told is not None:
             case.expect(
                 kind.rule,
                 condition=False,
                 why=f"{kind.notification} came to a client that does not listen",
-                mend="On the stateless wire, tell of changes only within a subscriptions/listen that asked for it.",
+                fix="On the stateless wire, tell of changes only within a subscriptions/listen that asked for it.",
                 about=told,
             )
-        listening = talk.start("subscriptions/listen", {"notifications": {kind.wish: True}})
-        await talk.heard(lambda heard: heard.method == _ACKNOWLEDGED or talk.answers_to(listening), since=position)
-        if talk.answers_to(listening) or all(heard.method != _ACKNOWLEDGED for heard in talk.heard_lines[position:]):
+        listening = conversation.start("subscriptions/listen", {"notifications": {kind.wish: True}})
+        await conversation.wait_for(
+            lambda line: line.method == _ACKNOWLEDGED or conversation.responses_to(listening), since=position
+        )
+        if conversation.responses_to(listening) or all(
+            line.method != _ACKNOWLEDGED for line in conversation.received_lines[position:]
+        ):
             case.give_up("the server did not acknowledge a listen, without which it has nobody to tell")
-    before = await kind.listed(talk)
-    position = talk.position
-    await talk.request("tools/call", params)
-    heard = await talk.heard(kind.notification, since=position)
-    if heard is None and await kind.listed(talk) == before:
+    before = await kind.listed(conversation)
+    position = conversation.position
+    await conversation.request("tools/call", params)
+    line = await conversation.wait_for(kind.notification, since=position)
+    if line is None and await kind.listed(conversation) == before:
         case.give_up(f"the tool {kind.fixture!r} changed nothing that {kind.method} shows")
     how = " to a client that listens for it" if case.is_modern else ""
     case.expect(
         kind.rule,
-        heard is not None,
+        line is not None,
         f"{kind.method} gives other {kind.member} than before, and no {kind.notification} came{how}",
-        mend=f"Send {kind.notification} when they change, or do not declare {kind.member}.listChanged.",
+        fix=f"Send {kind.notification} when they change, or do not declare {kind.member}.listChanged.",
     )
     if listening is not None:
-        talk.notify("notifications/cancelled", {"requestId": listening})
+        conversation.notify("notifications/cancelled", {"requestId": listening})

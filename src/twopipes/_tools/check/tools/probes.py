@@ -23,7 +23,7 @@ async def output_schemas_are_what_the_revision_has(case: Case) -> None:
         "TL-11",
         not odd,
         f'tools/list gives an outputSchema without "type":"object" at its root for {_names(odd)}',
-        mend="Put the value into an object in this revision, or leave the outputSchema out and give the value as text.",
+        fix="Put the value into an object in this revision, or leave the outputSchema out and give the value as text.",
         about=quoted(odd),
     )
     odd = [tool for tool in tools if not isinstance(tool["outputSchema"], dict)]
@@ -31,7 +31,7 @@ async def output_schemas_are_what_the_revision_has(case: Case) -> None:
         "TL-12",
         not odd,
         f"tools/list gives an outputSchema that is no JSON object for {_names(odd)}",
-        mend="Write the schema as an object; one that allows everything is {}.",
+        fix="Write the schema as an object; one that allows everything is {}.",
         about=quoted(odd),
     )
 
@@ -49,27 +49,27 @@ async def a_name_means_one_tool(case: Case) -> None:
         "TL-15",
         not twice,
         f"tools/list has more than one tool of the name {named(twice)}",
-        mend="Give each tool a name of its own; put the name of its group before it, with a dot.",
+        fix="Give each tool a name of its own; put the name of its group before it, with a dot.",
         about=quoted([tool for tool in case.features.tools if tool.get("name") in twice]),
     )
     call = next((each for each in case.features.safe_calls(case.permissions) if each.name.swapcase() not in listed), None)
     if call is None:
         return
-    answer = await case.talk.request("tools/call", {"name": call.name.swapcase(), "arguments": dict(call.arguments)})
+    response = await case.conversation.request("tools/call", {"name": call.name.swapcase(), "arguments": dict(call.arguments)})
     case.expect(
         "TL-15",
-        not is_complete(answer) or answer.result.get("isError") is True,
+        not is_complete(response) or response.result.get("isError") is True,
         f"a call of {call.name.swapcase()!r}, which is not listed, was served as if it were {call.name!r}",
-        mend="Compare names as they are.",
-        about=answer,
+        fix="Compare names as they are.",
+        about=response,
     )
 
 
 @probe("TL-16", needs="tools")
 async def the_order_stays(case: Case) -> None:
     """The tools are listed several times, in two conversations: always in the same order."""
-    walks = [await walked(case.talk, "tools/list", "tools", "name") for _ in range(_WALKS)]
-    walks.append(await walked(await case.fresh_talk(), "tools/list", "tools", "name"))
+    walks = [await walked(case.conversation, "tools/list", "tools", "name") for _ in range(_WALKS)]
+    walks.append(await walked(await case.open_conversation(), "tools/list", "tools", "name"))
     if any(sorted(walk) != sorted(walks[0]) for walk in walks):
         case.give_up("the tools themselves changed from one list to the next")
     if len(walks[0]) < 2:
@@ -79,7 +79,7 @@ async def the_order_stays(case: Case) -> None:
         "TL-16",
         other is None,
         f"the same tools were listed in another order: first {named(walks[0])}, later {named(other or [])}",
-        mend="List tools in the order in which they were made, or sorted by name; a set has no order.",
+        fix="List tools in the order in which they were made, or sorted by name; a set has no order.",
     )
 
 
@@ -94,7 +94,7 @@ async def task_support_is_one_of_three_words(case: Case) -> None:
         "TL-21",
         not odd,
         f"tools/list has an unknown taskSupport for {_names(odd)}",
-        mend="Write execution.taskSupport as forbidden, optional or required, or leave execution out.",
+        fix="Write execution.taskSupport as forbidden, optional or required, or leave execution out.",
         about=quoted(odd),
     )
 
