@@ -287,7 +287,7 @@ def test_a_server_that_dies_during_the_call(ask, secretary):
 
 def test_a_server_that_does_not_answer(ask, secretary, monkeypatch):
     # Not by --timeout, which is the limit for its start as well.
-    monkeypatch.setattr("twopipes._cli.one_conversation._PATIENCE", 0.3)
+    monkeypatch.setattr("twopipes._cli.client_run._PATIENCE", 0.3)
     done = ask("call", "wait", "x=1", "--era", "legacy", server=secretary(), code=4)
     assert "nothing was heard of the server for 0.3 s" in done.stderr
     assert secretary.notes()[-1]["method"] == "notifications/cancelled"  # CA-01

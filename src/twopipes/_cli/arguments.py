@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from twopipes._tools.usage import UsageError
 
 __all__ = [
-    "Misfit",
+    "InvalidValue",
     "Pair",
     "describe",
     "did_you_mean",
@@ -58,7 +58,7 @@ class Pair(NamedTuple):
     is_json: bool
 
 
-class Misfit(Exception):
+class InvalidValue(Exception):
     """A value cannot be read as what the schema wants."""
 
 
@@ -188,7 +188,7 @@ def typed(text: str, schema: Any, root: Mapping[str, Any] | None = None) -> Any:
     """What a text means, by its schema.
 
     Raises:
-        Misfit: It cannot be read as that.
+        InvalidValue: It cannot be read as that.
     """
     root = root or {}
     schema = resolved(schema, root)
@@ -212,8 +212,8 @@ def _value(pairs: Sequence[Pair], schema: Any, root: Mapping[str, Any], where: s
     own = resolved(schema, root)
     try:
         return _read(pairs[0], own, root) if len(pairs) == 1 else _list(pairs, own, root)
-    except (Misfit, RecursionError) as misfit:
-        why = str(misfit) if isinstance(misfit, Misfit) else "its schema has no end"
+    except (InvalidValue, RecursionError) as misfit:
+        why = str(misfit) if isinstance(misfit, InvalidValue) else "its schema has no end"
         note = own.get("description") if isinstance(own, Mapping) else None
         note = f" ({' '.join(note.split())})" if isinstance(note, str) else ""
         raise UsageError(
@@ -226,7 +226,7 @@ def _list(pairs: Sequence[Pair], schema: Any, root: Mapping[str, Any]) -> list[A
     options = [resolved(option, root) for option in _options(schema)] or [schema] if isinstance(schema, Mapping) else []
     arrays = [option for option in options if isinstance(option, Mapping) and "array" in _kinds(option)]
     if not arrays and isinstance(schema, Mapping) and {"type", "enum", "const", "anyOf", "oneOf", "properties"} & schema.keys():
-        raise Misfit("it is given several times, and it is not a list")
+        raise InvalidValue("it is given several times, and it is not a list")
     items = [_item(arrays[0], position) if arrays else None for position in range(len(pairs))]
     return [_read(pair, item, root) for pair, item in zip(pairs, items, strict=True)]
 
@@ -268,7 +268,7 @@ def _of_kind(text: str, kind: str, schema: Mapping[str, Any], root: Mapping[str,
         case "object":
             return _of_json_type(text, dict)
         case "integer" | "number" | "boolean" | "null":
-            raise Misfit(f"{text!r} is not {_A[kind]}")
+            raise InvalidValue(f"{text!r} is not {_A[kind]}")
         case _:
             return _guessed(text)
 
@@ -288,12 +288,12 @@ def _first_that_fits(text: str, options: Sequence[Any], root: Mapping[str, Any])
             continue
         try:
             return typed(text, option, root)
-        except Misfit:
+        except InvalidValue:
             continue
     for option in found:
         if isinstance(option, Mapping) and "array" in _kinds(option):
             return typed(text, option, root)
-    raise Misfit(f"{text!r} is none of these")
+    raise InvalidValue(f"{text!r} is none of these")
 
 
 def _chosen(text: str, choices: Sequence[Any]) -> Any:
@@ -301,21 +301,21 @@ def _chosen(text: str, choices: Sequence[Any]) -> Any:
         if choice == text or (not isinstance(choice, str) and json.dumps(choice) == text):
             return choice
     words = [choice for choice in choices if isinstance(choice, str)]
-    raise Misfit(f"{text!r} is none of the choices{did_you_mean(text, words)}")
+    raise InvalidValue(f"{text!r} is none of the choices{did_you_mean(text, words)}")
 
 
 def _guessed(text: str) -> Any:
     """Where the schema does not say: JSON if it is, else a text."""
     try:
         return json_value(text)
-    except Misfit:
+    except InvalidValue:
         return text
 
 
 def _of_json_type(text: str, kind: type) -> Any:
     found = json_value(text)
     if not isinstance(found, kind):
-        raise Misfit(f"{text!r} is not a JSON {'array' if kind is list else 'object'}")
+        raise InvalidValue(f"{text!r} is not a JSON {'array' if kind is list else 'object'}")
     return found
 
 
@@ -323,22 +323,22 @@ def json_value(text: str) -> Any:
     """What JSON text means.
 
     Raises:
-        Misfit: It is not JSON, or holds a number that JSON cannot send on: Python reads NaN, and makes infinity of 1e999.
+        InvalidValue: It is not JSON, or holds a number that JSON cannot send on: Python reads NaN, and makes infinity of 1e999.
     """
     try:
         return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
-        raise Misfit(f"{_cut(text)!r} is not JSON ({error})") from None
+        raise InvalidValue(f"{_cut(text)!r} is not JSON ({error})") from None
 
 
 def _no_constant(name: str) -> Any:
-    raise Misfit(f"{name} is not a number in JSON")
+    raise InvalidValue(f"{name} is not a number in JSON")
 
 
 def _finite(text: str) -> float:
     number = float(text)
     if number in (float("inf"), float("-inf")):
-        raise Misfit(f"{text} is too large for a number")
+        raise InvalidValue(f"{text} is too large for a number")
     return number
 
 

@@ -32,7 +32,7 @@ from twopipes._protocol.types import (
 from twopipes._tools.terminal import Terminal, visible
 from twopipes._tools.usage import UsageError
 
-__all__ = ["Saver", "Shower", "bytes_of", "first_line"]
+__all__ = ["ResultPrinter", "Saver", "bytes_of", "first_line"]
 
 _HEADING = "bold"
 _DIM = "dim"
@@ -88,7 +88,7 @@ class Saver:
                 return path
 
 
-class Shower:
+class ResultPrinter:
     """Shows it on stdout.
 
     Args:
@@ -101,7 +101,7 @@ class Shower:
         self._saver = saver
 
     @classmethod
-    def on(cls, stream: Any, saver: Saver | None = None) -> Shower:
+    def on(cls, stream: Any, saver: Saver | None = None) -> ResultPrinter:
         """One that writes to a stream, in the width that suits who reads it."""
         return cls(Terminal(stream, width=None if stream.isatty() else _UNBROKEN), saver)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from twopipes._cli.server_options import CommandParser, PointedAt, servers_of, split_command
+from twopipes._cli.server_options import CommandParser, ServerTarget, servers_of, split_command
 from twopipes._process.command import ServerCommand
 from twopipes._tools.usage import UsageError
 
@@ -127,7 +127,7 @@ def _seconds(text: str) -> float:
     return number
 
 
-def _examine(servers: Sequence[PointedAt], options: Any) -> int:
+def _examine(servers: Sequence[ServerTarget], options: Any) -> int:
     # Nothing of this is needed for --help.
     from twopipes._tools.doctor.diagnose import judge  # noqa: PLC0415
     from twopipes._tools.doctor.display import Teller  # noqa: PLC0415

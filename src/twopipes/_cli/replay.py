@@ -166,7 +166,7 @@ def _run(
     options: argparse.Namespace, conversation: Conversation, connection: RecordedConnection, target: Any, description: str
 ) -> int:
     from twopipes._cli.interrupts import run_interruptibly  # noqa: PLC0415 - asyncio, once everything else is good
-    from twopipes._cli.replay_run import ReplayTimeouts, carry_out  # noqa: PLC0415 - likewise
+    from twopipes._cli.replay_run import ReplayTimeouts, run_replay  # noqa: PLC0415 - likewise
     from twopipes._cli.server_options import message_of  # noqa: PLC0415 - likewise
     from twopipes._tools.replay.compare import compare  # noqa: PLC0415 - likewise
     from twopipes._tools.replay.script import Replay  # noqa: PLC0415 - likewise
@@ -176,7 +176,7 @@ def _run(
 
     async def work() -> int:
         try:
-            ended = await carry_out(plan, target, patience)
+            ended = await run_replay(plan, target, patience)
         except TwopipesError as error:
             raise UsageError(message_of(error)) from error
         report = compare(plan)

@@ -15,7 +15,7 @@ from twopipes._tools.replay.script import Expected, Replay
 from twopipes._wire import LineDecoder, LineRejected
 from twopipes.errors import ChannelBroken, ChannelClosed
 
-__all__ = ["Ended", "ReplayTimeouts", "carry_out"]
+__all__ = ["Ended", "ReplayTimeouts", "run_replay"]
 
 # Seconds to wait for notifications alone: they belong to nothing that could be answered, and may be fewer this time.
 _FOR_NOTIFICATIONS = 2.0
@@ -58,7 +58,7 @@ class Ended(Struct, frozen=True):
     stderr: list[str]
 
 
-async def carry_out(replay: Replay, target: Any, patience: ReplayTimeouts) -> Ended:
+async def run_replay(replay: Replay, target: Any, patience: ReplayTimeouts) -> Ended:
     """Starts or connects to the server, says the recorded client's part, and ends it. Nothing of it is left.
 
     Cancelling is safe: the server is ended all the same.

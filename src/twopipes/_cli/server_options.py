@@ -15,7 +15,7 @@ from twopipes.settings import Timeouts
 
 __all__ = [
     "CommandParser",
-    "PointedAt",
+    "ServerTarget",
     "add_server_options",
     "connect_options",
     "message_of",
@@ -36,7 +36,7 @@ _OPTIONS = {
 }
 
 
-class PointedAt(NamedTuple):
+class ServerTarget(NamedTuple):
     """A server to talk to.
 
     Attributes:
@@ -120,7 +120,7 @@ def add_server_options(parser: argparse.ArgumentParser, *, trace: bool = True) -
         talk.add_argument("--trace", metavar="FILE", help="record the conversation there, for twopipes view")
 
 
-def servers_of(options: argparse.Namespace, command: Sequence[str] | None) -> list[PointedAt]:
+def servers_of(options: argparse.Namespace, command: Sequence[str] | None) -> list[ServerTarget]:
     """The servers that are meant: one; or, where a configuration file is given and no name, all that stand in it.
 
     Args:
@@ -142,18 +142,18 @@ def servers_of(options: argparse.Namespace, command: Sequence[str] | None) -> li
         from twopipes._tools.install.hosts import command_of, read_entries  # noqa: PLC0415 - for those who have such a file
 
         entries = read_entries(options.config, options.server)
-        return [PointedAt(_started(command_of(entry), options), entry.name) for entry in entries]
+        return [ServerTarget(_started(command_of(entry), options), entry.name) for entry in entries]
     if command is not None:
         if not command:
             raise UsageError("there is no command behind --")
-        return [PointedAt(_started(_command(command), options))]
+        return [ServerTarget(_started(_command(command), options))]
     for name, is_given in {"--env": options.env, "--inherit-env": options.inherit_env, "--cwd": options.cwd}.items():
         if is_given:
             raise UsageError(f"{name} is for a server that is started; the one at {given[0]} runs already")
-    return [PointedAt(f"unix:{options.unix}" if options.unix else _tcp(options.tcp))]
+    return [ServerTarget(f"unix:{options.unix}" if options.unix else _tcp(options.tcp))]
 
 
-def the_server(options: argparse.Namespace, command: Sequence[str] | None) -> PointedAt:
+def the_server(options: argparse.Namespace, command: Sequence[str] | None) -> ServerTarget:
     """The one server that is meant.
 
     Raises:

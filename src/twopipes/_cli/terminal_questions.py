@@ -7,15 +7,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from twopipes._cli.arguments import Misfit, Pair
-from twopipes._cli.fields import Field, fields_of
+from twopipes._cli.arguments import InvalidValue, Pair
+from twopipes._cli.form_fields import Field, fields_of
 from twopipes._cli.keyboard import Keyboard
 from twopipes._client.input_handlers import Elicitation, Sampling
 from twopipes._protocol.types import ElicitResult, Implementation
 from twopipes._tools.terminal import visible
 from twopipes.errors import UserRefused
 
-__all__ = ["Answers", "Questioner"]
+__all__ = ["Answers", "TerminalPrompter"]
 
 DECLINE, CANCEL = ":decline", ":cancel"
 _HOW_TO_LEAVE = f"{DECLINE} says no, {CANCEL} or Ctrl-D gives no answer"
@@ -48,7 +48,7 @@ class Answers:
         return self._pairs.get(field.name)
 
 
-class Questioner:
+class TerminalPrompter:
     """Asks the user.
 
     Args:
@@ -143,7 +143,7 @@ class Questioner:
                 return None
             try:
                 value = field.default if pair is None else field.answered(pair)
-            except Misfit:
+            except InvalidValue:
                 return None
             if value is not None:
                 content[field.name] = value
@@ -160,7 +160,7 @@ class Questioner:
         if pair is not None:
             try:
                 value = field.answered(pair)
-            except Misfit as misfit:
+            except InvalidValue as misfit:
                 self._say((f"  --answer {pair.key}: {visible(str(misfit))}", "red"))
                 if self._keyboard is None:
                     raise _Left("cancel") from None
@@ -182,7 +182,7 @@ class Questioner:
         while True:
             try:
                 return field.read(await self._line())
-            except Misfit as misfit:
+            except InvalidValue as misfit:
                 self._say((f"    {visible(str(misfit))}", "red"))
 
     async def _agrees(self, fields: Sequence[Field], content: Mapping[str, Any]) -> bool:

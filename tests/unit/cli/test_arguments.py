@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twopipes._cli.arguments import Misfit, Pair, describe, did_you_mean, missing, read_pair, resolved, typed, values_of
+from twopipes._cli.arguments import InvalidValue, Pair, describe, did_you_mean, missing, read_pair, resolved, typed, values_of
 from twopipes._tools.usage import UsageError
 
 JSON = st.recursive(
@@ -126,7 +126,7 @@ def test_a_value_has_the_type_that_its_schema_says(text, schema, value):
     ],
 )
 def test_a_value_that_does_not_fit(text, schema):
-    with pytest.raises(Misfit):
+    with pytest.raises(InvalidValue):
         typed(text, schema)
 
 
@@ -304,7 +304,7 @@ def test_a_text_is_read_as_one_of_several_kinds_or_refused(text, options):
     kinds = {"integer": int, "number": (int, float), "string": str, "boolean": bool, "null": type(None), "array": list}
     try:
         found = typed(text, {"anyOf": options})
-    except Misfit:
+    except InvalidValue:
         assert STRING not in options
     else:
         assert any(isinstance(found, kinds[option["type"]]) for option in options)

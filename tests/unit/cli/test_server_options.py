@@ -8,7 +8,7 @@ import pytest
 
 from twopipes._cli.server_options import (
     CommandParser,
-    PointedAt,
+    ServerTarget,
     UsageError,
     add_server_options,
     connect_options,
@@ -55,7 +55,7 @@ def test_the_words_behind_the_dashes_are_the_command():
 
 def test_a_command():
     found = pointed("--", "python", "-u", "server.py")
-    assert found == PointedAt(ServerCommand(["python", "-u", "server.py"]))
+    assert found == ServerTarget(ServerCommand(["python", "-u", "server.py"]))
     assert found.description == "python -u server.py"
 
 
@@ -125,7 +125,7 @@ def test_how_it_is_talked_to():
 def test_the_only_server_of_a_file_needs_no_name(config):
     file = config({"mcpServers": {"files": {"command": "npx", "args": ["-y", "files"], "env": {"A": "1"}, "cwd": "/srv"}}})
     found = pointed("--config", file)
-    assert found == PointedAt(ServerCommand(["npx", "-y", "files"], env={"A": "1"}, cwd="/srv"), "files")
+    assert found == ServerTarget(ServerCommand(["npx", "-y", "files"], env={"A": "1"}, cwd="/srv"), "files")
     assert found.description == "files (npx -y files)"
 
 

@@ -6,10 +6,10 @@ from contextlib import nullcontext
 
 import pytest
 
-from twopipes._cli.arguments import Misfit, read_pair
-from twopipes._cli.fields import Field
+from twopipes._cli.arguments import InvalidValue, read_pair
+from twopipes._cli.form_fields import Field
 from twopipes._cli.keyboard import Keyboard
-from twopipes._cli.terminal_questions import Answers, Questioner
+from twopipes._cli.terminal_questions import Answers, TerminalPrompter
 from twopipes._protocol.types import CreateMessageParams, ElicitParams, ElicitResult, Implementation, SamplingMessage, TextContent
 from twopipes.errors import UserRefused
 from twopipes.types import Elicitation, Sampling
@@ -54,7 +54,7 @@ class Screen:
 def questioner(keyboard, screen=None, answers=(), **options):
     screen = screen or Screen()
     pairs = Answers([read_pair(word) for word in answers])
-    return Questioner(screen.say, screen.prompt, keyboard, answers=pairs, attention=nullcontext, **options)
+    return TerminalPrompter(screen.say, screen.prompt, keyboard, answers=pairs, attention=nullcontext, **options)
 
 
 def asked(*lines, form=FORM, answers=(), message="Who are you?", screen=None, attended=True, **options):
@@ -184,7 +184,7 @@ def test_each_kind_of_field(schema, line, value):
     ],
 )
 def test_answers_that_do_not_fit(schema, line, said):
-    with pytest.raises(Misfit) as found:
+    with pytest.raises(InvalidValue) as found:
         Field("x", schema, is_required=True).read(line)
     assert said in str(found.value)
 

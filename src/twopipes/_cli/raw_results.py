@@ -18,10 +18,10 @@ from twopipes._process.command import ServerCommand
 from twopipes._wire import LineDecoder
 from twopipes.errors import RequestId
 
-__all__ = ["Overheard", "overheard_target"]
+__all__ = ["RawResults", "tee_target"]
 
 
-class Overheard:
+class RawResults:
     """The answers of one conversation, by the method that they answer.
 
     Attributes:
@@ -49,7 +49,7 @@ class Overheard:
             found += msgspec_json.decode(members.get(member, b"[]"), type=list[Raw])
         return found
 
-    def opened(self) -> None:
+    def reset(self) -> None:
         """A fresh channel: what was cut off on the one before is over."""
         self._outward, self._inward = LineDecoder(), LineDecoder()
 
@@ -62,7 +62,7 @@ class Overheard:
                 if message.method.endswith("/list") and not _has_cursor(message.params):
                     self.results.pop(message.method, None)  # a walk over pages that begins again
 
-    def came(self, data: bytes) -> None:
+    def received(self, data: bytes) -> None:
         """Bytes of the server's."""
         for line in self._inward.feed(data):
             message = decode(line, max_batch=None) if isinstance(line, bytes) else line
@@ -73,60 +73,60 @@ class Overheard:
                     self.error = _plain(msgspec_json.encode(each.error))
 
 
-def overheard_target(given: ServerCommand | str, overheard: Overheard) -> Target:
+def tee_target(given: ServerCommand | str, results: RawResults) -> Target:
     """What ``connect`` takes, listened to.
 
     Args:
         given: A command, or a socket.
-        overheard: Where the answers are kept.
+        results: Where the answers are kept.
     """
-    return _OverheardCommand(given, overheard) if isinstance(given, ServerCommand) else _OverheardSocket(given, overheard)
+    return _TeeCommand(given, results) if isinstance(given, ServerCommand) else _TeeSocket(given, results)
 
 
-class _OverheardCommand(CommandTarget):
+class _TeeCommand(CommandTarget):
     """A command; it stays one for whoever wants to know, such as a recorder."""
 
-    def __init__(self, command: ServerCommand, overheard: Overheard) -> None:
+    def __init__(self, command: ServerCommand, results: RawResults) -> None:
         super().__init__(command)
-        self._overheard = overheard
+        self._results = results
 
     async def open(self, on_stderr: OnStderr | None, **options: Any) -> Link:
-        return _listened(await super().open(on_stderr, **options), self._overheard)
+        return _listened(await super().open(on_stderr, **options), self._results)
 
 
-class _OverheardSocket(Target):
+class _TeeSocket(Target):
     """A socket."""
 
-    def __init__(self, address: str, overheard: Overheard) -> None:
+    def __init__(self, address: str, results: RawResults) -> None:
         self._inner = target_of(address)
         self.description = self._inner.description
         self.identity = self._inner.identity
-        self._overheard = overheard
+        self._results = results
 
     async def open(self, on_stderr: OnStderr | None) -> Link:
-        return _listened(await self._inner.open(on_stderr), self._overheard)
+        return _listened(await self._inner.open(on_stderr), self._results)
 
 
-def _listened(link: Link, overheard: Overheard) -> Link:
-    overheard.opened()
-    link.channel = _Overhearing(link.channel, overheard)
+def _listened(link: Link, results: RawResults) -> Link:
+    results.reset()
+    link.channel = _TeeChannel(link.channel, results)
     return link
 
 
-class _Overhearing(Channel):
+class _TeeChannel(Channel):
     """A channel around a channel; the bytes pass unchanged."""
 
-    def __init__(self, inner: Channel, overheard: Overheard) -> None:
+    def __init__(self, inner: Channel, results: RawResults) -> None:
         self._inner = inner
-        self._overheard = overheard
+        self._results = results
 
     async def read(self) -> bytes:
         chunk = await self._inner.read()
-        self._overheard.came(chunk)
+        self._results.received(chunk)
         return chunk
 
     def write(self, data: bytes) -> None:
-        self._overheard.sent(data)
+        self._results.sent(data)
         self._inner.write(data)
 
     def drain(self) -> Coroutine[Any, Any, None]:

@@ -13,13 +13,13 @@ from msgspec import Raw
 from msgspec import json as msgspec_json
 
 from twopipes._cli.arguments import read_pair
-from twopipes._cli.display import Saver, Shower
+from twopipes._cli.display import ResultPrinter, Saver
 from twopipes._cli.interrupts import run_interruptibly
 from twopipes._cli.keyboard import Keyboard
+from twopipes._cli.raw_results import RawResults, tee_target
+from twopipes._cli.reporter import Reporter
 from twopipes._cli.server_options import connect_options, message_of, the_server
-from twopipes._cli.side_output import Reporter
-from twopipes._cli.terminal_questions import Answers, Questioner
-from twopipes._cli.wire_copy import Overheard, overheard_target
+from twopipes._cli.terminal_questions import Answers, TerminalPrompter
 from twopipes._client.client import Client
 from twopipes._client.connect import connect
 from twopipes._client.results import CallResult
@@ -41,7 +41,7 @@ from twopipes.errors import (
 )
 from twopipes.settings import RestartPolicy, Timeouts
 
-__all__ = ["EXIT_CODES", "Conversation", "code_of", "converse"]
+__all__ = ["EXIT_CODES", "Conversation", "exit_code_for", "run_client_command"]
 
 OK, REFUSED, USAGE, UNREACHABLE, LOST = 0, 1, 2, 3, 4
 
@@ -75,7 +75,7 @@ class Conversation:
     Attributes:
         options: What the user wants.
         client: The server.
-        shower: Shows results, on stdout.
+        printer: Shows results, on stdout.
         reporter: Says everything else, on stderr.
     """
 
@@ -86,9 +86,9 @@ class Conversation:
         self.reporter = reporter
         folder = getattr(options, "save", None)
         self._saver = None if folder is None else Saver(folder, name)
-        self.shower = Shower.on(sys.stdout, self._saver)
+        self.printer = ResultPrinter.on(sys.stdout, self._saver)
         self.wants_json = options.output == "json"
-        self.overheard = Overheard()
+        self.raw_results = RawResults()
         self._patience: asyncio.Timeout | None = None
         self._open_questions = 0
         self.seconds = _PATIENCE if options.timeout is None else options.timeout or None
@@ -126,11 +126,11 @@ class Conversation:
 
     def answer(self, value: Raw | dict[str, Any] | None) -> None:
         """Writes what a program wants: JSON, and nothing else."""
-        self.shower.raw(msgspec_json.encode(value))
+        self.printer.raw(msgspec_json.encode(value))
 
     def failed(self, result: CallResult) -> None:
         """Shows what a tool said that failed, on stderr: it is not what was asked for."""
-        Shower.on(sys.stderr, self._saver).result(result)
+        ResultPrinter.on(sys.stderr, self._saver).result(result)
 
     def complain(self, error: TwopipesError, *, about: str = "") -> None:
         """Says what went wrong, on stderr.
@@ -172,7 +172,7 @@ class _SilentServer(TwopipesError):
         )
 
 
-def converse(options: argparse.Namespace, command: Sequence[str] | None, body: Body, *, name: str = "") -> int:
+def run_client_command(options: argparse.Namespace, command: Sequence[str] | None, body: Body, *, name: str = "") -> int:
     """Connects to the server that the options name, has the body ask it, and returns the exit code.
 
     Args:
@@ -190,7 +190,7 @@ def converse(options: argparse.Namespace, command: Sequence[str] | None, body: B
     server = the_server(options, command)
     reporter = Reporter(Terminal(sys.stderr), quiet=options.quiet)
     conversation = Conversation(options, reporter, name=name)
-    target = overheard_target(server.target, conversation.overheard) if conversation.wants_json else server.target
+    target = tee_target(server.target, conversation.raw_results) if conversation.wants_json else server.target
     settings = {**connect_options(options), **_callbacks(options, conversation)}
 
     async def work() -> int:
@@ -224,7 +224,7 @@ async def _carry_out(connecting: Callable[[], Any], conversation: Conversation, 
         return USAGE
     except TwopipesError as error:
         _complain(error, conversation)
-        return code_of(error, reached=reached)
+        return exit_code_for(error, reached=reached)
     return code
 
 
@@ -237,7 +237,7 @@ async def _shown_to_the_end(body: Awaitable[int]) -> int:
     return code
 
 
-def code_of(error: TwopipesError, *, reached: bool) -> int:
+def exit_code_for(error: TwopipesError, *, reached: bool) -> int:
     """The exit code for an error.
 
     Args:
@@ -259,8 +259,8 @@ def code_of(error: TwopipesError, *, reached: bool) -> int:
 
 def _complain(error: TwopipesError, conversation: Conversation) -> None:
     conversation.complain(error)
-    if isinstance(error, McpError) and conversation.wants_json and conversation.overheard.error is not None:
-        conversation.answer({"error": conversation.overheard.error})
+    if isinstance(error, McpError) and conversation.wants_json and conversation.raw_results.error is not None:
+        conversation.answer({"error": conversation.raw_results.error})
         sys.stdout.flush()
 
 
@@ -304,7 +304,7 @@ def _callbacks(options: argparse.Namespace, conversation: Conversation) -> dict[
         sys.stderr.write(sign)
         sys.stderr.flush()
 
-    questioner = Questioner(
+    questioner = TerminalPrompter(
         reporter.terminal.say,
         prompt,
         Keyboard() if is_attended else None,

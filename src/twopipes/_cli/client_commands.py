@@ -11,10 +11,20 @@ from typing import Any
 from msgspec import Struct
 from msgspec import json as msgspec_json
 
-from twopipes._cli.arguments import Misfit, Pair, describe, did_you_mean, json_value, missing, properties_of, read_pair, values_of
+from twopipes._cli.arguments import (
+    InvalidValue,
+    Pair,
+    describe,
+    did_you_mean,
+    json_value,
+    missing,
+    properties_of,
+    read_pair,
+    values_of,
+)
+from twopipes._cli.client_run import EXIT_CODES, OK, REFUSED, Body, Conversation, exit_code_for, run_client_command
 from twopipes._cli.display import bytes_of
 from twopipes._cli.interrupts import INTERRUPTED
-from twopipes._cli.one_conversation import EXIT_CODES, OK, REFUSED, Body, Conversation, code_of, converse
 from twopipes._cli.server_options import CommandParser, add_server_options, message_of, split_command
 from twopipes._protocol.types import LOGGING_LEVELS, Prompt, Tool
 from twopipes._tools.terminal import visible
@@ -149,7 +159,7 @@ def _run(parser: argparse.ArgumentParser, arguments: Sequence[str], body: Body) 
         if hasattr(options, "json"):
             options.arguments = _json_arguments(options.json)
         name = getattr(options, "tool", None) or getattr(options, "uri", None) or getattr(options, "name", None) or ""
-        return converse(options, command, body, name=name)
+        return run_client_command(options, command, body, name=name)
     except UsageError as mistake:
         sys.stderr.write(f"Error: {visible(' '.join(str(mistake).split()))}\n")
         return 2
@@ -183,9 +193,9 @@ async def _list_body(conversation: Conversation) -> int:
         for each in found:
             if each.name in options.names:
                 if isinstance(each, Tool):
-                    conversation.shower.tool(each)
+                    conversation.printer.tool(each)
                 else:
-                    conversation.shower.prompt(each)
+                    conversation.printer.prompt(each)
     else:
         _show(conversation, {options.kind: found})
     return OK
@@ -214,7 +224,7 @@ async def _list_all(conversation: Conversation) -> int:
             _show(conversation, found)
     for kind, failure in failed.items():
         conversation.complain(failure, about=_LISTS[kind][0])
-    return max((code_of(failure, reached=True) for failure in failed.values()), default=OK)
+    return max((exit_code_for(failure, reached=True) for failure in failed.values()), default=OK)
 
 
 def _for_programs(error: TwopipesError) -> dict[str, Any]:
@@ -224,18 +234,18 @@ def _for_programs(error: TwopipesError) -> dict[str, Any]:
 
 
 def _show(conversation: Conversation, found: dict[str, list[Any]]) -> None:
-    shower = conversation.shower
+    printer = conversation.printer
     show: dict[str, Callable[[Any], None]] = {
-        "tools": shower.tools,
-        "resources": shower.resources,
-        "templates": shower.templates,
-        "prompts": shower.prompts,
+        "tools": printer.tools,
+        "resources": printer.resources,
+        "templates": printer.templates,
+        "prompts": printer.prompts,
     }
     for kind, items in found.items():
         if items:
             show[kind](items)
     if not any(found.values()):
-        shower.terminal.say(f"It offers no {' and no '.join(found)}.")
+        printer.terminal.say(f"It offers no {' and no '.join(found)}.")
 
 
 async def _listed(conversation: Conversation, kind: str) -> list[Any]:
@@ -258,7 +268,7 @@ async def _listed(conversation: Conversation, kind: str) -> list[Any]:
 def _wire_items(conversation: Conversation, kind: str) -> list[Any]:
     method, member = _LISTS[kind]
     names = conversation.options.names
-    items = conversation.overheard.items(method, member)
+    items = conversation.raw_results.items(method, member)
     return [item for item in items if not names or msgspec_json.decode(item, type=_Named).name in names]
 
 
@@ -272,7 +282,7 @@ def _check_names(options: argparse.Namespace, items: Sequence[Tool | Prompt]) ->
 
 
 def _introduce(conversation: Conversation) -> None:
-    client, terminal = conversation.client, conversation.shower.terminal
+    client, terminal = conversation.client, conversation.printer.terminal
     info = client.server_info
     name = f"{info.name} {info.version}" if info is not None else "A server without a name"
     title = f"  {info.title}" if info is not None and info.title and info.title != info.name else ""
@@ -304,12 +314,12 @@ async def _call_body(conversation: Conversation) -> int:
             ("Warning: ", "yellow"), visible(f"the structured result is not what the tool promises: {result.validation.why}")
         )
     if conversation.wants_json:
-        conversation.answer(conversation.overheard.last("tools/call"))
+        conversation.answer(conversation.raw_results.last("tools/call"))
     elif result.is_error:
         conversation.reporter.say(("Error: ", "bold red"), "the tool failed")
         conversation.failed(result)
     else:
-        conversation.shower.result(result)
+        conversation.printer.result(result)
     return REFUSED if result.is_error else OK
 
 
@@ -319,7 +329,7 @@ def _json_arguments(given: str | None) -> dict[str, Any]:
     text = sys.stdin.read() if given == "-" else given
     try:
         found = json_value(text)
-    except Misfit as misfit:
+    except InvalidValue as misfit:
         raise UsageError(f"--json: {misfit}") from misfit
     if not isinstance(found, dict):
         raise UsageError("--json needs an object, such as '{\"key\": 1}'")
@@ -359,11 +369,11 @@ async def _read_body(conversation: Conversation) -> int:
     await _set_log_level(conversation)
     result = await conversation.ask(conversation.client.read_resource, conversation.options.uri)
     if conversation.wants_json:
-        conversation.answer(conversation.overheard.last("resources/read"))
+        conversation.answer(conversation.raw_results.last("resources/read"))
     elif not sys.stdout.isatty() and conversation.options.save is None:
         sys.stdout.buffer.write(bytes_of(result.contents))
     else:
-        conversation.shower.contents(result.contents)
+        conversation.printer.contents(result.contents)
     return OK
 
 
@@ -384,9 +394,9 @@ async def _prompt_body(conversation: Conversation) -> int:
     await _set_log_level(conversation)
     result = await conversation.ask(client.get_prompt, known.name, arguments or None)
     if conversation.wants_json:
-        conversation.answer(conversation.overheard.last("prompts/get"))
+        conversation.answer(conversation.raw_results.last("prompts/get"))
     else:
-        conversation.shower.messages(result.messages)
+        conversation.printer.messages(result.messages)
     return OK
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import date, datetime
 from typing import Any, NamedTuple
 
-from twopipes._cli.arguments import Misfit, Pair, describe, did_you_mean, typed
+from twopipes._cli.arguments import InvalidValue, Pair, describe, did_you_mean, typed
 from twopipes._client.form_check import form_errors
 
 __all__ = ["Choice", "Field", "fields_of"]
@@ -84,7 +84,7 @@ class Field:
         """What the user's line means; ``None`` if the field is left out.
 
         Raises:
-            Misfit: It is no answer to this; says why (EL-16).
+            InvalidValue: It is no answer to this; says why (EL-16).
         """
         text = text.strip() if self.schema.get("type") != "string" or self.choices else text
         if not text.strip():
@@ -93,7 +93,7 @@ class Field:
             if not self.is_required:
                 return None
             if not (self.is_multiple and self.choices):
-                raise Misfit("an answer is needed here")
+                raise InvalidValue("an answer is needed here")
         if self.is_multiple:
             words = [word.strip() for word in text.split(",") if word.strip()]
             value: Any = list(dict.fromkeys(self._choice(word) for word in words))
@@ -109,7 +109,7 @@ class Field:
         """As :meth:`read`, of what was given beforehand.
 
         Raises:
-            Misfit: It does not fit.
+            InvalidValue: It does not fit.
         """
         return self.checked(typed(pair.text, {})) if pair.is_json else self.read(pair.text)
 
@@ -117,12 +117,12 @@ class Field:
         """The value, if the form allows it.
 
         Raises:
-            Misfit: It does not.
+            InvalidValue: It does not.
         """
         if wrong := form_errors({"properties": {self.name: self.schema}}, {self.name: value}):
-            raise Misfit(wrong[0].removeprefix(f"{self.name} "))
+            raise InvalidValue(wrong[0].removeprefix(f"{self.name} "))
         if isinstance(value, str) and (fault := _format_fault(value, self.schema.get("format"))):
-            raise Misfit(fault)
+            raise InvalidValue(fault)
         return value
 
     def shown(self, value: Any) -> str:
@@ -169,7 +169,7 @@ class Field:
         if len(fitting) == 1:
             return fitting[0]
         names = [name for choice in self.choices for name in (choice.value, choice.title)]
-        raise Misfit(f"{text!r} is none of the choices{did_you_mean(text, names)}")
+        raise InvalidValue(f"{text!r} is none of the choices{did_you_mean(text, names)}")
 
 
 def _choices(schema: Mapping[str, Any]) -> list[Choice]:
@@ -192,7 +192,7 @@ def _text(value: Any) -> str:
 
 def _yes_or_no(text: str) -> bool:
     if text.casefold() not in _YES | _NO:
-        raise Misfit(f"{text!r} is neither yes nor no")
+        raise InvalidValue(f"{text!r} is neither yes nor no")
     return text.casefold() in _YES
 
 
