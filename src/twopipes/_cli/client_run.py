@@ -1,4 +1,4 @@
-"""One conversation with a server, for a command: connect, ask, and turn whatever happens into an exit code."""
+"""Run one client command: connect to a server, send requests, and turn the outcome into an exit code."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from twopipes._client.client import Client
 from twopipes._client.connect import connect
 from twopipes._client.results import CallResult
 from twopipes._error_tail import left_behind
+from twopipes._tools.exit_codes import FAILED, NO_RESPONSE, UNREACHABLE
 from twopipes._tools.terminal import Terminal, visible
 from twopipes._tools.usage import UsageError
 from twopipes.errors import (
@@ -41,42 +42,31 @@ from twopipes.errors import (
 )
 from twopipes.settings import RestartPolicy, Timeouts
 
-__all__ = ["EXIT_CODES", "Conversation", "exit_code_for", "run_client_command"]
-
-OK, REFUSED, USAGE, UNREACHABLE, LOST = 0, 1, 2, 3, 4
-
-EXIT_CODES = """\
-exit codes:
-  0    it worked
-  1    the server answered with an error, or the tool failed
-  2    a mistake on the command line, such as an argument that the tool does not have
-  3    the server could not be started or reached
-  4    no answer in time, or the server died, or its answer makes no sense
-  130  interrupted by Ctrl-C
-"""
+__all__ = ["Body", "Conversation", "exit_code_for", "run_client_command"]
 
 _HOW_TO_DECLARE = {
-    "elicitation": "It wants to ask you something: run it at a terminal, or answer with --answer KEY=VALUE.",
-    "sampling": "It wants to ask a model: answer in its place with --sample TEXT, or --sample - at a terminal.",
-    "roots": "It wants to know where it may look: give --root PATH.",
+    "elicitation": "The server needs input from you: run this at a terminal, or use --answer KEY=VALUE.",
+    "sampling": "The server needs the response of a model: use --sample TEXT, or --sample - at a terminal.",
+    "roots": "The server needs to know which folders it may access: use --root PATH.",
 }
 
 T = TypeVar("T")
 Body = Callable[["Conversation"], Awaitable[int]]
 
-# Waits for whatever it takes; the patience of the user is measured by the conversation, which knows of questions.
+# The conversation measures the timeout itself, because the time that the user needs for answers does not count.
 _NO_LIMIT = Timeouts(request=None, total=None)
-_PATIENCE = Timeouts().request
+_DEFAULT_TIMEOUT = Timeouts().request
 
 
 class Conversation:
-    """A server within reach, and the user.
+    """A connected server, and the output of the command.
 
     Attributes:
-        options: What the user wants.
-        client: The server.
-        printer: Shows results, on stdout.
-        reporter: Says everything else, on stderr.
+        options: The parsed options.
+        client: The connected client.
+        printer: Writes results to stdout.
+        reporter: Writes everything else to stderr.
+        raw_results: The results as the server sent them, if the output is JSON.
     """
 
     client: Client
@@ -87,78 +77,78 @@ class Conversation:
         folder = getattr(options, "save", None)
         self._saver = None if folder is None else Saver(folder, name)
         self.printer = ResultPrinter.on(sys.stdout, self._saver)
-        self.wants_json = options.output == "json"
+        self.wants_json = options.format == "json"
         self.raw_results = RawResults()
-        self._patience: asyncio.Timeout | None = None
+        self._timeout: asyncio.Timeout | None = None
         self._open_questions = 0
-        self.seconds = _PATIENCE if options.timeout is None else options.timeout or None
+        self.seconds = _DEFAULT_TIMEOUT if options.timeout is None else options.timeout or None
 
-    async def ask(self, method: Callable[..., Awaitable[T]], *arguments: Any, **options: Any) -> T:
-        """Awaits a call of the client, for as long as anything is heard of it; the user's own time does not count.
+    async def request(self, method: Callable[..., Awaitable[T]], *arguments: Any, **options: Any) -> T:
+        """Await a call of the client. Progress restarts the timeout, and questions to the user suspend it.
 
         Raises:
-            RequestTimedOut: Nothing was heard. The server was told that the answer is not wanted any more.
+            TwopipesError: No response and no progress arrived in time. The request was cancelled.
         """
         began = asyncio.get_running_loop().time()
         try:
-            async with asyncio.timeout(self.seconds) as self._patience:
+            async with asyncio.timeout(self.seconds) as self._timeout:
                 return await method(*arguments, timeouts=_NO_LIMIT, on_progress=self._progress, **options)
         except TimeoutError as error:
-            if isinstance(error, TwopipesError) or self._patience is None or not self._patience.expired():
+            if isinstance(error, TwopipesError) or self._timeout is None or not self._timeout.expired():
                 raise
             waited = asyncio.get_running_loop().time() - began
-            raise _SilentServer(self.seconds or 0.0, waited) from None
+            raise _NoResponse(self.seconds or 0.0, waited) from None
         finally:
-            self._patience = None
+            self._timeout = None
             self.reporter.done()
 
     @contextmanager
     def attention(self) -> Iterator[None]:
-        """While the user is asked something: no bar on the screen, and no clock runs."""
+        """Hide the progress bar and suspend the timeout while the user answers a question."""
         self._open_questions += 1
-        self._start_clock()
+        self._restart_timeout()
         try:
             with self.reporter.paused():
                 yield
         finally:
             self._open_questions -= 1
-            self._start_clock()
+            self._restart_timeout()
 
-    def answer(self, value: Raw | dict[str, Any] | None) -> None:
-        """Writes what a program wants: JSON, and nothing else."""
+    def write_json(self, value: Raw | dict[str, Any] | None) -> None:
+        """Write JSON to stdout."""
         self.printer.raw(msgspec_json.encode(value))
 
-    def failed(self, result: CallResult) -> None:
-        """Shows what a tool said that failed, on stderr: it is not what was asked for."""
+    def print_failure(self, result: CallResult) -> None:
+        """Write the content of a failed tool call to stderr."""
         ResultPrinter.on(sys.stderr, self._saver).result(result)
 
-    def complain(self, error: TwopipesError, *, about: str = "") -> None:
-        """Says what went wrong, on stderr.
+    def print_error(self, error: TwopipesError, *, about: str = "") -> None:
+        """Write an error to stderr.
 
         Args:
-            error: What it was.
-            about: The method that failed, where more than one was sent.
+            error: The error.
+            about: The method that failed, if the command sends several.
         """
         text = message_of(error)
         if isinstance(error, ServerExited | OpeningFailed) and not self.reporter.quiet:
-            text = text.removesuffix(left_behind(error.stderr, error.stray_stdout))  # the user has seen it coming
-        self.reporter.say(("Error: ", "bold red"), _shown(f"{about} failed: {text}" if about else text))
+            text = text.removesuffix(left_behind(error.stderr, error.stray_stdout))  # was shown when it arrived
+        self.reporter.say(("Error: ", "bold red"), _visible_lines(f"{about} failed: {text}" if about else text))
         if isinstance(error, McpError):
             _show_urls(error, self.reporter)
-            _show_what_is_missing(error, self.reporter)
+            _show_missing_options(error, self.reporter)
 
     def _progress(self, params: Any) -> None:
-        self._start_clock()
+        self._restart_timeout()
         self.reporter.progress(params)
 
-    def _start_clock(self) -> None:
-        if self._patience is not None and self.seconds is not None and not self._patience.expired():
+    def _restart_timeout(self) -> None:
+        if self._timeout is not None and self.seconds is not None and not self._timeout.expired():
             now = asyncio.get_running_loop().time()
-            self._patience.reschedule(None if self._open_questions else now + self.seconds)
+            self._timeout.reschedule(None if self._open_questions else now + self.seconds)
 
 
-class _SilentServer(TwopipesError):
-    """Nothing was heard of the server for as long as the user wanted to wait."""
+class _NoResponse(TwopipesError):
+    """The server sent no response and no progress within the timeout."""
 
     def __init__(self, seconds: float, waited: float) -> None:
         super().__init__(seconds, waited)
@@ -167,26 +157,26 @@ class _SilentServer(TwopipesError):
 
     def __str__(self) -> str:
         return (
-            f"nothing was heard of the server for {self.seconds:g} s; the request was given up after {self.waited:.3g} s. "
-            "--timeout SECONDS waits longer"
+            f"no response from the server for {self.seconds:g} s; the request was cancelled after {self.waited:.3g} s. "
+            "To wait longer, use --timeout SECONDS"
         )
 
 
 def run_client_command(options: argparse.Namespace, command: Sequence[str] | None, body: Body, *, name: str = "") -> int:
-    """Connects to the server that the options name, has the body ask it, and returns the exit code.
+    """Connect to the server that the options name, run the body, and return the exit code.
 
     Args:
-        options: What the parser read.
-        command: The words behind ``--``.
-        body: Asks, and shows what is answered.
-        name: What files are called that come of it.
+        options: The parsed options.
+        command: The words after ``--``.
+        body: Sends the requests and shows the results.
+        name: The base name of files that ``--save`` writes.
 
     Raises:
-        UsageError: The options make no sense. Nothing was started.
+        UsageError: The options are invalid. No server was started.
     """
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # a text of the server must not break what shows it
+            stream.reconfigure(errors="backslashreplace")  # text of the server may contain any character
     server = the_server(options, command)
     reporter = Reporter(Terminal(sys.stderr), quiet=options.quiet)
     conversation = Conversation(options, reporter, name=name)
@@ -194,93 +184,88 @@ def run_client_command(options: argparse.Namespace, command: Sequence[str] | Non
     settings = {**connect_options(options), **_callbacks(options, conversation)}
 
     async def work() -> int:
-        return await _carry_out(lambda: connect(target, **settings), conversation, body)
+        return await _run(lambda: connect(target, **settings), conversation, body)
 
     def on_interrupt(number: int) -> None:
         reporter.done()
         if reporter.terminal.is_terminal:
-            sys.stderr.write("\n")  # behind the ^C that the terminal has shown
+            sys.stderr.write("\n")  # after the ^C that the terminal shows
         if number == 1:
-            reporter.say(("Interrupted: the server is told, and ended. Ctrl-C again ends it at once.", "yellow"))
+            reporter.say(("Interrupted: cancelling the request and stopping the server. Press Ctrl-C again to kill it.", "yellow"))
         else:
-            reporter.say(("Ending the server at once.", "yellow"))
+            reporter.say(("Killing the server.", "yellow"))
 
     return run_interruptibly(work, on_interrupt=on_interrupt)
 
 
-async def _carry_out(connecting: Callable[[], Any], conversation: Conversation, body: Body) -> int:
-    reached = False
+async def _run(connecting: Callable[[], Any], conversation: Conversation, body: Body) -> int:
+    connected = False
     code: int | None = None
     try:
         async with connecting() as conversation.client:
-            reached = True
-            code = await _shown_to_the_end(body(conversation))
+            connected = True
+            code = await _flushed(body(conversation))
     except asyncio.CancelledError:
         if code is None:
             raise
-        # The user has the answer, and did not want to wait until the server is gone.
-    except (UsageError, LocalProtocolError) as mistake:
-        conversation.reporter.say(("Error: ", "bold red"), _shown(str(mistake)))
-        return USAGE
+        # The result was shown; the user interrupted only the shutdown of the server.
+    except LocalProtocolError as error:
+        raise UsageError(str(error)) from error
     except TwopipesError as error:
-        _complain(error, conversation)
-        return exit_code_for(error, reached=reached)
+        conversation.print_error(error)
+        if isinstance(error, McpError) and conversation.wants_json and conversation.raw_results.error is not None:
+            conversation.write_json({"error": conversation.raw_results.error})
+            sys.stdout.flush()
+        return exit_code_for(error, connected=connected)
     return code
 
 
-async def _shown_to_the_end(body: Awaitable[int]) -> int:
+async def _flushed(body: Awaitable[int]) -> int:
     try:
         code = await body
         sys.stdout.flush()
     except SystemExit:
-        raise BrokenPipeError from None  # what rich makes of one, and an event loop does not understand
+        raise BrokenPipeError from None  # rich turns a broken pipe into SystemExit, which would end the event loop
     return code
 
 
-def exit_code_for(error: TwopipesError, *, reached: bool) -> int:
-    """The exit code for an error.
+def exit_code_for(error: TwopipesError, *, connected: bool) -> int:
+    """Return the exit code for an error.
 
     Args:
-        error: What went wrong.
-        reached: Whether the connection was open by then.
+        error: The error.
+        connected: Whether the connection was open when it was raised.
     """
     match error:
         case StartFailed() | OpeningFailed():
             return UNREACHABLE
         case ServerExited() if error.phase != "serving":
             return UNREACHABLE
-        case ServerExited() | ConnectionLost() | RequestTimedOut() | ChannelBroken() | RemoteProtocolError() | _SilentServer():
-            return LOST if reached else UNREACHABLE
+        case ServerExited() | ConnectionLost() | RequestTimedOut() | ChannelBroken() | RemoteProtocolError() | _NoResponse():
+            return NO_RESPONSE if connected else UNREACHABLE
         case McpError():
-            return REFUSED
+            return FAILED
         case _:
-            return LOST
-
-
-def _complain(error: TwopipesError, conversation: Conversation) -> None:
-    conversation.complain(error)
-    if isinstance(error, McpError) and conversation.wants_json and conversation.raw_results.error is not None:
-        conversation.answer({"error": conversation.raw_results.error})
-        sys.stdout.flush()
+            return NO_RESPONSE
 
 
 def _show_urls(error: McpError, reporter: Reporter) -> None:
-    """A server of 2025-11-25 may want the user to visit pages first (ER-11)."""
+    """Show the pages that a server of 2025-11-25 wants the user to visit first (ER-11)."""
     asked = error.data.get("elicitations") if isinstance(error.data, dict) else None
     for each in asked if isinstance(asked, list) else ():
         if isinstance(each, dict) and isinstance(each.get("url"), str):
             reporter.say(f"  {visible(str(each.get('message', 'Visit')))}: ", (visible(each["url"]), "underline"))
 
 
-def _show_what_is_missing(error: McpError, reporter: Reporter) -> None:
-    """A server that needs something of its client says what (ER-10); here is how to give it."""
+def _show_missing_options(error: McpError, reporter: Reporter) -> None:
+    """Name the options that declare the capabilities which the server requires (ER-10)."""
     needed = error.data.get("requiredCapabilities") if isinstance(error.data, dict) else None
     for name, how in _HOW_TO_DECLARE.items():
         if error.code == CAPABILITY_MISSING and isinstance(needed, dict) and name in needed:
             reporter.say(f"  {how}")
 
 
-def _shown(text: str) -> str:
+def _visible_lines(text: str) -> str:
     return "\n".join(visible(line) for line in text.split("\n"))
 
 
@@ -290,15 +275,15 @@ def _callbacks(options: argparse.Namespace, conversation: Conversation) -> dict[
         "on_log": reporter.log,
         "on_stderr": reporter.stderr,
         "on_stray_output": reporter.stray,
-        # A server that dies under a command is what its user wants to know.
+        # The user should see that the server exited.
         "restart": RestartPolicy(when="never"),
     }
     if not hasattr(options, "answer"):
         return found
     answers = Answers([read_pair(word, what="answer") for word in options.answer])
-    is_attended = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
-    if options.sample == "-" and not is_attended:
-        raise UsageError("--sample - asks at the terminal, and there is none; give the text")
+    is_interactive = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+    if options.sample == "-" and not is_interactive:
+        raise UsageError("--sample - needs a terminal; write --sample TEXT")
 
     def prompt(sign: str) -> None:
         sys.stderr.write(sign)
@@ -307,16 +292,16 @@ def _callbacks(options: argparse.Namespace, conversation: Conversation) -> dict[
     questioner = TerminalPrompter(
         reporter.terminal.say,
         prompt,
-        Keyboard() if is_attended else None,
+        Keyboard() if is_interactive else None,
         answers=answers,
         attention=conversation.attention,
         sample=options.sample,
         quiet=options.quiet,
     )
-    # CP-02: what nobody can answer is not declared.
-    if is_attended or answers:
+    # CP-02: declare only what can be answered.
+    if is_interactive or answers:
         found["on_elicit"] = questioner.elicit
-    if is_attended:
+    if is_interactive:
         found["on_elicit_url"] = questioner.visit
     if options.sample is not None:
         found["on_sample"] = questioner.sample

@@ -15,8 +15,8 @@ from twopipes import CallResult, McpError, RequestTimedOut, ServerExited, Twopip
 from twopipes._advice import Remedy
 from twopipes._cli import main
 from twopipes._cli.client_run import Conversation, exit_code_for
-from twopipes._cli.display import ResultPrinter, Saver, arguments_in_short, bytes_of, first_line
-from twopipes._cli.interrupts import INTERRUPTED, run_interruptibly
+from twopipes._cli.display import ResultPrinter, Saver, argument_summary, bytes_of, first_line
+from twopipes._cli.interrupts import run_interruptibly
 from twopipes._cli.raw_results import RawResults
 from twopipes._cli.reporter import Reporter
 from twopipes._process.stderr import StderrLine
@@ -73,7 +73,7 @@ def test_the_help_has_examples_and_exit_codes(name, capsys):
     assert main([name, "--help"]) == 0
     out, err = capsys.readouterr()
     assert out.startswith(f"usage: twopipes {name} ")
-    for part in ("-- python server.py", "exit codes:", "130  interrupted", "--config FILE", "--output", "--timeout SECONDS"):
+    for part in ("-- python server.py", "exit codes:", "130  interrupted", "--config FILE", "--format", "--timeout SECONDS"):
         assert part in out
     assert err == ""
 
@@ -81,30 +81,30 @@ def test_the_help_has_examples_and_exit_codes(name, capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["list"], "which server?"),
+        (["list"], "no server given"),
         (["list", "birds", "--", "server"], "invalid choice: 'birds'"),
         (["call", "--", "server"], "the following arguments are required: TOOL; see"),
         (["call"], "the following arguments are required: TOOL; see"),
         (
             ["call", "add", "5", "--", "server"],
-            "'5' is no argument; write key=value, key:=JSON or key=@FILE (the server's command stands",
+            "invalid argument '5'; write key=value, key:=JSON or key=@FILE (the command of the server comes",
         ),
-        (["call", "add", "a=@/nowhere/file", "--", "server"], "the file /nowhere/file cannot be read"),
+        (["call", "add", "a=@/nowhere/file", "--", "server"], "file /nowhere/file cannot be read"),
         (["call", "add", "--json", "{", "--", "server"], "--json: "),
         (["call", "add", "--json", "[]", "--", "server"], "--json needs an object"),
         (["call", "add", "--json", '{"a": NaN}', "--", "server"], "--json: NaN is not a number in JSON"),
         (["call", "add", "--json", '{"a": 1e999}', "--", "server"], "--json: 1e999 is too large for a number"),
         (
             ["list", "--era", "legacy", "--revision", "2026-07-28", "--", "server"],
-            "--revision 2026-07-28 is of the modern era; leave out --era legacy",
+            "--revision 2026-07-28 belongs to the modern era; leave out --era legacy",
         ),
-        (["call", "add", "--answer", "x", "--", "server"], "'x' is no answer"),
-        (["call", "add", "--sample", "-", "--", "server"], "--sample - asks at the terminal"),
+        (["call", "add", "--answer", "x", "--", "server"], "invalid answer 'x'"),
+        (["call", "add", "--sample", "-", "--", "server"], "--sample - needs a terminal"),
         (["call", "add", "--log", "loud", "--", "server"], "invalid choice: 'loud'"),
         (["read", "--", "server"], "the following arguments are required: URI"),
         (["read", "a://b", "c://d", "--", "server"], "c://d"),
         (["prompt", "--", "server"], "the following arguments are required: NAME; see"),
-        (["prompt", "x", "--output", "xml", "--", "server"], "invalid choice: 'xml'"),
+        (["prompt", "x", "--format", "xml", "--", "server"], "invalid choice: 'xml'"),
     ],
 )
 def test_mistakes_are_told_on_one_line_before_a_server_is_started(words, said, capsys):
@@ -136,7 +136,7 @@ def test_the_first_interruption_cancels_and_lets_tidy_up():
         return 0
 
     before = signal.getsignal(signal.SIGINT)
-    assert run_interruptibly(work, on_interrupt=told.append) == INTERRUPTED == 130
+    assert run_interruptibly(work, on_interrupt=told.append) == 130
     assert (told, tidied) == ([1], [True])
     assert signal.getsignal(signal.SIGINT) is before
 
@@ -177,8 +177,8 @@ def test_an_error_of_the_work_is_an_error():
 
 def complained(error):
     stream = io.StringIO()
-    talk = Conversation(argparse.Namespace(output="text", save=None, timeout=None), Reporter(Terminal(stream, width=200)), name="x")
-    talk.complain(error)
+    talk = Conversation(argparse.Namespace(format="text", save=None, timeout=None), Reporter(Terminal(stream, width=200)), name="x")
+    talk.print_error(error)
     return stream.getvalue()
 
 
@@ -231,14 +231,14 @@ def test_what_a_server_says_in_an_error_cannot_steer_the_terminal():
     ],
 )
 def test_what_went_wrong_is_told_by_the_exit_code(error, reached, code):
-    assert exit_code_for(error, reached=reached) == code
+    assert exit_code_for(error, connected=reached) == code
 
 
 # Patience
 
 
 def conversation(seconds):
-    options = argparse.Namespace(output="text", save=None, timeout=seconds)
+    options = argparse.Namespace(format="text", save=None, timeout=seconds)
     return Conversation(options, Reporter(Terminal(io.StringIO())), name="x")
 
 
@@ -247,16 +247,16 @@ def test_the_clock_stands_still_while_the_user_is_asked_something():
 
     async def call(*, timeouts, on_progress):
         assert (timeouts.request, timeouts.total) == (None, None)
-        began = talk._patience.when()
+        began = talk._timeout.when()
         with talk.attention():
             with talk.attention():
-                assert talk._patience.when() is None
-            assert talk._patience.when() is None
-        assert talk._patience.when() >= began
+                assert talk._timeout.when() is None
+            assert talk._timeout.when() is None
+        assert talk._timeout.when() >= began
         on_progress(ProgressParams(1, 1))
-        return talk._patience.when() >= began
+        return talk._timeout.when() >= began
 
-    assert asyncio.run(talk.ask(call)) is True
+    assert asyncio.run(talk.request(call)) is True
 
 
 def test_a_server_of_which_nothing_is_heard_is_given_up():
@@ -265,8 +265,8 @@ def test_a_server_of_which_nothing_is_heard_is_given_up():
     async def call(*, timeouts, on_progress):
         await asyncio.sleep(60)
 
-    with pytest.raises(TwopipesError, match=r"nothing was heard of the server for 0.01 s.*--timeout SECONDS waits longer"):
-        asyncio.run(talk.ask(call))
+    with pytest.raises(TwopipesError, match=r"no response from the server for 0.01 s.*To wait longer, use --timeout SECONDS"):
+        asyncio.run(talk.request(call))
 
 
 def test_a_timeout_of_somebody_else_is_not_ours():
@@ -277,7 +277,7 @@ def test_a_timeout_of_somebody_else_is_not_ours():
         raise TimeoutError
 
     with pytest.raises(TimeoutError):
-        asyncio.run(talk.ask(call))
+        asyncio.run(talk.request(call))
 
 
 # What was on the wire
@@ -359,7 +359,7 @@ def test_json_on_a_terminal_is_harmless(rich):
 
 
 def test_a_result_of_nothing(rich):
-    assert shown(lambda printer: printer.result(result_of())) == "(nothing)\n"
+    assert shown(lambda printer: printer.result(result_of())) == "(empty)\n"
 
 
 def test_other_blocks_are_described(rich):
@@ -373,13 +373,13 @@ def test_other_blocks_are_described(rich):
         UnknownContent(type="hologram", depth=3),
     ]
     assert shown(lambda printer: printer.result(result_of(*blocks))).splitlines() == [
-        "[image] image/png, 4.9 KiB (--save FOLDER keeps it)",
-        "[image] image/png, 1 characters that are no base64",
+        "[image] image/png, 4.9 KiB (use --save FOLDER to save it)",
+        "[image] image/png, 1 characters of invalid base64",
         "[link] a://b (b, text/plain)",
         "[resource] a://c",
         "inside",
         "[resource] a://d",
-        "[blob] of no type, 1 byte (--save FOLDER keeps it)",
+        "[blob] unknown type, 1 byte (use --save FOLDER to save it)",
         "{",
         '  "type": "hologram",',
         '  "depth": 3',
@@ -404,7 +404,7 @@ def test_contents_of_a_resource(rich):
     contents = [ResourceContents("a://b", text="one"), ResourceContents("a://c", blob="/w==", mime_type="x/y")]
     assert bytes_of(contents) == b"one\xff"
     out = shown(lambda printer: printer.contents(contents), terminal=True)
-    assert out.splitlines() == ["a://b", "one", "a://c (x/y)", "[blob] x/y, 1 byte (--save FOLDER keeps it)"]
+    assert out.splitlines() == ["a://b", "one", "a://c (x/y)", "[blob] x/y, 1 byte (use --save FOLDER to save it)"]
 
 
 def test_a_prompt_is_a_conversation(rich):
@@ -439,10 +439,10 @@ def test_a_table_of_tools(rich):
 
 def test_all_about_one_tool(rich):
     out = words(shown(lambda printer: printer.tool(TOOL)))
-    assert out.startswith("add Addition (only reads) Add two numbers. A long story.\\x1b argument type description")
+    assert out.startswith("add Addition (read-only) Add two numbers. A long story.\\x1b argument type description")
     assert "a integer required the first" in out
     assert "b anything = 0" in out
-    assert out.endswith("gives {sum: integer}")
+    assert out.endswith("returns {sum: integer}")
 
 
 def test_all_about_one_prompt(rich):
@@ -454,8 +454,8 @@ def test_all_about_one_prompt(rich):
 
 
 def test_short_forms():
-    assert arguments_in_short({"properties": {"x": {}, "y": True}, "required": ["y"]}) == "[x: anything], y: anything"
-    assert arguments_in_short({}) == ""
+    assert argument_summary({"properties": {"x": {}, "y": True}, "required": ["y"]}) == "[x: anything], y: anything"
+    assert argument_summary({}) == ""
     assert first_line("\n one\n two\n\nthree") == "one two"
 
 
@@ -483,7 +483,7 @@ def test_what_the_server_says_beside_its_answer(rich):
         "[info] two",
         "[info] lines",
         "[stderr] on stderr \\x07",
-        "[stdout, no message] print",
+        "[stdout, not a message] print",
     ]
     assert reported(speak, quiet=True) == ""
 
