@@ -1,4 +1,4 @@
-"""``python -m twopipes`` is the ``twopipes`` command."""
+"""Run the ``twopipes`` command as ``python -m twopipes``."""
 
 import sys
 

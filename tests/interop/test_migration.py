@@ -18,10 +18,10 @@ import pytest
 
 from interop.harness import NET, connected, python_of
 from interop.migration import conversations, pages
-from interop.migration.conversations import Script, answering, converse
+from interop.migration.conversations import Script, answering, run_client_command
 from interop.migration.tolerances import FASTMCP, OFFICIAL, Exchange, Tolerance, compared
 from twopipes import CallResult
-from twopipes._cli.replay_run import ReplayTimeouts, carry_out
+from twopipes._cli.replay_run import ReplayTimeouts, run_replay
 from twopipes._tools.replay.script import Replay
 from twopipes._trace.conversation import Call, read_conversation
 from twopipes._trace.matching import Ignoring, differences
@@ -70,7 +70,7 @@ def record(server: Migrated, era: str, script: Script, recording: Path) -> None:
 
     async def talk() -> None:
         async with connected(tap, era=era, **answering(script)) as connection:
-            await converse(connection.client, script)
+            await run_client_command(connection.client, script)
 
     asyncio.run(talk())
 
@@ -80,7 +80,7 @@ def replayed(recording: Path, server: Migrated) -> Replay:
     trace = read(recording)
     conversation = read_conversation(trace, trace.header)
     replay = Replay(conversation, conversation.connections[0])
-    asyncio.run(asyncio.wait_for(carry_out(replay, server.after(), ReplayTimeouts(NET / 2)), NET))
+    asyncio.run(asyncio.wait_for(run_replay(replay, server.after(), ReplayTimeouts(NET / 2)), NET))
     assert not replay.not_sent
     assert not replay.additional
     assert not replay.noise
@@ -195,7 +195,7 @@ def test_the_migrated_server_gives_the_same_in_both_eras(name):
     async def talk(era: str) -> dict[str, Any]:
         script = SERVERS[name].script
         async with connected(SERVERS[name].after(), era=era, **answering(script)) as connection:
-            return await converse(connection.client, script)
+            return await run_client_command(connection.client, script)
 
     def told(outcome: Any) -> Any:
         return (outcome.is_error, outcome.content) if isinstance(outcome, CallResult) else outcome.code

@@ -150,7 +150,7 @@ def test_a_list_that_fails_does_not_hide_the_others(ask, write):
     assert "works" in done.stdout
     assert "Error: resources/list failed: Method not found (code -32601)\n" in done.stderr
     assert "Error: prompts/list failed: " in done.stderr
-    found = json.loads(ask("list", "--era", "legacy", "--output", "json", server=server, code=4).stdout)
+    found = json.loads(ask("list", "--era", "legacy", "--format", "json", server=server, code=4).stdout)
     assert [tool["name"] for tool in found["tools"]] == ["works"]
     assert found["resourceTemplates"] == []
     assert found["errors"]["resources/list"] == {"code": -32601, "message": "Method not found"}
@@ -175,10 +175,10 @@ def test_a_limit_that_ran_out_is_named_by_the_option_that_sets_it(ask, write):
 
 
 def test_list_as_json_has_every_page_and_exactly_what_was_on_the_wire(ask, secretary):
-    found = json.loads(ask("list", "--output", "json").stdout)
+    found = json.loads(ask("list", "--format", "json").stdout)
     assert list(found) == ["tools", "resources", "resourceTemplates", "prompts"]
     assert len(found["tools"]) == 21
-    found = json.loads(ask("list", "--output", "json", server=secretary()).stdout)
+    found = json.loads(ask("list", "--format", "json", server=secretary()).stdout)
     assert [tool["vendor"] for tool in found["tools"]] == [{"a": [1.0]}] * 2
     assert found["tools"][0]["inputSchema"]["properties"]["x"]["x-unit"] == "m"
     assert found["resourceTemplates"] == []  # which it has never heard of
@@ -192,7 +192,7 @@ def test_call_in_each_revision(ask, revision):
 
 
 def test_call_as_json(ask):
-    done = ask("call", "structured", "city=Rome", "celsius=5", "--output", "json")
+    done = ask("call", "structured", "city=Rome", "celsius=5", "--format", "json")
     assert json.loads(done.stdout)["structuredContent"] == {"city": "Rome", "celsius": 5, "conditions": "sun"}
     assert done.stderr == ""
 
@@ -214,14 +214,14 @@ def test_a_tool_that_fails_is_told_on_stderr(ask):
     done = ask("call", "fail", code=1)
     assert done.stdout == ""
     assert done.stderr == "Error: the tool failed\nThis tool always fails.\n"
-    done = ask("call", "fail", "--output", "json", code=1)
+    done = ask("call", "fail", "--format", "json", code=1)
     assert json.loads(done.stdout)["isError"] is True
 
 
 def test_an_error_of_the_server(ask):
     done = ask("read", "nope://x", "--era", "legacy", code=1)
     assert done == ("", "Error: Unknown resource: nope://x (code -32002)\n")
-    done = ask("read", "nope://x", "--output", "json", code=1)
+    done = ask("read", "nope://x", "--format", "json", code=1)
     assert json.loads(done.stdout)["error"]["message"] == "Unknown resource: nope://x"
 
 
@@ -290,15 +290,15 @@ def test_a_server_that_dies_during_the_call(ask, secretary):
 
 def test_a_server_that_does_not_answer(ask, secretary, monkeypatch):
     # Not by --timeout, which is the limit for its start as well.
-    monkeypatch.setattr("twopipes._cli.one_conversation._PATIENCE", 0.3)
+    monkeypatch.setattr("twopipes._cli.client_run._DEFAULT_TIMEOUT", 0.3)
     done = ask("call", "wait", "x=1", "--era", "legacy", server=secretary(), code=4)
-    assert "nothing was heard of the server for 0.3 s" in done.stderr
+    assert "no response from the server for 0.3 s" in done.stderr
     assert secretary.notes()[-1]["method"] == "notifications/cancelled"  # CA-01
 
 
 def test_read(ask):
     assert ask("read", "note://first").stdout == "The first note."
-    assert json.loads(ask("read", "notes://all", "--output", "json").stdout)["contents"][1]["text"] == "The second note."
+    assert json.loads(ask("read", "notes://all", "--format", "json").stdout)["contents"][1]["text"] == "The second note."
 
 
 def test_the_bytes_of_a_resource_are_written_as_they_are(run):
@@ -312,7 +312,7 @@ def test_save(ask, tmp_path):
 
 def test_prompt(ask):
     assert ask("prompt", "review", "code=x = 1").stdout == "user:\nPlease review this python code:\nx = 1\n"
-    assert json.loads(ask("prompt", "dialogue", "topic=1", "--output", "json").stdout)["messages"][1]["role"] == "assistant"
+    assert json.loads(ask("prompt", "dialogue", "topic=1", "--format", "json").stdout)["messages"][1]["role"] == "assistant"
 
 
 @ERAS
@@ -347,7 +347,7 @@ def test_a_server_behind_a_socket(ask, listening, listen):
     _, address = listening(python("-m", "twopipes", "run", EXAMPLES / "everything.py", *listen))
     where = ["--unix", address.partition(":")[2]] if listen[0] == "--unix" else ["--tcp", address.partition(" ")[2]]
     assert "42" in ask("call", "add", "a=42", *where, server=None).stdout
-    assert json.loads(ask("call", "add", "a=42", "--output", "json", *where, server=None).stdout)["content"]
+    assert json.loads(ask("call", "add", "a=42", "--format", "json", *where, server=None).stdout)["content"]
 
 
 def test_nobody_listens(ask, tmp_path):
@@ -363,7 +363,7 @@ def test_a_server_of_a_configuration_file(ask, tmp_path, monkeypatch):
 
 
 def test_the_conversation_can_be_recorded(ask, tmp_path):
-    ask("call", "add", "a=1", "--trace", "trace.jsonl", "--output", "json")
+    ask("call", "add", "a=1", "--trace", "trace.jsonl", "--format", "json")
     found = trace.read(tmp_path / "trace.jsonl")
     assert found.header.argv == tuple(EVERYTHING)
     assert any(b'"tools/call"' in entry.data for entry in found.whole_lines() if isinstance(entry, trace.Line))
@@ -385,7 +385,7 @@ def test_a_reader_who_has_had_enough(run, environment):
 def test_a_form_is_filled_in(person, era, program):
     anna = person("call", "book_trip", "--era", era, server=ASK, program=program)
     anna.sees("travel agent")
-    anna.sees(":decline says no")
+    anna.sees(":decline to decline")
     anna.answers("Rome")
     anna.sees("2. summer")
     anna.answers("sumer")

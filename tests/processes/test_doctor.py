@@ -195,7 +195,7 @@ def test_a_variable_that_nobody_names_is_found_by_halving(monkeypatch):
 def test_no_value_of_the_environment_is_told(monkeypatch):
     monkeypatch.setenv("WEATHER_API_KEY", "sesame-open")
     done = doctor(
-        "--output", "json", "--quick", "--env", "OTHER=sesame-close", "--", sys.executable, str(BROKEN / "needs_variable.py")
+        "--format", "json", "--quick", "--env", "OTHER=sesame-close", "--", sys.executable, str(BROKEN / "needs_variable.py")
     )
     assert b"WEATHER_API_KEY" in done.stdout
     assert b"sesame" not in done.stdout + done.stderr
@@ -329,7 +329,7 @@ def test_every_server_of_a_configuration_is_examined(tmp_path):
     config = tmp_path / "mcp.json"
     servers = {name: {"command": sys.executable, "args": [str(BROKEN / f"{name}.py")]} for name in ("polite", "crashes")}
     config.write_text(json.dumps({"mcpServers": servers}))
-    done = doctor("--quick", "--output", "json", "--config", str(config))
+    done = doctor("--quick", "--format", "json", "--config", str(config))
     assert done.returncode == 1
     reports = json.loads(done.stdout)["servers"]
     assert [(each["server"], [found["code"] for found in each["diagnoses"]]) for each in reports] == [
@@ -351,7 +351,7 @@ def test_what_a_server_says_cannot_steer_the_terminal(tmp_path):
 
 
 def test_the_whole_examination_ends_in_time():
-    done = doctor("--timeout", "0.5", "--output", "json", "--", sys.executable, str(BROKEN / "silent.py"))
+    done = doctor("--timeout", "0.5", "--format", "json", "--", sys.executable, str(BROKEN / "silent.py"))
     found = {each["code"] for each in json.loads(done.stdout)["servers"][0]["diagnoses"]}
     assert found == {"out-of-time", "never-answers"}
 

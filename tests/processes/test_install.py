@@ -40,7 +40,7 @@ def test_the_doctor_finds_it_healthy(host, twopipes, tmp_path):
     assert done.returncode == 0, done.stderr
     (file,) = [path for path in twopipes.home.rglob("*") if path.is_file()]
     # From another folder, as hosts do.
-    done = twopipes("doctor", "--quick", "--output", "json", "--config", str(file), "--server", "hello", cwd=tmp_path)
+    done = twopipes("doctor", "--quick", "--format", "json", "--config", str(file), "--server", "hello", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     (server,) = json.loads(done.stdout)["servers"]
     assert server["server"] == "hello"

@@ -336,7 +336,7 @@ def test_a_host_does_not_wait_for_what_it_does_not_need(tmp_path):
     path = trace_of(tmp_path / "session.jsonl", *handshake())
     program = (
         "import sys\nfrom twopipes._cli import main\nmain(['mock', sys.argv[1]])\n"
-        "print(sorted({'msgspec', 'json', 're', 'enum', 'typing', 'asyncio', 'argparse', 'rich', 'signal', 'collections'}"
+        "print(sorted({'msgspec', 'json', 're', 'typing', 'asyncio', 'argparse', 'rich'}"
         " & sys.modules.keys()), file=sys.stderr)"
     )
     # Isolated, because a site may bring anything along.

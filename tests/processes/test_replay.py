@@ -46,7 +46,7 @@ def found(replay):
     """What a program gets: the exit code and the report."""
 
     def found(*arguments):
-        code, out, err = replay(arguments[0], "--output", "json", *arguments[1:])
+        code, out, err = replay(arguments[0], "--format", "json", *arguments[1:])
         assert code in (0, 1), err
         return code, json.loads(out)
 
@@ -170,7 +170,7 @@ def test_a_server_that_hangs(found, two_calls, server):
     code, report = found(two_calls, "--timeout", "0.3", "--", *server("sys.stdin.read()"))
     assert code == 1
     assert [(each["kind"], each["id"]) for each in report["findings"]] == [("no answer", 1), ("no answer", 2)]
-    assert report["ended"] is None or report["ended"].startswith("it says nothing any more")
+    assert report["ended"] is None or report["ended"].startswith("it stopped responding")
 
 
 def test_a_server_that_pings_for_ever_and_never_reads_is_given_up(found, two_calls, server):

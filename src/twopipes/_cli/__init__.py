@@ -1,54 +1,56 @@
-"""The ``twopipes`` command. One file a command; a command imports only what it needs."""
+"""The ``twopipes`` command. Each command is a function of a module here, and imports only what it needs."""
 
 from __future__ import annotations
 
 import sys
 
-TYPE_CHECKING = False  # as in twopipes/__init__.py: a host waits for some of the commands
+from twopipes._tools.exit_codes import OK
+from twopipes._tools.usage import HelpShown, UsageError, report_error
+
+TYPE_CHECKING = False  # importing typing would slow down the start of run, tap and mock
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["main"]
+__all__ = ["COMMANDS", "main"]
 
-_USAGE = """\
+_HELP = """\
 usage: twopipes COMMAND ...
 
-begin
-  new NAME               a project with a server, its tests and a README
-  install HOST -- CMD... put a server into the configuration of a host
+start a project:
+  new NAME                create a project with a server, tests and a README
+  install HOST -- CMD...  add a server to the configuration of a host
 
-serve
-  run FILE[:NAME]        serve the Server object found in a file or a module
-  mock FILE              a server that answers from a recording
+serve:
+  run FILE[:NAME]         serve the Server object in a file or module
+  mock FILE               serve the responses of a recorded trace
 
-talk to a server
-  list -- CMD...         what a server offers
-  call TOOL -- CMD...    call a tool
-  read URI -- CMD...     read a resource
-  prompt NAME -- CMD...  get a prompt
+use a server:
+  list -- CMD...          list its tools, resources and prompts
+  call TOOL -- CMD...     call a tool
+  read URI -- CMD...      read a resource
+  prompt NAME -- CMD...   get a prompt
 
-see what happens
-  tap -- CMD...          in front of a server: record what it and its host say to each other
-  view FILE              a recording as a conversation, in the terminal or as an HTML page
-  replay FILE -- CMD...  say the recorded client's part to a server, and compare the answers
-  doctor -- CMD...       find out why a server does not connect
-  check -- CMD...        does a server, or a client, keep the rules of the protocol?
+debug and test:
+  tap -- CMD...           record the messages between a host and a server
+  view FILE               show a trace in the terminal or as an HTML page
+  replay FILE -- CMD...   send recorded requests again, compare the responses
+  doctor -- CMD...        find out why a server does not connect
+  check -- CMD...         check a server or a client against the protocol
 
-  twopipes COMMAND --help
-  twopipes --version
+Run `twopipes COMMAND --help` for the options of a command, or
+`twopipes --version`.
 """
 
-# Where each command lives: a module of this package and a function in it. Loaded when it is asked for and not before, because
-# a host waits for some of them.
-_COMMANDS = {
+# The module and the function of each command. A module is imported only when its command runs, because a host waits for some.
+COMMANDS = {
     "new": ("new", "new"),
     "install": ("install", "install"),
     "run": ("run", "run"),
     "mock": ("mock", "mock"),
-    "list": ("ask", "list_everything"),
-    "call": ("ask", "call"),
-    "read": ("ask", "read"),
-    "prompt": ("ask", "prompt"),
+    "list": ("client_commands", "list_everything"),
+    "call": ("client_commands", "call"),
+    "read": ("client_commands", "read"),
+    "prompt": ("client_commands", "prompt"),
     "tap": ("tap", "tap"),
     "view": ("view", "view"),
     "replay": ("replay", "replay"),
@@ -58,24 +60,29 @@ _COMMANDS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line and returns its exit code."""
+    """Run the command line and return the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    match words:
-        case ["--version" | "-V"]:
-            from twopipes._version import __version__  # noqa: PLC0415 - as below
+    try:
+        return _run(words)
+    except UsageError as error:
+        return report_error(error)
+    except HelpShown:
+        return OK
 
-            sys.stdout.write(f"twopipes {__version__}\n")
-            return 0
-        case [] | ["--help" | "-h"]:
-            sys.stdout.write(_USAGE)
-            return 0
-        case [name, *rest] if name in _COMMANDS:
-            from importlib import import_module  # noqa: PLC0415 - each command loads its own
 
-            module, function = _COMMANDS[name]
-            return int(getattr(import_module(f"twopipes._cli.{module}"), function)(rest))
-        case [unknown, *_]:
-            sys.stderr.write(f"Error: there is no command {unknown!r}; see twopipes --help\n")
-            return 2
-        case _:  # pragma: no cover - a list is empty or has a first word
-            return 2
+def _run(words: list[str]) -> int:
+    if not words or words in (["--help"], ["-h"]):
+        sys.stdout.write(_HELP)
+        return OK
+    if words in (["--version"], ["-V"]):
+        from twopipes._version import __version__  # noqa: PLC0415 - keeps the start of run, tap and mock light
+
+        sys.stdout.write(f"twopipes {__version__}\n")
+        return OK
+    name, *rest = words
+    if name not in COMMANDS:
+        raise UsageError(f"unknown command {name!r}; see twopipes --help")
+    from importlib import import_module  # noqa: PLC0415 - not needed for --help
+
+    module, function = COMMANDS[name]
+    return int(getattr(import_module(f"twopipes._cli.{module}"), function)(rest))

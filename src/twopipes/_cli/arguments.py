@@ -1,4 +1,4 @@
-"""``key=value`` as people type it, read by the JSON Schema of what it is for."""
+"""Parse ``key=value`` arguments, and convert the values by a JSON Schema."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from twopipes._tools.usage import UsageError
 
 __all__ = [
-    "Misfit",
+    "InvalidValue",
     "Pair",
     "describe",
     "did_you_mean",
@@ -25,32 +25,29 @@ __all__ = [
     "values_of",
 ]
 
-# What JSON calls a number; Python would also take 1_000, nan, and digits of other scripts.
+# Numbers of JSON. Python would also accept 1_000, nan, and digits of other scripts.
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-_WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
-# The narrowest first: where a schema allows several kinds, 5 is a number before it is a text.
-_A = {"integer": "an integer", "number": "a number", "boolean": "a boolean", "null": "null"}
+_BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+_ARTICLES = {"integer": "an integer", "number": "a number", "boolean": "a boolean", "null": "null"}
+# If a schema allows several types, the narrowest that fits is used: 5 is a number rather than a string.
 _NARROWEST_FIRST = ("null", "boolean", "integer", "number", "array", "object", "string")
-# References inside of a schema that are followed before it is taken for one without an end.
-_MOST_REFERENCES = 20
-# Levels of objects and lists that are described; what is deeper is called an object or an array.
-_DEEPEST = 3
-# Levels of alternatives; one more, so that "object or null" in the deepest object is called that.
-_DEEPEST_ALTERNATIVE = _DEEPEST + 1
-# Members of an object that are described.
-_MOST_MEMBERS = 5
-# Choices and alternatives that a description shows.
-_MOST_SHOWN = 12
+# Chained references that are followed, in case a schema refers to itself.
+_MAX_REFERENCES = 20
+# Limits of a description: levels of objects and arrays, and of alternatives; members of an object; choices.
+_MAX_DEPTH = 3
+_MAX_ALTERNATIVE_DEPTH = _MAX_DEPTH + 1
+_MAX_MEMBERS = 5
+_MAX_SHOWN = 12
 
 
 class Pair(NamedTuple):
-    """One argument as it was typed.
+    """One argument as typed.
 
     Attributes:
         key: Its name.
-        text: What stands behind the sign, or in the file that stands there.
-        is_json: Whether the sign was ``:=``, so that the text is JSON and not to be interpreted.
+        text: The text after the operator, or the content of the file named there.
+        is_json: Whether the operator was ``:=``, so that the text is JSON.
     """
 
     key: str
@@ -58,44 +55,42 @@ class Pair(NamedTuple):
     is_json: bool
 
 
-class Misfit(Exception):
-    """A value cannot be read as what the schema wants."""
+class InvalidValue(Exception):
+    """A value does not match its schema."""
 
 
 def read_pair(word: str, *, what: str = "argument") -> Pair:
-    """Reads ``key=value``, ``key=@file``, ``key:=json`` or ``key:=@file``.
+    """Parse ``key=value``, ``key=@file``, ``key:=json`` or ``key:=@file``.
 
     Raises:
-        UsageError: It is none of these, or the file cannot be read.
+        UsageError: The word has none of these forms, or the file cannot be read.
     """
     key, sign, text = word.partition("=")
     is_json = key.endswith(":")
     key = key.removesuffix(":")
     if not sign or not key:
-        hint = " (the server's command stands behind --)" if what == "argument" else ""
-        raise UsageError(f"{word!r} is no {what}; write key=value, key:=JSON or key=@FILE{hint}")
+        hint = " (the command of the server comes after --)" if what == "argument" else ""
+        raise UsageError(f"invalid {what} {word!r}; write key=value, key:=JSON or key=@FILE{hint}")
     if text.startswith("@"):
         try:
-            text = Path(text[1:]).expanduser().read_bytes().decode()  # with the ends of its lines as they are
+            text = Path(text[1:]).expanduser().read_bytes().decode()  # keep the line ends
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-            raise UsageError(f"{what} {key}: the file {text[1:]} cannot be read: {why}") from error
+            raise UsageError(f"{what} {key}: file {text[1:]} cannot be read: {why}") from error
     return Pair(key, text, is_json)
 
 
 def values_of(pairs: Iterable[Pair], schema: Mapping[str, Any], *, of: str, what: str = "argument") -> dict[str, Any]:
-    """The arguments, each of the type that the schema of all of them says.
-
-    A key that stands there several times is a list.
+    """Convert arguments to the types in a schema. A key that occurs several times becomes a list.
 
     Args:
-        pairs: What was typed.
-        schema: Whose ``properties`` the keys are.
-        of: What the arguments are for, for messages.
-        what: What they are called there.
+        pairs: The arguments as typed.
+        schema: The JSON Schema of the object that they form.
+        of: The name of the tool, for messages.
+        what: What an argument is called in messages.
 
     Raises:
-        UsageError: A key is unknown, or its value cannot be read; says what is wanted.
+        UsageError: A key is unknown, or a value does not match its schema.
     """
     known = properties_of(schema)
     others = schema.get("additionalProperties")
@@ -105,29 +100,29 @@ def values_of(pairs: Iterable[Pair], schema: Mapping[str, Any], *, of: str, what
     found: dict[str, list[Pair]] = {}
     for pair in pairs:
         if pair.key not in known and not takes_others:
-            takes = f"; it takes {', '.join(known)}" if known else "; it takes none"
+            takes = f"; known {what}s: {', '.join(known)}" if known else "; it takes none"
             raise UsageError(f"{of} has no {what} {pair.key!r}{did_you_mean(pair.key, known) or takes}")
         found.setdefault(pair.key, []).append(pair)
     return {key: _value(each, known.get(key, others), schema, f"{what} {key} of {of}") for key, each in found.items()}
 
 
 def missing(given: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:
-    """What the schema requires and was not given."""
+    """Return the names that the schema requires and that are not given."""
     required = schema.get("required")
     return [name for name in (required if isinstance(required, list) else ()) if isinstance(name, str) and name not in given]
 
 
 def properties_of(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The members that the schema of an object names, each with its own schema."""
+    """Return the schemas of the members of an object, by name."""
     found = schema.get("properties")
     return dict(found) if isinstance(found, Mapping) else {}
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A question, to be put behind a message, about the names that look like this one; empty if none does."""
+    """Return ``; did you mean ...?`` with the names that resemble a word; empty if there are none."""
     names = {name.casefold(): name for name in known}
     close = difflib.get_close_matches(word.casefold(), names, n=3, cutoff=0.6)
-    # What somebody remembers half of, too: `book` is book_trip.
+    # Also names that contain the word: `book` finds book_trip.
     close += [name for name in names if len(word) > 2 and word.casefold() in name and name not in close]
     return f"; did you mean {' or '.join(names[name] for name in close[:3])}?" if close else ""
 
@@ -138,14 +133,14 @@ def describe(schema: Any, root: Mapping[str, Any] | None = None, *, depth: int =
     For example ``integer``, ``"sun" | "rain"``, ``array of string``, ``[integer, string]`` or ``{x: number, y?: number}``.
     """
     shown = list(dict.fromkeys(_alternatives(schema, root, depth, set()))) or ["anything"]
-    more = [f"... ({len(shown) - _MOST_SHOWN} more)"] if len(shown) > _MOST_SHOWN else []
-    return " | ".join(shown[:_MOST_SHOWN] + more)
+    more = [f"... ({len(shown) - _MAX_SHOWN} more)"] if len(shown) > _MAX_SHOWN else []
+    return " | ".join(shown[:_MAX_SHOWN] + more)
 
 
 def _alternatives(schema: Any, root: Mapping[str, Any] | None, depth: int, followed: set[str]) -> list[str]:
-    """Everything that the schema allows, each in a few words; alternatives of alternatives are alternatives.
+    """Describe each alternative that a schema allows, with nested alternatives flattened.
 
-    A reference that was followed before adds nothing. So a schema that is an alternative of itself ends.
+    A reference is followed only once, so that a schema can be an alternative of itself.
     """
     if isinstance(schema, Mapping) and isinstance(reference := schema.get("$ref"), str):
         if reference in followed:
@@ -159,15 +154,15 @@ def _alternatives(schema: Any, root: Mapping[str, Any] | None, depth: int, follo
     if isinstance(choices := schema.get("enum"), list):
         return [json.dumps(choice, ensure_ascii=False) for choice in choices]
     if options := _options(schema):
-        if depth > _DEEPEST_ALTERNATIVE:
+        if depth > _MAX_ALTERNATIVE_DEPTH:
             return ["anything"]
         return [word for option in options for word in _alternatives(option, root, depth + 1, followed)]
-    return [_kind_in_words(kind, schema, root, depth) for kind in _kinds(schema)] or ["anything"]
+    return [_describe_type(kind, schema, root, depth) for kind in _kinds(schema)] or ["anything"]
 
 
 def resolved(schema: Any, root: Mapping[str, Any]) -> Any:
-    """The schema that a reference inside of ``root`` leads to; others are given back, and so are references to elsewhere."""
-    for _ in range(_MOST_REFERENCES):
+    """Resolve a reference inside ``root``. Return any other schema, or a reference to elsewhere, unchanged."""
+    for _ in range(_MAX_REFERENCES):
         if not isinstance(schema, Mapping) or not isinstance(reference := schema.get("$ref"), str) or not reference.startswith("#"):
             break
         found: Any = root
@@ -175,7 +170,7 @@ def resolved(schema: Any, root: Mapping[str, Any]) -> Any:
             found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None
         if not isinstance(found, Mapping):
             break
-        # What stands beside a reference counts, too; most often a description, or a default.
+        # Members beside a reference count too; most often a description or a default.
         schema = {**found, **{key: value for key, value in schema.items() if key != "$ref"}}
     if isinstance(schema, Mapping) and isinstance(parts := schema.get("allOf"), list) and len(parts) == 1:
         rest = {key: value for key, value in schema.items() if key != "allOf"}
@@ -185,35 +180,35 @@ def resolved(schema: Any, root: Mapping[str, Any]) -> Any:
 
 
 def typed(text: str, schema: Any, root: Mapping[str, Any] | None = None) -> Any:
-    """What a text means, by its schema.
+    """Convert a text to the type in its schema.
 
     Raises:
-        Misfit: It cannot be read as that.
+        InvalidValue: The text does not match the schema.
     """
     root = root or {}
     schema = resolved(schema, root)
     if not isinstance(schema, Mapping):
-        return _guessed(text)
+        return _without_schema(text)
     if "const" in schema:
-        return _chosen(text, [schema["const"]])
+        return _choice(text, [schema["const"]])
     if isinstance(choices := schema.get("enum"), list):
-        return _chosen(text, choices)
+        return _choice(text, choices)
     if options := _options(schema):
-        return _first_that_fits(text, options, root)
+        return _convert_to_any(text, options, root)
     kinds = _kinds(schema)
     if not kinds:
-        return _guessed(text)
+        return _without_schema(text)
     if len(kinds) > 1:
-        return _first_that_fits(text, [{**schema, "type": kind} for kind in kinds], root)
-    return _of_kind(text, kinds[0], schema, root)
+        return _convert_to_any(text, [{**schema, "type": kind} for kind in kinds], root)
+    return _convert(text, kinds[0], schema, root)
 
 
 def _value(pairs: Sequence[Pair], schema: Any, root: Mapping[str, Any], where: str) -> Any:
     own = resolved(schema, root)
     try:
         return _read(pairs[0], own, root) if len(pairs) == 1 else _list(pairs, own, root)
-    except (Misfit, RecursionError) as misfit:
-        why = str(misfit) if isinstance(misfit, Misfit) else "its schema has no end"
+    except (InvalidValue, RecursionError) as error:
+        why = str(error) if isinstance(error, InvalidValue) else "its schema is endless"
         note = own.get("description") if isinstance(own, Mapping) else None
         note = f" ({' '.join(note.split())})" if isinstance(note, str) else ""
         raise UsageError(
@@ -222,11 +217,11 @@ def _value(pairs: Sequence[Pair], schema: Any, root: Mapping[str, Any], where: s
 
 
 def _list(pairs: Sequence[Pair], schema: Any, root: Mapping[str, Any]) -> list[Any]:
-    """A key that is given several times: each value is an item."""
+    """Convert the values of a key that occurs several times to a list."""
     options = [resolved(option, root) for option in _options(schema)] or [schema] if isinstance(schema, Mapping) else []
     arrays = [option for option in options if isinstance(option, Mapping) and "array" in _kinds(option)]
     if not arrays and isinstance(schema, Mapping) and {"type", "enum", "const", "anyOf", "oneOf", "properties"} & schema.keys():
-        raise Misfit("it is given several times, and it is not a list")
+        raise InvalidValue("it was given several times, but is not a list")
     items = [_item(arrays[0], position) if arrays else None for position in range(len(pairs))]
     return [_read(pair, item, root) for pair, item in zip(pairs, items, strict=True)]
 
@@ -244,36 +239,36 @@ def _options(schema: Mapping[str, Any]) -> list[Any]:
 
 def _kinds(schema: Mapping[str, Any]) -> list[str]:
     given = schema.get("type")
-    if given is None:  # whoever writes schemas by hand forgets it
+    if given is None:  # often missing in schemas that are written by hand
         given = "object" if "properties" in schema else "array" if "items" in schema else []
     kinds = [given] if isinstance(given, str) else [kind for kind in given if isinstance(kind, str)]
     return sorted(kinds, key=lambda kind: _NARROWEST_FIRST.index(kind) if kind in _NARROWEST_FIRST else 99)
 
 
-def _of_kind(text: str, kind: str, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
+def _convert(text: str, kind: str, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
     match kind:
         case "string":
             return text
         case "integer" | "number" if _INTEGER.fullmatch(text):
-            return json_value(text)  # which knows how many digits are too many
+            return json_value(text)  # limits the number of digits
         case "number" if _NUMBER.fullmatch(text):
             return json_value(text)
-        case "boolean" if text.casefold() in _WORDS:
-            return _WORDS[text.casefold()]
+        case "boolean" if text.casefold() in _BOOLEANS:
+            return _BOOLEANS[text.casefold()]
         case "null" if text == "null":
             return None
         case "array":
-            # One item may stand for a list of one; what looks like JSON is.
-            return _of_json_type(text, list) if text.lstrip().startswith("[") else [typed(text, _item(schema, 0), root)]
+            # A single item is a list of one, unless it looks like a JSON array.
+            return _json_of_type(text, list) if text.lstrip().startswith("[") else [typed(text, _item(schema, 0), root)]
         case "object":
-            return _of_json_type(text, dict)
+            return _json_of_type(text, dict)
         case "integer" | "number" | "boolean" | "null":
-            raise Misfit(f"{text!r} is not {_A[kind]}")
+            raise InvalidValue(f"{text!r} is not {_ARTICLES[kind]}")
         case _:
-            return _guessed(text)
+            return _without_schema(text)
 
 
-def _first_that_fits(text: str, options: Sequence[Any], root: Mapping[str, Any]) -> Any:
+def _convert_to_any(text: str, options: Sequence[Any], root: Mapping[str, Any]) -> Any:
     found = [resolved(option, root) for option in options]
 
     def width(option: Any) -> int:
@@ -283,80 +278,80 @@ def _first_that_fits(text: str, options: Sequence[Any], root: Mapping[str, Any])
         return max((_NARROWEST_FIRST.index(kind) for kind in kinds if kind in _NARROWEST_FIRST), default=len(_NARROWEST_FIRST))
 
     for option in sorted(found, key=width):
-        # A list of one item is what is meant only where nothing else can be.
+        # A list of one item is the last resort.
         if isinstance(option, Mapping) and "array" in _kinds(option) and not text.lstrip().startswith("["):
             continue
         try:
             return typed(text, option, root)
-        except Misfit:
+        except InvalidValue:
             continue
     for option in found:
         if isinstance(option, Mapping) and "array" in _kinds(option):
             return typed(text, option, root)
-    raise Misfit(f"{text!r} is none of these")
+    raise InvalidValue(f"{text!r} matches none of the alternatives")
 
 
-def _chosen(text: str, choices: Sequence[Any]) -> Any:
+def _choice(text: str, choices: Sequence[Any]) -> Any:
     for choice in choices:
         if choice == text or (not isinstance(choice, str) and json.dumps(choice) == text):
             return choice
     words = [choice for choice in choices if isinstance(choice, str)]
-    raise Misfit(f"{text!r} is none of the choices{did_you_mean(text, words)}")
+    raise InvalidValue(f"{text!r} is not one of the choices{did_you_mean(text, words)}")
 
 
-def _guessed(text: str) -> Any:
-    """Where the schema does not say: JSON if it is, else a text."""
+def _without_schema(text: str) -> Any:
+    """Convert a text without a schema: to JSON if it is valid, else to a string."""
     try:
         return json_value(text)
-    except Misfit:
+    except InvalidValue:
         return text
 
 
-def _of_json_type(text: str, kind: type) -> Any:
+def _json_of_type(text: str, kind: type) -> Any:
     found = json_value(text)
     if not isinstance(found, kind):
-        raise Misfit(f"{text!r} is not a JSON {'array' if kind is list else 'object'}")
+        raise InvalidValue(f"{text!r} is not a JSON {'array' if kind is list else 'object'}")
     return found
 
 
 def json_value(text: str) -> Any:
-    """What JSON text means.
+    """Parse JSON.
 
     Raises:
-        Misfit: It is not JSON, or holds a number that JSON cannot send on: Python reads NaN, and makes infinity of 1e999.
+        InvalidValue: The text is not JSON, or contains NaN or a number that is too large for a float.
     """
     try:
-        return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+        return json.loads(text, parse_constant=_reject_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
-        raise Misfit(f"{_cut(text)!r} is not JSON ({error})") from None
+        raise InvalidValue(f"{_shortened(text)!r} is not JSON ({error})") from None
 
 
-def _no_constant(name: str) -> Any:
-    raise Misfit(f"{name} is not a number in JSON")
+def _reject_constant(name: str) -> Any:
+    raise InvalidValue(f"{name} is not a number in JSON")
 
 
 def _finite(text: str) -> float:
     number = float(text)
     if number in (float("inf"), float("-inf")):
-        raise Misfit(f"{text} is too large for a number")
+        raise InvalidValue(f"{text} is too large for a number")
     return number
 
 
-def _cut(text: str) -> str:
+def _shortened(text: str) -> str:
     return text if len(text) <= 60 else text[:60] + "..."
 
 
-def _kind_in_words(kind: str, schema: Mapping[str, Any], root: Mapping[str, Any] | None, depth: int) -> str:
-    if kind in {"array", "object"} and depth > _DEEPEST:
+def _describe_type(kind: str, schema: Mapping[str, Any], root: Mapping[str, Any] | None, depth: int) -> str:
+    if kind in {"array", "object"} and depth > _MAX_DEPTH:
         return kind
     if kind == "array":
         return _array(schema, root, depth)
-    if kind == "object" and 0 < len(members := properties_of(schema)) <= _MOST_MEMBERS:
+    if kind == "object" and 0 < len(members := properties_of(schema)) <= _MAX_MEMBERS:
         required = schema.get("required", [])
-        told = [
+        shown = [
             f"{name}{'' if name in required else '?'}: {describe(each, root, depth=depth + 1)}" for name, each in members.items()
         ]
-        return f"{{{', '.join(told)}}}"
+        return f"{{{', '.join(shown)}}}"
     if kind == "string" and isinstance(schema.get("format"), str):
         return f"string ({schema['format']})"
     if kind in {"integer", "number"}:
@@ -364,21 +359,21 @@ def _kind_in_words(kind: str, schema: Mapping[str, Any], root: Mapping[str, Any]
         if least is not None and most is not None:
             return f"{kind} from {least} to {most}"
         if least is not None or most is not None:
-            return f"{kind} from {least} on" if most is None else f"{kind} up to {most}"
+            return f"{kind}, at least {least}" if most is None else f"{kind}, at most {most}"
     return kind
 
 
 def _array(schema: Mapping[str, Any], root: Mapping[str, Any] | None, depth: int) -> str:
     first, items = _items(schema)
     if first:
-        told = [describe(each, root, depth=depth + 1) for each in first[:_MOST_SHOWN]]
-        more = ["..."] if items is not False or len(first) > _MOST_SHOWN else []
-        return f"[{', '.join(told + more)}]"
+        shown = [describe(each, root, depth=depth + 1) for each in first[:_MAX_SHOWN]]
+        more = ["..."] if items is not False or len(first) > _MAX_SHOWN else []
+        return f"[{', '.join(shown + more)}]"
     return "array" if items in (None, True, {}) else f"array of {describe(items, root, depth=depth + 1)}"
 
 
 def _items(schema: Mapping[str, Any]) -> tuple[list[Any], Any]:
-    """The schemas of the first items of an array, one by one, and that of all others."""
+    """Return the schemas of the first items of an array, and the schema of all others."""
     first, items = schema.get("prefixItems"), schema.get("items")
     if isinstance(items, list):  # drafts before 2020-12
         first, items = items, schema.get("additionalItems")

@@ -1,27 +1,54 @@
-"""``twopipes check``: does a server, or a client, keep the rules of the protocol?"""
+"""``twopipes check``: check a server or a client against the rules of the protocol."""
 
 from __future__ import annotations
 
+import json
+import shlex
 import sys
-from collections.abc import Callable, Sequence
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from msgspec import DecodeError
+from msgspec.json import decode
+
+from twopipes._cli.command_parser import (
+    CommandParser,
+    add_format_option,
+    add_socket_options,
+    add_start_options,
+    add_timeout_option,
+    split_command,
+)
+from twopipes._cli.durations import positive_duration
+from twopipes._cli.interrupts import run_interruptibly
+from twopipes._cli.server_options import message_of, the_server, variables
+from twopipes._cli.trace_file import load_conversation, open_trace
+from twopipes._protocol.revisions import ALL
+from twopipes._rules.table import chosen
+from twopipes._tools.check.client_run import CommandDriver, PersonDriver, check_client, check_one
+from twopipes._tools.check.conversation import ProbeTimeouts
+from twopipes._tools.check.explain import explained
+from twopipes._tools.check.fake_server import ScenarioTimeouts
+from twopipes._tools.check.outcome import CheckResult
+from twopipes._tools.check.passive import check_conversation
+from twopipes._tools.check.probe import Permissions
+from twopipes._tools.check.report import FORMATS, exit_code, rendered
+from twopipes._tools.check.rule_pages import listed
+from twopipes._tools.check.server_run import check_server
+from twopipes._tools.check.server_source import target_for
+from twopipes._tools.exit_codes import OK, UNREACHABLE
 from twopipes._tools.terminal import visible
-from twopipes._tools.usage import UsageError
-from twopipes.errors import ChannelBroken, LocalProtocolError, StartFailed, TwopipesError
-
-if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Iterator
-
-    from twopipes._tools.check.outcome import CheckResult
-    from twopipes._trace.recorder import Recorder
+from twopipes._tools.usage import UsageError, report_error
+from twopipes._trace.format import Line
+from twopipes._trace.recorder import Recorder, header_for
+from twopipes.errors import ChannelBroken, LocalProtocolError, StartFailed
 
 __all__ = ["check"]
 
 # Bytes that may wait for the disk: some lines of the check are 64 MiB long, and both sides of them are kept.
-_ROOM = 256 * 1024 * 1024
+_MAX_QUEUED = 256 * 1024 * 1024
 
 _USAGE = """\
 twopipes check [options] -- CMD...
@@ -31,116 +58,98 @@ twopipes check [options] -- CMD...
        twopipes check --trace-file FILE [--client]
        twopipes check --list [--format json|markdown] | --explain ID"""
 _DESCRIPTION = """\
-Checks a server, or a client, against the rules of the specification, in all the revisions that it speaks.
+Checks a server or a client against the rules of the specification, in every
+revision that it speaks.
 
-Starts the server several times and sends valid and invalid requests. Calls only tools that declare readOnlyHint, or that you
-name with --allow-tool or --call. A client is run once for each scenario, with {server} in its command replaced by the command
-of a fake server; it should list, call, read and prompt whatever it finds there."""
-_EPILOG = """\
-examples:
-  twopipes check -- python server.py
-  twopipes check --only FR,JR-06 --revision 2025-11-25 -- node build/index.js
-  twopipes check --call 'search:{"query": "cats"}' --format junit -- uvx some-server > report.xml
-  twopipes check --client -- python client.py {server}
-  twopipes check --explain FR-04
+Starts the server several times and sends valid and invalid requests. Calls only
+tools that declare readOnlyHint, or that you name with --allow-tool or --call.
 
-exit codes:
-  0    every rule that binds was kept, as far as it could be tried
-  1    a MUST was broken; with --strict, or a SHOULD
-  2    a mistake on the command line
-  3    it could not be started or reached, or it speaks no revision that we know
-  130  interrupted by Ctrl-C"""
-
-BROKEN, MISTAKEN, UNREACHABLE = 1, 2, 3
+Runs a client once for each scenario. {server} in its command is replaced by the
+command of a fake server. The client should list, call, read and prompt whatever
+that server offers."""
+_EXAMPLES = [
+    "twopipes check -- python server.py",
+    "twopipes check --only FR,JR-06 --revision 2025-11-25 -- node build/index.js",
+    'twopipes check --call \'search:{"query": "cats"}\' -- uvx some-server',
+    "twopipes check --format junit -- python server.py > report.xml",
+    "twopipes check --client -- python client.py {server}",
+    "twopipes check --explain FR-04",
+]
 
 
 def check(arguments: Sequence[str]) -> int:
-    """Runs the command and returns its exit code."""
-    from twopipes._cli.server_options import split_command  # noqa: PLC0415 - argparse, for those who read options with it
-
+    """Run the command and return its exit code."""
     words, command = split_command(arguments)
+    options = _parser().parse_args(words)
     try:
-        options = _parser().parse_args(words)
-        return _dispatched(options, command)
-    except (UsageError, LocalProtocolError) as mistake:
-        return _failed(mistake, MISTAKEN)
+        return _dispatch(options, command)
+    except LocalProtocolError as error:
+        raise UsageError(message_of(error)) from error
     except (StartFailed, ChannelBroken) as error:
-        return _failed(error, UNREACHABLE)
+        return report_error(message_of(error), UNREACHABLE)
 
 
-def _failed(error: Exception, code: int) -> int:
-    from twopipes._cli.server_options import message_of  # noqa: PLC0415 - as above
-
-    text = message_of(error) if isinstance(error, TwopipesError) else str(error)
-    sys.stderr.write(f"Error: {visible(' '.join(text.split()))}\n")
-    return code
-
-
-def _dispatched(options: argparse.Namespace, command: list[str] | None) -> int:
+def _dispatch(options: Namespace, command: list[str] | None) -> int:
     if options.list:
         return _list(options)
     if options.explain:
-        return _explain(options.explain)
+        sys.stdout.write(explained(options.explain))
+        return OK
     if options.trace_file:
-        return _told(options, _of_trace(options))
+        return _report(options, _check_trace(options))
     wanted = _wanted(options)
     if options.client:
-        return _run(options, lambda recorder: _client(options, command, wanted, recorder))
+        return _run(options, lambda recorder: _check_client(options, command, wanted, recorder))
     if options.print:
-        raise UsageError("--print shows the command of a posing server for a client; give it with --client")
-    return _run(options, lambda recorder: _server(options, command, wanted, recorder), command=command)
+        raise UsageError("--print shows the command of a fake server for a client; give it with --client")
+    return _run(options, lambda recorder: _check_server(options, command, wanted, recorder), command=command)
 
 
-def _parser() -> argparse.ArgumentParser:
-    from twopipes._cli.server_options import CommandParser  # noqa: PLC0415 - as above
-    from twopipes._protocol.revisions import ALL  # noqa: PLC0415 - likewise
-    from twopipes._tools.check.report import FORMATS  # noqa: PLC0415 - as below
-
-    parser = CommandParser("twopipes check", usage=_USAGE, description=_DESCRIPTION, epilog=_EPILOG)
-    what = parser.add_argument_group("what is checked", "A server by its command behind --, or one of:")
-    what.add_argument("--unix", metavar="PATH", help="a server that listens on a Unix socket")
-    what.add_argument("--tcp", metavar="HOST:PORT", help="a server that listens on a TCP port")
-    what.add_argument("--client", action="store_true", help="a client: {server} in its command is where a server's command goes")
-    what.add_argument("--print", metavar="SCENARIO", help="with --client: show a command for a host that you configure yourself")
-    what.add_argument("--trace-file", metavar="FILE", help="a recording: what it shows by itself of the server (or --client)")
+def _parser() -> CommandParser:
+    parser = CommandParser("check", usage=_USAGE, description=_DESCRIPTION, examples=_EXAMPLES)
+    what = parser.add_argument_group("what to check", "A server by its command after --, or one of:")
+    add_socket_options(what)
+    what.add_argument("--client", action="store_true", help="a client; {server} in its command stands for the fake server")
+    what.add_argument(
+        "--print", metavar="SCENARIO", help="with --client: show the command of a fake server, to configure in a host"
+    )
+    what.add_argument(
+        "--trace-file", metavar="FILE", help="a trace: only what it shows of the server (or, with --client, the client)"
+    )
     which = parser.add_argument_group("which rules")
-    which.add_argument("--revision", metavar="DATE", choices=ALL, help=f"in this revision alone: {', '.join(ALL)}")
-    which.add_argument("--only", metavar="ID|SECTION,...", action="append", default=[], help="these alone: FR-04, or all of FR")
+    which.add_argument("--revision", metavar="DATE", choices=ALL, help=f"check only this revision: {', '.join(ALL)}")
+    which.add_argument(
+        "--only", metavar="ID|SECTION,...", action="append", default=[], help="only these, such as FR-04, or all of FR"
+    )
     which.add_argument("--skip", metavar="ID|SECTION,...", action="append", default=[], help="all but these")
-    which.add_argument("--list", action="store_true", help="show the table of rules (with --client, scenarios too), and end")
-    which.add_argument("--explain", metavar="ID|SECTION", help="show all about a rule, or those of a section, and end")
-    safe = parser.add_argument_group("which tools may be called, in addition to those that declare readOnlyHint")
+    which.add_argument("--list", action="store_true", help="list the rules (with --client, also the scenarios) and exit")
+    which.add_argument("--explain", metavar="ID|SECTION", help="explain a rule, or the rules of a section, and exit")
+    safe = parser.add_argument_group("tools to call besides those that declare readOnlyHint")
     safe.add_argument(
         "--allow-tool",
         metavar="NAME",
         action="append",
         default=[],
-        help="this tool, with made-up arguments: valid and invalid ones",
+        help="this tool, with generated arguments, valid and invalid ones",
     )
     safe.add_argument("--call", metavar="NAME:{JSON}", action="append", default=[], help="this tool, with these arguments")
-    how = parser.add_argument_group("how it is started")
-    how.add_argument("--env", metavar="NAME[=VALUE]", action="append", default=[], help="a variable for it; without a value, ours")
-    how.add_argument("--inherit-env", action="store_true", help="give a server all of our environment")
-    how.add_argument("--cwd", metavar="FOLDER", help="the folder it starts in")
-    how.add_argument(
-        "--timeout", metavar="SECONDS", type=float, help="wait so long for an answer (default 10, and 20 for the first)"
-    )
-    how.add_argument(
+    add_start_options(parser)
+    limits = parser.add_argument_group("time limits")
+    add_timeout_option(limits, "default 10, and 20 for the first")
+    limits.add_argument(
         "--gives-up-after",
         metavar="SECONDS",
-        type=float,
-        help="a client is set to wait so long for an answer at most; without it, nobody can tell patience from a hang",
+        type=positive_duration,
+        help="the request timeout of the client, if it has one; needed to tell a slow client from one that hangs",
     )
-    told = parser.add_argument_group("how it is told")
-    told.add_argument("--format", choices=FORMATS, default="text", help="for people, for programs, for CI, for a page")
-    told.add_argument("--strict", action="store_true", help="a broken SHOULD counts for the exit code, too")
-    told.add_argument("--trace", metavar="FILE", help="record everything that is said there, for twopipes view")
+    report = parser.add_argument_group("report")
+    add_format_option(report, FORMATS, help="text (default), json, junit for CI, or markdown")
+    report.add_argument("--strict", action="store_true", help="fail on a broken SHOULD as well")
+    report.add_argument("--trace", metavar="FILE", help="record all messages in this file, for twopipes view")
     return parser
 
 
-def _wanted(options: argparse.Namespace) -> set[str]:
-    from twopipes._rules.table import chosen  # noqa: PLC0415 - the whole table, once the options are good
-
+def _wanted(options: Namespace) -> set[str]:
     return chosen(_names(options.only), _names(options.skip))
 
 
@@ -148,16 +157,7 @@ def _names(given: Sequence[str]) -> list[str]:
     return [name for each in given for name in each.split(",") if name.strip()]
 
 
-# The three ways
-
-
-async def _server(
-    options: argparse.Namespace, command: list[str] | None, wanted: set[str], recorder: Recorder | None
-) -> CheckResult:
-    from twopipes._cli.server_options import the_server  # noqa: PLC0415 - as above
-    from twopipes._tools.check.server_run import check_server  # noqa: PLC0415 - asyncio, once everything else is good
-    from twopipes._tools.check.server_source import target_for  # noqa: PLC0415 - likewise
-
+async def _check_server(options: Namespace, command: list[str] | None, wanted: set[str], recorder: Recorder | None) -> CheckResult:
     options.config = options.server = None
     permissions = _permissions(options)
     target = target_for(the_server(options, command).target, timeouts=_probe_timeouts(options.timeout), observer=recorder)
@@ -166,21 +166,16 @@ async def _server(
     )
 
 
-async def _client(
-    options: argparse.Namespace, command: list[str] | None, wanted: set[str], recorder: Recorder | None
-) -> CheckResult:
-    from twopipes._cli.server_options import variables  # noqa: PLC0415 - as above
-    from twopipes._tools.check.client_run import CommandDriver, check_client  # noqa: PLC0415 - asyncio, as above
-
+async def _check_client(options: Namespace, command: list[str] | None, wanted: set[str], recorder: Recorder | None) -> CheckResult:
     if options.unix or options.tcp:
-        raise UsageError("a client cannot be reached at a socket; put its command behind --")
+        raise UsageError("a client cannot be reached at a socket; put its command after --")
     if options.print:
         if command is not None:
-            raise UsageError("--print is for a host that you start yourself; leave out the command behind --")
-        return await _with_a_person(options, wanted, recorder)
+            raise UsageError("--print is for a host that you start yourself; leave out the command after --")
+        return await _check_host(options, wanted, recorder)
     if not command:
         raise UsageError(
-            "which client? Put its command behind --, with {server} where the server's goes: -- python client.py {server}"
+            "no client given; put its command after --, with {server} in place of the server's: -- python client.py {server}"
         )
     return await check_client(
         CommandDriver(command, env=variables(options.env), cwd=options.cwd),
@@ -192,17 +187,12 @@ async def _client(
     )
 
 
-async def _with_a_person(options: argparse.Namespace, wanted: set[str], recorder: Recorder | None) -> CheckResult:
-    import json  # noqa: PLC0415 - for the one command that is shown
-    import shlex  # noqa: PLC0415 - likewise
-
-    from twopipes._tools.check.client_run import PersonDriver, check_one  # noqa: PLC0415 - as above
-
+async def _check_host(options: Namespace, wanted: set[str], recorder: Recorder | None) -> CheckResult:
     def show(words: list[str]) -> None:
         entry = {"twopipes-check": {"command": words[0], "args": words[1:]}}
-        sys.stderr.write(f"Configure this server in the host, and start the host:\n\n  {shlex.join(words)}\n\n")
-        sys.stderr.write(f"or, where it reads a file of servers:\n\n  {json.dumps({'mcpServers': entry})}\n\n")
-        sys.stderr.write("The report comes when the host has disconnected; Ctrl-C to give up.\n")
+        sys.stderr.write(f"Configure this server in the host and start the host:\n\n  {shlex.join(words)}\n\n")
+        sys.stderr.write(f"or, in a configuration file:\n\n  {json.dumps({'mcpServers': entry})}\n\n")
+        sys.stderr.write("The report is written when the host disconnects. Press Ctrl-C to stop.\n")
         sys.stderr.flush()
 
     return await check_one(
@@ -214,42 +204,26 @@ async def _with_a_person(options: argparse.Namespace, wanted: set[str], recorder
     )
 
 
-def _of_trace(options: argparse.Namespace) -> CheckResult:
-    from twopipes._tools.check.passive import check_conversation  # noqa: PLC0415 - as above
-    from twopipes._trace.conversation import read_conversation  # noqa: PLC0415 - likewise
-    from twopipes._trace.reader import read  # noqa: PLC0415 - likewise
-
-    try:
-        trace = read(options.trace_file)
-        conversation = read_conversation(trace, trace.header)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"{options.trace_file} cannot be read as a recording: {reason}") from error
+def _check_trace(options: Namespace) -> CheckResult:
+    conversation = load_conversation(open_trace(options.trace_file))
     side: Any = "client" if options.client else "server"
     return check_conversation(conversation, name=options.trace_file, side=side, wanted=_wanted(options))
 
 
-# What they need
-
-
-def _run(options: argparse.Namespace, work: Callable[[Recorder | None], Any], *, command: Sequence[str] | None = None) -> int:
-    from twopipes._cli.interrupts import run_interruptibly  # noqa: PLC0415 - asyncio, once the options are good
-
+def _run(options: Namespace, work: Callable[[Recorder | None], Any], *, command: Sequence[str] | None = None) -> int:
     async def run() -> int:
         try:
             with _recorder(options, command) as recorder:
                 outcome = await work(recorder)
         finally:
             if _shows_progress(options):
-                sys.stderr.write("\r\x1b[K")  # what was done last is of no interest any more
-        return _told(options, outcome)
+                sys.stderr.write("\r\x1b[K")  # erase the progress line
+        return _report(options, outcome)
 
-    return run_interruptibly(run, on_interrupt=lambda number: _remark("interrupted") if number == 1 else None)
+    return run_interruptibly(run, on_interrupt=lambda number: _print_note("interrupted") if number == 1 else None)
 
 
-def _told(options: argparse.Namespace, outcome: CheckResult) -> int:
-    from twopipes._tools.check.report import exit_code, rendered  # noqa: PLC0415 - as above
-
+def _report(options: Namespace, outcome: CheckResult) -> int:
     sys.stdout.write(rendered(outcome, options.format, strict=options.strict))
     sys.stdout.flush()
     if not outcome.revisions and not options.trace_file:
@@ -258,16 +232,14 @@ def _told(options: argparse.Namespace, outcome: CheckResult) -> int:
 
 
 @contextmanager
-def _recorder(options: argparse.Namespace, command: Sequence[str] | None) -> Iterator[Recorder | None]:
+def _recorder(options: Namespace, command: Sequence[str] | None) -> Iterator[Recorder | None]:
     if not options.trace:
         yield None
         return
-    from twopipes._trace.recorder import Recorder, header_for  # noqa: PLC0415 - for those who want it
-
     target = f"unix:{options.unix}" if options.unix else f"tcp://{options.tcp}" if options.tcp else ""
     try:
         header = header_for("check", argv=command or (), target=target)
-        recorder = Recorder(options.trace, header, on_loss=_remark, max_queued=_ROOM, must_open=True)
+        recorder = Recorder(options.trace, header, on_loss=_print_note, max_queued=_MAX_QUEUED, must_open=True)
     except OSError as error:
         raise UsageError(f"{options.trace} cannot be written: {error.strerror or error}") from error
     try:
@@ -281,8 +253,6 @@ def _recording(recorder: Recorder) -> Callable[[Any], None]:
 
     def record(fake: Any) -> None:
         nonlocal count
-        from twopipes._trace.format import Line  # noqa: PLC0415 - as above
-
         for connection in fake.connections:
             for entry in connection.entries:
                 if isinstance(entry, Line):
@@ -292,56 +262,43 @@ def _recording(recorder: Recorder) -> Callable[[Any], None]:
     return record
 
 
-def _permissions(options: argparse.Namespace) -> Any:
-    from msgspec import DecodeError  # noqa: PLC0415 - as above
-    from msgspec.json import decode  # noqa: PLC0415 - likewise
-
-    from twopipes._tools.check.probe import Permissions  # noqa: PLC0415 - likewise
-
+def _permissions(options: Namespace) -> Any:
     calls: dict[str, dict[str, Any]] = {}
     for each in options.call:
         name, colon, text = each.partition(":")
         try:
             arguments = decode(text or "{}")
         except DecodeError as error:
-            raise UsageError(f"--call {each}: what is behind the colon is no JSON: {error}") from error
+            raise UsageError(f"--call {each}: the text after the colon is not JSON: {error}") from error
         if not name or not colon or not isinstance(arguments, dict):
             raise UsageError(f'--call {each}: write NAME:{{JSON}}, such as echo:{{"text": "hello"}}')
         calls[name] = arguments
     return Permissions(tools=frozenset(options.allow_tool), calls=calls)
 
 
-def _revisions(options: argparse.Namespace) -> Sequence[str]:
-    from twopipes._protocol.revisions import ALL  # noqa: PLC0415 - as above
-
+def _revisions(options: Namespace) -> Sequence[str]:
     return (options.revision,) if options.revision else ALL
 
 
-def _probe_timeouts(seconds: float | None) -> Any:
-    from twopipes._tools.check.conversation import ProbeTimeouts  # noqa: PLC0415 - as above
-
+def _probe_timeouts(seconds: float | None) -> ProbeTimeouts:
     known = ProbeTimeouts()
-    return (
-        known
-        if seconds is None
-        else ProbeTimeouts(start=max(seconds, known.start), response=seconds, long=max(seconds, known.long))
-    )
+    if seconds is None:
+        return known
+    return ProbeTimeouts(start=max(seconds, known.start), response=seconds, long=max(seconds, known.long))
 
 
 def _scenario_timeouts(seconds: float | None, limit: float | None) -> Any:
-    from twopipes._tools.check.fake_server import ScenarioTimeouts  # noqa: PLC0415 - as above
-
     known = ScenarioTimeouts()
     client, stimulus = (known.client, known.stimulus) if seconds is None else (seconds, seconds)
-    # A client that hangs has to be seen to hang for longer than it may.
+    # A client that hangs must be seen to hang for longer than its own timeout.
     return ScenarioTimeouts(client=client + (limit or 0.0), stimulus=stimulus, limit=limit)
 
 
-def _shows_progress(options: argparse.Namespace) -> bool:
+def _shows_progress(options: Namespace) -> bool:
     return options.format == "text" and not options.print and sys.stderr.isatty()
 
 
-def _progress(options: argparse.Namespace) -> Callable[[str], None] | None:
+def _progress(options: Namespace) -> Callable[[str], None] | None:
     if not _shows_progress(options):
         return None
 
@@ -352,24 +309,12 @@ def _progress(options: argparse.Namespace) -> Callable[[str], None] | None:
     return show
 
 
-def _remark(text: str) -> None:
+def _print_note(text: str) -> None:
     sys.stderr.write(f"twopipes check: {visible(text)}\n")
 
 
-# The table
-
-
-def _list(options: argparse.Namespace) -> int:
-    from twopipes._tools.check.rule_pages import listed  # noqa: PLC0415 - as above
-
+def _list(options: Namespace) -> int:
     if options.format == "junit":
-        raise UsageError("--list has no form for JUnit; take text, json or markdown")
+        raise UsageError("--list has no JUnit format; use text, json or markdown")
     sys.stdout.write(listed(_wanted(options), options.format, side="client" if options.client else None))
-    return 0
-
-
-def _explain(name: str) -> int:
-    from twopipes._tools.check.explain import explained  # noqa: PLC0415 - as above
-
-    sys.stdout.write(explained(name))
-    return 0
+    return OK

@@ -1,4 +1,4 @@
-"""What a server offers and what it answered, for people: tables, text as it is, the rest described."""
+"""Print what a server offers, and its results, for people."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from twopipes._protocol.types import (
 from twopipes._tools.terminal import Terminal, visible
 from twopipes._tools.usage import UsageError
 
-__all__ = ["Saver", "Shower", "bytes_of", "first_line"]
+__all__ = ["ResultPrinter", "Saver", "bytes_of", "first_line"]
 
 _HEADING = "bold"
 _DIM = "dim"
-# Bytes in a kibibyte, and so on.
-_STEP = 1024
-# What Python's table has under other names, or not at all.
-_ENDINGS = {
+# Bytes in a KiB.
+_KIB = 1024
+# Types that Python's table lacks, or has under other names.
+_EXTENSIONS = {
     "audio/wav": ".wav",
     "audio/mp3": ".mp3",
     "audio/ogg": ".ogg",
@@ -47,16 +47,16 @@ _ENDINGS = {
     "image/webp": ".webp",
     "image/jpg": ".jpg",
 }
-# Columns of a table that nobody looks at in a terminal: rows are not broken, so that they can be searched.
-_UNBROKEN = 2000
+# The width of a table that is not written to a terminal: rows are not wrapped, so that they can be searched.
+_UNWRAPPED = 2000
 
 
 class Saver:
-    """Puts pictures, sounds and other bytes into a folder. What is there already is left alone.
+    """Saves binary content as new files in a folder. Existing files are kept.
 
     Args:
-        folder: Made when the first file comes.
-        name: What the files are called, with a number behind.
+        folder: The folder; created with the first file.
+        name: The base name of the files, which are numbered.
     """
 
     def __init__(self, folder: str, name: str) -> None:
@@ -64,23 +64,23 @@ class Saver:
         self._name = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-") or "result"
 
     def save(self, data: bytes, mime_type: str | None) -> Path:
-        """Writes a new file and returns its path.
+        """Write a new file and return its path.
 
         Raises:
-            UsageError: It cannot be written.
+            UsageError: The file cannot be written.
         """
         plain = (mime_type or "").partition(";")[0].strip().lower()
-        ending = _ENDINGS.get(plain) or mimetypes.guess_extension(plain) or ".bin"
+        extension = _EXTENSIONS.get(plain) or mimetypes.guess_extension(plain) or ".bin"
         number = 1
         while True:
-            path = self._folder / f"{self._name}-{number}{ending}"
+            path = self._folder / f"{self._name}-{number}{extension}"
             try:
                 self._folder.mkdir(parents=True, exist_ok=True)
                 with path.open("xb") as file:
                     file.write(data)
             except FileExistsError:
                 if not self._folder.is_dir():
-                    raise UsageError(f"--save needs a folder, and {self._folder} is none") from None
+                    raise UsageError(f"--save needs a folder, but {self._folder} is not one") from None
                 number += 1
             except OSError as error:
                 raise UsageError(f"{path} cannot be written: {error.strerror}") from error
@@ -88,12 +88,12 @@ class Saver:
                 return path
 
 
-class Shower:
-    """Shows it on stdout.
+class ResultPrinter:
+    """Prints lists and results.
 
     Args:
-        terminal: Where to.
-        saver: Where pictures and the like go, if they are to be saved.
+        terminal: The output.
+        saver: Saves binary content; ``None`` to describe it only.
     """
 
     def __init__(self, terminal: Terminal, saver: Saver | None = None) -> None:
@@ -101,35 +101,35 @@ class Shower:
         self._saver = saver
 
     @classmethod
-    def on(cls, stream: Any, saver: Saver | None = None) -> Shower:
-        """One that writes to a stream, in the width that suits who reads it."""
-        return cls(Terminal(stream, width=None if stream.isatty() else _UNBROKEN), saver)
+    def on(cls, stream: Any, saver: Saver | None = None) -> ResultPrinter:
+        """Create a printer for a stream."""
+        return cls(Terminal(stream, width=None if stream.isatty() else _UNWRAPPED), saver)
 
-    # What was answered
+    # Results
 
     def result(self, result: CallResult) -> None:
-        """What a tool gave."""
-        told = [block.text for block in result.content if isinstance(block, TextContent)]
-        # TL-13: servers repeat the value as a text, for clients that read no values. One of the two is enough.
-        repeats = result.has_structured and len(told) == 1 and _means(told[0], result.structured)
-        wraps = result.has_structured and _is_wrapped(result.structured, told)
+        """Print the result of a tool."""
+        texts = [block.text for block in result.content if isinstance(block, TextContent)]
+        # TL-13: servers repeat the structured value as text for older clients. Print only one of them.
+        repeats = result.has_structured and len(texts) == 1 and _means(texts[0], result.structured)
+        wraps = result.has_structured and _is_wrapped(result.structured, texts)
         for block in result.content:
             if not (repeats and isinstance(block, TextContent)):
                 self.block(block)
         if result.has_structured and not wraps:
             self.json(result.structured)
         if not result.content and not result.has_structured:
-            self._aside("(nothing)")
+            self._print_dim("(empty)")
 
     def contents(self, contents: Sequence[ResourceContents]) -> None:
-        """What a resource holds."""
+        """Print the contents of a resource."""
         for each in contents:
             if len(contents) > 1 and self.terminal.is_terminal:
-                self._aside(f"{each.uri}{f' ({each.mime_type})' if each.mime_type else ''}")
+                self._print_dim(f"{each.uri}{f' ({each.mime_type})' if each.mime_type else ''}")
             self._resource(each)
 
     def messages(self, messages: Sequence[PromptMessage]) -> None:
-        """A prompt."""
+        """Print the messages of a prompt."""
         for number, message in enumerate(messages):
             if number:
                 self.terminal.say()
@@ -137,7 +137,7 @@ class Shower:
             self.block(message.content)
 
     def block(self, block: ContentBlock) -> None:
-        """One piece of content."""
+        """Print one content block."""
         match block:
             case TextContent():
                 self.text(block.text)
@@ -145,15 +145,15 @@ class Shower:
                 self._bytes(block.type, block.data, block.mime_type)
             case ResourceLink():
                 details = ", ".join(filter(None, [block.title or block.name, block.mime_type, block.description]))
-                self._aside(f"[link] {block.uri} ({details})")
+                self._print_dim(f"[link] {block.uri} ({details})")
             case EmbeddedResource():
-                self._aside(f"[resource] {block.resource.uri}")
+                self._print_dim(f"[resource] {block.resource.uri}")
                 self._resource(block.resource)
             case _:
                 self.json(block)
 
     def text(self, text: str) -> None:
-        """A text: as it is, and harmless where it meets a terminal."""
+        """Print a text: unchanged, but escaped at a terminal."""
         if not self.terminal.is_terminal:
             self.terminal.stream.write(text if text.endswith("\n") else text + "\n")
             return
@@ -161,11 +161,11 @@ class Shower:
             self.terminal.say(visible(line.removesuffix("\r")))
 
     def json(self, value: Any) -> None:
-        """A value as JSON, indented."""
+        """Print a value as indented JSON."""
         self.raw(json.dumps(value, ensure_ascii=False, indent=2).encode("utf-8", "replace"))
 
     def raw(self, encoded: bytes) -> None:
-        """JSON that is written already, indented, and otherwise not changed by a byte."""
+        """Print encoded JSON, indented and otherwise unchanged."""
         text = msgspec_json.format(encoded, indent=2).decode("utf-8", "replace")
         console = self.terminal.rich
         if console is None or not self.terminal.is_terminal:
@@ -187,28 +187,28 @@ class Shower:
         try:
             decoded = b64decode(data, validate=True)
         except ValueError:
-            self._aside(f"[{kind}] {mime_type or 'of no type'}, {len(data):,} characters that are no base64")
+            self._print_dim(f"[{kind}] {mime_type or 'unknown type'}, {len(data):,} characters of invalid base64")
             return
-        told = f"[{kind}] {mime_type or 'of no type'}, {_size(len(decoded))}"
+        summary = f"[{kind}] {mime_type or 'unknown type'}, {_size(len(decoded))}"
         if self._saver is not None:
-            self._aside(f"{told}, saved as {self._saver.save(decoded, mime_type)}")
+            self._print_dim(f"{summary}, saved as {self._saver.save(decoded, mime_type)}")
         else:
-            self._aside(f"{told} (--save FOLDER keeps it)")
+            self._print_dim(f"{summary} (use --save FOLDER to save it)")
 
-    def _aside(self, text: str) -> None:
+    def _print_dim(self, text: str) -> None:
         self.terminal.say((visible(text), _DIM))
 
-    # What is offered
+    # Lists
 
     def tools(self, tools: Sequence[Tool]) -> None:
-        """A table of tools."""
+        """Print a table of tools."""
         rows = [
-            [tool.name, arguments_in_short(tool.input_schema), first_line(tool.description or tool.display_name)] for tool in tools
+            [tool.name, argument_summary(tool.input_schema), first_line(tool.description or tool.display_name)] for tool in tools
         ]
         self._table("Tools", ["tool", "arguments", "description"], rows)
 
     def resources(self, resources: Sequence[Resource]) -> None:
-        """A table of resources."""
+        """Print a table of resources."""
         rows = [
             [
                 each.uri,
@@ -221,14 +221,14 @@ class Shower:
         self._table("Resources", ["resource", "type", "size", "description"], rows)
 
     def templates(self, templates: Sequence[ResourceTemplate]) -> None:
-        """A table of resource templates."""
+        """Print a table of resource templates."""
         rows = [
             [each.uri_template, each.mime_type or "", first_line(each.description or each.title or each.name)] for each in templates
         ]
         self._table("Resource templates", ["template", "type", "description"], rows)
 
     def prompts(self, prompts: Sequence[Prompt]) -> None:
-        """A table of prompts."""
+        """Print a table of prompts."""
         rows = [
             [
                 each.name,
@@ -240,15 +240,15 @@ class Shower:
         self._table("Prompts", ["prompt", "arguments", "description"], rows)
 
     def tool(self, tool: Tool) -> None:
-        """One tool, with all that is known of it."""
+        """Print the details of a tool."""
         hints = tool.annotations
-        told = {
-            "only reads": hints and hints.read_only_hint,
-            "may destroy": hints and hints.destructive_hint,
-            "may be repeated": hints and hints.idempotent_hint,
-            "reaches outside": hints and hints.open_world_hint,
+        labels = {
+            "read-only": hints and hints.read_only_hint,
+            "destructive": hints and hints.destructive_hint,
+            "idempotent": hints and hints.idempotent_hint,
+            "open world": hints and hints.open_world_hint,
         }
-        self._title(tool.name, tool.display_name, tool.description, [word for word, is_so in told.items() if is_so])
+        self._title(tool.name, tool.display_name, tool.description, [word for word, is_set in labels.items() if is_set])
         required = tool.input_schema.get("required", [])
         rows = [
             [name, describe(each, tool.input_schema), _need(name, each, required), _note(resolved(each, tool.input_schema))]
@@ -257,11 +257,11 @@ class Shower:
         if rows:
             self.terminal.table(["argument", "type", "", "description"], _cells(rows))
         if tool.output_schema is not None:
-            self.terminal.say("gives ", visible(describe(tool.output_schema, tool.output_schema)))
+            self.terminal.say("returns ", visible(describe(tool.output_schema, tool.output_schema)))
         self.terminal.say()
 
     def prompt(self, prompt: Prompt) -> None:
-        """One prompt, with all that is known of it."""
+        """Print the details of a prompt."""
         self._title(prompt.name, prompt.title or prompt.name, prompt.description, [])
         rows = [
             [each.name, "required" if each.required else "", each.description or each.title or ""]
@@ -281,37 +281,37 @@ class Shower:
         self.terminal.say((f"{title} ({len(rows)})", _HEADING))
         used = [number for number in range(len(columns)) if number in {0, len(columns) - 1} or any(row[number] for row in rows)]
         self.terminal.table([columns[number] for number in used], _cells([[row[number] for number in used] for row in rows]))
-        if self.terminal.rich is None:  # whose tables have a blank line below
+        if self.terminal.rich is None:  # tables of rich end with a blank line
             self.terminal.say()
 
 
 def bytes_of(contents: Sequence[ResourceContents]) -> bytes:
-    """All that a resource holds, one after the other, as it is.
+    """Return the contents of a resource as bytes.
 
     Raises:
-        RemoteProtocolError: A part of it is not base64, which is what the server should have sent (RS-02).
+        RemoteProtocolError: The server sent invalid base64 (RS-02).
     """
     return b"".join(
         each.text.encode("utf-8", "replace") if each.text is not None else ReadResourceResult([each]).data for each in contents
     )
 
 
-def arguments_in_short(schema: Mapping[str, Any]) -> str:
-    """The arguments of a tool on one line: ``a: integer, [b: integer = 0]``."""
+def argument_summary(schema: Mapping[str, Any]) -> str:
+    """Describe the arguments of a tool on one line: ``a: integer, [b: integer = 0]``."""
     required = schema.get("required", [])
     return ", ".join(_argument(name, each, schema, required) for name, each in properties_of(schema).items())
 
 
 def _argument(name: str, schema: Any, root: Mapping[str, Any], required: Any) -> str:
-    told = f"{name}: {describe(schema, root)}"
+    text = f"{name}: {describe(schema, root)}"
     if name in required:
-        return told
+        return text
     default = schema.get("default") if isinstance(schema, Mapping) else None
-    return f"[{told}{'' if default is None else f' = {json.dumps(default, ensure_ascii=False)}'}]"
+    return f"[{text}{'' if default is None else f' = {json.dumps(default, ensure_ascii=False)}'}]"
 
 
 def first_line(text: str) -> str:
-    """The first paragraph of a text, on one line."""
+    """Return the first paragraph of a text on one line."""
     return " ".join(text.strip().partition("\n\n")[0].split())
 
 
@@ -338,18 +338,16 @@ def _means(text: str, value: Any) -> bool:
         return False
 
 
-def _is_wrapped(value: Any, told: Sequence[str]) -> bool:
-    """Whether the value is a text that was shown, put into an object because a value had to be one (TL-11)."""
+def _is_wrapped(value: Any, texts: Sequence[str]) -> bool:
+    """Return whether a value only wraps the printed text in an object, as older revisions require (TL-11)."""
     if not isinstance(value, dict) or list(value) != ["result"]:
         return False
     inner = value["result"]
-    return told == [inner if isinstance(inner, str) else None] or (
-        len(told) == 1 and not isinstance(inner, str) and _means(told[0], inner)
-    )
+    return texts == [inner] if isinstance(inner, str) else len(texts) == 1 and _means(texts[0], inner)
 
 
 def _size(count: int) -> str:
-    if count < _STEP:
+    if count < _KIB:
         return f"{count} byte{'s' if count != 1 else ''}"
     power = min((count.bit_length() - 1) // 10, 3)
-    return f"{count / _STEP**power:.1f} {['KiB', 'MiB', 'GiB'][power - 1]}"
+    return f"{count / _KIB**power:.1f} {['KiB', 'MiB', 'GiB'][power - 1]}"

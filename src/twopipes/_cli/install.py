@@ -1,4 +1,4 @@
-"""``twopipes install``: how a server gets into the configuration of a host, said or done."""
+"""``twopipes install``: show or write the entry for a server in the configuration of a host."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any, NamedTuple
 
-from twopipes._cli.server_options import CommandParser, split_command
+from twopipes._cli.command_parser import CommandParser, split_command
 from twopipes._process.command import ServerCommand
+from twopipes._tools.exit_codes import FAILED, OK
 from twopipes._tools.install.command_words import Resolved, check_name, resolved, suggested_name
 from twopipes._tools.install.config_file import HostFile, read_file, write_file
 from twopipes._tools.install.expansion import literal
@@ -21,49 +22,42 @@ from twopipes._tools.install.formats import put, read, snippet
 from twopipes._tools.install.host_table import HOSTS, Host, HostEntry, Machine, entry_of
 from twopipes._tools.install.values import AnotherEntry, Refused, found_at, same, with_entry
 from twopipes._tools.terminal import Terminal, visible
-from twopipes._tools.usage import UsageError
+from twopipes._tools.usage import UsageError, report_error
 from twopipes.errors import LocalProtocolError
 
 __all__ = ["install"]
 
-_DONE = 0
-_REFUSED = 1
-_MISTAKE = 2
-
+_USAGE = """\
+twopipes install HOST [options] -- CMD...
+       twopipes install --list"""
 _DESCRIPTION = f"""\
-Put a server into the configuration of a host.
+Adds a server to the configuration of a host.
 
-Without --write nothing is changed: you see what has to stand there, in which
-file, and what to do then. With --write it is put there. All else in the file
-stays as it is, byte for byte: comments, order, indentation. What was there is
-kept beside it. A file that cannot be read is left alone.
+Without --write nothing is changed: the command shows the entry, the file that
+it goes into, and what to do next. With --write it is written. The rest of the
+file stays unchanged, byte for byte: comments, order, indentation. A backup of
+the file is kept beside it. A file that cannot be parsed is not changed.
 
-Hosts start servers from folders of their own, and often with a shorter PATH.
-Files of this folder, and programs that a host may not find, are therefore
-written with their full path, and you are told.
+Hosts start servers from another folder, and often with a shorter PATH. Files in
+this folder, and programs that a host may not find, are therefore written with
+their full path, and the command reports it.
 
 hosts:
 {fill(", ".join(HOSTS), 76, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)}
 """
-_EPILOG = """\
-examples:
-  twopipes install cursor -- python server.py
-  twopipes install claude-code --write -- uvx mcp-server-time
-  twopipes install vscode --scope project --write -- python server.py
-  twopipes install codex --name weather --env WEATHER_KEY --write -- python -m weather
-  twopipes install claude-desktop --tap --write -- python server.py
-  twopipes install generic --config mcp.json --write -- python server.py
-  twopipes install --list
-
-exit codes:
-  0  it is said, or done; or it was there already
-  1  the file is better left alone, or the name is taken: nothing was changed
-  2  the command line cannot be understood
-"""
+_EXAMPLES = [
+    "twopipes install cursor -- python server.py",
+    "twopipes install claude-code --write -- uvx mcp-server-time",
+    "twopipes install vscode --scope project --write -- python server.py",
+    "twopipes install codex --name weather --env KEY --write -- python -m weather",
+    "twopipes install claude-desktop --tap --write -- python server.py",
+    "twopipes install generic --config mcp.json --write -- python server.py",
+    "twopipes install --list",
+]
 
 
 class Plan(NamedTuple):
-    """What is to stand where."""
+    """An entry, and the file that it goes into."""
 
     host: Host
     name: str
@@ -73,63 +67,52 @@ class Plan(NamedTuple):
 
 
 def install(arguments: Sequence[str]) -> int:
-    """Runs the command and returns its exit code."""
+    """Run the command and return its exit code."""
     words, command = split_command(arguments)
+    options = _parser().parse_args(words)
     try:
-        options = _parser().parse_args(words)
         if options.list:
             _list(Machine.this())
-            return _DONE
-        return _install(options, command)
+        else:
+            _install(options, command)
     except Refused as refused:
-        sys.stderr.write(f"Error: {visible(str(refused))}\n")
-        return _REFUSED
-    except UsageError as mistake:
-        sys.stderr.write(f"Error: {' '.join(visible(str(mistake)).split())}\n")
-        return _MISTAKE
-    except SystemExit as leaving:  # argparse has printed its help
-        return int(leaving.code or 0)
+        return report_error(refused, FAILED)
+    return OK
 
 
 def _parser() -> CommandParser:
-    parser = CommandParser(
-        "twopipes install",
-        usage="twopipes install HOST [options] -- CMD...\n       twopipes install --list",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-    )
-    parser.add_argument("host", metavar="HOST", nargs="?", help="which host, by one of the names above")
-    parser.add_argument("--list", action="store_true", help="show the hosts, and where their files are on this machine")
-    what = parser.add_argument_group("what is written")
+    parser = CommandParser("install", usage=_USAGE, description=_DESCRIPTION, examples=_EXAMPLES)
+    parser.add_argument("host", metavar="HOST", nargs="?", help="the host: one of the names above")
+    parser.add_argument("--list", action="store_true", help="list the hosts and their files on this machine")
+    what = parser.add_argument_group("what to write")
     what.add_argument(
-        "--name",
-        help="what the server is called there; unless given, as it calls itself in its source, or else made from the command",
+        "--name", help="the name of the entry (default: the name in the server's source, or one made from the command)"
     )
     what.add_argument(
         "--env",
         metavar="NAME[=VALUE]",
         action="append",
         default=[],
-        help="an environment variable for it. Without a value, the host is told to pass its own one on, if it can do that: no"
-        " secret gets into the file",
+        help="an environment variable for the server. Without a value, the host passes its own one on, if it supports that, so"
+        " that no secret is written into the file",
     )
-    what.add_argument("--tap", action="store_true", help="put `twopipes tap` in front, which records the conversation")
+    what.add_argument("--tap", action="store_true", help="put `twopipes tap` in front of the command, to record the messages")
     what.add_argument(
         "--as-is",
         action="store_true",
-        help="write the command as it was typed: no path is written out, and references to variables are left to the host",
+        help="write the command exactly as typed: no full paths, and the host expands references to variables",
     )
-    where = parser.add_argument_group("where")
+    where = parser.add_argument_group("where to write it")
     where.add_argument(
         "--scope",
         choices=("user", "project"),
         default="user",
-        help="the file of the user, for all projects, or that of the project in this folder (default user)",
+        help="the file of the user, for all projects (default), or the file of the project in this folder",
     )
-    where.add_argument("--config", metavar="FILE", help="this file instead of the host's usual one")
-    how = parser.add_argument_group("how")
-    how.add_argument("--write", action="store_true", help="do it")
-    how.add_argument("--replace", action="store_true", help="a server of this name with another content may go")
+    where.add_argument("--config", metavar="FILE", help="this file instead of the host's default one")
+    how = parser.add_argument_group("how to write it")
+    how.add_argument("--write", action="store_true", help="write the entry, instead of only showing it")
+    how.add_argument("--replace", action="store_true", help="replace an existing server with this name")
     return parser
 
 
@@ -141,49 +124,48 @@ def _list(machine: Machine) -> None:
             if path is not None:
                 found = _existing(host, Path(path))
                 rows.append([name, scope, "yes" if found.exists() else "no", visible(str(found))])
-    rows.append(["generic", "", "", "the file that --config names"])
+    rows.append(["generic", "", "", "the file given with --config"])
     terminal = Terminal()
-    terminal.table(["host", "scope", "there", "file"], rows)
+    terminal.table(["host", "scope", "exists", "file"], rows)
     terminal.flush()
 
 
-def _install(options: Namespace, command: Sequence[str] | None) -> int:
+def _install(options: Namespace, command: Sequence[str] | None) -> None:
     host = _host(options.host)
     if not command:
-        raise UsageError("which server? Put its command behind --, such as: -- python server.py")
+        raise UsageError("no server given; put its command after --, such as: -- python server.py")
     name = check_name(options.name) if options.name else suggested_name(command, str(Path.cwd()))
     found = Resolved(list(command), [], []) if options.as_is else resolved(command, os.environ, str(Path.cwd()))
     words = _with_tap(found.words) if options.tap else found.words
     path = _file_of(host, options)
     file = read_file(path)
-    host = _kin(host, file)
-    entry = _entry(host, name, words, options.env, found.doubts)
+    host = _actual_host(host, file)
+    entry = _entry(host, name, words, options.env, found.notes)
     written = literal(host.title, host.expands, entry.command, entry.values, as_is=options.as_is)
-    found.doubts.extend(written.notes)
+    found.notes.extend(written.notes)
     entry = entry._replace(command=written.words, values=written.values)
     plan = Plan(host, name, entry_of(host, entry), path, file)
-    tell = Terminal(sys.stdout if options.write else sys.stderr)
+    terminal = Terminal(sys.stdout if options.write else sys.stderr)
     for word, full, why in found.changes:
-        tell.say(f"{visible(word)} is written as ", (visible(full), "bold"), f": {why}")
+        terminal.say(f"Writing {visible(word)} as ", (visible(full), "bold"), f": {why}")
     if found.changes and options.scope == "project":
-        tell.say(("These paths are those of this machine; with --as-is the command is written as it was typed", "yellow"))
-    for doubt in found.doubts:
-        tell.say((f"Note: {visible(doubt)}", "yellow"))
+        terminal.say(("These paths are valid on this machine only; use --as-is to write the command as typed", "yellow"))
+    for note in found.notes:
+        terminal.say((f"Note: {visible(note)}", "yellow"))
     if options.write:
-        _write(plan, options, tell)
+        _write(plan, options, terminal)
     else:
-        _show(plan, options, tell)
-    tell.flush()
-    return _DONE
+        _show(plan, options, terminal)
+    terminal.flush()
 
 
 def _host(name: str | None) -> Host:
     if name is None:
-        raise UsageError(f"which host? One of {', '.join(HOSTS)}; see twopipes install --list")
+        raise UsageError(f"no host given; known hosts: {', '.join(HOSTS)}. See twopipes install --list")
     if name not in HOSTS:
         near = difflib.get_close_matches(name.lower(), HOSTS, 1, 0.5) or [each for each in HOSTS if name.lower() in each][:1]
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(HOSTS)}"
-        raise UsageError(f"the host {name!r} is not known; {hint} For others: twopipes install generic --config FILE")
+        hint = f"did you mean {near[0]}?" if near else f"known hosts: {', '.join(HOSTS)}."
+        raise UsageError(f"unknown host {name!r}; {hint} For other hosts: twopipes install generic --config FILE")
     return HOSTS[name]
 
 
@@ -194,24 +176,24 @@ def _file_of(host: Host, options: Namespace) -> Path:
     if found is not None:
         return _existing(host, Path.cwd() / found)
     if options.scope == "project" and host.user:
-        raise UsageError(f"{host.title} has no file for a project; leave --scope out, or name the file with --config FILE")
-    raise UsageError("which file? Name it with --config FILE")
+        raise UsageError(f"{host.title} has no project file; leave out --scope, or name the file with --config FILE")
+    raise UsageError("no file given; name it with --config FILE")
 
 
 def _existing(host: Host, path: Path) -> Path:
-    """Of the names that a host's file can have, the one that is there."""
+    """Return the file that exists, of the names that a host's file can have."""
     return next((path.with_name(other) for other in host.others if path.with_name(other).exists()), path)
 
 
-def _kin(host: Host, file: HostFile) -> Host:
-    """The host whose file this is: opencode 2 has the file of opencode, and keeps its servers elsewhere in it."""
+def _actual_host(host: Host, file: HostFile) -> Host:
+    """Return the host that a file belongs to: opencode 2 uses the file of opencode, with the servers in another place."""
     if host is not HOSTS["opencode"] or not file.text.strip():
         return host
     try:
         servers = found_at(read(file.text, host.language), HOSTS["opencode-2"].place)
     except ValueError:
-        return host  # what is wrong with it is said later, and by name
-    # In a file of the first opencode, `servers` could be the name of a server.
+        return host  # a later step reports the syntax error
+    # In a file of opencode 1, `servers` could be the name of a server.
     return HOSTS["opencode-2"] if isinstance(servers, dict) and not isinstance(servers.get("type"), str) else host
 
 
@@ -219,11 +201,11 @@ def _with_tap(words: Sequence[str], *, windows: bool = sys.platform == "win32") 
     if windows:
         raise UsageError("--tap needs a POSIX system; connect(..., trace=FILE) and run --trace FILE record here")
     if not sys.executable:
-        raise UsageError("--tap: this Python does not know where it is; write the path of twopipes before the command instead")
+        raise UsageError("--tap: the path of this Python is unknown; write the path of twopipes in front of the command instead")
     return [sys.executable, "-m", "twopipes", "tap", "--", *words]
 
 
-def _entry(host: Host, name: str, words: list[str], given: Sequence[str], doubts: list[str]) -> HostEntry:
+def _entry(host: Host, name: str, words: list[str], given: Sequence[str], notes: list[str]) -> HostEntry:
     values: dict[str, str] = {}
     passed: list[str] = []
     for each in given:
@@ -233,12 +215,14 @@ def _entry(host: Host, name: str, words: list[str], given: Sequence[str], doubts
         elif host.reference is not None or host.passes_on:
             passed.append(variable)
             if variable not in os.environ:
-                doubts.append(f"{variable} is not set here; {host.title} must have it")
+                notes.append(f"{variable} is not set here; it must be set in the environment of {host.title}")
         elif variable in os.environ:
             values[variable] = os.environ[variable]
-            doubts.append(f"{host.title} cannot pass {variable} on, so that its value gets into the file")
+            notes.append(f"{host.title} cannot pass {variable} on, so its value is written into the file")
         else:
-            raise UsageError(f"--env {variable}: there is no such variable here to pass on; write --env {variable}=VALUE")
+            raise UsageError(
+                f"--env {variable}: {variable} is not set here, so it cannot be passed on; write --env {variable}=VALUE"
+            )
     try:
         ServerCommand(words, env=values | dict.fromkeys(passed, ""))
         for text in [*words, *values.values()]:
@@ -246,44 +230,44 @@ def _entry(host: Host, name: str, words: list[str], given: Sequence[str], doubts
     except LocalProtocolError as error:
         raise UsageError(str(error)) from error
     except UnicodeEncodeError as error:
-        raise UsageError(f"{error.object!r} is no text, and cannot be written into a file") from error
+        raise UsageError(f"{error.object!r} is not valid Unicode text and cannot be written into a file") from error
     return HostEntry(name, words, values, passed)
 
 
-def _show(plan: Plan, options: Namespace, tell: Terminal) -> None:
+def _show(plan: Plan, options: Namespace, terminal: Terminal) -> None:
     host, file = plan.host, plan.file
     try:
-        is_there = file.data is not None and _merged(plan, replace=options.replace) == file.text
+        is_installed = file.data is not None and _merged(plan, replace=options.replace) == file.text
     except Refused as refused:
-        tell.say((f"Note: --write would refuse. {visible(str(refused))}", "yellow"))
-        is_there = False
-    if is_there:
-        tell.say(("Nothing to do: ", "bold green"), f"{plan.name} stands in {visible(str(plan.path))} already, as it should:")
+        terminal.say((f"Note: --write would refuse. {visible(str(refused))}", "yellow"))
+        is_installed = False
+    if is_installed:
+        terminal.say(("Nothing to do: ", "bold green"), f"{visible(str(plan.path))} already contains {plan.name}:")
     else:
-        state = "which is there" if file.data is not None else "which is not there yet"
-        tell.say(f"For {host.title}, this goes into ", (visible(str(plan.path)), "bold"), f", {state}:")
-    tell.flush()
-    # Alone on stdout, for those who want it in a file.
+        state = "" if file.data is not None else ", which does not exist yet"
+        terminal.say(f"For {host.title}, this goes into ", (visible(str(plan.path)), "bold"), f"{state}:")
+    terminal.flush()
+    # Only the entry goes to stdout, so that it can be redirected to a file.
     sys.stdout.write(snippet(host.language, host.place, plan.name, plan.content))
     sys.stdout.flush()
-    if not is_there:
-        tell.say("With ", ("--write", "bold"), " it is put there, and all else in the file stays as it is.")
-    _say_what_is_next(plan, options, tell)
+    if not is_installed:
+        terminal.say("Use ", ("--write", "bold"), " to write it. The rest of the file stays unchanged.")
+    _show_next_steps(plan, options, terminal)
 
 
-def _write(plan: Plan, options: Namespace, tell: Terminal) -> None:
+def _write(plan: Plan, options: Namespace, terminal: Terminal) -> None:
     file = plan.file
     text = _merged(plan, replace=options.replace)
     if text == file.text and file.data is not None:
-        tell.say(("Nothing to do: ", "bold green"), f"{plan.name} stands in {visible(str(plan.path))} already, as it should")
+        terminal.say(("Nothing to do: ", "bold green"), f"{visible(str(plan.path))} already contains {plan.name}")
     else:
         backup = write_file(file, text, shared=options.scope == "project" and not options.config)
-        _check(plan, text, backup)
-        done = "Written" if file.data is not None else "Made"
-        tell.say((f"{done}: ", "bold green"), f"{plan.name} in ", (visible(str(plan.path)), "bold"))
+        _verify(plan, text, backup)
+        done = "Written" if file.data is not None else "Created"
+        terminal.say((f"{done}: ", "bold green"), f"{plan.name} in ", (visible(str(plan.path)), "bold"))
         if backup is not None:
-            tell.say(f"What was there is in {visible(str(backup))}")
-    _say_what_is_next(plan, options, tell)
+            terminal.say(f"Backup: {visible(str(backup))}")
+    _show_next_steps(plan, options, terminal)
 
 
 def _merged(plan: Plan, *, replace: bool) -> str:
@@ -299,38 +283,37 @@ def _merged(plan: Plan, *, replace: bool) -> str:
             fresh=dict(host.fresh) if host.fresh else None,
         )
     except AnotherEntry as taken:
-        way_out = "--replace puts the new one in its place, --name gives it another name"
-        raise Refused(f"{path}: {taken}. Nothing was changed; {way_out}") from None
+        raise Refused(f"{path}: {taken}. Nothing was changed; use --replace, or another --name") from None
     except Refused as refused:
         raise Refused(f"{path}: {refused}. Nothing was changed") from refused
     except ValueError as error:
-        raise Refused(f"{path} is no {host.language}, so that nothing was changed: {error}") from error
+        raise Refused(f"{path} is not valid {host.language}: {error}. Nothing was changed") from error
 
 
-def _check(plan: Plan, text: str, backup: Path | None) -> None:
-    """Reads again what was written: everything that was there, and the one entry."""
+def _verify(plan: Plan, text: str, backup: Path | None) -> None:
+    """Read the file again and compare it with what was written."""
     host, before = plan.host, plan.file
     now = read_file(plan.path)
-    old = _said(before, host)
+    old = _parsed(before, host)
     wanted = with_entry(dict(host.fresh or {}) if old is None else old, host.place, plan.name, plan.content)
     if now.data != before.encoded(text) or not same(read(now.text, host.language), wanted):
-        kept = f"; what was there is in {backup}" if backup is not None else ""
-        raise Refused(f"{plan.path} does not say what was written into it. Does its host write into it as well?{kept}")
+        kept = f"; backup: {backup}" if backup is not None else ""
+        raise Refused(f"{plan.path} does not contain what was written. Is the host writing to it at the same time?{kept}")
 
 
-def _said(file: HostFile, host: Host) -> Any:
-    """What a file said before it was edited; ``None`` for one that said nothing, or had comments alone."""
+def _parsed(file: HostFile, host: Host) -> Any:
+    """Return the content of a file before the edit; ``None`` if it was empty or had only comments."""
     try:
         return read(file.text, host.language) if file.text.strip() else None
     except ValueError:
         return None
 
 
-def _say_what_is_next(plan: Plan, options: Namespace, tell: Terminal) -> None:
+def _show_next_steps(plan: Plan, options: Namespace, terminal: Terminal) -> None:
     if plan.host.note and options.scope == "user" and not options.config:
-        tell.say((f"Note: {plan.host.note}", "yellow"))
-    tell.say(("Then: ", "bold"), plan.host.then)
+        terminal.say((f"Note: {plan.host.note}", "yellow"))
+    terminal.say(("Next: ", "bold"), plan.host.next_step)
     if plan.host.approval and options.scope == "project":
-        tell.say(("Approval: ", "bold yellow"), plan.host.approval.replace("NAME", plan.name))
+        terminal.say(("Approval: ", "bold yellow"), plan.host.approval.replace("NAME", plan.name))
     check = shlex.join(["twopipes", "doctor", "--config", str(plan.path), "--server", plan.name])
-    tell.say(("Does it work? ", "bold"), visible(check))
+    terminal.say(("To test it: ", "bold"), visible(check))

@@ -1,4 +1,4 @@
-"""Lines that somebody types at the terminal."""
+"""Read lines from the terminal without blocking the event loop."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["Keyboard"]
 
 
 class Keyboard:
-    """Lines that somebody types. Waiting for one blocks nothing, and can be cancelled.
+    """Lines that the user types. Waiting for one can be cancelled.
 
     Args:
-        stream: A terminal; standard input unless given.
-        by_threads: Read in a daemon thread instead of the event loop, as Windows needs it.
+        stream: A terminal; standard input by default.
+        by_threads: Whether to read in a daemon thread instead of the event loop, as Windows needs.
     """
 
     def __init__(self, stream: TextIO | None = None, *, by_threads: bool = sys.platform == "win32") -> None:
@@ -25,18 +25,18 @@ class Keyboard:
         self._by_threads = by_threads
         self._typed = bytearray()
 
-    def forget(self) -> None:
-        """Throws away what was typed before there was anything to answer: it was meant for something else."""
+    def discard(self) -> None:
+        """Discard what was typed before the question appeared."""
         self._typed.clear()
         if sys.platform != "win32":
-            import termios  # noqa: PLC0415 - not everywhere
+            import termios  # noqa: PLC0415 - not on Windows
 
             termios.tcflush(self._stream.fileno(), termios.TCIFLUSH)
 
     async def line(self) -> str | None:
-        """The next line without its end; ``None`` for a Ctrl-D."""
+        """Return the next line without its end; ``None`` for Ctrl-D."""
         if self._by_threads:
-            return await self._line_by_a_thread()
+            return await self._line_by_thread()
         descriptor = self._stream.fileno()
         while b"\n" not in self._typed:
             await _readable(descriptor)
@@ -49,8 +49,8 @@ class Keyboard:
         self._typed = bytearray(rest)
         return line.decode("utf-8", "replace").rstrip("\r")
 
-    async def _line_by_a_thread(self) -> str | None:
-        # A thread that nobody waits for: it cannot be woken, and must not hold the program that has been interrupted.
+    async def _line_by_thread(self) -> str | None:
+        # A daemon thread: it cannot be woken, and must not keep an interrupted program alive.
         loop = asyncio.get_running_loop()
         future: asyncio.Future[str] = loop.create_future()
 

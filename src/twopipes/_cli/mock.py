@@ -1,17 +1,17 @@
-"""``twopipes mock``: a server that answers from a recording. A host waits for it, so hardly anything is imported."""
+"""``twopipes mock``: serve the responses of a trace. The host waits for it to start, so it imports little."""
 
 from __future__ import annotations
 
 import os
 import sys
+from signal import SIGTERM, signal
 
-# What the module `signal` is made of. It would bring `enum` along, which takes a quarter of the time in which this starts.
-from _signal import SIGTERM, signal  # type: ignore[import-not-found]
-
+from twopipes._tools.exit_codes import FAILED, OK, exit_code_help
 from twopipes._tools.mock.exchanges import Recording
 from twopipes._tools.mock.server import Mock
+from twopipes._tools.usage import UsageError
 
-TYPE_CHECKING = False  # what type checkers read as true; importing typing would cost a host more than all the rest here
+TYPE_CHECKING = False  # importing typing would take longer than everything else here
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -21,72 +21,68 @@ _USAGE = "usage: twopipes mock FILE [--strict]"
 _HELP = f"""\
 {_USAGE}
 
-A server that answers from a recording, for tests without the real one. Put it where the server's command would stand: it
-speaks on standard input and output, and ends when its input does.
+Serves the responses of a trace, for tests without the real server. Use it in
+place of the server's command: it reads standard input, writes standard output,
+and exits when its input ends.
 
-A request is answered as the recorded one with the same method and params was; _meta, ids, progress tokens and requestState do
-not count. Equal requests get their answers in the recorded order, and then the last one again and again. What the server said
-meanwhile (progress, logs, questions to the client) is said again. A client may come in another revision than the recorded one, with
-or without a handshake: the answers are put into its words. A request that the recording does not have gets an error that names
-the nearest one, and a line on stderr.
+A request gets the recorded response to the request with the same method and
+params; _meta, ids, progress tokens and requestState are ignored. Equal requests
+get their responses in the recorded order, and then the last one again. The
+progress, log messages and requests that the server sent meanwhile are sent
+again. The client may use another revision than the recorded one, with or
+without a handshake: the responses are converted. A request that is not in the
+trace gets an error that names the most similar one, and a line is written to
+stderr.
 
-options
-  --strict  answer only what was recorded, as often and in the revision in which it was; exit with 1 if anything else was asked
+options:
+  --strict    serve only what was recorded: as often, and in the same revision;
+              exit with 1 if there was any other request
+  -h, --help  show this help
 
-examples
-  twopipes tap -o session.jsonl -- python server.py    (record it)
-  twopipes mock session.jsonl                          (and have it without the server)
+examples:
+  twopipes tap -o session.jsonl -- python server.py    (record a trace)
+  twopipes mock session.jsonl                          (serve it)
 
-exit codes
-  0  the input ended, or a signal came
-  1  --strict, and something was asked that the recording does not have
-  2  the command line is wrong, or the recording cannot be read
-"""
+{exit_code_help("mock")}"""
 
 _CHUNK = 64 * 1024
-_UNMATCHED = 1
-_MISTAKEN = 2
 _BOM = b"\xef\xbb\xbf"
 
 
 def mock(arguments: Sequence[str]) -> int:
-    """Runs the command and returns its exit code."""
+    """Run the command and return its exit code."""
     words = list(arguments)
     if words in (["--help"], ["-h"]):
         sys.stdout.write(_HELP)
-        return 0
+        return OK
     is_strict = "--strict" in words
     words = [word for word in words if word != "--strict"]
     unknown = [word for word in words if word.startswith("-") and word != "-"]
     if unknown:
-        return _mistaken(f"{unknown[0]} is not understood. {_USAGE}")
+        raise UsageError(f"unknown option {unknown[0]}. {_USAGE}")
     if len(words) != 1:
-        return _mistaken(f"which recording? {_USAGE}" if not words else f"one recording, not {len(words)}. {_USAGE}")
+        raise UsageError(f"no trace given. {_USAGE}" if not words else f"expected one trace, got {len(words)}. {_USAGE}")
+    path = words[0]
     try:
-        file = open(words[0], "rb")  # noqa: SIM115 - pathlib is not worth its time here; open as long as we live
+        file = open(path, "rb")  # noqa: SIM115 - pathlib would slow down the start; the file stays open
     except OSError as error:
-        return _mistaken(f"{words[0]} cannot be read: {error.strerror}")
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
     with file:
         try:
             recording = Recording(file)
         except ValueError as error:
-            return _mistaken(f"{words[0]} is no recording: {error}")
-        return _serve(Mock(recording, name=words[0].rpartition(os.sep)[2], strict=is_strict), strict=is_strict)
-
-
-def _mistaken(text: str) -> int:
-    sys.stderr.write(f"Error: {text}\n")
-    return _MISTAKEN
+            raise UsageError(f"{path} is not a trace: {error}") from error
+        return _serve(Mock(recording, name=path.rpartition(os.sep)[2], strict=is_strict), strict=is_strict)
 
 
 def _serve(player: Mock, *, strict: bool) -> int:
-    signal(SIGTERM, _leave)
+    signal(SIGTERM, _interrupt)
     try:
         for line in _lines():
             try:
                 text = line.decode()
             except UnicodeDecodeError:
-                text = "\0"  # no JSON either, and answered as such
+                text = "\0"  # not JSON, so it gets a parse error
             player.receive(text)
             if player.complaints:
                 _write(2, "".join(f"twopipes mock: {complaint}\n" for complaint in player.complaints))
@@ -95,20 +91,18 @@ def _serve(player: Mock, *, strict: bool) -> int:
                 # FR-01: each message is one line.
                 _write(1, "".join(f"{said}\n" for said in player.out))
                 player.out.clear()
-    except KeyboardInterrupt:
-        pass  # Ctrl-C, or SIGTERM: whoever wants us to end need not be told more
-    except BrokenPipeError:
-        pass  # nobody hears us any more
-    return _UNMATCHED if strict and player.unmatched else 0
+    except (KeyboardInterrupt, BrokenPipeError):
+        pass  # Ctrl-C, SIGTERM, or the client is gone
+    return FAILED if strict and player.unmatched else OK
 
 
-def _leave(_number: int, _frame: object) -> None:
+def _interrupt(_number: int, _frame: object) -> None:
     raise KeyboardInterrupt
 
 
 def _lines() -> Iterator[bytes]:
-    """The lines of standard input; the last one also without a newline (FR-15)."""
-    begun: list[bytes] = []
+    """Yield the lines of standard input. The last one may lack its newline (FR-15)."""
+    partial: list[bytes] = []
     is_first = True
     while data := os.read(0, _CHUNK):
         if is_first:
@@ -116,16 +110,16 @@ def _lines() -> Iterator[bytes]:
             data = data.removeprefix(_BOM)
         *whole, rest = data.split(b"\n")
         for line in whole:
-            yield b"".join([*begun, line])
-            begun.clear()
+            yield b"".join([*partial, line])
+            partial.clear()
         if rest:
-            begun.append(rest)
-    if begun:
-        yield b"".join(begun)
+            partial.append(rest)
+    if partial:
+        yield b"".join(partial)
 
 
 def _write(fd: int, text: str) -> None:
-    # A lone surrogate can come from an escape, and goes out as what it stands for on the wire: none.
+    # An escape can contain a lone surrogate, which UTF-8 cannot encode.
     data = text.encode("utf-8", "replace")
     while data:
         data = data[os.write(fd, data) :]

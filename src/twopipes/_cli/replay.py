@@ -1,196 +1,152 @@
-"""``twopipes replay``: says the recorded client's part to a live server, and shows what it answers otherwise than it did."""
+"""``twopipes replay``: send recorded requests to a live server and show which responses differ."""
 
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import UNSET, Struct, json
 
+from twopipes._cli.command_parser import (
+    CommandParser,
+    add_format_option,
+    add_socket_options,
+    add_start_options,
+    add_timeout_option,
+    split_command,
+)
+from twopipes._cli.interrupts import run_interruptibly
+from twopipes._cli.replay_run import ReplayEnd, ReplayTimeouts, run_replay
+from twopipes._cli.server_options import message_of, the_server
+from twopipes._cli.trace_file import load_conversation, open_trace
+from twopipes._tools.exit_codes import FAILED, OK
+from twopipes._tools.replay.compare import Finding, Report, compare
+from twopipes._tools.replay.script import Replay
 from twopipes._tools.terminal import Terminal, visible
 from twopipes._tools.usage import UsageError
-from twopipes.errors import StartFailed, TwopipesError
-
-if TYPE_CHECKING:
-    import argparse
-
-    from twopipes._cli.replay_run import Ended
-    from twopipes._tools.replay.compare import Finding, Report
-    from twopipes._trace.conversation import Conversation, RecordedConnection
-    from twopipes._trace.matching import Difference
+from twopipes._trace.conversation import Conversation, RecordedConnection
+from twopipes._trace.matching import Difference
+from twopipes.errors import TwopipesError
 
 __all__ = ["replay"]
 
-_USAGE = "twopipes replay FILE [--ignore NAME]... [--timeout SECONDS] [--output json] -- CMD..."
+_USAGE = """\
+twopipes replay FILE [--ignore NAME]... [options] -- CMD...
+       twopipes replay FILE [--ignore NAME]... [options] --unix PATH
+       twopipes replay FILE [--ignore NAME]... [options] --tcp HOST:PORT"""
 _DESCRIPTION = """\
-Sends the recorded client's messages to a server, and shows where its answers differ from those of the recording. Every tool
-that the recorded client called is called again, with the same arguments.
+Sends the messages of the recorded client to a server, and shows where its
+responses differ from the recorded ones. Calls every tool that the recorded
+client called, with the same arguments.
 
-Each message is sent when all that the recorded server had said before it has come. What a server makes up anew each time is put
-in its place: the ids of its questions, requestState, cursors. Notifications are compared as sets, per request where they belong
-to one. Not compared are the values of requestState, nextCursor, elicitationId and progress tokens, the server's name and version
-in results other than that of server/discover, pings, and answers to requests that the client had cancelled."""
-_EPILOG = """\
-examples:
-  twopipes replay session.jsonl -- python server.py
-  twopipes replay session.jsonl --ignore timestamp --ignore result.content.0.text -- node build/index.js
+A message is sent when everything that the recorded server sent before it has
+arrived. Values that a server generates anew are replaced: the ids of its
+requests, requestState, cursors. Notifications are compared as sets, per request
+if they belong to one.
 
-exit codes:
-  0    the answers are the same
-  1    something differs: an answer, a question, a notification; or the server ended in the middle
-  2    the command line is wrong, the recording cannot be read, or the server cannot be started
-  130  interrupted by Ctrl-C"""
-
-DIFFERS = 1
-MISTAKEN = 2
-# Characters of a value that a person is shown. A program gets all of them.
-_SHOWN = 300
-# Differences of one thing that a person is shown.
-_LISTED = 20
-# Lines of stderr that a person is shown.
-_LAST_WORDS = 10
-# Seconds to wait for an answer, unless the recording shows that it takes longer.
-PATIENCE = 30.0
+Not compared: the values of requestState, nextCursor, elicitationId and progress
+tokens; the name and version of the server, except in the result of
+server/discover; pings; and responses to requests that the client had cancelled."""
+_EXAMPLES = [
+    "twopipes replay session.jsonl -- python server.py",
+    "twopipes replay session.jsonl --ignore timestamp -- python server.py",
+    "twopipes replay session.jsonl --ignore result.content.0.text -- node index.js",
+]
+# Limits of the text output. JSON contains everything.
+_MAX_VALUE = 300  # characters of a value
+_MAX_DIFFERENCES = 20  # of one finding
+_MAX_STDERR = 10  # lines
+# Seconds to wait for a response, unless the recorded server took longer.
+_DEFAULT_TIMEOUT = 30.0
 
 _TITLES = {
-    "answer differs": "the answer differs",
-    "no answer": "no answer",
-    "additional answer": "an answer that the recording does not have",
-    "question differs": "the server's question differs",
-    "no question": "the server did not ask this",
-    "additional question": "the server asks what the recording does not have",
+    "answer differs": "the response differs",
+    "no answer": "no response",
+    "additional answer": "a response that is not in the trace",
+    "question differs": "the request of the server differs",
+    "no question": "the server did not send this request",
+    "additional question": "a request of the server that is not in the trace",
     "notifications differ": "the notifications differ",
-    "noise": "noise",
+    "noise": "output that is not a message",
     "not sent": "not sent",
 }
 
 
 def replay(arguments: Sequence[str]) -> int:
-    """Runs the command and returns its exit code: 0 for the same, 1 for a difference, 2 for what the user can mend."""
-    from twopipes._cli.server_options import split_command, the_server  # noqa: PLC0415 - argparse, for those who read options with it
-
+    """Run the command and return its exit code."""
     words, command = split_command(arguments)
-    try:
-        options = _parser().parse_args(words)
-        options.config = options.server = None
-        conversation, connection = _recording(options)
-        pointed_at = the_server(options, command)
-        return _run(options, conversation, connection, pointed_at.target, pointed_at.description)
-    except (UsageError, StartFailed) as mistake:
-        return _mistaken(mistake)
+    options = _parser().parse_args(words)
+    options.config = options.server = None
+    conversation, connection = _load(options)
+    server = the_server(options, command)
+    plan = Replay(conversation, connection, ignore=options.ignore)
+    seconds = _DEFAULT_TIMEOUT if options.timeout is None else options.timeout
+    timeouts = ReplayTimeouts(seconds, is_exact=options.timeout is not None)
+
+    async def work() -> int:
+        try:
+            end = await run_replay(plan, server.target, timeouts)
+        except TwopipesError as error:
+            raise UsageError(message_of(error)) from error
+        report = compare(plan)
+        if options.format == "json":
+            sys.stdout.write(json.encode(_json_report(report, end)).decode() + "\n")
+        else:
+            _show(Terminal(), report, end, server.description)
+        return OK if report.is_same else FAILED
+
+    return run_interruptibly(work, on_interrupt=lambda number: _print_note("interrupted") if number == 1 else None)
 
 
-def _mistaken(mistake: Exception) -> int:
-    sys.stderr.write(f"Error: {visible(' '.join(str(mistake).split()))}\n")
-    return MISTAKEN
-
-
-def _parser() -> argparse.ArgumentParser:
-    from twopipes._cli.server_options import CommandParser  # noqa: PLC0415 - as above
-
-    parser = CommandParser("twopipes replay", usage=_USAGE, description=_DESCRIPTION, epilog=_EPILOG)
-    parser.add_argument("file", metavar="FILE", help="a recording: of twopipes tap, connect(trace=) or server.run(trace=)")
+def _parser() -> CommandParser:
+    parser = CommandParser("replay", usage=_USAGE, description=_DESCRIPTION, examples=_EXAMPLES)
+    parser.add_argument("file", metavar="FILE", help="a trace, as written by tap, --trace or connect(trace=...)")
     parser.add_argument(
         "--ignore",
         metavar="NAME",
         action="append",
         default=[],
-        help="do not compare members with this name; or, by a path such as result.content.0.text, the one in that place"
-        " (* for any one step)",
+        help="do not compare members with this name, or at this path, such as result.content.0.text (* matches one step)",
     )
-    parser.add_argument(
-        "--timeout",
-        metavar="SECONDS",
-        type=_seconds,
-        help=f"wait so long for an answer (default {PATIENCE:g}, or three times what the recorded server took)",
-    )
-    parser.add_argument("--connection", metavar="N", type=int, help="which one, if the recording has several; the first otherwise")
-    parser.add_argument("--output", choices=("text", "json"), default="text", help="for people, or for programs")
-    which = parser.add_argument_group("which server", "Its command behind --, or one of:")
-    which.add_argument("--unix", metavar="PATH", help="the Unix socket it listens on")
-    which.add_argument("--tcp", metavar="HOST:PORT", help="the TCP port it listens on")
-    how = parser.add_argument_group("how it is started")
-    how.add_argument("--env", metavar="NAME[=VALUE]", action="append", default=[], help="a variable for it; without a value, ours")
-    how.add_argument("--inherit-env", action="store_true", help="give it all of our environment, not only what all programs need")
-    how.add_argument("--cwd", metavar="FOLDER", help="the folder it starts in")
+    add_timeout_option(parser, f"default {_DEFAULT_TIMEOUT:g}, or three times as long as the recorded server took")
+    parser.add_argument("--connection", metavar="N", type=int, help="the connection to replay (default: the first)")
+    add_format_option(parser)
+    which = parser.add_argument_group("which server", "Its command after --, or one of:")
+    add_socket_options(which)
+    add_start_options(parser)
     return parser
 
 
-def _seconds(text: str) -> float:
-    import argparse  # noqa: PLC0415 - as above
-
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
-    return number
-
-
-def _recording(options: argparse.Namespace) -> tuple[Conversation, RecordedConnection]:
-    from twopipes._trace.conversation import read_conversation  # noqa: PLC0415 - once the options are good
-    from twopipes._trace.reader import read  # noqa: PLC0415 - likewise
-
-    try:
-        trace = read(options.file)
-        conversation = read_conversation(trace, trace.header)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"{options.file} cannot be read as a recording: {reason}") from error
-    spoken = [connection for connection in conversation.connections if any(call.direction == ">" for call in connection.calls)]
-    if not spoken:
-        raise UsageError(f"{options.file} holds no request of a client, so there is nothing to replay")
+def _load(options: Namespace) -> tuple[Conversation, RecordedConnection]:
+    trace = open_trace(options.file)
+    conversation = load_conversation(trace)
+    connections = [each for each in conversation.connections if any(call.direction == ">" for call in each.calls)]
+    if not connections:
+        raise UsageError(f"{options.file} contains no request of a client; there is nothing to replay")
     if options.connection is None:
-        if len(spoken) > 1:
-            numbers = ", ".join(str(connection.number) for connection in spoken)
-            _remark(f"the recording has {len(spoken)} connections ({numbers}); this replays the first; see --connection")
+        if len(connections) > 1:
+            numbers = ", ".join(str(connection.number) for connection in connections)
+            _print_note(f"the trace has {len(connections)} connections ({numbers}); replaying the first; see --connection")
     else:
-        numbers = ", ".join(str(connection.number) for connection in spoken)
-        spoken = [connection for connection in spoken if connection.number == options.connection]
-        if not spoken:
+        numbers = ", ".join(str(connection.number) for connection in connections)
+        connections = [connection for connection in connections if connection.number == options.connection]
+        if not connections:
             raise UsageError(f"{options.file} has no connection {options.connection}; it has {numbers}")
     if trace.header.redacted:
-        _remark(f"the recording was made with values left out ({', '.join(trace.header.redacted)}); the server gets the blanks")
-    if not spoken[0].is_complete:
-        _remark("the recording says that something is missing in it; what differs may be that")
-    return conversation, spoken[0]
+        _print_note(f"values were redacted in the trace ({', '.join(trace.header.redacted)}); the server gets the placeholders")
+    if not connections[0].is_complete:
+        _print_note("the trace is incomplete; a difference may be caused by that")
+    return conversation, connections[0]
 
 
-def _remark(text: str) -> None:
+def _print_note(text: str) -> None:
     sys.stderr.write(f"twopipes replay: {visible(text)}\n")
 
 
-def _run(
-    options: argparse.Namespace, conversation: Conversation, connection: RecordedConnection, target: Any, description: str
-) -> int:
-    from twopipes._cli.interrupts import run_interruptibly  # noqa: PLC0415 - asyncio, once everything else is good
-    from twopipes._cli.replay_run import ReplayTimeouts, carry_out  # noqa: PLC0415 - likewise
-    from twopipes._cli.server_options import message_of  # noqa: PLC0415 - likewise
-    from twopipes._tools.replay.compare import compare  # noqa: PLC0415 - likewise
-    from twopipes._tools.replay.script import Replay  # noqa: PLC0415 - likewise
-
-    plan = Replay(conversation, connection, ignore=options.ignore)
-    patience = ReplayTimeouts(PATIENCE if options.timeout is None else options.timeout, is_exact=options.timeout is not None)
-
-    async def work() -> int:
-        try:
-            ended = await carry_out(plan, target, patience)
-        except TwopipesError as error:
-            raise UsageError(message_of(error)) from error
-        report = compare(plan)
-        if options.output == "json":
-            sys.stdout.write(json.encode(_for_programs(report, ended)).decode() + "\n")
-        else:
-            _show(Terminal(), report, ended, description)
-        return 0 if report.is_same else DIFFERS
-
-    return run_interruptibly(work, on_interrupt=lambda number: _remark("interrupted") if number == 1 else None)
-
-
-class _Told(Struct, kw_only=True):
-    """What programs get."""
+class _JsonReport(Struct, kw_only=True):
+    """The report of ``--format json``."""
 
     same: bool
     requests: int
@@ -198,44 +154,43 @@ class _Told(Struct, kw_only=True):
     answers: int
     answers_same: int
     findings: tuple[Finding, ...]
-    ended: str | None  # how the server ended, if it did so in the middle
+    ended: str | None  # how the server ended, if it ended too early
     stderr: list[str]
 
 
-def _for_programs(report: Report, ended: Ended) -> _Told:
-    return _Told(
+def _json_report(report: Report, end: ReplayEnd) -> _JsonReport:
+    return _JsonReport(
         same=report.is_same,
         requests=report.requests,
         sent=report.sent,
         answers=report.answers,
         answers_same=report.same,
         findings=report.findings,
-        ended=ended.how if report.is_cut_short else None,
-        stderr=ended.stderr,
+        ended=end.reason if report.is_cut_short else None,
+        stderr=end.stderr,
     )
 
 
-def _show(terminal: Terminal, report: Report, ended: Ended, description: str) -> None:
+def _show(terminal: Terminal, report: Report, end: ReplayEnd, description: str) -> None:
     for finding in report.findings:
         _show_finding(terminal, finding)
     if report.is_cut_short:
-        terminal.say((f"{visible(description)}: {visible(ended.how)}", "bold red"))
+        terminal.say((f"{visible(description)}: {visible(end.reason)}", "bold red"))
         left = report.requests - report.sent
         if left:
-            terminal.say(f"  {_count(left, 'request')} of the recording could not be sent any more")
-        if ended.stderr:
-            terminal.say("  its last words on stderr:")
-            for line in ended.stderr[-_LAST_WORDS:]:
+            terminal.say(f"  {_count(left, 'recorded request')} could not be sent")
+        if end.stderr:
+            terminal.say("  the last lines of its stderr:")
+            for line in end.stderr[-_MAX_STDERR:]:
                 terminal.say(f"    {visible(line)}")
         terminal.say()
-    counted = (
-        f"{report.sent} of {_count(report.requests, 'request')} sent, {report.same} of {_count(report.answers, 'answer')} the same"
-    )
+    sent = f"{report.sent} of {_count(report.requests, 'request')} sent"
+    same = f"{report.same} of {_count(report.answers, 'response')} the same"
     if report.is_same:
-        terminal.say((f"No difference: {counted}.", "green"))
+        terminal.say((f"No difference: {sent}, {same}.", "green"))
     else:
         found = len(report.findings)
-        terminal.say((f"{_count(found, 'difference') if found else 'Not the whole recording'}: {counted}.", "red"))
+        terminal.say((f"{_count(found, 'difference') if found else 'Incomplete'}: {sent}, {same}.", "red"))
     terminal.flush()
 
 
@@ -246,10 +201,10 @@ def _count(number: int, noun: str) -> str:
 def _show_finding(terminal: Terminal, finding: Finding) -> None:
     reason = f" ({visible(finding.reason)})" if finding.reason else ""
     terminal.say((visible(finding.subject), "bold"), ": ", (_TITLES[finding.kind], "red"), reason)
-    for difference in finding.differences[:_LISTED]:
+    for difference in finding.differences[:_MAX_DIFFERENCES]:
         _show_difference(terminal, difference)
-    if len(finding.differences) > _LISTED:
-        terminal.say(f"  ... and {len(finding.differences) - _LISTED} more; --output json has them all")
+    if len(finding.differences) > _MAX_DIFFERENCES:
+        terminal.say(f"  ... and {len(finding.differences) - _MAX_DIFFERENCES} more; --format json shows all")
     terminal.say()
 
 
@@ -264,6 +219,6 @@ def _shown(value: Any) -> str:
     if value is UNSET:
         return "(nothing)"
     text = json.encode(value).decode()
-    if len(text) > _SHOWN:
-        text = f"{text[:_SHOWN]}... ({len(text):,} characters)"
+    if len(text) > _MAX_VALUE:
+        text = f"{text[:_MAX_VALUE]}... ({len(text):,} characters)"
     return visible(text)

@@ -1,4 +1,4 @@
-"""Carrying a replay out: the live server, its pipes, and how long to wait."""
+"""Run a replay against a live server."""
 
 from __future__ import annotations
 
@@ -15,95 +15,95 @@ from twopipes._tools.replay.script import Expected, Replay
 from twopipes._wire import LineDecoder, LineRejected
 from twopipes.errors import ChannelBroken, ChannelClosed
 
-__all__ = ["Ended", "ReplayTimeouts", "carry_out"]
+__all__ = ["ReplayEnd", "ReplayTimeouts", "run_replay"]
 
-# Seconds to wait for notifications alone: they belong to nothing that could be answered, and may be fewer this time.
-_FOR_NOTIFICATIONS = 2.0
-# How much slower than the recorded server a live one may be.
-_SLOWER = 3
-# Seconds for a server on a socket to say the rest, once our part is said.
-_FOR_THE_REST = 2.0
-# Seconds between the end of a server's output and its death, which are one thing to whoever looks at it.
-_FOR_ITS_DEATH = 2.0
-# Lines and bytes that the live server may send beyond what was recorded. A server that sends more floods, and all of it is kept.
-_MOST_LINES = 20_000
-_MOST_BYTES = 128 * 1024 * 1024
-# Waits in a row that ended without a word of the server; then it counts as one that says nothing any more.
-_SILENCES = 2
+# Seconds to wait if only notifications are expected: no request depends on them, and there may be fewer this time.
+_NOTIFICATION_TIMEOUT = 2.0
+# How many times slower than the recorded server the live one may be.
+_SLOWDOWN = 3
+# Seconds for a server on a socket to send the rest after our last message.
+_DRAIN_TIMEOUT = 2.0
+# Seconds from the end of a server's output to its exit.
+_EXIT_TIMEOUT = 2.0
+# Lines and bytes that the live server may send beyond the recorded ones. All of them are kept in memory.
+_MAX_EXTRA_LINES = 20_000
+_MAX_EXTRA_BYTES = 128 * 1024 * 1024
+# Timeouts in a row without any line from the server, after which the replay stops.
+_MAX_SILENT_TIMEOUTS = 2
 
 
 class ReplayTimeouts(Struct, frozen=True):
     """How long to wait for the live server.
 
     Attributes:
-        seconds: For an answer or a question.
-        is_exact: The user said so; otherwise a server that was slow when it was recorded gets more.
+        seconds: For a response, or a request of the server.
+        is_exact: Whether the user chose it; otherwise a server that was slow when it was recorded gets more time.
     """
 
     seconds: float
     is_exact: bool = False
 
     def for_(self, waiting: Sequence[Expected]) -> float:
-        """Seconds to wait for these."""
-        longest = 0.0 if self.is_exact else _SLOWER * max(expected.waited for expected in waiting)
+        """Return the seconds to wait for these messages."""
+        longest = 0.0 if self.is_exact else _SLOWDOWN * max(expected.waited for expected in waiting)
         if all(expected.kind == "notification" for expected in waiting):
-            return min(self.seconds, _FOR_NOTIFICATIONS) + longest
+            return min(self.seconds, _NOTIFICATION_TIMEOUT) + longest
         return max(self.seconds, longest)
 
 
-class Ended(Struct, frozen=True):
-    """How the live server was when its part was over, in words, and the last lines of its stderr."""
+class ReplayEnd(Struct, frozen=True):
+    """Why the replay ended, and the last lines of the server's stderr."""
 
-    how: str
+    reason: str
     stderr: list[str]
 
 
-async def carry_out(replay: Replay, target: Any, patience: ReplayTimeouts) -> Ended:
-    """Starts or connects to the server, says the recorded client's part, and ends it. Nothing of it is left.
+async def run_replay(replay: Replay, target: Any, timeouts: ReplayTimeouts) -> ReplayEnd:
+    """Start or connect to the server, send the recorded messages, and stop it.
 
-    Cancelling is safe: the server is ended all the same.
+    The server is stopped even if this is cancelled.
 
     Raises:
-        StartFailed: It cannot be started.
-        ChannelBroken: Nobody listens at the socket.
+        StartFailed: The server cannot be started.
+        ChannelBroken: The socket refused the connection.
     """
     link = await target_of(target).open(None)
-    intake = _Intake(replay)
+    receiver = _Receiver(replay)
     try:
-        how = await _converse(replay, link.channel, intake, patience)
-        if how is None:
-            await _close(link, intake)
-            how = "it did all that was asked"
-        elif link.child is not None and replay.has_ended and not intake.has_enough:
-            how = await _death_of(link)
+        reason = await _exchange(replay, link.channel, receiver, timeouts)
+        if reason is None:
+            await _close(link, receiver)
+            reason = "it received all messages"
+        elif link.child is not None and replay.has_ended and not receiver.is_flooded:
+            reason = await _exit_reason(link)
     finally:
         if link.child is not None:
             await link.child.shut_down()
         await link.release()
-    return Ended(how, link.child.stderr.lines() if link.child is not None else [])
+    return ReplayEnd(reason, link.child.stderr.lines() if link.child is not None else [])
 
 
-class _Intake:
-    """Hands what the live server says to the replay, line by line, until a server that floods has said too much."""
+class _Receiver:
+    """Passes the lines of the live server to the replay, and counts them to detect a flood."""
 
     def __init__(self, replay: Replay) -> None:
         self._replay = replay
         self._decoder = LineDecoder()
-        self._lines = len(replay.expected) + _MOST_LINES
-        self._bytes = sum(len(expected.message.data) for expected in replay.expected) + _MOST_BYTES
+        self._lines = len(replay.expected) + _MAX_EXTRA_LINES
+        self._bytes = sum(len(expected.message.data) for expected in replay.expected) + _MAX_EXTRA_BYTES
 
     def feed(self, data: bytes) -> bool:
-        """Takes the next bytes; whether there was a line in them."""
+        """Process the next bytes, and return whether they completed a line."""
         self._bytes -= len(data)
         return self._take(self._decoder.feed(data))
 
     def finish(self) -> None:
-        """Takes the end."""
+        """Process the end of the stream."""
         self._take(self._decoder.finish())
 
     @property
-    def has_enough(self) -> bool:
-        """Whether the server has said so much more than it was recorded with that there is no sense in listening on."""
+    def is_flooded(self) -> bool:
+        """Whether the server sent far more than the recorded one."""
         return self._lines < 0 or self._bytes < 0
 
     def _take(self, lines: list[bytes | LineRejected]) -> bool:
@@ -116,56 +116,56 @@ class _Intake:
         return bool(lines)
 
 
-async def _converse(replay: Replay, channel: Channel, intake: _Intake, patience: ReplayTimeouts) -> str | None:
-    """Says and hears everything; returns why that could not go on, or ``None`` when it is done."""
+async def _exchange(replay: Replay, channel: Channel, receiver: _Receiver, timeouts: ReplayTimeouts) -> str | None:
+    """Send and receive all messages. Return why that stopped early, or ``None`` if it is complete."""
     clock = asyncio.get_running_loop().time
     first: Expected | None = None
     deadline = 0.0
-    silences = 0
+    silent_timeouts = 0
     while True:
         try:
             for line in replay.due():
-                # Not waiting for it to be taken: a server that waits for us to read would wait for ever.
+                # Do not drain: a server that waits for us to read would never read.
                 channel.write(line)
             if replay.is_done:
                 return None
             waiting = replay.waiting_for
-            # The time runs for one thing: an answer or a question, and for a notification only where nothing else is left.
+            # The deadline belongs to one message: a response or a request; a notification only if nothing else is expected.
             wanted = next((expected for expected in waiting if expected.kind != "notification"), waiting[0])
             if wanted is not first:
                 first = wanted
-                deadline = clock() + patience.for_(waiting)
+                deadline = clock() + timeouts.for_(waiting)
             async with asyncio.timeout_at(deadline):
                 data = await channel.read()
         except TimeoutError:
             replay.give_up()
             if first is not None and first.kind != "notification":
-                silences += 1
-                if silences == _SILENCES:
-                    return f"it says nothing any more; the wait for {first.describe()} was given up"
+                silent_timeouts += 1
+                if silent_timeouts == _MAX_SILENT_TIMEOUTS:
+                    return f"it stopped responding; gave up waiting for {first.describe()}"
             continue
         except (ChannelBroken, ChannelClosed):
             data = b""
         if not data:
-            intake.finish()
+            receiver.finish()
             replay.receive_end()
             return "it closed its output"
-        if intake.feed(data):
-            silences = 0
-        if intake.has_enough:
+        if receiver.feed(data):
+            silent_timeouts = 0
+        if receiver.is_flooded:
             replay.receive_end()
-            return "it floods its client: it sent far more messages than it was recorded with"
+            return "it sent far more messages than the recorded server"
 
 
-async def _close(link: Endpoint, intake: _Intake) -> None:
-    """Ends our part, and hears what the server still says."""
-    reading = asyncio.create_task(_hear_the_rest(link.channel, intake))
+async def _close(link: Endpoint, receiver: _Receiver) -> None:
+    """Close our side, and read what the server still sends."""
+    reading = asyncio.create_task(_read_rest(link.channel, receiver))
     try:
         if link.child is not None:
             await link.child.shut_down()
         else:
             with suppress(ChannelBroken, ChannelClosed, TimeoutError):
-                async with asyncio.timeout(_FOR_THE_REST):
+                async with asyncio.timeout(_DRAIN_TIMEOUT):
                     await link.channel.close_write()
                     await asyncio.shield(reading)
             await link.channel.close()
@@ -175,17 +175,17 @@ async def _close(link: Endpoint, intake: _Intake) -> None:
             await reading
 
 
-async def _hear_the_rest(channel: Channel, intake: _Intake) -> None:
+async def _read_rest(channel: Channel, receiver: _Receiver) -> None:
     with suppress(ChannelBroken, ChannelClosed):
-        while not intake.has_enough and (data := await channel.read()):
-            intake.feed(data)
-        intake.finish()
+        while not receiver.is_flooded and (data := await channel.read()):
+            receiver.feed(data)
+        receiver.finish()
 
 
-async def _death_of(link: Endpoint) -> str:
-    if link.child is None:  # pragma: no cover - asked of children alone
+async def _exit_reason(link: Endpoint) -> str:
+    if link.child is None:  # pragma: no cover - called for children only
         return "it closed its output"
     with suppress(TimeoutError):
-        async with asyncio.timeout(_FOR_ITS_DEATH):
-            return f"it ended in the middle, by {(await link.child.wait()).describe()}"
-    return "it closed its output in the middle, and lives on"
+        async with asyncio.timeout(_EXIT_TIMEOUT):
+            return f"it exited before the end of the replay: {(await link.child.wait()).describe()}"
+    return "it closed its output before the end of the replay, and is still running"

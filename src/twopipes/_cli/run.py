@@ -1,8 +1,8 @@
-"""``twopipes run``: guards standard output before the author's module is imported, finds its server, and serves it."""
+"""``twopipes run``: protect standard output, import the user's module, find its server and serve it."""
 
 from __future__ import annotations
 
-# Nothing here but what is needed until the author's file begins: the host waits for it.
+# Only what is needed before the user's module is imported: the host waits for it.
 import importlib
 import importlib.util
 import os
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from twopipes._channels.stdout_guard import Guard
 from twopipes._server.launch import Launch
+from twopipes._tools.exit_codes import OK, exit_code_help
 from twopipes._tools.usage import UsageError, split_target
 from twopipes.errors import TwopipesError
 
@@ -24,38 +25,35 @@ __all__ = ["run"]
 
 _USAGE = "usage: twopipes run FILE[:NAME] [--unix PATH | --tcp HOST:PORT] [--trace FILE] [-- ARGUMENT ...]"
 _HELP = f"""\
-{_USAGE}
+usage: twopipes run FILE[:NAME] [--unix PATH | --tcp HOST:PORT]
+                    [--trace FILE] [-- ARGUMENT ...]
 
-Serves the Server object found in a file or a module: over stdin and stdout, as
-a host expects, or on a socket. What the program prints goes to stderr, so that
-it cannot get between the messages.
+Serves the Server object in a file or a module, over stdin and stdout, as a host
+expects, or on a socket. What the program prints goes to stderr, so that it
+cannot mix with the messages.
 
-arguments
+arguments:
   FILE               a Python file, such as server.py, or the name of a module
   NAME               the Server object in it; needed only if there are several
-  ARGUMENT ...       what comes after -- becomes sys.argv[1:] of the program
+  ARGUMENT ...       passed to the program as sys.argv[1:]
 
-options
+options:
   --unix PATH        listen on a Unix socket instead of stdin and stdout
   --tcp HOST:PORT    listen on a TCP port instead, such as 127.0.0.1:9000
-  --trace FILE       record the conversation there, for twopipes view
+  --trace FILE       record the messages in this file, for twopipes view
   -h, --help         show this help
 
-examples
+examples:
   twopipes run server.py
   twopipes run server.py:weather --trace session.jsonl
   twopipes run package.server --tcp 127.0.0.1:9000
   twopipes run server.py -- --database notes.db
 
-exit codes
-  0  the input ended, or SIGINT or SIGTERM asked the server to end
-  1  the server failed
-  2  the command line is wrong, or there is no server to serve
-"""
+{exit_code_help("run")}"""
 
 
 class Options(NamedTuple):
-    """What was asked for."""
+    """The parsed command line."""
 
     target: str
     unix: str | None
@@ -65,27 +63,30 @@ class Options(NamedTuple):
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs the command and returns its exit code: 2 for what the user can mend, with one line on stderr."""
+    """Run the command and return its exit code.
+
+    Raises:
+        UsageError: The command line is wrong, or the server cannot be found or served.
+    """
     words = list(arguments)
     own = words[: words.index("--")] if "--" in words else words
     if "--help" in own or "-h" in own:
         sys.stdout.write(_HELP)
-        return 0
+        return OK
+    options = _parse(arguments)
+    path, name = split_target(options.target)
     try:
-        options = _read(arguments)
         if options.unix is None and options.tcp is None:
-            # Before the author's module, so that even a flushed banner goes to stderr; and to the very end of the process.
+            # Before the user's module is imported, so that even a flushed banner goes to stderr; and until the process exits.
             Guard.take()
-        where, name = split_target(options.target)
-        sys.argv = [where, *options.arguments]  # as `python server.py` would have it
-        serve(where, name, options)
-    except (UsageError, TwopipesError) as mistake:
-        sys.stderr.write(f"Error: {' '.join(str(mistake).split())}\n")
-        return 2
-    return 0
+        sys.argv = [path, *options.arguments]  # as in `python server.py`
+        serve(path, name, options)
+    except TwopipesError as error:
+        raise UsageError(str(error)) from error
+    return OK
 
 
-def _read(arguments: Sequence[str]) -> Options:
+def _parse(arguments: Sequence[str]) -> Options:
     target = unix = trace = None
     tcp = None
     words = list(arguments)
@@ -108,13 +109,13 @@ def _read(arguments: Sequence[str]) -> Options:
             else:
                 tcp = _address(value)
         elif word.startswith("-") or target is not None:
-            raise UsageError(f"{word} is not understood. {_USAGE}")
+            raise UsageError(f"unknown {'option' if word.startswith('-') else 'argument'} {word}. {_USAGE}")
         else:
             target = word
     if target is None:
-        raise UsageError(f"which file? {_USAGE}")
+        raise UsageError(f"no file given. {_USAGE}")
     if unix is not None and tcp is not None:
-        raise UsageError("--unix or --tcp, not both")
+        raise UsageError("--unix and --tcp exclude each other; give one of them")
     return Options(target, unix, tcp, trace, rest)
 
 
@@ -128,14 +129,14 @@ def _address(value: str) -> tuple[str, int]:
 
 
 def serve(where: str, name: str, options: Options) -> None:
-    """Serves what is in a file or a module; or imports it, where that serves already: a file may end with ``server.run()``."""
+    """Import a file or module and serve the server in it, unless the import did so: a file may end with ``server.run()``."""
     launch = Launch.current = Launch(unix=options.unix, tcp=options.tcp, trace=options.trace)
     try:
         module = _load(where)
         if not launch.has_served:
             server_in(module, where, name).run(unix=options.unix, tcp=options.tcp, trace=options.trace)
     except UsageError as mistake:
-        # What went wrong while it served is told as it is, wherever it was run from.
+        # An error while serving is reported as it is, whether the module or this function called server.run().
         if launch.has_served and mistake.__cause__ is not None:
             raise mistake.__cause__ from None
         raise
@@ -144,17 +145,17 @@ def serve(where: str, name: str, options: Options) -> None:
 
 
 def find_server(where: str, name: str = "") -> Server:
-    """The server in a file or a module: the one called ``name``, or the only one.
+    """Return the server in a file or module: the one called ``name``, or the only one.
 
     Raises:
-        UsageError: There is no such file, it cannot be imported, or there is no server in it, or several.
+        UsageError: The file does not exist or cannot be imported, or contains no server or several.
     """
     return server_in(_load(where), where, name)
 
 
 def server_in(module: ModuleType, where: str, name: str) -> Server:
-    """The server in a module that has been loaded; as :func:`find_server`."""
-    from twopipes._server.app import Server  # noqa: PLC0415 - after the guard
+    """Return the server in an imported module; see :func:`find_server`."""
+    from twopipes._server.app import Server  # noqa: PLC0415 - imported after stdout is protected
 
     if name:
         found = getattr(module, name, None)
@@ -164,7 +165,7 @@ def server_in(module: ModuleType, where: str, name: str) -> Server:
     servers = {key: value for key, value in vars(module).items() if isinstance(value, Server)}
     distinct = {id(value): value for value in servers.values()}
     if len(distinct) != 1:
-        wanted = f"create one: server = twopipes.Server({_stem(where)!r})" if not servers else f"say which: {where}:NAME"
+        wanted = f"create one: server = twopipes.Server({_stem(where)!r})" if not servers else f"choose one: {where}:NAME"
         raise UsageError(f"{where} has {_names(module, Server)}; {wanted}")
     return next(iter(distinct.values()))
 
@@ -178,18 +179,18 @@ def _load(where: str) -> ModuleType:
     is_file = os.path.isfile(where)
     if not where.endswith(".py") and not is_file:
         if os.path.basename(where) != where:
-            raise UsageError(f"there is no file {where}")
+            raise UsageError(f"file {where} does not exist")
         sys.path.insert(0, os.getcwd())
         return _import(lambda: importlib.import_module(where), where)
     if not is_file:
-        raise UsageError(f"there is no file {where}")
-    # As `python server.py` would: the folder of the file comes first, and the file is no package's.
+        raise UsageError(f"file {where} does not exist")
+    # As in `python server.py`: the folder of the file comes first, and the file belongs to no package.
     sys.path.insert(0, os.path.dirname(os.path.realpath(where)))
-    # A file called like a module that is in use already must not take its place.
+    # The file must not replace an imported module of the same name.
     name = _stem(where) if _stem(where) not in sys.modules else f"__{_stem(where)}__"
     loader = SourceFileLoader(name, where)
     spec = importlib.util.spec_from_file_location(name, where, loader=loader)
-    if spec is None:  # pragma: no cover - a loader was given
+    if spec is None:  # pragma: no cover - never with an explicit loader
         raise UsageError(f"{where} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
@@ -213,14 +214,14 @@ def _import(load: Callable[[], ModuleType], where: str) -> ModuleType:
 
 
 def _place_of(error: Exception) -> str:
-    """Where it was raised, in brackets: the last line that is not of Python's import system or of this file."""
+    """Return where the error was raised, in parentheses, ignoring the import system and this file."""
     if isinstance(error, SyntaxError):
-        return ""  # says so itself
-    import traceback  # noqa: PLC0415 - not before something has gone wrong
+        return ""  # its message contains the place
+    import traceback  # noqa: PLC0415 - needed only for an error message
 
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen ")]
-    places = [f" ({frame.filename}:{frame.lineno})" for frame in frames if frame.filename not in _MACHINERY]
+    places = [f" ({frame.filename}:{frame.lineno})" for frame in frames if frame.filename not in _IMPORT_SYSTEM]
     return places[-1] if places else ""
 
 
-_MACHINERY = {__file__, importlib.__file__}
+_IMPORT_SYSTEM = {__file__, importlib.__file__}

@@ -1,4 +1,4 @@
-"""Questions of a server, asked at the terminal: a form field by field, consent to visit a URL, a line in the model's place."""
+"""Answer the questions of a server at the terminal: forms, consent to visit a URL, and sampling requests."""
 
 from __future__ import annotations
 
@@ -7,35 +7,31 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from twopipes._cli.arguments import Misfit, Pair
-from twopipes._cli.fields import Field, fields_of
+from twopipes._cli.arguments import InvalidValue, Pair
+from twopipes._cli.form_fields import Field, fields_of
 from twopipes._cli.keyboard import Keyboard
 from twopipes._client.input_handlers import Elicitation, Sampling
 from twopipes._protocol.types import ElicitResult, Implementation
 from twopipes._tools.terminal import visible
 from twopipes.errors import UserRefused
 
-__all__ = ["Answers", "Questioner"]
+__all__ = ["Answers", "TerminalPrompter"]
 
 DECLINE, CANCEL = ":decline", ":cancel"
-_HOW_TO_LEAVE = f"{DECLINE} says no, {CANCEL} or Ctrl-D gives no answer"
+_HOW_TO_LEAVE = f"{DECLINE} to decline, {CANCEL} or Ctrl-D to cancel"
 
 Say = Callable[..., object]
 
 
-class _Left(Exception):
-    """The user does not answer: ``decline`` or ``cancel``."""
+class _NoAnswer(Exception):
+    """The user gave no answer: ``decline`` or ``cancel``."""
 
     def __init__(self, action: str) -> None:
         self.action = action
 
 
 class Answers:
-    """Answers that were given beforehand, by the names of fields.
-
-    Args:
-        pairs: As they were typed.
-    """
+    """The values of ``--answer``, by field name."""
 
     def __init__(self, pairs: Sequence[Pair] = ()) -> None:
         self._pairs = {pair.key: pair for pair in pairs}
@@ -44,21 +40,21 @@ class Answers:
         return bool(self._pairs)
 
     def to(self, field: Field) -> Pair | None:
-        """The answer to a field, if there is one."""
+        """Return the answer for a field, if there is one."""
         return self._pairs.get(field.name)
 
 
-class Questioner:
+class TerminalPrompter:
     """Asks the user.
 
     Args:
         say: Writes a line for the user.
-        prompt: Writes the sign that an answer is waited for.
-        keyboard: Where answers come from; ``None`` if nobody sits there, and only what was given beforehand is answered.
-        answers: What was given beforehand.
+        prompt: Writes the prompt of a line.
+        keyboard: Reads lines; ``None`` if there is no terminal, so that only ``answers`` are used.
+        answers: The values of ``--answer``.
         attention: Entered while a question is open.
-        sample: What to answer in the model's place; ``-`` asks for it.
-        quiet: Whether to say nothing of a form that was answered beforehand. What needs the user, or went wrong, is said.
+        sample: The response to sampling requests; ``-`` asks the user.
+        quiet: Whether to hide a form that ``answers`` fill in completely.
     """
 
     def __init__(
@@ -79,36 +75,36 @@ class Questioner:
         self._attention = attention
         self._text = sample
         self._is_quiet = quiet
-        # A server may ask several things at once; a person answers one after the other.
+        # A server may ask several questions at once; the user answers one after another.
         self._turn = asyncio.Lock()
 
     async def elicit(self, question: Elicitation) -> ElicitResult:
-        """Fills a form in, or not (EL-06, EL-14)."""
+        """Ask the user to fill in a form (EL-06, EL-14)."""
         return await self._ask(question, self._form)
 
     async def visit(self, question: Elicitation) -> ElicitResult:
-        """Asks for the consent to visit a URL; it is shown whole, and never opened from here (EL-14)."""
+        """Ask the user whether to visit a URL. It is shown in full and never opened (EL-14)."""
         return await self._ask(question, self._consent)
 
     async def sample(self, sampling: Sampling) -> str:
-        """A line in the model's place.
+        """Ask the user for a line in place of the model.
 
         Raises:
-            UserRefused: The user said no.
+            UserRefused: The user declined.
         """
         if self._text is not None and self._text != "-":
             return self._text
         async with self._turn:
             with self._attention():
-                self._begin(sampling.server, "asks for an answer of the model")
+                self._show_question(sampling.server, "asks for a response of the model")
                 if sampling.system_prompt:
                     self._say_lines("  system: ", sampling.system_prompt)
                 for message in sampling.messages:
                     self._say_lines(f"  {message.role}: ", message.text or f"[{', '.join(block.type for block in message.blocks)}]")
-                self._say((f"  Type it on one line, at most {sampling.max_tokens} tokens; {DECLINE} says no.", "dim"))
+                self._say((f"  Type one line, at most {sampling.max_tokens} tokens; {DECLINE} to decline.", "dim"))
                 try:
                     return await self._line()
-                except _Left:
+                except _NoAnswer:
                     raise UserRefused from None
 
     async def _ask(self, question: Elicitation, ask: Callable[[Elicitation], Awaitable[ElicitResult]]) -> ElicitResult:
@@ -116,18 +112,18 @@ class Questioner:
             with self._attention():
                 try:
                     return await ask(question)
-                except _Left as left:
-                    self._say((f"  {'Declined' if left.action == 'decline' else 'No answer given'}.", "yellow"))
-                    return question.decline() if left.action == "decline" else question.cancel()
+                except _NoAnswer as no_answer:
+                    self._say((f"  {'Declined' if no_answer.action == 'decline' else 'Cancelled'}.", "yellow"))
+                    return question.decline() if no_answer.action == "decline" else question.cancel()
 
     async def _form(self, question: Elicitation) -> ElicitResult:
         fields = fields_of(question.schema)
         if self._is_quiet and (known := self._answered_beforehand(fields)) is not None:
             return ElicitResult("accept", known)
-        self._begin(question.server, "asks", question.message)
+        self._show_question(question.server, "asks", question.message)
         if self._keyboard is not None:
             self._say((f"  {_HOW_TO_LEAVE}.", "dim"))
-            self._keyboard.forget()
+            self._keyboard.discard()
         while True:
             content = {field.name: await self._field(field) for field in fields}
             content = {name: value for name, value in content.items() if value is not None}
@@ -135,7 +131,7 @@ class Questioner:
                 return ElicitResult("accept", content)
 
     def _answered_beforehand(self, fields: Sequence[Field]) -> dict[str, Any] | None:
-        """The whole form, filled in without the user; ``None`` where that does not work, and has to be told."""
+        """Fill in a form without the user; ``None`` if that is impossible, so that the form must be shown."""
         content: dict[str, Any] = {}
         for field in fields:
             pair = self._answers.to(field)
@@ -143,14 +139,14 @@ class Questioner:
                 return None
             try:
                 value = field.default if pair is None else field.answered(pair)
-            except Misfit:
+            except InvalidValue:
                 return None
             if value is not None:
                 content[field.name] = value
         return content if fields else None
 
     def _is_settled(self, fields: Sequence[Field], content: Mapping[str, Any]) -> bool:
-        """Whether the user has seen all of it when answering, or nobody is there to look at it again."""
+        """Return whether no confirmation is needed: the user has seen everything, or there is no user."""
         if not fields:
             return False
         return self._keyboard is None or (len(fields) == 1 and bool(content)) or all(map(self._answers.to, fields))
@@ -160,18 +156,18 @@ class Questioner:
         if pair is not None:
             try:
                 value = field.answered(pair)
-            except Misfit as misfit:
-                self._say((f"  --answer {pair.key}: {visible(str(misfit))}", "red"))
+            except InvalidValue as error:
+                self._say((f"  --answer {pair.key}: {visible(str(error))}", "red"))
                 if self._keyboard is None:
-                    raise _Left("cancel") from None
+                    raise _NoAnswer("cancel") from None
             else:
                 self._say(f"  {visible(field.title)}: ", (visible(field.shown(value)), "bold"))
                 return value
         if self._keyboard is None:
             if field.is_required and not field.has_default:
                 wanted = f"--answer {field.name}=VALUE" + (f" ({field.hint})" if field.hint else "")
-                self._say((f"  {visible(field.title)} must be answered; give {visible(wanted)}", "red"))
-                raise _Left("cancel")
+                self._say((f"  {visible(field.title)} is required; use {visible(wanted)}", "red"))
+                raise _NoAnswer("cancel")
             return field.default
         hint = f" ({field.hint})" if field.hint else ""
         self._say(
@@ -182,16 +178,16 @@ class Questioner:
         while True:
             try:
                 return field.read(await self._line())
-            except Misfit as misfit:
-                self._say((f"    {visible(str(misfit))}", "red"))
+            except InvalidValue as error:
+                self._say((f"    {visible(str(error))}", "red"))
 
     async def _agrees(self, fields: Sequence[Field], content: Mapping[str, Any]) -> bool:
-        """Whether the user wants to send what was answered; if not, everything is asked again."""
+        """Return whether the user wants to send the form; otherwise it is asked again."""
         if len(fields) > 1:
-            told = [f"{field.title} = {field.shown(content[field.name])}" for field in fields if field.name in content]
-            self._say("  ", (visible(", ".join(told)) or "nothing answered", "bold"))
+            values = [f"{field.title} = {field.shown(content[field.name])}" for field in fields if field.name in content]
+            self._say("  ", (visible(", ".join(values)) or "no values", "bold"))
         while True:
-            self._say(("  Send this? y sends it, e asks again, n declines" + (" (Enter for y)" if fields else ""), "dim"))
+            self._say(("  Send this? y to send, e to edit, n to decline" + (" (Enter for y)" if fields else ""), "dim"))
             match (await self._line()).strip().casefold():
                 case "" if fields:
                     return True
@@ -200,39 +196,39 @@ class Questioner:
                 case "e" | "edit":
                     return False
                 case "n" | "no":
-                    raise _Left("decline")
+                    raise _NoAnswer("decline")
                 case _:
                     continue
 
     async def _consent(self, question: Elicitation) -> ElicitResult:
-        self._begin(question.server, "asks you to visit a page", question.message)
+        self._show_question(question.server, "asks you to visit a page", question.message)
         self._say("  ", (visible(question.url or ""), "bold underline"))
-        self._say(("  It is not opened for you. y if you agree to go there, n to decline", "dim"))
+        self._say(("  The page is not opened automatically. y to agree to visit it, n to decline", "dim"))
         if self._keyboard is not None:
-            self._keyboard.forget()
+            self._keyboard.discard()
         while True:
             match (await self._line()).strip().casefold():
                 case "y" | "yes":
                     return question.accept()  # EL-11
                 case "n" | "no":
-                    raise _Left("decline")
+                    raise _NoAnswer("decline")
                 case _:
-                    self._say(("    y or n, please", "red"))
+                    self._say(("    Type y or n", "red"))
 
     async def _line(self) -> str:
         if self._keyboard is None:
-            raise _Left("cancel")
+            raise _NoAnswer("cancel")
         self._prompt("  > ")
         line = await self._keyboard.line()
         if line is None:
             self._say("")
-            raise _Left("cancel")
+            raise _NoAnswer("cancel")
         if line.strip() in {DECLINE, CANCEL}:
-            raise _Left(line.strip().removeprefix(":"))
+            raise _NoAnswer(line.strip().removeprefix(":"))
         return line
 
-    def _begin(self, server: Implementation | None, what: str, message: str = "") -> None:
-        # EL-14: who asks.
+    def _show_question(self, server: Implementation | None, what: str, message: str = "") -> None:
+        # EL-14: show which server asks.
         name = visible((server.title or server.name) if server is not None else "The server")
         self._say()
         self._say((name, "bold"), f" {what}", ":" if message else "")

@@ -1,122 +1,104 @@
-"""``twopipes view``: a recording as a conversation, in the terminal or as an HTML page."""
+"""``twopipes view``: show a trace as a conversation, in the terminal or as an HTML page."""
 
 from __future__ import annotations
 
-import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from argparse import Namespace
+from collections.abc import Iterable, Sequence
 from io import TextIOWrapper
-from typing import TYPE_CHECKING
 
+from twopipes._cli.command_parser import CommandParser, discard_stdout
+from twopipes._cli.durations import milliseconds
+from twopipes._cli.trace_file import load_conversation, open_trace
+from twopipes._tools.exit_codes import INTERRUPTED, OK
 from twopipes._tools.terminal import Terminal, visible
 from twopipes._tools.usage import UsageError
-
-if TYPE_CHECKING:
-    import argparse
-
-    from twopipes._tools.view.render import Choice, Rendered
-    from twopipes._trace.conversation import Conversation
-    from twopipes._trace.reader import Trace
+from twopipes._tools.view.html import write_page
+from twopipes._tools.view.render import Choice, Rendered, Renderer
+from twopipes._trace.conversation import Conversation
+from twopipes._trace.findings import Judge
+from twopipes._trace.format import Event
 
 __all__ = ["view"]
 
-# Seconds between two looks at a recording that is being made.
+# Seconds between two looks at a trace that is still being written.
 _PAUSE = 0.1
-# What a shell says of a program that Ctrl-C ended.
-_INTERRUPTED = 130
 
-_USAGE = "twopipes view FILE [-f] [--method M] [--id ID] [--errors] [--slow MS] [--full] [--html OUT.html]"
+_USAGE = """\
+twopipes view FILE [-f] [--method M] [--id ID] [--errors] [--slow MS]
+                     [--full] [--color WHEN] [--html OUT.html]"""
 _DESCRIPTION = """\
-Shows a recording as a conversation: what was asked, what was answered and how long it took, what was told meanwhile, what never
-got an answer, what stderr said, and where somebody broke a rule of the protocol (with its id)."""
-_EXAMPLES = """\
-examples:
-  twopipes view session.jsonl
-  twopipes view -f session.jsonl            while `twopipes tap -o session.jsonl -- ...` is running
-  twopipes view --errors session.jsonl      what went wrong, and nothing else
-  twopipes view --method 'tools/*' --slow 500 session.jsonl
-  twopipes view --html session.html session.jsonl
-
-exit codes:
-  0    it was shown (whatever it shows), or Ctrl-C ended -f
-  2    the file cannot be read or is no recording, or an option is wrong
-  130  Ctrl-C came while it was being read"""
+Shows a trace as a conversation: requests with their responses and how long they
+took, notifications, requests without a response, lines of stderr, and every
+breach of a rule of the protocol, with the id of the rule."""
+_EXAMPLES = [
+    "twopipes view session.jsonl",
+    "twopipes view -f session.jsonl          (while `twopipes tap` writes it)",
+    "twopipes view --errors session.jsonl    (only what went wrong)",
+    "twopipes view --method 'tools/*' --slow 500 session.jsonl",
+    "twopipes view --html session.html session.jsonl",
+]
 
 
 def view(arguments: Sequence[str]) -> int:
-    """Runs the command and returns its exit code."""
+    """Run the command and return its exit code."""
     try:
         options = _parser().parse_args(list(arguments))
         if options.html is not None:
             return _write_page(options)
         return _show(options)
-    except UsageError as mistake:
-        sys.stderr.write(f"Error: {visible(' '.join(str(mistake).split()))}\n")
-        return 2
     except KeyboardInterrupt:
-        return _INTERRUPTED
+        return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read this has seen enough (`| head`). What is still in the buffer must not raise again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        discard_stdout()
+        return OK
 
 
-def _parser() -> argparse.ArgumentParser:
-    from twopipes._cli.server_options import CommandParser  # noqa: PLC0415 - argparse, for those who read options with it
-
-    parser = CommandParser("twopipes view", usage=_USAGE, description=_DESCRIPTION, epilog=_EXAMPLES)
-    parser.add_argument("file", metavar="FILE", help="a recording, as tap, connect(trace=...) or run --trace writes it")
-    parser.add_argument("-f", "--follow", action="store_true", help="wait for more, until the recording ends or Ctrl-C")
-    chosen = parser.add_argument_group("what to show (all of these must fit)")
-    chosen.add_argument(
-        "--method", action="append", default=[], metavar="M", help="this method; * stands for anything; may be repeated"
-    )
+def _parser() -> CommandParser:
+    parser = CommandParser("view", usage=_USAGE, description=_DESCRIPTION, examples=_EXAMPLES)
+    parser.add_argument("file", metavar="FILE", help="a trace, as written by tap, --trace or connect(trace=...)")
+    parser.add_argument("-f", "--follow", action="store_true", help="wait for more, until the trace ends or Ctrl-C")
+    chosen = parser.add_argument_group("what to show (messages that match all of these)")
+    chosen.add_argument("--method", action="append", default=[], metavar="M", help="this method, or 'tools/*'; may be repeated")
     chosen.add_argument("--id", action="append", default=[], metavar="ID", help="the request with this id; may be repeated")
-    chosen.add_argument("--errors", action="store_true", help="what went wrong: errors, no answer, broken rules")
-    chosen.add_argument("--slow", type=float, metavar="MS", help="what took at least so many milliseconds")
+    chosen.add_argument("--errors", action="store_true", help="errors, missing responses and broken rules")
+    chosen.add_argument("--slow", type=milliseconds, metavar="MS", help="requests that took at least this long, such as 500 or 2s")
     shown = parser.add_argument_group("how to show it")
-    shown.add_argument("--full", action="store_true", help="every message whole, as indented JSON")
-    shown.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="auto: if a terminal is there")
-    shown.add_argument("--html", metavar="OUT.html", help="write a page for a browser instead; it needs nothing but itself")
+    shown.add_argument("--full", action="store_true", help="show whole messages as indented JSON")
+    shown.add_argument(
+        "--color",
+        choices=("auto", "always", "never"),
+        metavar="WHEN",
+        default="auto",
+        help="always, never, or auto (default): if stdout is a terminal",
+    )
+    shown.add_argument("--html", metavar="OUT.html", help="write an HTML page instead; it loads nothing else")
     return parser
 
 
-def _show(options: argparse.Namespace) -> int:
-    from twopipes._tools.view.render import Choice, Renderer  # noqa: PLC0415 - likewise
-    from twopipes._trace.findings import Judge  # noqa: PLC0415 - a wrong option is told before
-
-    choice = Choice(
-        methods=tuple(options.method),
-        ids=tuple(options.id),
-        errors=options.errors,
-        slow=None if options.slow is None else options.slow / 1000,
-    )
+def _show(options: Namespace) -> int:
+    choice = Choice(methods=tuple(options.method), ids=tuple(options.id), errors=options.errors, slow=options.slow)
     terminal = Terminal(colour={"auto": None, "always": True, "never": False}[options.color])
     if options.follow:
         return _follow(options, choice, terminal)
-    trace = _read(options.file, None)
-    conversation = _conversation(trace)
+    trace = open_trace(options.file)
+    conversation = load_conversation(trace)
     renderer = Renderer(conversation, choice, width=_width(terminal), is_full=options.full, escape=visible)
     judging = Judge(conversation)
     findings = [judging.look(item) for item in conversation.items]
     for found in findings:
         renderer.know(found)
-    pen = _Pen(terminal)
-    pen.write(renderer.header())
+    writer = _LineWriter(terminal)
+    writer.write(renderer.header())
     for item, found in zip(conversation.items, findings, strict=True):
-        pen.write(renderer.show(item, found))
-    pen.write(renderer.summary())
+        writer.write(renderer.show(item, found))
+    writer.write(renderer.summary())
     terminal.flush()
-    return 0
+    return OK
 
 
-def _follow(options: argparse.Namespace, choice: Choice, terminal: Terminal) -> int:
-    from twopipes._tools.view.render import Renderer  # noqa: PLC0415 - likewise
-    from twopipes._trace.conversation import Conversation  # noqa: PLC0415 - as above
-    from twopipes._trace.findings import Judge  # noqa: PLC0415 - likewise
-    from twopipes._trace.format import Event  # noqa: PLC0415 - likewise
-
+def _follow(options: Namespace, choice: Choice, terminal: Terminal) -> int:
     has_ended = False
 
     def wait() -> bool:
@@ -127,42 +109,42 @@ def _follow(options: argparse.Namespace, choice: Choice, terminal: Terminal) -> 
         return True
 
     try:
-        trace = _read(options.file, wait)
+        trace = open_trace(options.file, follow=wait)
     except KeyboardInterrupt:
-        return 0
+        return OK
     conversation = Conversation(trace.header)
     renderer = Renderer(conversation, choice, width=_width(terminal), is_full=options.full, escape=visible)
     judging = Judge(conversation)
-    pen = _Pen(terminal)
+    writer = _LineWriter(terminal)
     try:
-        pen.write(renderer.header())
+        writer.write(renderer.header())
         for entry in trace:
             shown = len(conversation.items)
             conversation.feed(entry)
-            # One entry can end several things: the end of a stream also ends the line that was begun on it.
+            # One entry can complete several items: the end of a stream also ends the partial line on it.
             for item in conversation.items[shown:]:
-                pen.write(renderer.show(item, judging.look(item)))
+                writer.write(renderer.show(item, judging.look(item)))
             if isinstance(entry, Event) and entry.name == "exit" and trace.header.recorder == "tap":
-                has_ended = True  # a tap has one server, and says this last
+                has_ended = True  # a tap has one server, and writes this entry last
         for item in conversation.finish():
-            pen.write(renderer.show(item, judging.look(item)))
+            writer.write(renderer.show(item, judging.look(item)))
     except KeyboardInterrupt:
         conversation.finish()
-    pen.write(renderer.summary())
+    writer.write(renderer.summary())
     terminal.flush()
-    return 0
+    return OK
 
 
 def _width(terminal: Terminal) -> int | None:
     return terminal.width if terminal.is_terminal else None
 
 
-class _Pen:
-    """Writes lines of pieces. A recording has many: what a style is in the codes of this terminal is looked up once."""
+class _LineWriter:
+    """Writes styled lines. Caches the escape codes of each style, because a trace has many lines."""
 
     def __init__(self, terminal: Terminal) -> None:
         if isinstance(terminal.stream, TextIOWrapper):
-            terminal.stream.reconfigure(errors="backslashreplace")  # a terminal that has no such character gets its number
+            terminal.stream.reconfigure(errors="backslashreplace")  # characters that the terminal cannot show
         self._write = terminal.stream.write
         console = terminal.rich
         has_colours = console is not None and console.is_terminal and not console.no_color and console.color_system is not None
@@ -170,7 +152,7 @@ class _Pen:
         self._codes: dict[str, tuple[str, str]] = {"": ("", "")}
 
     def write(self, lines: Iterable[Rendered]) -> None:
-        """Writes them, each piece escaped, whoever wrote it: what is on the wire must not steer the terminal."""
+        """Write lines with every piece escaped: recorded text must not control the terminal."""
         for line in lines:
             text = ""
             for piece in (piece for piece in line if piece.text):
@@ -192,33 +174,11 @@ class _Pen:
         return codes
 
 
-def _conversation(trace: Trace) -> Conversation:
-    from twopipes._trace.conversation import read_conversation  # noqa: PLC0415 - as above
-
-    try:
-        return read_conversation(trace, trace.header)
-    except OSError as error:
-        raise UsageError(f"{trace.path} cannot be read: {error.strerror or error}") from error
-
-
-def _read(path: str, follow: Callable[[], bool] | None) -> Trace:
-    from twopipes._trace.reader import read  # noqa: PLC0415 - as above
-
-    try:
-        return read(path, follow=follow)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
-    except ValueError as error:
-        raise UsageError(f"{path} is no recording: {error}; record one with twopipes tap -o FILE -- CMD...") from error
-
-
-def _write_page(options: argparse.Namespace) -> int:
-    from twopipes._tools.view.html import write_page  # noqa: PLC0415 - as above
-
-    trace = _read(options.file, None)
+def _write_page(options: Namespace) -> int:
+    trace = open_trace(options.file)
     try:
         write_page(trace, options.html)
     except OSError as error:
         raise UsageError(f"{options.html} cannot be written: {error.strerror or error}") from error
     sys.stderr.write(f"wrote {visible(options.html)}\n")
-    return 0
+    return OK

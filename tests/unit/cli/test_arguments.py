@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twopipes._cli.arguments import Misfit, Pair, describe, did_you_mean, missing, read_pair, resolved, typed, values_of
+from twopipes._cli.arguments import InvalidValue, Pair, describe, did_you_mean, missing, read_pair, resolved, typed, values_of
 from twopipes._tools.usage import UsageError
 
 JSON = st.recursive(
@@ -42,7 +42,7 @@ def test_a_value_in_a_file(tmp_path):
     (tmp_path / "binary").write_bytes(b"\xff")
     assert read_pair(f"a=@{tmp_path}/text") == Pair("a", "ä\n", is_json=False)
     assert read_pair(f"a:=@{tmp_path}/text") == Pair("a", "ä\n", is_json=True)
-    with pytest.raises(UsageError, match=r"argument a: the file .*/nothing cannot be read: No such file"):
+    with pytest.raises(UsageError, match=r"argument a: file .*/nothing cannot be read: No such file"):
         read_pair(f"a=@{tmp_path}/nothing")
     with pytest.raises(UsageError, match="it is not UTF-8"):
         read_pair(f"a=@{tmp_path}/binary")
@@ -126,7 +126,7 @@ def test_a_value_has_the_type_that_its_schema_says(text, schema, value):
     ],
 )
 def test_a_value_that_does_not_fit(text, schema):
-    with pytest.raises(Misfit):
+    with pytest.raises(InvalidValue):
         typed(text, schema)
 
 
@@ -173,11 +173,11 @@ def test_json_is_taken_as_it_is():
         (["count=x"], "argument count of measure: 'x' is not an integer; expected: integer from 0 to 9 (how many)"),
         (
             ["unit=meter"],
-            'argument unit of measure: \'meter\' is none of the choices; did you mean metre? Expected: "metre" | "mile"',
+            'argument unit of measure: \'meter\' is not one of the choices; did you mean metre? Expected: "metre" | "mile"',
         ),
         (["coutn=1"], "measure has no argument 'coutn'; did you mean count?"),
-        (["zzz=1"], "measure has no argument 'zzz'; it takes count, tags, maybe, unit, any"),
-        (["count=1", "count=2"], "argument count of measure: it is given several times, and it is not a list"),
+        (["zzz=1"], "measure has no argument 'zzz'; known arguments: count, tags, maybe, unit, any"),
+        (["count=1", "count=2"], "argument count of measure: it was given several times, but is not a list"),
         (["count:=[1"], "argument count of measure: '[1' is not JSON"),
     ],
 )
@@ -197,7 +197,7 @@ def test_arguments_that_the_schema_does_not_name():
 
 def test_a_schema_without_an_end():
     endless = {"properties": {"x": {"$ref": "#/$defs/tree"}}, "$defs": {"tree": {"anyOf": [{"$ref": "#/$defs/tree"}]}}}
-    with pytest.raises(UsageError, match="its schema has no end"):
+    with pytest.raises(UsageError, match="its schema is endless"):
         values("x=1", schema=endless)
 
 
@@ -211,8 +211,8 @@ def test_what_is_missing():
     [
         (INTEGER, "integer"),
         ({"type": "string", "format": "date"}, "string (date)"),
-        ({"type": "integer", "minimum": 1}, "integer from 1 on"),
-        ({"type": "integer", "maximum": 1}, "integer up to 1"),
+        ({"type": "integer", "minimum": 1}, "integer, at least 1"),
+        ({"type": "integer", "maximum": 1}, "integer, at most 1"),
         ({"type": "array", "items": STRING}, "array of string"),
         ({"type": "array"}, "array"),
         ({"type": "array", "prefixItems": [INTEGER, STRING], "items": False}, "[integer, string]"),
@@ -304,7 +304,7 @@ def test_a_text_is_read_as_one_of_several_kinds_or_refused(text, options):
     kinds = {"integer": int, "number": (int, float), "string": str, "boolean": bool, "null": type(None), "array": list}
     try:
         found = typed(text, {"anyOf": options})
-    except Misfit:
+    except InvalidValue:
         assert STRING not in options
     else:
         assert any(isinstance(found, kinds[option["type"]]) for option in options)

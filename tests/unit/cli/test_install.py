@@ -47,8 +47,8 @@ def test_without_write_it_is_said_and_nothing_else(say, home):
     out, err = say("cursor", "--", "sh", "server.py")
     server = f"{home}/weather/server.py"
     assert json.loads(out) == {"mcpServers": {"weather": {"type": "stdio", "command": "sh", "args": [server]}}}
-    assert f"server.py is written as {server}: hosts start servers from another folder" in err
-    assert f"For Cursor, this goes into {home}/.cursor/mcp.json, which is not there yet:" in err
+    assert f"Writing server.py as {server}: hosts start servers from another folder" in err
+    assert f"For Cursor, this goes into {home}/.cursor/mcp.json, which does not exist yet:" in err
     assert "With --write it is put there" in err
     assert "Then: Switch it on" in err
     assert f"twopipes doctor --config {home}/.cursor/mcp.json --server weather" in err
@@ -57,7 +57,7 @@ def test_without_write_it_is_said_and_nothing_else(say, home):
 
 def test_with_write_it_is_done(say, home):
     out, err = say("cursor", "--write", "--", "sh", "server.py")
-    assert f"Made: weather in {home}/.cursor/mcp.json" in out
+    assert f"Created: weather in {home}/.cursor/mcp.json" in out
     assert err == ""
     assert files(home) == [".cursor/mcp.json", "weather/server.py"]
     (entry,) = read_entries(str(home / ".cursor" / "mcp.json"))
@@ -71,7 +71,7 @@ def test_what_was_there_is_kept(say, home):
     out, _ = say("cursor", "--write", "--name", "b", "--", "sh")
     (backup,) = file.parent.glob("*.backup-*")
     assert f"Written: b in {file}" in out
-    assert f"What was there is in {backup}" in out
+    assert f"Backup: {backup}" in out
     assert backup.read_text() == '{"mcpServers": {"a": {}}} // mine\n'
     assert file.read_text() == '{"mcpServers": {"a": {}, "b": {"type": "stdio", "command": "sh", "args": []}}} // mine\n'
 
@@ -82,10 +82,10 @@ def test_a_second_time_nothing_happens(host, say, home):
     before = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
     assert len(before) == 2
     out, _ = say(host, "--write", "--env", "A=1", "--", "sh", "server.py")
-    assert "Nothing to do: weather stands in" in out
+    assert "Nothing to do:" in out
     assert {path: path.read_bytes() for path in home.rglob("*") if path.is_file()} == before
     out, err = say(host, "--env", "A=1", "--", "sh", "server.py")
-    assert "Nothing to do: weather stands in" in err
+    assert "Nothing to do:" in err
     assert "--write" not in err
 
 
@@ -94,8 +94,8 @@ def test_the_name_of_another_one_is_not_taken(host, say, home):
     say(host, "--write", "--", "sh", "server.py")
     before = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
     _, err = say(host, "--write", "--", "sh", "server.py", "--fast", code=1)
-    assert "there is another server 'weather' already" in err
-    assert "Nothing was changed; --replace puts the new one in its place" in err
+    assert "there is already another server 'weather'" in err
+    assert "Nothing was changed; use --replace" in err
     assert {path: path.read_bytes() for path in home.rglob("*") if path.is_file()} == before
     _, err = say(host, "--", "sh", "server.py", "--fast")
     assert "Note: --write would refuse." in err
@@ -109,12 +109,12 @@ def test_the_name_of_another_one_is_not_taken(host, say, home):
 @pytest.mark.parametrize(
     ("host", "text", "said"),
     [
-        ("cursor", '{"mcpServers": ', "is no JSON, so that nothing was changed: Expecting value: line 1"),
-        ("cursor", "[]", "it is a list. Nothing was changed"),
-        ("codex", "a = ", "is no TOML, so that nothing was changed"),
-        ("goose", "a: [", "is no YAML, so that nothing was changed"),
+        ("cursor", '{"mcpServers": ', "is not valid JSON: Expecting value: line 1"),
+        ("cursor", "[]", "it is a list, not an object. Nothing was changed"),
+        ("codex", "a = ", "is not valid TOML"),
+        ("goose", "a: [", "is not valid YAML"),
         ("zed", '{"context_servers": 5}', "its context_servers is 5"),
-        ("opencode", "{", "is no JSON"),
+        ("opencode", "{", "is not valid JSON"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_left_alone(host, text, said, say, tmp_path):
@@ -148,7 +148,7 @@ def test_the_file_of_a_project(say, home):
     assert json.loads((home / "weather/.vscode/mcp.json").read_text()) == {
         "servers": {"weather": {"type": "stdio", "command": "sh", "args": [f"{home}/weather/server.py"]}}
     }
-    assert "These paths are those of this machine" in out
+    assert "These paths are valid on this machine only" in out
     out, _ = say("vscode", "--scope", "project", "--as-is", "--write", "--replace", "--", "sh", "server.py")
     assert json.loads((home / "weather/.vscode/mcp.json").read_text())["servers"]["weather"]["args"] == ["server.py"]
     assert "These paths" not in out
@@ -162,14 +162,14 @@ def test_variables_are_passed_on_where_the_host_can(say, home, monkeypatch):
         "env": {"A": "b=c"},
         "env_vars": ["KEY"],
     }
-    assert "Note: KEY is not set here; Codex must have it" in err
+    assert "Note: KEY is not set here; it must be set in the environment of Codex" in err
     monkeypatch.setenv("KEY", "secret")
     out, err = say("cursor", "--env", "KEY", "--", "sh", "server.py")
     assert json.loads(out)["mcpServers"]["weather"]["env"] == {"KEY": "${env:KEY}"}
     assert "secret" not in out + err
     out, err = say("claude-desktop", "--env", "KEY", "--", "sh", "server.py")
     assert json.loads(out)["mcpServers"]["weather"]["env"] == {"KEY": "secret"}
-    assert "Claude Desktop cannot pass KEY on, so that its value gets into the file" in err
+    assert "Claude Desktop cannot pass KEY on, so its value is written into the file" in err
 
 
 def test_the_recorder_in_front(say, home):
@@ -221,29 +221,29 @@ def test_a_file_that_its_host_writes_into_is_noticed(say, home, monkeypatch):
 
     monkeypatch.setattr(install, "write_file", spoil)
     _, err = say("cursor", "--write", "--", "sh", "server.py", code=1)
-    assert "does not say what was written into it" in err
+    assert "does not contain what was written" in err
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "which host? One of claude-code,"),
-        (["cursr", "--", "x"], "the host 'cursr' is not known; did you mean cursor?"),
+        ([], "no host given; known hosts: claude-code,"),
+        (["cursr", "--", "x"], "unknown host 'cursr'; did you mean cursor?"),
         (["gemini", "--", "x"], "did you mean gemini-cli?"),
-        (["emacs", "--", "x"], "For others: twopipes install generic --config FILE"),
-        (["cursor"], "Put its command behind --"),
-        (["cursor", "--"], "Put its command behind --"),
+        (["emacs", "--", "x"], "For other hosts: twopipes install generic --config FILE"),
+        (["cursor"], "put its command after --"),
+        (["cursor", "--"], "put its command after --"),
         (["cursor", "--", ""], "at least one word"),
         (["cursor", "--name", "a b", "--", "x"], "letters, digits, - and _"),
         (["cursor", "--name", "a", "--", ""], "at least one word"),
         (["cursor", "--", "sh"], "--name NAME"),
         (["generic", "--", "x"], "--config FILE"),
-        (["windsurf", "--scope", "project", "--", "x"], "Windsurf has no file for a project"),
+        (["windsurf", "--scope", "project", "--", "x"], "Windsurf has no project file"),
         (["zed", "--env", "NOT_SET_ANYWHERE", "--", "x"], "--env NOT_SET_ANYWHERE=VALUE"),
         (["zed", "--env", "=1", "--", "x"], "name of an environment variable"),
         (["cursor", "--scope", "world", "--", "x"], "invalid choice"),
         (["cursor", "x", "--", "y"], "unrecognized arguments: x; see twopipes install --help"),
-        (["cursor", "--name", "a", "--", "sh", "\udcff"], "is no text, and cannot be written"),
+        (["cursor", "--name", "a", "--", "sh", "\udcff"], "is not valid Unicode text and cannot be written"),
     ],
 )
 def test_what_the_user_can_mend(words, said, say, home):
@@ -261,7 +261,7 @@ def test_the_hosts_and_their_files(say, home):
     out, err = say("--list")
     assert err == ""
     lines = [line.split() for line in out.splitlines()]
-    assert lines[0] == ["host", "scope", "there", "file"]
+    assert lines[0] == ["host", "scope", "exists", "file"]
     assert ["cursor", "user", "yes", f"{home}/.cursor/mcp.json"] in lines
     assert ["cursor", "project", "no", ".cursor/mcp.json"] in lines
     assert {line[0] for line in lines[2:]} == set(HOSTS)

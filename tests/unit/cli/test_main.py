@@ -29,7 +29,7 @@ def test_the_help_of_run_has_its_options_examples_and_exit_codes(words, capsys):
     assert main(["run", *words]) == 0
     out, err = capsys.readouterr()
     assert out.startswith("usage: twopipes run FILE[:NAME]")
-    for part in ("--unix PATH ", "--tcp HOST:PORT ", "--trace FILE ", "ARGUMENT ...", "examples\n", "exit codes\n"):
+    for part in ("--unix PATH ", "--tcp HOST:PORT ", "--trace FILE ", "ARGUMENT ...", "examples:\n", "exit codes:\n"):
         assert part in out.partition("\n")[2]
     assert err == ""
 
@@ -37,7 +37,7 @@ def test_the_help_of_run_has_its_options_examples_and_exit_codes(words, capsys):
 @pytest.mark.parametrize("words", [["fly"], ["--fly"], ["fly", "--help"]])
 def test_a_command_that_does_not_exist(words, capsys):
     assert main(words) == 2
-    assert capsys.readouterr() == ("", f"Error: there is no command {words[0]!r}; see twopipes --help\n")
+    assert capsys.readouterr() == ("", f"Error: unknown command {words[0]!r}; see twopipes --help\n")
 
 
 def test_the_words_are_those_of_the_process_unless_given(monkeypatch, capsys):

@@ -8,7 +8,7 @@ import tomllib
 import pytest
 
 from twopipes._cli import main
-from twopipes._cli.new import package_of
+from twopipes._tools.scaffold.project import package_of
 from twopipes._tools.usage import UsageError
 
 FILES = [
@@ -45,7 +45,7 @@ def test_a_project_in_a_folder_of_its_name(make, folder):
     out, err = make("sunny-days")
     assert files(folder / "sunny-days") == FILES
     assert err == ""
-    assert out.startswith(f"Made sunny-days in {folder / 'sunny-days'}\n")
+    assert out.startswith(f"Created sunny-days in {folder / 'sunny-days'}\n")
     assert all(f"  {path}\n" in out for path in FILES)
     assert "  cd sunny-days\n" in out
 
@@ -84,7 +84,7 @@ def test_nothing_is_overwritten(taken, make, folder):
     (folder / taken).write_text("mine")
     out, err = make("sunny-days", "--here", code=2)
     assert out == ""
-    assert f"has {taken} already; nothing was written" in err
+    assert f"already contains {taken}; nothing was written" in err
     assert files(folder) == [taken]
     assert (folder / taken).read_text() == "mine"
 
@@ -93,7 +93,7 @@ def test_a_folder_of_its_name_with_something_in_it_is_left_alone(make, folder):
     (folder / "sunny-days").mkdir()
     (folder / "sunny-days" / "x").write_text("")
     _, err = make("sunny-days", code=2)
-    assert "sunny-days is there already; say where else: twopipes new sunny-days PATH" in err
+    assert "sunny-days already exists; use twopipes new sunny-days PATH" in err
     assert files(folder) == ["sunny-days/x"]
 
 
@@ -119,8 +119,8 @@ def test_what_the_package_is_called(name, package):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("", "letters, digits, - and _, and a letter first"),
-        ("1st", "a letter first"),
+        ("", "letters, digits, - and _, and begin with a letter"),
+        ("1st", "begin with a letter"),
         ("my server", "letters, digits"),
         ("a.b", "letters, digits"),
         ("../up", "letters, digits"),
@@ -129,11 +129,11 @@ def test_what_the_package_is_called(name, package):
         ("a--b", "letters, digits"),
         ("__init__", "letters, digits"),
         ("Wetterström", "letters, digits"),
-        ("class", "a word of Python's own"),
-        ("Match", "a word of Python's own"),
-        ("json", "a module of Python's own"),
-        ("twopipes", "something that the project needs itself; try twopipes-server"),
-        ("pytest", "something that the project needs itself"),
+        ("class", "a keyword of Python"),
+        ("Match", "a keyword of Python"),
+        ("json", "a module of the standard library"),
+        ("twopipes", "a module that the project itself needs; try twopipes-server"),
+        ("pytest", "a module that the project itself needs"),
     ],
 )
 def test_names_that_no_package_can_have(name, said):
@@ -145,9 +145,9 @@ def test_names_that_no_package_can_have(name, said):
     ("words", "said"),
     [
         ([], "the following arguments are required: NAME; see twopipes new --help"),
-        (["a", "b", "--here"], "--here or a PATH, not both"),
+        (["a", "b", "--here"], "PATH and --here exclude each other"),
         (["a", "b", "c"], "unrecognized arguments: c"),
-        (["1st"], "cannot be the name of a project"),
+        (["1st"], "invalid project name"),
     ],
 )
 def test_what_the_user_can_mend(words, said, make, folder):
@@ -169,4 +169,4 @@ def test_help(make):
 def test_a_link_to_nowhere_is_not_written_through(make, folder):
     (folder / "README.md").symlink_to(folder / "elsewhere")
     _, err = make("sunny-days", "--here", code=2)
-    assert "has README.md already" in err
+    assert "already contains README.md" in err

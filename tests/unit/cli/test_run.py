@@ -139,7 +139,7 @@ def test_a_file_finds_its_neighbours_and_its_own_types(write):
     ("text", "name", "said"),
     [
         (NONE, "", "{path} has no Server object; create one: server = twopipes.Server('server')"),
-        (SEVERAL, "", "{path} has the servers first, second; say which: {path}:NAME"),
+        (SEVERAL, "", "{path} has the servers first, second; choose one: {path}:NAME"),
         (SEVERAL, "third", "{path} has no Server called third; it has the servers first, second"),
         (SEVERAL, "not_a_server", "{path} has no Server called not_a_server; it has the servers first, second"),
         (NONE, "server", "{path} has no Server called server; it has no Server object"),
@@ -163,9 +163,9 @@ def test_what_is_wrong_with_a_file(text, name, said, write):
 @pytest.mark.parametrize(
     ("where", "said"),
     [
-        ("missing.py", "there is no file missing.py"),
-        ("folder/missing.py", "there is no file folder/missing.py"),
-        ("./missing", "there is no file ./missing"),
+        ("missing.py", "file missing.py does not exist"),
+        ("folder/missing.py", "file folder/missing.py does not exist"),
+        ("./missing", "file ./missing does not exist"),
         ("missing_module", "missing_module cannot be imported: ModuleNotFoundError: No module named 'missing_module'"),
         ("missing.module", "missing.module cannot be imported: ModuleNotFoundError: No module named 'missing'"),
     ],
@@ -182,19 +182,19 @@ def test_what_is_not_there(where, said):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "which file? usage: "),
-        (["--unix", "x"], "which file? usage: "),
-        (["--", "x.py"], "which file? usage: "),
-        (["x.py", "y.py"], "y.py is not understood. usage: "),
-        (["x.py", "--fly"], "--fly is not understood. usage: "),
-        (["x.py", "-u"], "-u is not understood. usage: "),
+        ([], "no file given. usage: "),
+        (["--unix", "x"], "no file given. usage: "),
+        (["--", "x.py"], "no file given. usage: "),
+        (["x.py", "y.py"], "unknown argument y.py. usage: "),
+        (["x.py", "--fly"], "unknown option --fly. usage: "),
+        (["x.py", "-u"], "unknown option -u. usage: "),
         (["x.py", "--unix"], "--unix needs a value. usage: "),
         (["x.py", "--trace"], "--trace needs a value. usage: "),
         (["x.py", "--tcp"], "--tcp needs a value. usage: "),
         (["x.py", "--tcp", "nine thousand"], "--tcp needs HOST:PORT, such as 127.0.0.1:9000, not 'nine thousand'"),
         (["x.py", "--tcp", "9000"], "--tcp needs HOST:PORT, such as 127.0.0.1:9000, not '9000'"),
         (["x.py", "--tcp=localhost:"], "--tcp needs HOST:PORT, such as 127.0.0.1:9000, not 'localhost:'"),
-        (["x.py", "--unix", "s", "--tcp", ":1"], "--unix or --tcp, not both"),
+        (["x.py", "--unix", "s", "--tcp", ":1"], "--unix and --tcp exclude each other"),
     ],
 )
 def test_words_that_cannot_be_meant(words, said, capsys):
@@ -226,12 +226,12 @@ def test_where_to_listen(value, meant, joined, write, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "words", "said"),
     [
-        (None, ["missing.py"], "there is no file missing.py"),
+        (None, ["missing.py"], "file missing.py does not exist"),
         (NONE, ["server.py"], "server.py has no Server object"),
         (SEVERAL, ["server.py"], "server.py has the servers first, second"),
         (SEVERAL, ["server.py:third"], "server.py has no Server called third"),
         ("print('banner', flush=True)\nraise RuntimeError('two\\nlines')", ["server.py"], "RuntimeError: two lines (server.py:2)"),
-        (None, ["--fly"], "--fly is not understood"),
+        (None, ["--fly"], "unknown option --fly"),
     ],
 )
 def test_a_mistake_is_one_line_on_stderr_and_nothing_on_standard_output(text, words, said, write, run):

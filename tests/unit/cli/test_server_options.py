@@ -6,22 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from twopipes._cli.server_options import (
-    CommandParser,
-    PointedAt,
-    UsageError,
-    add_server_options,
-    connect_options,
-    servers_of,
-    split_command,
-    the_server,
-)
+from twopipes._cli.command_parser import CommandParser, split_command
+from twopipes._cli.server_options import ServerTarget, add_server_options, connect_options, servers_of, the_server
 from twopipes._process.command import ServerCommand
+from twopipes._tools.usage import UsageError
 
 
 def parsed(*words):
     mine, command = split_command(words)
-    parser = CommandParser("twopipes test", usage="twopipes test", description="A test.")
+    parser = CommandParser("list", usage="twopipes list", description="A test.", examples=[])
     add_server_options(parser)
     return parser.parse_intermixed_args(mine), command
 
@@ -55,7 +48,7 @@ def test_the_words_behind_the_dashes_are_the_command():
 
 def test_a_command():
     found = pointed("--", "python", "-u", "server.py")
-    assert found == PointedAt(ServerCommand(["python", "-u", "server.py"]))
+    assert found == ServerTarget(ServerCommand(["python", "-u", "server.py"]))
     assert found.description == "python -u server.py"
 
 
@@ -82,8 +75,8 @@ def test_a_socket(words, target):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "which server? Put its command behind --"),
-        (["--"], "no command behind --"),
+        ([], "no server given; put its command after --"),
+        (["--"], "no command after --"),
         (["--", ""], "at least one word"),
         (["--unix", "/x", "--tcp", "a:1"], "--unix and --tcp each name a server"),
         (["--unix", "/x", "--", "server"], "-- CMD and --unix each name a server"),
@@ -94,9 +87,9 @@ def test_a_socket(words, target):
         (["--server", "x", "--", "server"], "--config FILE"),
         (["--env", "NOT_SET_ANYWHERE", "--", "server"], "--env NOT_SET_ANYWHERE=VALUE"),
         (["--env", "=1", "--", "server"], "name of an environment variable"),
-        (["--timeout", "soon", "--", "server"], "'soon' is no number of seconds; see twopipes test --help"),
-        (["--timeout", "-1", "--", "server"], "'-1' is no number of seconds"),
-        (["--timeout=nan", "--", "server"], "no number of seconds"),
+        (["--timeout", "soon", "--", "server"], "'soon' is not a duration, such as 5, 0.5s or 2m; see twopipes list --help"),
+        (["--timeout", "-1", "--", "server"], "'-1' is not a duration"),
+        (["--timeout=nan", "--", "server"], "is not a duration"),
         (["--era", "old", "--", "server"], "invalid choice"),
         (["--revision", "2020-01-01", "--", "server"], "invalid choice"),
         (["--fly", "--", "server"], "--fly"),
@@ -125,15 +118,15 @@ def test_how_it_is_talked_to():
 def test_the_only_server_of_a_file_needs_no_name(config):
     file = config({"mcpServers": {"files": {"command": "npx", "args": ["-y", "files"], "env": {"A": "1"}, "cwd": "/srv"}}})
     found = pointed("--config", file)
-    assert found == PointedAt(ServerCommand(["npx", "-y", "files"], env={"A": "1"}, cwd="/srv"), "files")
+    assert found == ServerTarget(ServerCommand(["npx", "-y", "files"], env={"A": "1"}, cwd="/srv"), "files")
     assert found.description == "files (npx -y files)"
 
 
 def test_one_of_several_is_picked_by_its_name(config):
     file = config({"mcpServers": {"a": {"command": "first"}, "b": {"command": "second"}}})
     assert pointed("--config", file, "--server", "b").target == ServerCommand(["second"])
-    assert "has 2 servers; pick one with --server: a, b" in mistake("--config", file)
-    assert "has no server 'c'; it has a, b" in mistake("--config", file, "--server", "c")
+    assert "has 2 servers; choose one with --server: a, b" in mistake("--config", file)
+    assert "has no server 'c'; known servers: a, b" in mistake("--config", file, "--server", "c")
     assert [each.name for each in servers_of(*parsed("--config", file))] == ["a", "b"]
 
 
@@ -163,7 +156,7 @@ def test_comments_and_trailing_commas_are_tolerated(config):
 
 def test_where_the_json_is_broken_is_told_in_lines_of_the_file(config):
     file = config('{\n  // a comment\n  "mcpServers" {}\n}')
-    assert "is no JSON: Expecting ':' delimiter: line 3 column 16" in mistake("--config", file)
+    assert "is not valid JSON: Expecting ':' delimiter: line 3 column 16" in mistake("--config", file)
 
 
 def test_variables_are_replaced_as_hosts_do(config, tmp_path, monkeypatch):
@@ -190,9 +183,9 @@ def test_variables_are_replaced_as_hosts_do(config, tmp_path, monkeypatch):
 def test_a_variable_that_is_not_set(config, monkeypatch):
     monkeypatch.delenv("TOKEN", raising=False)
     file = config({"mcpServers": {"a": {"command": "x", "env": {"T": "${TOKEN}"}}}})
-    assert "the server 'a' needs the variable TOKEN, which is not set" in mistake("--config", file)
+    assert "server 'a' needs the variable TOKEN, which is not set" in mistake("--config", file)
     file = config({"mcpServers": {"a": {"command": "x", "env": {"T": "${input:token}"}}}})
-    assert "asks its user for ${input:token}" in mistake("--config", file)
+    assert "asks the user for ${input:token}" in mistake("--config", file)
 
 
 def test_a_file_of_variables(config, tmp_path):
@@ -204,8 +197,8 @@ def test_a_file_of_variables(config, tmp_path):
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        ({"url": "https://example.com/mcp"}, "is reached by HTTP (https://example.com/mcp), and twopipes speaks stdio alone"),
-        ({"type": "sse", "url": "http://x"}, "is reached by HTTP"),
+        ({"url": "https://example.com/mcp"}, "uses HTTP (https://example.com/mcp); only servers with a command are supported"),
+        ({"type": "sse", "url": "http://x"}, "uses HTTP"),
         ({}, "has no command"),
         ({"command": 5}, "has no command"),
         ({"command": "x", "args": "-v"}, "args must be a list of strings"),

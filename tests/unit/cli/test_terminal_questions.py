@@ -6,10 +6,10 @@ from contextlib import nullcontext
 
 import pytest
 
-from twopipes._cli.arguments import Misfit, read_pair
-from twopipes._cli.fields import Field
+from twopipes._cli.arguments import InvalidValue, read_pair
+from twopipes._cli.form_fields import Field
 from twopipes._cli.keyboard import Keyboard
-from twopipes._cli.terminal_questions import Answers, Questioner
+from twopipes._cli.terminal_questions import Answers, TerminalPrompter
 from twopipes._protocol.types import CreateMessageParams, ElicitParams, ElicitResult, Implementation, SamplingMessage, TextContent
 from twopipes.errors import UserRefused
 from twopipes.types import Elicitation, Sampling
@@ -33,7 +33,7 @@ class Typist:
         self.lines = list(lines)
         self.forgot = 0
 
-    def forget(self):
+    def discard(self):
         self.forgot += 1
 
     async def line(self):
@@ -54,7 +54,7 @@ class Screen:
 def questioner(keyboard, screen=None, answers=(), **options):
     screen = screen or Screen()
     pairs = Answers([read_pair(word) for word in answers])
-    return Questioner(screen.say, screen.prompt, keyboard, answers=pairs, attention=nullcontext, **options)
+    return TerminalPrompter(screen.say, screen.prompt, keyboard, answers=pairs, attention=nullcontext, **options)
 
 
 def asked(*lines, form=FORM, answers=(), message="Who are you?", screen=None, attended=True, **options):
@@ -77,12 +77,12 @@ def test_a_form_is_filled_in_field_by_field():
         "\n"
         "The agent asks:\n"
         "  Who are you?\n"
-        "  :decline says no, :cancel or Ctrl-D gives no answer.\n"
+        "  :decline to decline, :cancel or Ctrl-D to cancel.\n"
         "  Your name  as in your passport\n"
         "  >   age (integer from 0 to 150)\n"
         "  >   member (y/n; Enter for no)\n"
         "  >   Your name = Anna, age = 7, member = yes\n"
-        "  Send this? y sends it, e asks again, n declines (Enter for y)\n"
+        "  Send this? y to send, e to edit, n to decline (Enter for y)\n"
         "  > "
     )
 
@@ -95,7 +95,7 @@ def test_what_does_not_fit_is_asked_again():
         "member": False,
     }
     for said in (
-        "an answer is needed here",
+        "a value is required",
         "has 1 characters, but the minimum is 2",
         "'old' is not an integer",
         "is 200, but the maximum is 150",
@@ -168,15 +168,15 @@ def test_each_kind_of_field(schema, line, value):
 @pytest.mark.parametrize(
     ("schema", "line", "said"),
     [
-        ({"type": "string"}, "  ", "an answer is needed here"),
-        ({"type": "string", "format": "email"}, "a at b", "no e-mail address"),
-        ({"type": "string", "format": "uri"}, "example", "no URI"),
-        ({"type": "string", "format": "date"}, "28.7.2026", "no date, such as 2026-07-28"),
-        ({"type": "string", "format": "date-time"}, "noon", "no date-time, such as 2026-07-28T12:00:00Z"),
-        ({"type": "string", "format": "date-time"}, "2026-07-28T12:00:00", "lacks its time zone"),
-        ({"type": "string", "enum": ["red", "green"]}, "3", "'3' is none of the choices"),
+        ({"type": "string"}, "  ", "a value is required"),
+        ({"type": "string", "format": "email"}, "a at b", "not an e-mail address"),
+        ({"type": "string", "format": "uri"}, "example", "not a URI"),
+        ({"type": "string", "format": "date"}, "28.7.2026", "not a date, such as 2026-07-28"),
+        ({"type": "string", "format": "date-time"}, "noon", "not a date-time, such as 2026-07-28T12:00:00Z"),
+        ({"type": "string", "format": "date-time"}, "2026-07-28T12:00:00", "has no time zone"),
+        ({"type": "string", "enum": ["red", "green"]}, "3", "'3' is not one of the choices"),
         ({"type": "string", "enum": ["red", "green"]}, "gren", "did you mean green?"),
-        ({"type": "string", "enum": ["a", "A"]}, "b", "none of the choices"),
+        ({"type": "string", "enum": ["a", "A"]}, "b", "not one of the choices"),
         ({"type": "array", "items": {"enum": ["a", "b"]}, "minItems": 1}, "", "the minimum is 1"),
         ({"type": "array", "items": {"enum": ["a", "b"]}, "maxItems": 1}, "a,b", "the maximum is 1"),
         ({"type": "integer", "enum": [10, 20]}, "30", "which is not one of [10, 20]"),
@@ -184,7 +184,7 @@ def test_each_kind_of_field(schema, line, value):
     ],
 )
 def test_answers_that_do_not_fit(schema, line, said):
-    with pytest.raises(Misfit) as found:
+    with pytest.raises(InvalidValue) as found:
         Field("x", schema, is_required=True).read(line)
     assert said in str(found.value)
 
@@ -193,19 +193,19 @@ def test_answers_that_do_not_fit(schema, line, said):
     ("schema", "required", "hint"),
     [
         ({"type": "string"}, True, ""),
-        ({"type": "string"}, False, "Enter to leave it out"),
+        ({"type": "string"}, False, "Enter to skip"),
         ({"type": "string", "minLength": 1, "maxLength": 5}, True, "string of 1 to 5 characters"),
         ({"type": "string", "maxLength": 5, "default": "x"}, True, "string of at most 5 characters; Enter for x"),
         ({"type": "string", "enum": ["a", "b"], "enumNames": ["A", "B"], "default": "b"}, True, "a number or a name; Enter for B"),
-        ({"type": "string", "enum": ["1"]}, True, "one of them"),
-        ({"type": "array", "items": {"enum": ["a", "b"]}}, True, "any of them, separated by commas"),
-        ({"type": "array", "items": {"enum": ["a", "b"]}, "minItems": 1}, True, "any of them, separated by commas, at least 1"),
+        ({"type": "string", "enum": ["1"]}, True, "one of these"),
+        ({"type": "array", "items": {"enum": ["a", "b"]}}, True, "any of these, separated by commas"),
+        ({"type": "array", "items": {"enum": ["a", "b"]}, "minItems": 1}, True, "any of these, separated by commas, at least 1"),
         (
             {"type": "array", "items": {"enum": ["a"]}, "minItems": 1, "maxItems": 2},
             True,
-            "any of them, separated by commas, 1 to 2",
+            "any of these, separated by commas, 1 to 2",
         ),
-        ({"type": "array", "items": {"enum": ["a"]}, "default": []}, True, "any of them, separated by commas; Enter for none"),
+        ({"type": "array", "items": {"enum": ["a"]}, "default": []}, True, "any of these, separated by commas; Enter for none"),
     ],
 )
 def test_what_can_be_answered_is_told(schema, required, hint):
@@ -243,7 +243,7 @@ def test_where_nobody_sits_only_answers_given_beforehand_count():
     assert asked(answers=["name=Anna", "age:=7"], attended=False).content == {"name": "Anna", "age": 7, "member": False}
     screen = Screen()
     assert asked(answers=["name=Anna"], attended=False, screen=screen) == ElicitResult("cancel")
-    assert "age must be answered; give --answer age=VALUE (integer from 0 to 150)" in screen.text
+    assert "age is required; use --answer age=VALUE (integer from 0 to 150)" in screen.text
     screen = Screen()
     assert asked(answers=["name=Anna", "age=200"], attended=False, screen=screen) == ElicitResult("cancel")
     assert "--answer age: is 200, but the maximum is 150" in screen.text
@@ -265,7 +265,7 @@ def test_a_quiet_one_still_says_what_the_user_has_to_know():
     screen = Screen()
     assert asked(answers=["name=Anna"], attended=False, screen=screen, quiet=True) == ElicitResult("cancel")
     assert "The agent asks:" in screen.text
-    assert "age must be answered" in screen.text
+    assert "age is required" in screen.text
     screen = Screen()
     assert asked(answers=["name=Anna", "age=old"], attended=False, screen=screen, quiet=True) == ElicitResult("cancel")
     assert "--answer age: 'old' is not an integer" in screen.text
@@ -300,7 +300,7 @@ def sampled(*lines, sample="-", screen=None):
 def test_a_line_in_the_place_of_the_model():
     screen = Screen()
     assert sampled("hello", screen=screen) == "hello"
-    assert "The agent asks for an answer of the model\n  system: Be kind.\n  user: Hi\n  user: you\n" in screen.text
+    assert "The agent asks for a response of the model\n  system: Be kind.\n  user: Hi\n  user: you\n" in screen.text
     assert "at most 50 tokens" in screen.text
     assert sampled(sample="always this") == "always this"
     for line in (":decline", None):
@@ -317,7 +317,7 @@ def test_lines_are_read_from_a_terminal():
             keyboard = Keyboard(stream)
             os.write(ours, b"too early\n")
             assert await keyboard.line() == "too early"
-            keyboard.forget()
+            keyboard.discard()
             waiting = asyncio.ensure_future(keyboard.line())
             await asyncio.sleep(0)
             os.write(ours, "häl".encode())

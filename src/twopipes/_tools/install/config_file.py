@@ -1,4 +1,4 @@
-"""A configuration file of somebody else: read as it is, and replaced as a whole, with what was there kept beside it."""
+"""Read a configuration file of a host, and replace it atomically with a backup beside it."""
 
 from __future__ import annotations
 
@@ -14,67 +14,67 @@ from twopipes._tools.install.values import Refused
 
 __all__ = ["HostFile", "read_file", "write_file"]
 
-_MARK = b"\xef\xbb\xbf"
-# A file that we make can hold secrets, and its host runs as the same user.
-_FOR_THE_USER_ALONE = 0o600
+_BOM = b"\xef\xbb\xbf"
+# A new file can contain secrets, and the host runs as the same user.
+_PRIVATE_MODE = 0o600
 
 
 class HostFile(NamedTuple):
-    """A file as it was found."""
+    """A file as it was read."""
 
-    path: Path  # links followed
-    data: bytes | None  # None where there is none yet
+    path: Path  # with symlinks resolved
+    data: bytes | None  # None if the file does not exist
     text: str
-    has_mark: bool  # a byte order mark in front
+    has_bom: bool  # begins with a byte order mark
 
     def encoded(self, text: str) -> bytes:
-        """A text as this file has it."""
-        return (_MARK if self.has_mark else b"") + text.encode()
+        """Encode a text as in this file."""
+        return (_BOM if self.has_bom else b"") + text.encode()
 
 
 def read_file(path: Path) -> HostFile:
-    """The file behind a path, whether it is there yet or not.
+    """Read the file at a path, whether it exists or not.
 
     Raises:
-        Refused: It cannot be read, or is no text.
+        Refused: It cannot be read, or is not UTF-8.
     """
     try:
         real = path.expanduser().resolve()
-    except (OSError, RuntimeError) as error:  # links that lead to themselves
+    except (OSError, RuntimeError) as error:  # a loop of symlinks
         raise Refused(f"{path} cannot be read: {error}") from error
     try:
         data = real.read_bytes()
     except FileNotFoundError:
-        return HostFile(real, None, "", has_mark=False)
+        return HostFile(real, None, "", has_bom=False)
     except OSError as error:
         raise Refused(f"{path} cannot be read: {error.strerror}") from error
-    has_mark = data.startswith(_MARK)
+    has_bom = data.startswith(_BOM)
     try:
-        return HostFile(real, data, data.removeprefix(_MARK).decode(), has_mark)
+        return HostFile(real, data, data.removeprefix(_BOM).decode(), has_bom)
     except UnicodeDecodeError as error:
-        raise Refused(f"{path} is no text in UTF-8, so that nothing was changed; save it as UTF-8 first") from error
+        raise Refused(f"{path} is not UTF-8 text; save it as UTF-8 first. Nothing was changed") from error
 
 
 def write_file(file: HostFile, text: str, *, shared: bool = False) -> Path | None:
-    """Puts the text in the place of what was found, all at once, and returns where that is kept now.
+    """Replace a file atomically and return the path of the backup; ``None`` if the file is new.
 
-    Mode and owner stay. Somebody who reads the file meanwhile sees the old one or the new one.
+    Mode and owner are kept. A concurrent reader sees the old file or the new one.
 
     Args:
-        file: As it was read.
-        text: What it is to say.
-        shared: Whether a new file is for others as well, as one of a project is.
+        file: The file as it was read.
+        text: The new text.
+        shared: Whether other users may read a new file, such as one of a project.
 
     Raises:
-        Refused: It has changed since, or cannot be written. It is as it was.
+        Refused: The file has changed since, or cannot be written. Nothing was changed.
     """
     path = file.path
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if file.data is not None and not os.access(path, os.W_OK):
-            raise Refused(f"{path} is write-protected; nothing was changed")
+            raise Refused(f"{path} is write-protected. Nothing was changed")
         status = path.stat() if file.data is not None else None
-        temporary = _written_beside(path, file.encoded(text), status, shared=shared)
+        temporary = _write_temporary(path, file.encoded(text), status, shared=shared)
         backup = None
         try:
             if file.data is not None:
@@ -87,7 +87,7 @@ def write_file(file: HostFile, text: str, *, shared: bool = False) -> Path | Non
                     left.unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise Refused(f"{error.filename or path} cannot be written: {error.strerror}; nothing was changed") from error
+        raise Refused(f"{error.filename or path} cannot be written: {error.strerror}. Nothing was changed") from error
     return backup
 
 
@@ -97,7 +97,7 @@ def _check_unchanged(file: HostFile) -> None:
     except FileNotFoundError:
         now = None
     if now != file.data:
-        raise Refused(f"{file.path} has changed meanwhile; nothing was changed. Is its host running? Try again")
+        raise Refused(f"{file.path} changed while it was being edited; quit the host and try again. Nothing was changed")
 
 
 def _backup(path: Path, data: bytes, status: os.stat_result | None) -> Path:
@@ -106,18 +106,18 @@ def _backup(path: Path, data: bytes, status: os.stat_result | None) -> Path:
     while True:
         backup = path.with_name(f"{path.name}.backup-{moment}{'' if number == 1 else f'-{number}'}")
         try:
-            descriptor = os.open(backup, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FOR_THE_USER_ALONE)
+            descriptor = os.open(backup, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE_MODE)
         except FileExistsError:
             number += 1
             continue
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(data)
-        _as_before(backup, status)
+        _copy_permissions(backup, status)
         return backup
 
 
-def _written_beside(path: Path, data: bytes, status: os.stat_result | None, *, shared: bool) -> Path:
-    # In the same folder, because only within one file system a file can take the place of another at once.
+def _write_temporary(path: Path, data: bytes, status: os.stat_result | None, *, shared: bool) -> Path:
+    # In the same folder, because a rename is atomic only within one file system.
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     with os.fdopen(descriptor, "wb") as stream:
         stream.write(data)
@@ -128,14 +128,14 @@ def _written_beside(path: Path, data: bytes, status: os.stat_result | None, *, s
         mask = os.umask(0)
         os.umask(mask)
         temporary.chmod(0o666 & ~mask)
-    _as_before(temporary, status)
+    _copy_permissions(temporary, status)
     return temporary
 
 
-def _as_before(path: Path, status: os.stat_result | None) -> None:
+def _copy_permissions(path: Path, status: os.stat_result | None) -> None:
     if status is None:
         return
     path.chmod(stat.S_IMODE(status.st_mode))
     if hasattr(os, "chown") and (status.st_uid, status.st_gid) != (path.stat().st_uid, path.stat().st_gid):
-        with suppress(PermissionError):  # only root can give files away; a group of ours, we can
+        with suppress(PermissionError):  # only root can change the owner; the group may work
             os.chown(path, status.st_uid, status.st_gid)

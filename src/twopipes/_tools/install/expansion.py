@@ -1,4 +1,4 @@
-"""What a host replaces in the words of its configuration, and how a word is written that it must leave alone."""
+"""References to variables that hosts expand in their configuration, and how to escape text that looks like one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 __all__ = ["BRACES", "DOLLAR", "DOLLAR_TWICE", "DOLLAR_WITHOUT_DEFAULT", "EDITOR", "OPENCODE", "Expansion", "Literal", "literal"]
 
-# A variable that is not set, with the default "$". What comes out of it is not looked at again.
+# An unset variable with the default "$". Hosts do not expand the result again.
 _A_DOLLAR = "${TWOPIPES_DOLLAR:-$}"
 
 
@@ -16,8 +16,8 @@ class Expansion(NamedTuple):
     """How a host expands references to variables.
 
     Attributes:
-        reference: What it takes for one.
-        in_words: Writes a word of the command so that the server gets it as it is; ``None`` if there is no way.
+        reference: Matches a reference.
+        in_words: Escapes a word of the command, so that the server gets it unchanged; ``None`` if that is impossible.
         in_values: The same for the value of a variable.
     """
 
@@ -27,28 +27,28 @@ class Expansion(NamedTuple):
 
 
 class Literal(NamedTuple):
-    """A command and variables as they have to be written, and what to tell the user."""
+    """A command and variables as they must be written, and notes for the user."""
 
     words: list[str]
     values: dict[str, str]
     notes: list[str]
 
 
-def _defaulted(text: str) -> str:
+def _escape_dollar(text: str) -> str:
     return text.replace("$", _A_DOLLAR)
 
 
-def _defaulted_twice(text: str) -> str:
+def _escape_dollar_twice(text: str) -> str:
     return text.replace("$", "\\" + _A_DOLLAR)
 
 
 # ${NAME} and ${NAME:-default}.
-BRACES = Expansion(re.compile(r"\$\{[A-Za-z_]\w*(?::-[^}]*)?\}"), _defaulted, _defaulted)
+BRACES = Expansion(re.compile(r"\$\{[A-Za-z_]\w*(?::-[^}]*)?\}"), _escape_dollar, _escape_dollar)
 # $NAME as well.
-DOLLAR = Expansion(re.compile(r"\$(?:\w+|\{[^}]+\})"), _defaulted, _defaulted)
-# The same; and variables are expanded a second time, by dotenv-expand, in which a backslash protects a dollar sign.
-DOLLAR_TWICE = Expansion(re.compile(r"\$(?:\w+|\{[^}]+\})|\\\$"), _defaulted, _defaulted_twice)
-# There is no default, and so nothing that could stand for a dollar sign.
+DOLLAR = Expansion(re.compile(r"\$(?:\w+|\{[^}]+\})"), _escape_dollar, _escape_dollar)
+# The same; dotenv-expand then expands variables again, where a backslash escapes a dollar sign.
+DOLLAR_TWICE = Expansion(re.compile(r"\$(?:\w+|\{[^}]+\})|\\\$"), _escape_dollar, _escape_dollar_twice)
+# There are no defaults, so a dollar sign cannot be escaped.
 DOLLAR_WITHOUT_DEFAULT = Expansion(DOLLAR.reference)
 # ${env:NAME}, ${workspaceFolder}, ...
 EDITOR = Expansion(re.compile(r"\$\{[^}]+\}"))
@@ -56,14 +56,14 @@ OPENCODE = Expansion(re.compile(r"\{(?:env|file):[^}]+\}"))
 
 
 def literal(host: str, expansion: Expansion | None, words: Sequence[str], values: Mapping[str, str], *, as_is: bool) -> Literal:
-    """Writes a command and variables so that the server gets them as they were typed, whatever the host expands.
+    """Escape a command and variables, so that the server gets them as typed although the host expands references.
 
     Args:
-        host: What the host is called.
-        expansion: What it expands; ``None`` for nothing.
+        host: The title of the host.
+        expansion: What the host expands; ``None`` for nothing.
         words: The command.
         values: The variables.
-        as_is: Leave everything to the host.
+        as_is: Whether to escape nothing.
     """
     made = Literal(list(words), dict(values), [])
     if expansion is None:
@@ -73,21 +73,21 @@ def literal(host: str, expansion: Expansion | None, words: Sequence[str], values
         if expansion.reference.search(text) is None:
             return text
         if as_is:
-            made.notes.append(f"{host} replaces variables in {what}; without --as-is it is written so that it does not")
+            made.notes.append(f"{host} expands variables in {what}; leave out --as-is to prevent that")
         elif escape is None:
             made.notes.append(
-                f"{host} replaces variables in {what}, and has no way to write it so that it does not;"
-                " give the server this text in another way, such as a file"
+                f"{host} expands variables in {what}, and that cannot be prevented;"
+                " pass this text to the server in another way, such as a file"
             )
         else:
             made.notes.append(
-                f"{what} is written so that {host} does not replace variables in it;"
-                f" to have a variable of {host} passed on, use --env NAME"
+                f"{what} is escaped, so that {host} does not expand variables in it;"
+                f" to pass a variable of {host} on, use --env NAME"
             )
             return escape(text)
         return text
 
     made.words[:] = [write(word, f"the argument {word!r}", expansion.in_words) for word in words]
-    # Not the value: it may be a secret.
+    # Notes do not contain the value: it may be a secret.
     made.values.update({name: write(value, f"the value of {name}", expansion.in_values) for name, value in values.items()})
     return made

@@ -1,4 +1,4 @@
-"""The three languages that hosts keep their servers in, behind one door."""
+"""Read and edit the configuration files of hosts, in JSON, TOML or YAML."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ Language = Literal["JSON", "TOML", "YAML"]
 
 
 def language_of(file: str) -> Language:
-    """What a file is written in, by the end of its name; JSON unless that says otherwise."""
+    """Return the language of a file by its extension; JSON by default."""
     ending = file.rpartition(".")[2].lower()
     return "TOML" if ending == "toml" else "YAML" if ending in {"yaml", "yml"} else "JSON"
 
 
 def read(text: str, language: Language) -> Any:
-    """What a text says; ``None`` for one that is empty.
+    """Parse a text; an empty one is ``None``.
 
     Raises:
-        ValueError: It is not in that language.
-        Refused: What reads it is not installed.
+        ValueError: The text is not valid.
+        Refused: The parser is not installed.
     """
     if language == "JSON":
         return jsonc.read(text)
@@ -42,37 +42,37 @@ def put(
     replace: bool = False,
     fresh: dict[str, Any] | None = None,
 ) -> str:
-    """The text with one entry set, and all else as it was; the same text if it says so already.
+    """Set one entry in a text and keep the rest unchanged. Returns the same text if the entry is already there.
 
     Args:
-        text: Of the whole file.
-        language: What it is written in.
-        place: The keys under which servers stand.
-        name: The server's.
-        content: What is said of it.
-        replace: Whether an entry that says something else may go.
-        fresh: What a file that is made from nothing begins with.
+        text: The text of the whole file.
+        language: Its language.
+        place: The keys that lead to the servers.
+        name: The name of the server.
+        content: The entry.
+        replace: Whether to replace a different entry with this name.
+        fresh: The first members of a new file.
 
     Raises:
-        ValueError: The text is not in that language.
+        ValueError: The text is not valid.
         AnotherEntry: The name is taken.
-        Refused: It cannot be done without harm.
+        Refused: The text cannot be edited safely.
     """
     if language == "TOML":
         return toml_text.put(text, place, name, content, replace=replace)
     if language == "YAML":
         return yaml_text.put(text, place, name, content, replace=replace)
     edited = jsonc.put(text, place, name, content, replace=replace, fresh=fresh)
-    # The others compare for themselves, to try another way. Here there is none, and a difference would be a defect of ours.
-    if edited != text and not jsonc.says_nothing(text):
+    # The other languages verify their edits themselves. A difference here would be a bug of jsonc.
+    if edited != text and not jsonc.is_blank(text):
         wanted = with_entry(jsonc.read(text), place, name, content)
-        if not same(jsonc.read(edited), wanted):  # pragma: no cover - a net
-            raise Refused("its objects are laid out in a way that cannot be edited safely; please do it by hand")
+        if not same(jsonc.read(edited), wanted):  # pragma: no cover - a safety net
+            raise Refused("its layout cannot be edited safely; please edit it by hand")
     return edited
 
 
 def snippet(language: Language, place: Sequence[str], name: str, content: dict[str, Any]) -> str:
-    """The entry alone, as a whole small file would have it."""
+    """Return a file that contains only the entry."""
     if language == "TOML":
         return toml_text.tables([*place, name], content)
     nested: Any = {name: content}

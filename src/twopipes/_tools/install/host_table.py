@@ -1,7 +1,7 @@
-"""The hosts: where each keeps its servers on which system, in which language and under which keys, and what an entry says.
+"""The table of hosts: where each keeps its servers, in which language and under which keys, and the form of an entry.
 
-One row a host. The comment above a row names the document that its facts stand in, as of November 2026. Hosts move their files now
-and then: ``--config FILE`` is the way out for those who have to wait for a new row.
+The comment above a row names the sources of its facts, as of November 2026. If a host moves its file, users can pass
+``--config FILE`` until the row is updated.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Scope = Literal["user", "project"]
 
 
 class Machine(NamedTuple):
-    """What the places of files depend on."""
+    """The system, home folder and environment, on which the paths of files depend."""
 
     platform: str
     home: str
@@ -29,14 +29,14 @@ class Machine(NamedTuple):
 
     @classmethod
     def this(cls) -> Machine:
-        """The one we run on."""
+        """Return the current machine."""
         return cls(sys.platform, str(Path.home()), os.environ)
 
     def expanded(self, path: str) -> PurePath:
-        """A path of the table, with its words in braces replaced.
+        """Replace the placeholders in a path of the table.
 
-        ``{home}`` is the user's folder, ``{data}`` where programs of this system keep their data, ``{config}`` where those keep
-        their settings that follow the XDG rules on every system, and ``{A|b}`` the variable A, or b where that is not set.
+        ``{home}`` is the home folder, ``{data}`` the folder for application data on this system, ``{config}`` the XDG folder for
+        settings, and ``{A|b}`` the variable A, or b in the home folder if A is not set.
         """
         home = self.home
         windows = self.environment.get("APPDATA") or f"{home}/AppData/Roaming"
@@ -51,40 +51,40 @@ class Machine(NamedTuple):
 
 
 class HostEntry(NamedTuple):
-    """What is to be said of a server, in nobody's words yet."""
+    """A server, independent of the host."""
 
     name: str
     command: list[str]
     values: dict[str, str]  # variables with their values
-    passed: list[str]  # variables that the host is to pass on from its own environment
+    passed: list[str]  # variables that the host passes on from its own environment
 
 
 class Host(NamedTuple):
-    """One row.
+    """One host.
 
     Attributes:
-        title: What people call it.
-        user: Where the user's own servers stand: by platform, or under "" for all others.
-        project: Where those of a project stand, seen from its folder; ``None`` where it has no such file.
+        title: Its usual name.
+        user: The path of the user's file, by platform; "" is for all other platforms.
+        project: The path of a project's file in the project folder; ``None`` if the host has none.
         place: The keys that lead to the servers.
-        says: An entry in its words.
-        reference: How a value names a variable of the host's environment; ``None`` where it cannot.
-        then: What the user has to do when the file is written.
-        approval: What else has to be done before a server from the file of a project is used.
-        expands: What it replaces in commands and values; ``None`` for nothing.
-        language: What the file is written in.
-        others: Names of files beside the first, which are used if they are there.
-        fresh: What a new file begins with.
-        passes_on: Whether an entry can list variables of the host's environment by their names.
-        note: What is worth knowing about the user's file.
+        format_entry: Formats an entry for this host.
+        reference: How a value refers to a variable of the host's environment; ``None`` if it cannot.
+        next_step: What the user has to do after the file was written.
+        approval: What else the user has to do before a server from a project's file is used.
+        expands: What the host expands in commands and values; ``None`` for nothing.
+        language: The language of the file.
+        others: Other names of the file, which are used if they exist.
+        fresh: The first members of a new file.
+        passes_on: Whether an entry can list variables of the host's environment by name.
+        note: A note about the user's file.
     """
 
     title: str
     user: Mapping[str, str]
     project: str | None
     place: tuple[str, ...]
-    says: Callable[[HostEntry], dict[str, Any]]
-    then: str
+    format_entry: Callable[[HostEntry], dict[str, Any]]
+    next_step: str
     approval: str = ""
     expands: Expansion | None = None
     reference: str | None = None
@@ -95,23 +95,23 @@ class Host(NamedTuple):
     note: str = ""
 
     def file(self, scope: Scope, machine: Machine) -> PurePath | None:
-        """Where its servers stand; ``None`` where it has no such scope, or does not run on this system."""
+        """Return the path of the file; ``None`` if the host has no such scope or does not run on this system."""
         path = self.project if scope == "project" else self.user.get(machine.platform, self.user.get(""))
         return None if path is None else machine.expanded(path)
 
 
 def entry_of(host: Host, entry: HostEntry) -> dict[str, Any]:
-    """What the host's file has to say of a server."""
+    """Return the entry for a server in the form of the host."""
     if host.reference is not None:
         references = {name: host.reference.format(name) for name in entry.passed}
         entry = entry._replace(values=entry.values | references, passed=[])
-    return host.says(entry)
+    return host.format_entry(entry)
 
 
 def _plain(entry: HostEntry) -> dict[str, Any]:
-    """What most hosts agree on."""
-    said: dict[str, Any] = {"command": entry.command[0], "args": entry.command[1:]}
-    return said | ({"env": entry.values} if entry.values else {})
+    """Return the form that most hosts use."""
+    result: dict[str, Any] = {"command": entry.command[0], "args": entry.command[1:]}
+    return result | ({"env": entry.values} if entry.values else {})
 
 
 def _typed(entry: HostEntry) -> dict[str, Any]:
@@ -131,13 +131,13 @@ def _zed(entry: HostEntry) -> dict[str, Any]:
 
 
 def _opencode(entry: HostEntry) -> dict[str, Any]:
-    said = {"type": "local", "command": entry.command, "enabled": True}
-    return said | ({"environment": entry.values} if entry.values else {})
+    result = {"type": "local", "command": entry.command, "enabled": True}
+    return result | ({"environment": entry.values} if entry.values else {})
 
 
 def _opencode_2(entry: HostEntry) -> dict[str, Any]:
-    said = {"type": "local", "command": entry.command}
-    return said | ({"environment": entry.values} if entry.values else {})
+    result = {"type": "local", "command": entry.command}
+    return result | ({"environment": entry.values} if entry.values else {})
 
 
 def _codex(entry: HostEntry) -> dict[str, Any]:
@@ -169,12 +169,12 @@ HOSTS: dict[str, Host] = {
         user={_EVERYWHERE: "{CLAUDE_CONFIG_DIR|.}/.claude.json"},
         project=".mcp.json",
         place=_SERVERS,
-        says=_typed,
+        format_entry=_typed,
         reference="${{{}}}",
         expands=BRACES,
-        then="Start `claude` again; /mcp shows its servers.",
-        approval="It is pending approval until you agree to it: start `claude` in this folder, or use /mcp there.",
-        note="Claude Code writes into its user file while it runs: end it first.",
+        next_step="Restart `claude`; /mcp shows its servers.",
+        approval="The server is pending until you approve it: start `claude` in this folder, or use /mcp there.",
+        note="Claude Code writes into its user file while it runs: quit it first.",
     ),
     # Model Context Protocol documentation, "Connect to local MCP servers": macOS and Windows. Linux: where Electron keeps what
     # belongs to the application "Claude"; aaddrick/claude-desktop-debian, docs/CONFIGURATION.md.
@@ -183,21 +183,21 @@ HOSTS: dict[str, Host] = {
         user={_EVERYWHERE: "{data}/Claude/claude_desktop_config.json"},
         project=None,
         place=_SERVERS,
-        says=_plain,
-        then="Quit Claude Desktop entirely, from its menu, and start it again.",
+        format_entry=_plain,
+        next_step="Quit Claude Desktop from its menu, and start it again.",
     ),
     # openai/codex, docs/config.md, "mcp_servers": the table, env_vars, CODEX_HOME. Codex documentation, "Model Context Protocol":
-    # the file of a project, which is read where the project is trusted.
+    # the file of a project, which is read if the project is trusted.
     "codex": Host(
         title="Codex",
         user={_EVERYWHERE: "{CODEX_HOME|.codex}/config.toml"},
         project=".codex/config.toml",
         place=("mcp_servers",),
-        says=_codex,
+        format_entry=_codex,
         language="TOML",
         passes_on=True,
-        then="Start `codex` again; `codex mcp list` shows its servers.",
-        approval="The file of a project is read where you trust the project: `codex` asks when it is started there.",
+        next_step="Restart `codex`; `codex mcp list` shows its servers.",
+        approval="The project file is read only if you trust the project: `codex` asks when you start it there.",
     ),
     # google-gemini/gemini-cli, docs/tools/mcp-server.md: both files, the fields, ${VAR} in env.
     # docs/cli/trusted-folders.md; packages/cli/src/utils/envVarResolver.ts and packages/core/src/utils/envExpansion.ts.
@@ -206,12 +206,12 @@ HOSTS: dict[str, Host] = {
         user={_EVERYWHERE: "{home}/.gemini/settings.json"},
         project=".gemini/settings.json",
         place=_SERVERS,
-        says=_plain,
+        format_entry=_plain,
         reference="${{{}}}",
         expands=DOLLAR_TWICE,
-        then="Start `gemini` again; /mcp shows its servers. In a folder that you do not trust they are disabled: /permissions"
+        next_step="Restart `gemini`; /mcp shows its servers. They are disabled in a folder that you do not trust; /permissions"
         " trusts it.",
-        approval="The file of a project is read where you trust the folder: `gemini` asks when it is started there.",
+        approval="The project file is read only if you trust the folder: `gemini` asks when you start it there.",
     ),
     # opencode documentation, "MCP servers" and "Config": the shape, {env:VAR}, both names of the file, ~/.config on every system.
     "opencode": Host(
@@ -219,12 +219,12 @@ HOSTS: dict[str, Host] = {
         user={_EVERYWHERE: "{config}/opencode/opencode.json"},
         project="opencode.json",
         place=("mcp",),
-        says=_opencode,
+        format_entry=_opencode,
         reference="{{env:{}}}",
         expands=OPENCODE,
         others=("opencode.jsonc",),
         fresh={"$schema": "https://opencode.ai/config.json"},
-        then="Start `opencode` again.",
+        next_step="Restart `opencode`.",
     ),
     # anomalyco/opencode, specs/v2/config.md, group 9: servers moved to mcp.servers, and `enabled` became `disabled`.
     "opencode-2": Host(
@@ -232,12 +232,12 @@ HOSTS: dict[str, Host] = {
         user={_EVERYWHERE: "{config}/opencode/opencode.json"},
         project="opencode.json",
         place=("mcp", "servers"),
-        says=_opencode_2,
+        format_entry=_opencode_2,
         reference="{{env:{}}}",
         expands=OPENCODE,
         others=("opencode.jsonc",),
         fresh={"$schema": "https://opencode.ai/config.json"},
-        then="Start `opencode` again.",
+        next_step="Restart `opencode`.",
     ),
     # QwenLM/qwen-code, docs/users/features/mcp.md: scopes, fields, ${VAR} in env.
     # Pull request 4713: approval. packages/cli/src/utils/envVarResolver.ts.
@@ -246,11 +246,11 @@ HOSTS: dict[str, Host] = {
         user={_EVERYWHERE: "{home}/.qwen/settings.json"},
         project=".qwen/settings.json",
         place=_SERVERS,
-        says=_plain,
+        format_entry=_plain,
         reference="${{{}}}",
         expands=DOLLAR_WITHOUT_DEFAULT,
-        then="Start `qwen` again; /mcp shows its servers.",
-        approval="It is pending approval until you agree to it: start `qwen` in this folder, or run `qwen mcp approve NAME` there.",
+        next_step="Restart `qwen`; /mcp shows its servers.",
+        approval="The server is pending until you approve it: start `qwen` in this folder, or run `qwen mcp approve NAME` there.",
     ),
     # GitHub documentation, "Adding MCP servers for Copilot CLI": the files, the fields, that `stdio` and `local` mean the same.
     # VS Code documentation, "MCP configuration reference": COPILOT_HOME.
@@ -260,11 +260,11 @@ HOSTS: dict[str, Host] = {
         user={_EVERYWHERE: "{COPILOT_HOME|.copilot}/mcp-config.json"},
         project=".mcp.json",
         place=_SERVERS,
-        says=_copilot,
+        format_entry=_copilot,
         reference="${{{}}}",
         expands=DOLLAR,
-        then="Start `copilot` again; /mcp show lists its servers.",
-        approval="It is loaded where you trust the folder: `copilot` asks when it is started there.",
+        next_step="Restart `copilot`; /mcp show lists its servers.",
+        approval="It is loaded only if you trust the folder: `copilot` asks when you start it there.",
     ),
     # Cursor documentation, "Model Context Protocol (MCP)": both files and the fields; ${env:VAR}: syllago.dev, "Cursor - MCP
     # Configs".
@@ -273,10 +273,10 @@ HOSTS: dict[str, Host] = {
         user={_EVERYWHERE: "{home}/.cursor/mcp.json"},
         project=".cursor/mcp.json",
         place=_SERVERS,
-        says=_typed,
+        format_entry=_typed,
         reference="${{env:{}}}",
         expands=EDITOR,
-        then="Switch it on in Cursor's settings, under MCP, or start Cursor again.",
+        next_step="Turn it on in Cursor's settings, under MCP, or restart Cursor.",
     ),
     # Factory-AI/factory, docs/cli/configuration/mcp.mdx: the fields, and that the file is read again when it changes. The file of a
     # project: what makers of servers tell their users (zephex.dev, "Factory AI").
@@ -286,10 +286,10 @@ HOSTS: dict[str, Host] = {
         user={_EVERYWHERE: "{home}/.factory/mcp.json"},
         project=".factory/mcp.json",
         place=_SERVERS,
-        says=_droid,
+        format_entry=_droid,
         reference="${{{}}}",
         expands=BRACES,
-        then="droid reads the file again by itself; /mcp shows its servers.",
+        next_step="droid reloads the file automatically; /mcp shows its servers.",
     ),
     # Amp Owner's Manual, "MCP" and "Configuration": the files, amp.mcpServers, ${VAR}, and that workspace servers need approval.
     "amp": Host(
@@ -297,12 +297,12 @@ HOSTS: dict[str, Host] = {
         user={_EVERYWHERE: "{home}/.config/amp/settings.json"},
         project=".amp/settings.json",
         place=("amp.mcpServers",),
-        says=_plain,
+        format_entry=_plain,
         reference="${{{}}}",
         expands=EDITOR,
         others=("settings.jsonc",),
-        then="Start `amp` again; `amp mcp list` shows its servers.",
-        approval="It is used when you have approved it: run `amp mcp approve NAME` in this folder.",
+        next_step="Restart `amp`; `amp mcp list` shows its servers.",
+        approval="The server is used only after you approve it: run `amp mcp approve NAME` in this folder.",
     ),
     # VS Code documentation, "MCP configuration reference": both files, `servers`, the fields; "Variables reference": ${env:VAR};
     # "User and workspace settings": where the user's folder is on each system.
@@ -311,11 +311,11 @@ HOSTS: dict[str, Host] = {
         user={_EVERYWHERE: "{data}/Code/User/mcp.json"},
         project=".vscode/mcp.json",
         place=("servers",),
-        says=_typed,
+        format_entry=_typed,
         reference="${{env:{}}}",
         expands=EDITOR,
-        then="Run `MCP: List Servers` from the Command Palette and start it there; VS Code asks whether you trust it.",
-        note="This is the file of the default profile. `MCP: Open User Configuration` shows that of another; --config takes it.",
+        next_step="Run `MCP: List Servers` from the Command Palette and start it there; VS Code asks whether you trust it.",
+        note="This is the file of the default profile. For another, use --config; `MCP: Open User Configuration` shows its file.",
     ),
     # Windsurf documentation, "Cascade MCP Integration": the file, the fields, and that variables are replaced in them; ${env:VAR}:
     # syllago.dev, "Windsurf - MCP Configs". There is no file for a project.
@@ -324,10 +324,10 @@ HOSTS: dict[str, Host] = {
         user={_EVERYWHERE: "{home}/.codeium/windsurf/mcp_config.json"},
         project=None,
         place=_SERVERS,
-        says=_plain,
+        format_entry=_plain,
         reference="${{env:{}}}",
         expands=EDITOR,
-        then="Press the refresh button in Cascade's list of MCP servers, or start Windsurf again.",
+        next_step="Press the refresh button in Cascade's list of MCP servers, or restart Windsurf.",
     ),
     # zed-industries/zed, docs/src/ai/mcp.md: context_servers and the fields; docs/src/configuring-zed.md: the files of Linux and
     # macOS, of a project, and comments in them; pull request 52161: servers of a project. Windows:
@@ -341,8 +341,8 @@ HOSTS: dict[str, Host] = {
         },
         project=".zed/settings.json",
         place=("context_servers",),
-        says=_zed,
-        then="Zed starts it by itself; the settings of its Agent Panel show a green dot beside it.",
+        format_entry=_zed,
+        next_step="Zed starts it automatically; the settings of the Agent Panel show a green dot beside it.",
     ),
     # goose documentation, "Configuration Files": the files, and the fields of an extension; "Config": that a secret which env_keys
     # names is looked for in the environment first.
@@ -351,18 +351,18 @@ HOSTS: dict[str, Host] = {
         user={_EVERYWHERE: "{home}/.config/goose/config.yaml", "win32": "{data}/Block/goose/config/config.yaml"},
         project=None,
         place=("extensions",),
-        says=_goose,
+        format_entry=_goose,
         language="YAML",
         passes_on=True,
-        then="Start a new goose session.",
+        next_step="Start a new goose session.",
     ),
-    # What most hosts that are not in this table understand, in a file that is named by --config.
+    # The form that most other hosts understand, in a file named by --config.
     "generic": Host(
         title="any host with mcpServers",
         user={},
         project=None,
         place=_SERVERS,
-        says=_plain,
-        then="Start the host again.",
+        format_entry=_plain,
+        next_step="Restart the host.",
     ),
 }

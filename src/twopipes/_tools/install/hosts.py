@@ -1,4 +1,4 @@
-"""The configuration files of hosts: which servers stand in them, and how each is started."""
+"""Read the servers in the configuration file of a host, and how each is started."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from twopipes.errors import LocalProtocolError
 __all__ = ["ServerEntry", "command_of", "read_entries"]
 
 # Where hosts keep their servers: Claude Desktop, Claude Code, Cursor and many others; Amp; VS Code's mcp.json; VS Code's
-# settings.json and opencode 2; Codex; Zed; goose; opencode. The hosts one by one: hosting/table.py.
+# settings.json and opencode 2; Codex; Zed; goose; opencode. host_table.py has the details.
 _PLACES = (
     ("mcpServers",),
     ("amp.mcpServers",),
@@ -29,17 +29,17 @@ _PLACES = (
     ("extensions",),
     ("mcp",),
 )
-# What goose calls the extensions that are a part of itself.
-_PARTS_OF_GOOSE = {"builtin", "platform", "frontend", "inline_python"}
-_BY_HTTP = {"http", "sse", "streamable-http", "streamable_http", "remote"}
-# The folders inside a project in which hosts keep their files; the project is one up.
-_FOLDERS_OF_HOSTS = {".vscode", ".cursor", ".gemini", ".qwen", ".codex", ".zed", ".factory", ".amp"}
+# The types of the extensions that are built into goose.
+_BUILT_INTO_GOOSE = {"builtin", "platform", "frontend", "inline_python"}
+_HTTP_TYPES = {"http", "sse", "streamable-http", "streamable_http", "remote"}
+# Folders of hosts inside a project. The project is their parent.
+_HOST_FOLDERS = {".vscode", ".cursor", ".gemini", ".qwen", ".codex", ".zed", ".factory", ".amp"}
 # ${NAME} and ${env:NAME}; {env:NAME} of opencode.
 _VARIABLE = re.compile(r"\$\{([^{}]*)\}|\{(env:[^{}]*)\}")
 
 
 class ServerEntry(NamedTuple):
-    """One server of a configuration file, as it stands there."""
+    """One server of a configuration file, as written there."""
 
     name: str
     content: Mapping[str, Any]
@@ -47,48 +47,48 @@ class ServerEntry(NamedTuple):
 
 
 def read_entries(file: str, name: str | None = None) -> list[ServerEntry]:
-    """The servers of a file, in its order; or the one with that name.
+    """Return the servers of a file in its order, or only the one with that name.
 
     Raises:
-        UsageError: The file cannot be read, no servers stand in it, or not this one.
+        UsageError: The file cannot be read, or contains no servers or not this one.
     """
     language = language_of(file)
     servers = _servers(_document(file, language), file, language)
     if name is None:
         return [ServerEntry(each, content, file) for each, content in servers.items()]
     if name not in servers:
-        raise UsageError(f"{file} has no server {name!r}; it has {', '.join(servers)}")
+        raise UsageError(f"{file} has no server {name!r}; known servers: {', '.join(servers)}")
     return [ServerEntry(name, servers[name], file)]
 
 
 def command_of(entry: ServerEntry) -> ServerCommand:
-    """How the server is started, with the variables in it replaced as hosts do.
+    """Return the command of a server, with references to variables expanded as hosts do.
 
     Raises:
-        UsageError: It is reached over HTTP, a variable has no value, or something is not what it must be.
+        UsageError: It is an HTTP server, a variable is not set, or a member has the wrong type.
     """
-    where = f"{entry.file}: the server {entry.name!r}"
-    content = _in_common_words(entry.content)
+    where = f"{entry.file}: server {entry.name!r}"
+    content = _normalized(entry.content)
     kind = content.get("type", "stdio")
     address = next((content[key] for key in ("url", "serverUrl", "httpUrl", "uri") if key in content), None)
-    if "command" not in content and (address is not None or kind in _BY_HTTP):
-        raise UsageError(f"{where} is reached by HTTP ({address or kind}), and twopipes speaks stdio alone")
+    if "command" not in content and (address is not None or kind in _HTTP_TYPES):
+        raise UsageError(f"{where} uses HTTP ({address or kind}); only servers with a command are supported")
     command, arguments = content.get("command"), content.get("args", [])
     if not isinstance(command, str) or not command:
-        raise UsageError(f'{where} has no command; it needs "command": "..."')
+        raise UsageError(f'{where} has no command; add "command": "..."')
     if not isinstance(arguments, list) or not all(isinstance(each, str) for each in arguments):
-        raise UsageError(f"{where}: its args must be a list of strings")
+        raise UsageError(f"{where}: args must be a list of strings")
     env, folder = content.get("env") or {}, content.get("cwd")
     if not isinstance(env, dict) or not all(isinstance(value, str | int | float | None) for value in env.values()):
-        raise UsageError(f"{where}: its env must be an object with strings in it")
+        raise UsageError(f"{where}: env must be an object with string values")
     if not isinstance(folder, str | None):
-        raise UsageError(f"{where}: its cwd must be a string")
+        raise UsageError(f"{where}: cwd must be a string")
 
     def expanded(text: str) -> str:
         return _VARIABLE.sub(lambda found: _value(found.group(1) or found.group(2) or "", entry, where), text)
 
-    variables = dict(_passed_on(content))
-    variables |= _file_of_variables(content.get("envFile"), expanded, where)
+    variables = dict(_passed_variables(content))
+    variables |= _read_env_file(content.get("envFile"), expanded, where)
     variables |= {key: expanded(_text(value)) for key, value in env.items() if value is not None}
     try:
         return ServerCommand(
@@ -100,12 +100,12 @@ def command_of(entry: ServerEntry) -> ServerCommand:
         raise UsageError(f"{where}: {error}") from error
 
 
-def _in_common_words(content: Mapping[str, Any]) -> Mapping[str, Any]:
-    """An entry as most hosts would write it, with command, args and env."""
+def _normalized(content: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an entry with the usual members: command, args and env."""
     found = dict(content)
-    for theirs, common in {"environment": "env", "envs": "env", "cmd": "command"}.items():
-        if theirs in found and common not in found:
-            found[common] = found.pop(theirs)
+    for own, common in {"environment": "env", "envs": "env", "cmd": "command"}.items():
+        if own in found and common not in found:
+            found[common] = found.pop(own)
     command = found.get("command")
     if isinstance(command, list) and command and "args" not in found:  # opencode
         found["command"], found["args"] = command[0], command[1:]
@@ -114,8 +114,8 @@ def _in_common_words(content: Mapping[str, Any]) -> Mapping[str, Any]:
     return found
 
 
-def _passed_on(content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The variables that Codex and goose hand over from their own environment, as far as they are set here."""
+def _passed_variables(content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the variables that Codex and goose pass on from their environment, if they are set here."""
     for key in ("env_vars", "env_keys"):
         names = content.get(key)
         for name in names if isinstance(names, list) else ():
@@ -132,7 +132,7 @@ def _document(file: str, language: Language) -> Any:
     try:
         return read(text, language)
     except ValueError as error:
-        raise UsageError(f"{file} is no {language}: {error}") from error
+        raise UsageError(f"{file} is not valid {language}: {error}") from error
     except UsageError as mistake:
         raise UsageError(f"{file}: {mistake}") from mistake
 
@@ -141,38 +141,38 @@ def _servers(document: Any, file: str, language: Language) -> dict[str, Mapping[
     for place in _PLACES:
         found = found_at(document, place)
         if place == ("extensions",):
-            found = _of_goose(found) if language == "YAML" else None
-        elif place == ("mcp",) and not _is_of_opencode(found):
+            found = _goose_servers(found) if language == "YAML" else None
+        elif place == ("mcp",) and not _is_opencode(found):
             continue
         if isinstance(found, dict) and found:
             if wrong := [name for name, content in found.items() if not isinstance(content, dict)]:
-                raise UsageError(f"{file}: the server {wrong[0]!r} must be an object, with a command in it")
+                raise UsageError(f"{file}: server {wrong[0]!r} must be an object with a command")
             return found
     raise UsageError(f'{file} has no servers; it needs {{"mcpServers": {{"NAME": {{"command": "...", "args": [...]}}}}}}')
 
 
-def _of_goose(extensions: Any) -> Any:
+def _goose_servers(extensions: Any) -> Any:
     if not isinstance(extensions, dict):
         return None
     return {
         name: content
         for name, content in extensions.items()
-        if not (isinstance(content, dict) and content.get("type") in _PARTS_OF_GOOSE)
+        if not (isinstance(content, dict) and content.get("type") in _BUILT_INTO_GOOSE)
     }
 
 
-def _is_of_opencode(found: Any) -> bool:
-    # Other hosts keep settings about servers under the same key.
+def _is_opencode(found: Any) -> bool:
+    # Other hosts keep other settings under the same key.
     return isinstance(found, dict) and all(isinstance(each, dict) and each.keys() & {"type", "enabled"} for each in found.values())
 
 
 def _value(inside: str, entry: ServerEntry, where: str) -> str:
-    """What stands for ``${inside}``: a variable of ours, with a default behind ``:-``, or a word of VS Code's and Cursor's."""
+    """Return the value of ``${inside}``: a variable, with a default after ``:-``, or a predefined name of VS Code and Cursor."""
     kind, colon, rest = inside.partition(":")
     if colon and kind == "input":
-        raise UsageError(f"{where} asks its user for ${{{inside}}}; give the value with --env, or as a variable of the environment")
+        raise UsageError(f"{where} asks the user for ${{{inside}}}; set it with --env or in the environment")
     project = Path(entry.file).expanduser().absolute().parent
-    if project.name in _FOLDERS_OF_HOSTS:
+    if project.name in _HOST_FOLDERS:
         project = project.parent
     words = {
         "workspaceFolder": str(project),
@@ -191,15 +191,15 @@ def _value(inside: str, entry: ServerEntry, where: str) -> str:
     raise UsageError(f"{where} needs the variable {name}, which is not set; run {name}=... twopipes ...")
 
 
-def _file_of_variables(file: Any, expanded: Any, where: str) -> dict[str, str]:
+def _read_env_file(file: Any, expanded: Any, where: str) -> dict[str, str]:
     if file is None:
         return {}
     if not isinstance(file, str):
-        raise UsageError(f"{where}: its envFile must be a string")
+        raise UsageError(f"{where}: envFile must be a string")
     try:
         lines = Path(expanded(file)).expanduser().read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{where}: its envFile {file} cannot be read: {error}") from error
+        raise UsageError(f"{where}: envFile {file} cannot be read: {error}") from error
     found = {}
     for line in lines:
         name, equals, value = line.strip().removeprefix("export ").partition("=")
@@ -210,5 +210,5 @@ def _file_of_variables(file: Any, expanded: Any, where: str) -> dict[str, str]:
 
 
 def _text(value: Any) -> str:
-    # Numbers and booleans are written by people who do not think of types; hosts hand them over as JSON writes them.
+    # Hosts pass numbers and booleans on in their JSON form.
     return value if isinstance(value, str) else json.dumps(value)

@@ -1,7 +1,7 @@
-"""JSON with comments and trailing commas: read with the place of every value, and edited without touching the rest.
+"""JSON with comments and trailing commas: parse it with the position of every value, and edit it in place.
 
-Hosts allow people to write comments into their files, and people do. The parsers that Python has either refuse them or throw them
-away, so the file is not written anew: where an entry has to go is found out, and the text is put there.
+Hosts allow comments in their files. Python's parsers reject or drop them, so a file is not written anew: the text of an entry
+is inserted at its position, and the rest stays unchanged.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Any, NamedTuple, NoReturn
 
 from twopipes._tools.install.values import AnotherEntry, check_place, newline_of, same
 
-__all__ = ["Unreadable", "put", "read", "says_nothing"]
+__all__ = ["InvalidJson", "is_blank", "put", "read"]
 
 _TWO_SPACES = "  "
-# Possessive, here and below: a text of which nothing comes must not be tried again in every other way to cut it.
+# Possessive quantifiers, here and below, to avoid backtracking in a text that does not match.
 _BLANK = re.compile(r"(?:[ \t\r\n]++|//[^\r\n]*+|/\*.*?\*/)*+", re.DOTALL)
 _STRING = re.compile(r'"(?:[^"\\\x00-\x1f]++|\\.)*+"')
 _SCALAR = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?|true|false|null")
-# What may follow a value on its line and belongs to it.
+# White space and comments that follow a value on its line.
 _REST_OF_LINE = re.compile(r"(?:[ \t]++|/\*.*?\*/)*+(?://[^\r\n]*+)?", re.DOTALL)
 
 
-class Unreadable(ValueError):
-    """The text is no JSON, even with comments and trailing commas allowed; says where in the words of Python's own parser."""
+class InvalidJson(ValueError):
+    """The text is not JSON, even with comments and trailing commas. The message has the form of Python's own parser."""
 
     def __init__(self, what: str, text: str, position: int) -> None:
         line = text.count("\n", 0, position) + 1
@@ -34,7 +34,7 @@ class Unreadable(ValueError):
 
 
 class Member(NamedTuple):
-    """A key of an object and what it stands for."""
+    """A key of an object and its value."""
 
     key: str
     start: int
@@ -42,55 +42,55 @@ class Member(NamedTuple):
 
 
 class Value(NamedTuple):
-    """A value and where it stands: the text from ``start`` up to ``end``."""
+    """A value and its position: the text from ``start`` up to ``end``."""
 
     start: int
     end: int
     value: Any
-    members: tuple[Member, ...] = ()  # of an object whose members were asked for
-    comma: int | None = None  # where a comma stands that nothing follows
+    members: tuple[Member, ...] = ()  # only of objects on the way to `place`
+    comma: int | None = None  # the position of a trailing comma
 
     def member(self, key: str) -> Member | None:
-        """The last member with this key, which is the one that counts."""
+        """Return the last member with this key, which is the one that parsers use."""
         return next((each for each in reversed(self.members) if each.key == key), None)
 
 
 def read(text: str) -> Any:
-    """What the text says.
+    """Parse a text.
 
     Raises:
-        Unreadable: It is no JSON.
+        InvalidJson: The text is not JSON.
     """
     return _parse(text).value
 
 
-def says_nothing(text: str) -> bool:
-    """Whether there is no value in a text, but at most comments."""
+def is_blank(text: str) -> bool:
+    """Return whether a text contains nothing but white space and comments."""
     return _BLANK.fullmatch(text) is not None
 
 
 def put(
     text: str, place: Sequence[str], name: str, content: Any, *, replace: bool = False, fresh: dict[str, Any] | None = None
 ) -> str:
-    """The text with one more member in the object at ``place``, or with another content of the one that is there.
+    """Add a member to the object at ``place``, or replace its value.
 
-    Objects that are missing on the way are made. All else stays as it is: comments, order, indentation, line ends.
+    Missing objects on the way are created. The rest stays unchanged: comments, order, indentation, line ends.
 
     Args:
-        text: The document; one without any value is taken for an empty object.
+        text: The document; a blank one counts as an empty object.
         place: The keys that lead to the object.
         name: The key of the member.
         content: Its value.
-        replace: Whether a member that says something else may go.
-        fresh: What a document that is made from nothing begins with.
+        replace: Whether to replace a member with a different value.
+        fresh: The first members of a new document.
 
     Raises:
-        Unreadable: It is no JSON.
+        InvalidJson: The text is not JSON.
         AnotherEntry: The name is taken.
-        Refused: The document is no object, or something on the way is not.
+        Refused: The document, or a value on the way, is not an object.
     """
-    if says_nothing(text):
-        return _made(text, {**(fresh or {}), **_nested(place, {name: content})})
+    if is_blank(text):
+        return _new_document(text, {**(fresh or {}), **_nested(place, {name: content})})
     root = _parse(text, place)
     check_place(root.value, place)
     style = _Style(text, root)
@@ -100,7 +100,7 @@ def put(
         missing = _nested(place[depth + 1 :], {name: content})
         if member is None:
             return style.added(here, key, missing)
-        if member.content.value is None:  # null: nothing yet
+        if member.content.value is None:  # null counts as missing
             return style.replaced(member, missing)
         here = member.content
     member = here.member(name)
@@ -119,35 +119,35 @@ def _nested(place: Sequence[str], content: Any) -> Any:
     return content
 
 
-def _made(comments: str, document: Any) -> str:
+def _new_document(comments: str, document: Any) -> str:
     newline = newline_of(comments)
     kept = f"{comments.rstrip()}{newline}" if comments.strip() else ""
     return kept + _lines(document, _TWO_SPACES, "", newline) + newline
 
 
 def _lines(content: Any, unit: str, indentation: str, newline: str) -> str:
-    # Only what json.dumps breaks into lines has newlines in it: those in strings are escaped.
+    # The only newlines are those between lines: in strings they are escaped.
     return json.dumps(content, indent=unit, ensure_ascii=False).replace("\n", newline + indentation)
 
 
 class _Style:
-    """How a document is laid out, and how something is said in the same way."""
+    """The layout of a document, and edits in the same layout."""
 
     def __init__(self, text: str, root: Value) -> None:
         self._text = text
         self._newline = newline_of(text)
-        # A document of one line, and more in it than two braces, stays one.
+        # A document on one line stays on one line, unless it is an empty object.
         self._is_one_line = not re.search(r"[\r\n]", text.strip()) and bool(root.members)
-        first = self._own_line(root.members[0].start) if root.members else None
+        first = self._indentation(root.members[0].start) if root.members else None
         self._unit = first or _TWO_SPACES
 
     def added(self, where: Value, key: str, content: Any) -> str:
-        """The text with a member at the end of an object."""
+        """Return the text with a member added at the end of an object."""
         if not where.members:
-            return self._filled(where, key, content)
+            return self._with_first_member(where, key, content)
         last = where.members[-1]
         end = last.content.end
-        indentation = self._own_line(last.start)
+        indentation = self._indentation(last.start)
         if indentation is None:  # all on one line
             is_tight = self._text[last.content.start - 1] == ":"
             member = _member_on_one_line(key, content, is_tight=is_tight)
@@ -163,15 +163,15 @@ class _Style:
         return self._edited((end, end, ","), (after, after, member))
 
     def replaced(self, member: Member, content: Any) -> str:
-        """The text with another content of a member."""
-        indentation = self._own_line(member.start)
+        """Return the text with the value of a member replaced."""
+        indentation = self._indentation(member.start)
         if indentation is None:
-            said = _on_one_line(content, is_tight=self._text[member.content.start - 1] == ":")
+            inserted = _on_one_line(content, is_tight=self._text[member.content.start - 1] == ":")
         else:
-            said = _lines(content, self._unit, indentation, self._newline)
-        return self._edited((member.content.start, member.content.end, said))
+            inserted = _lines(content, self._unit, indentation, self._newline)
+        return self._edited((member.content.start, member.content.end, inserted))
 
-    def _filled(self, where: Value, key: str, content: Any) -> str:
+    def _with_first_member(self, where: Value, key: str, content: Any) -> str:
         inside = where.start + 1
         comments = self._text[inside : where.end - 1].rstrip()
         if self._is_one_line and not comments:
@@ -188,14 +188,14 @@ class _Style:
     def _start_of_line(self, position: int) -> int:
         return max(self._text.rfind("\n", 0, position), self._text.rfind("\r", 0, position)) + 1
 
-    def _own_line(self, position: int) -> str | None:
-        """The white space before a place, if there is nothing else on its line before it."""
+    def _indentation(self, position: int) -> str | None:
+        """Return the white space before a position; ``None`` if anything else precedes it on its line."""
         start = self._start_of_line(position)
         before = self._text[start:position]
         return before if start and not before.strip(" \t") else None
 
     def _end_of_line(self, position: int) -> int:
-        """Behind the comments that follow on the same line: they speak of what stands before them."""
+        """Return the position after the comments on the same line, which belong to the value before them."""
         found = _REST_OF_LINE.match(self._text, position)
         if found is None or self._text[found.end() : found.end() + 1] not in {"", "\r", "\n"}:
             return position
@@ -203,8 +203,8 @@ class _Style:
 
     def _edited(self, *edits: tuple[int, int, str]) -> str:
         pieces, done = [], 0
-        for start, end, said in edits:
-            pieces += [self._text[done:start], said]
+        for start, end, inserted in edits:
+            pieces += [self._text[done:start], inserted]
             done = end
         return "".join([*pieces, self._text[done:]])
 
@@ -218,24 +218,24 @@ def _on_one_line(content: Any, *, is_tight: bool) -> str:
 
 
 def _parse(text: str, place: Sequence[str] | None = None) -> Value:
-    """The document; with the members of the objects on the way to ``place``, where that is given."""
+    """Parse a document; with the members of the objects on the way to ``place``, if given."""
     try:
         reader = _Reader(text)
         found = reader.value(reader.blank(0), place)
         rest = reader.blank(found.end)
     except RecursionError:
-        raise Unreadable("Nested too deeply", text, 0) from None
+        raise InvalidJson("Nested too deeply", text, 0) from None
     if rest < len(text):
-        raise Unreadable("Extra data", text, rest)
+        raise InvalidJson("Extra data", text, rest)
     return found
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(name)  # NaN and Infinity, which Python takes and JSON does not have
+    raise ValueError(name)  # Python accepts NaN and Infinity, JSON does not
 
 
-# Python's own parser is a hundred times as fast, and files of megabytes are no rarity: it reads all that has no comments in it.
-_AT_ONCE = json.JSONDecoder(parse_constant=_no_constant)
+# Python's parser is a hundred times faster, and files can have megabytes. It parses every value without comments.
+_FAST_DECODER = json.JSONDecoder(parse_constant=_no_constant)
 
 
 class _Reader:
@@ -243,18 +243,18 @@ class _Reader:
         self._text = text
 
     def blank(self, position: int) -> int:
-        """Where the next token begins."""
+        """Return where the next token begins."""
         found = _BLANK.match(self._text, position)
         return position if found is None else found.end()
 
     def value(self, position: int, place: Sequence[str] | None = None) -> Value:
-        """The value that begins there; with the members of the objects on the way to ``place``, where that is given."""
+        """Parse the value at a position; with the members of the objects on the way to ``place``, if given."""
         if place is None or self._text[position : position + 1] != "{":
             try:
-                value, end = _AT_ONCE.raw_decode(self._text, position)
+                value, end = _FAST_DECODER.raw_decode(self._text, position)
                 return Value(position, end, value)
             except (ValueError, RecursionError):
-                pass  # there are comments in it, or it is wrong; where, is found out below
+                pass  # it contains comments, or an error that is located below
         match self._text[position : position + 1]:
             case "{":
                 return self._object(position, place)
@@ -271,7 +271,7 @@ class _Reader:
             self._fail("Expecting value" if kind is _SCALAR else "Invalid string", position)
         try:
             return Value(position, found.end(), json.loads(found.group()))
-        except ValueError as error:  # an escape that there is none of, or a number of thousands of digits
+        except ValueError as error:  # an unknown escape, or a number with thousands of digits
             self._fail(str(getattr(error, "msg", error)), position)
 
     def _object(self, start: int, place: Sequence[str] | None) -> Value:
@@ -304,7 +304,7 @@ class _Reader:
         return Value(start, position + 1, items)
 
     def _comma(self, end: int) -> tuple[int | None, int]:
-        """Where the comma behind a value is, if there is one, and where the next token begins."""
+        """Return the position of the comma after a value, if there is one, and of the next token."""
         position = self.blank(end)
         if self._text[position : position + 1] == ",":
             return position, self.blank(position + 1)
@@ -312,5 +312,5 @@ class _Reader:
 
     def _fail(self, what: str, position: int) -> NoReturn:
         if self._text.startswith("/*", position):
-            what = "A comment that does not end"
-        raise Unreadable(what, self._text, position)
+            what = "Unterminated comment"
+        raise InvalidJson(what, self._text, position)

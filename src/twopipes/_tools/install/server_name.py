@@ -1,4 +1,4 @@
-"""The name that a server gives itself, read from its source: nothing is imported, and nothing is run."""
+"""Find the name of a server in its source code, without importing or running it."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from twopipes._tools.usage import split_target
 
 __all__ = ["declared_name"]
 
-# What servers are made with: ours, and the two others that are common in Python.
-_MAKERS = {"Server", "FastMCP", "MCPServer"}
-# Bytes of a source that is read.
-_LONGEST = 1024 * 1024
-# Options of runners that name the folder in which the rest of the command is meant.
-_IN_FOLDER = {"--directory", "-C"}
+# The server classes of twopipes and of the two other common Python libraries.
+_SERVER_CLASSES = {"Server", "FastMCP", "MCPServer"}
+# Longer files, in bytes, are not read.
+_MAX_SIZE = 1024 * 1024
+# Options of runners that change the folder.
+_FOLDER_OPTIONS = {"--directory", "-C"}
 
 
 def declared_name(words: Sequence[str], folder: str) -> str | None:
-    """The name in ``Server("name")``, in the file that a command runs; ``None`` where it cannot be found.
+    """Return the name in ``Server("name")``, in the file that a command runs; ``None`` if it is not found.
 
     Args:
         words: The command: ``python server.py``, ``python -m package``, ``twopipes run server.py:name``, ``uv run ...``
-        folder: Where it is run.
+        folder: The current folder.
     """
     for file, variable in _sources(words, Path(folder)):
         if (name := _name_in(file, variable)) is not None:
@@ -32,11 +32,11 @@ def declared_name(words: Sequence[str], folder: str) -> str | None:
 
 
 def _sources(words: Sequence[str], folder: Path) -> Iterator[tuple[Path, str | None]]:
-    """The files that a command may run, and the variable that it names in it."""
+    """Yield the files that a command may run, and the variable that it names."""
     before = ""
     for word in words:
         path, variable = split_target(word)
-        if before in _IN_FOLDER:
+        if before in _FOLDER_OPTIONS:
             folder = folder / word
         elif before == "-m" and word != "twopipes":
             yield from ((file, None) for file in _module(word, folder))
@@ -57,7 +57,7 @@ def _module(name: str, folder: Path) -> Iterator[Path]:
 
 def _name_in(file: Path, variable: str | None) -> str | None:
     try:
-        if file.stat().st_size > _LONGEST:
+        if file.stat().st_size > _MAX_SIZE:
             return None
         tree = ast.parse(file.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
@@ -76,8 +76,8 @@ def _name_in(file: Path, variable: str | None) -> str | None:
 
 
 def _name_of(call: ast.Call, texts: dict[str, str]) -> str | None:
-    made_by = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", None)
-    if made_by not in _MAKERS:
+    class_name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", None)
+    if class_name not in _SERVER_CLASSES:
         return None
     given = call.args[0] if call.args else next((keyword.value for keyword in call.keywords if keyword.arg == "name"), None)
     if isinstance(given, ast.Constant) and isinstance(given.value, str):

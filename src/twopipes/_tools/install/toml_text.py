@@ -1,4 +1,4 @@
-"""TOML, edited without touching the rest: a new table goes to the end, and tomlkit does what is harder than that."""
+"""Edit TOML in place: append a new table at the end, or let tomlkit edit what is more difficult."""
 
 from __future__ import annotations
 
@@ -15,46 +15,46 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def read(text: str) -> Any:
-    """What the text says.
+    """Parse a text.
 
     Raises:
-        ValueError: It is no TOML.
+        ValueError: The text is not TOML.
     """
     return tomllib.loads(text)
 
 
 def put(text: str, place: Sequence[str], name: str, content: dict[str, Any], *, replace: bool = False) -> str:
-    """The text with one more table below ``place``, or with another content of the one that is there.
+    """Add a table below ``place``, or replace its content.
 
     Raises:
-        ValueError: It is no TOML.
+        ValueError: The text is not TOML.
         AnotherEntry: The name is taken.
-        Refused: Something on the way is no table, or tomlkit is needed and not installed.
+        Refused: A value on the way is not a table, or tomlkit is needed and not installed.
     """
     document = read(text)
     check_place(document, place)
-    there = found_at(document, [*place, name])
+    existing = found_at(document, [*place, name])
     wanted = with_entry(document, place, name, content)
-    if there is not None:
-        if same(there, content):
+    if existing is not None:
+        if same(existing, content):
             return text
         if not replace:
-            raise AnotherEntry(name, there)
+            raise AnotherEntry(name, existing)
     else:
         newline = newline_of(text)
         gap = "" if not text.strip() else newline if text.endswith("\n") else 2 * newline
         appended = text + gap + tables([*place, name], content).replace("\n", newline)
-        if _says(appended, wanted):
+        if _parses_to(appended, wanted):
             return appended
-    # Servers in one line of braces cannot be added to from outside, and what is to go can stand anywhere.
-    edited = _by_tomlkit(text, place, name, content)
-    if not _says(edited, wanted):
-        raise Refused("its tables are laid out in a way that cannot be edited safely; please do it by hand")
+    # An inline table cannot be extended by appending, and an entry to replace can be anywhere.
+    edited = _edit_with_tomlkit(text, place, name, content)
+    if not _parses_to(edited, wanted):
+        raise Refused("its layout cannot be edited safely; please edit it by hand")
     return edited
 
 
 def tables(path: Sequence[str], content: dict[str, Any]) -> str:
-    """A table and those below it, as text."""
+    """Return a table and its subtables as text."""
     return "\n".join(_tables(path, content))
 
 
@@ -73,21 +73,21 @@ def _key(key: str) -> str:
 def _value(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_value, value))}]"
-    return quoted(value) if isinstance(value, str) else str(value).lower()  # true, false, and whole numbers
+    return quoted(value) if isinstance(value, str) else str(value).lower()  # booleans and integers
 
 
-def _says(text: str, wanted: Any) -> bool:
+def _parses_to(text: str, wanted: Any) -> bool:
     try:
         return same(read(text), wanted)
     except ValueError:
         return False
 
 
-def _by_tomlkit(text: str, place: Sequence[str], name: str, content: dict[str, Any]) -> str:
+def _edit_with_tomlkit(text: str, place: Sequence[str], name: str, content: dict[str, Any]) -> str:
     try:
         import tomlkit  # noqa: PLC0415 - the extra `cli`
     except ImportError:
-        raise Refused("to change this TOML file tomlkit is needed: pip install 'twopipes[cli]'; or do it by hand") from None
+        raise Refused("editing this TOML file needs tomlkit: pip install 'twopipes[cli]', or edit it by hand") from None
     try:
         document = tomlkit.parse(text)
         table: Any = document
@@ -95,7 +95,7 @@ def _by_tomlkit(text: str, place: Sequence[str], name: str, content: dict[str, A
             table = table[key]
         table[name] = content
         edited = tomlkit.dumps(document)
-    except Exception as error:  # it fails in many ways on files that it does not understand
-        raise Refused(f"tomlkit cannot edit it ({type(error).__name__}: {error}); please do it by hand") from error
-    # What is new ends as the lines around it do.
+    except Exception as error:  # tomlkit raises many kinds of exceptions for files that it cannot handle
+        raise Refused(f"tomlkit cannot edit it ({type(error).__name__}: {error}); please edit it by hand") from error
+    # Use the line ends of the file for the new lines.
     return re.sub(r"(?<!\r)\n", "\r\n", edited) if "\r\n" in text and not re.search(r"(?<!\r)\n", text) else edited

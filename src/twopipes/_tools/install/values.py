@@ -1,4 +1,4 @@
-"""What JSON, TOML and YAML have in common: strings in double quotes, and when two values are the same."""
+"""What JSON, TOML and YAML have in common: quoted strings, the comparison of values, and errors."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ __all__ = ["AnotherEntry", "Refused", "check_place", "found_at", "newline_of", "
 
 _MASK = "***"
 _OFTEN_SECRET = {"env", "environment", "envs", "headers", "http_headers"}
-# JSON lets these stand as they are in a string; TOML or YAML do not.
-_NOT_EVERYWHERE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff]")
+# JSON allows these characters in a string; TOML or YAML does not.
+_NEEDS_ESCAPE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff]")
 
 
 class Refused(UsageError):
-    """A file that is better left alone. Nothing was changed."""
+    """A file cannot be edited safely. Nothing was changed."""
 
 
 class AnotherEntry(Refused):
-    """The name is taken by an entry with another content, and nobody said that it may go."""
+    """The name belongs to a different entry, and replacing it was not requested."""
 
     def __init__(self, name: str, content: Any) -> None:
         super().__init__(name)
@@ -30,12 +30,12 @@ class AnotherEntry(Refused):
         self.content = content
 
     def __str__(self) -> str:
-        said = json.dumps(_without_secrets(self.content), ensure_ascii=False, default=str)
-        return f"there is another server {self.name!r} already: {said}"
+        entry = json.dumps(_without_secrets(self.content), ensure_ascii=False, default=str)
+        return f"there is already another server {self.name!r}: {entry}"
 
 
 def _without_secrets(content: Any) -> Any:
-    """An entry that can be shown: what people put into these members is often nobody else's business."""
+    """Return an entry that can be shown, with the values of members that often contain secrets masked."""
     if not isinstance(content, dict):
         return content
     return {
@@ -45,12 +45,12 @@ def _without_secrets(content: Any) -> Any:
 
 
 def quoted(text: str) -> str:
-    """A string as JSON, TOML and YAML write it alike."""
-    return _NOT_EVERYWHERE.sub(lambda found: f"\\u{ord(found.group()):04x}", json.dumps(text, ensure_ascii=False))
+    """Quote a string in the form that JSON, TOML and YAML share."""
+    return _NEEDS_ESCAPE.sub(lambda found: f"\\u{ord(found.group()):04x}", json.dumps(text, ensure_ascii=False))
 
 
 def same(left: Any, right: Any) -> bool:
-    """Whether two documents say the same. Not ``==``: that takes 1 for true, and no NaN for any other."""
+    """Return whether two documents are equal. Unlike ``==``, 1 is not true, and NaN equals NaN."""
     if isinstance(left, dict) and isinstance(right, dict):
         return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
     if isinstance(left, list) and isinstance(right, list):
@@ -59,30 +59,31 @@ def same(left: Any, right: Any) -> bool:
 
 
 def found_at(document: Any, place: Sequence[str]) -> Any:
-    """What stands at a path of keys; ``None`` where nothing does."""
+    """Return the value at a path of keys; ``None`` if there is none."""
     for key in place:
         document = document.get(key) if isinstance(document, dict) else None
     return document
 
 
 def with_entry(document: Any, place: Sequence[str], name: str, content: Any) -> Any:
-    """The document with one entry set, as a new one; what it must be after the file was edited."""
+    """Return a copy of a document with one entry set, for comparison with the edited file."""
     if not place:
         return {**(document or {}), name: content}
     return {**(document or {}), place[0]: with_entry((document or {}).get(place[0]), place[1:], name, content)}
 
 
 def check_place(document: Any, place: Sequence[str]) -> None:
-    """Makes sure that an entry can be put there.
+    """Check that an entry can be added at a path of keys.
 
     Raises:
-        Refused: Something else than a table or an object is in the way.
+        Refused: A value on the way is not a table or object.
     """
     for depth in range(len(place) + 1):
         found = found_at(document, place[:depth])
         if found is not None and not isinstance(found, Mapping):
             where = ".".join(place[:depth])
-            raise Refused(f"its {where} is {_kind(found)}, and should hold servers by name" if where else f"it is {_kind(found)}")
+            what = f"its {where}" if where else "it"
+            raise Refused(f"{what} is {_kind(found)}, not an object{' with servers' if where else ''}")
 
 
 def _kind(value: Any) -> str:
@@ -90,5 +91,5 @@ def _kind(value: Any) -> str:
 
 
 def newline_of(text: str) -> str:
-    """How the lines of a text mostly end."""
+    """Return the line end that most lines of a text have."""
     return "\r\n" if 2 * text.count("\r\n") > text.count("\n") else "\n"

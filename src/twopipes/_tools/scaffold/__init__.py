@@ -1,1 +1,1 @@
-"""The files of a new project."""
+"""New projects, and the template of their files."""

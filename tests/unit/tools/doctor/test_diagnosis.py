@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 
 from twopipes import _jsonrpc as jsonrpc
-from twopipes._cli.doctor import doctor
+from twopipes._cli import main
 from twopipes._process.command import ServerCommand
 from twopipes._rules.table import RULES
 from twopipes._tools.doctor.clues import clue_in, error_line, telling_lines
@@ -469,7 +469,7 @@ def test_each_step_can_be_told():
     [
         [],
         ["--"],
-        ["--patience", "soon", "--", "x"],
+        ["--timeout", "soon", "--", "x"],
         ["--grace", "-1", "--", "x"],
         ["--slow", "nan", "--", "x"],
         ["--server", "x", "--", "y"],
@@ -478,7 +478,7 @@ def test_each_step_can_be_told():
     ],
 )
 def test_a_command_line_that_makes_no_sense_is_refused_in_one_line(words, capsys):
-    assert doctor(words) == 2
+    assert main(["doctor", *words]) == 2
     told = capsys.readouterr()
     assert told.out == ""
     assert told.err.startswith("Error: ")

@@ -40,7 +40,7 @@ def test_files_of_this_folder_are_written_in_full(folder):
         ("./new", f"{folder}/new"),
         ("..", str(folder.parent)),
     ]
-    assert found.doubts == []
+    assert found.notes == []
 
 
 def test_the_object_in_a_file(folder):
@@ -59,7 +59,7 @@ def test_a_program_that_everybody_finds_keeps_its_name(folder):
 def test_a_program_of_a_virtual_environment_is_written_in_full(folder):
     found = words(folder, "python", path=f"{folder}/.venv/bin:/usr/bin:/bin")
     assert found.words == [f"{folder}/.venv/bin/python"]
-    assert found.changes == [("python", f"{folder}/.venv/bin/python", "a host may have another PATH")]
+    assert found.changes == [("python", f"{folder}/.venv/bin/python", "the host may have another PATH")]
 
 
 def test_a_program_of_this_folder_is_written_in_full(folder):
@@ -70,7 +70,7 @@ def test_a_program_of_this_folder_is_written_in_full(folder):
 def test_a_program_that_is_not_there_is_doubted(folder):
     found = words(folder, "wether", "server.py")
     assert found.words == ["wether", f"{folder}/server.py"]
-    assert found.doubts == ["wether is not found here, so that it is written as it is"]
+    assert found.notes == ["wether was not found here; it is written unchanged"]
 
 
 @pytest.mark.parametrize(

@@ -103,9 +103,9 @@ def test_the_value_is_not_told_and_the_doctor_reads_what_was_typed(say, tmp_path
         "claude-code", "--config", "x.json", "--name", "s", "--env", "PASS=a${KEY}b", "--write", "--", "sh", "-c", "echo ${KEY}"
     )
     said = done.out + done.err
-    assert "the value of PASS is written so that Claude Code does not replace variables in it" in said
+    assert "the value of PASS is escaped, so that Claude Code does not expand variables in it" in said
     assert "a${KEY}b" not in said
-    assert "the argument 'echo ${KEY}' is written so that" in said
+    assert "the argument 'echo ${KEY}' is escaped, so that" in said
     (entry,) = read_entries(str(tmp_path / "x.json"))
     command = command_of(entry)
     assert command.argv == ("sh", "-c", "echo ${KEY}")
@@ -116,14 +116,14 @@ def test_the_value_is_not_told_and_the_doctor_reads_what_was_typed(say, tmp_path
 def test_as_is_leaves_it_to_the_host(say):
     out, err = say("claude-code", "--name", "s", "--as-is", "--env", "PASS=${KEY}", "--", "sh")
     assert json.loads(out)["mcpServers"]["s"]["env"] == {"PASS": "${KEY}"}
-    assert "without --as-is it is written so that it does not" in err
+    assert "leave out --as-is to prevent that" in err
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the paths are those of POSIX")
 def test_where_there_is_no_way_the_user_is_told(say):
     out, err = say("qwen", "--name", "s", "--env", "PASS=a$KEY", "--", "sh")
     assert json.loads(out)["mcpServers"]["s"]["env"] == {"PASS": "a$KEY"}
-    assert "Qwen Code replaces variables in the value of PASS, and has no way to write it so that it does not" in err
+    assert "Qwen Code expands variables in the value of PASS, and that cannot be prevented" in err
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the paths are those of POSIX")
@@ -138,11 +138,11 @@ def test_no_secret_is_written_where_the_host_can_pass_it_on(say, host):
 @pytest.mark.parametrize(
     ("host", "said"),
     [
-        ("claude-code", "It is pending approval until you agree to it: start `claude` in this folder"),
-        ("qwen", "pending approval until you agree to it: start `qwen` in this folder, or run `qwen mcp approve s` there"),
-        ("gemini-cli", "The file of a project is read where you trust the folder"),
-        ("copilot", "It is loaded where you trust the folder"),
-        ("codex", "The file of a project is read where you trust the project"),
+        ("claude-code", "The server is pending until you approve it: start `claude` in this folder"),
+        ("qwen", "pending until you approve it: start `qwen` in this folder, or run `qwen mcp approve s` there"),
+        ("gemini-cli", "The project file is read only if you trust the folder"),
+        ("copilot", "It is loaded only if you trust the folder"),
+        ("codex", "The project file is read only if you trust the project"),
         ("amp", "run `amp mcp approve s` in this folder"),
     ],
 )
@@ -153,4 +153,4 @@ def test_what_has_to_be_approved_is_said_for_the_file_of_a_project(say, host, sa
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the paths are those of POSIX")
 def test_that_gemini_disables_servers_in_untrusted_folders_is_said(say):
-    assert "In a folder that you do not trust they are disabled" in say("gemini-cli", "--name", "s", "--", "sh").err
+    assert "They are disabled in a folder that you do not trust" in say("gemini-cli", "--name", "s", "--", "sh").err

@@ -184,7 +184,7 @@ def test_servers_of_others_are_read_as_well(tmp_path):
     (entry,) = read_entries(str(path))
     assert command_of(entry) == ServerCommand(["x", "y"])
     path.write_text(FILES["opencode"])
-    with pytest.raises(UsageError, match="is reached by HTTP"):
+    with pytest.raises(UsageError, match="uses HTTP"):
         command_of(read_entries(str(path), "jira")[0])
 
 
@@ -202,7 +202,7 @@ def test_settings_about_servers_are_no_servers(tmp_path):
         read_entries(str(path))
 
 
-@pytest.mark.parametrize(("file", "text", "said"), [("x.toml", "a = ", "is no TOML: "), ("x.yaml", "a: [", "is no YAML: ")])
+@pytest.mark.parametrize(("file", "text", "said"), [("x.toml", "a = ", "not valid TOML: "), ("x.yaml", "a: [", "not valid YAML: ")])
 def test_a_file_that_cannot_be_read_is_named(file, text, said, tmp_path):
     (tmp_path / file).write_text(text)
     with pytest.raises(UsageError, match=said):
@@ -212,7 +212,7 @@ def test_a_file_that_cannot_be_read_is_named(file, text, said, tmp_path):
 def test_what_is_needed_to_read_yaml_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "yaml", None)
     (tmp_path / "x.yml").write_text("a: 1")
-    with pytest.raises(UsageError, match=r"x.yml: to read a YAML file PyYAML is needed: pip install 'twopipes\[cli\]'"):
+    with pytest.raises(UsageError, match=r"x.yml: reading a YAML file needs PyYAML: pip install 'twopipes\[cli\]'"):
         read_entries(str(tmp_path / "x.yml"))
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twopipes._tools.install.jsonc import Unreadable, put, read
+from twopipes._tools.install.jsonc import InvalidJson, put, read
 from twopipes._tools.install.values import AnotherEntry, Refused, same, with_entry
 
 PLACE = ("mcpServers",)
@@ -201,7 +201,7 @@ def test_the_same_in_another_order_changes_nothing():
 
 def test_another_one_of_the_name_is_left_alone():
     before = '{"mcpServers": {"new": {"command": "mine"}}}'
-    with pytest.raises(AnotherEntry, match=r"another server 'new' already.*mine"):
+    with pytest.raises(AnotherEntry, match=r"already another server 'new'.*mine"):
         added(before)
 
 
@@ -258,14 +258,14 @@ def test_of_two_with_one_key_the_last_counts():
         ('{"a": [,]}', "Expecting value"),
         ('{,"a": 1}', "Expecting property name"),
         ('{"a": 1,,}', "Expecting property name"),
-        ('{"a": 1 /* }', "A comment that does not end"),
+        ('{"a": 1 /* }', "Unterminated comment"),
         ("<xml/>", "Expecting value: line 1 column 1"),
         ("[" * 100_000, "Nested too deeply"),
         ('{"a": ' + "9" * 5000 + "}", "Exceeds the limit"),
     ],
 )
 def test_what_is_no_json(before, said):
-    with pytest.raises(Unreadable, match=said):
+    with pytest.raises(InvalidJson, match=said):
         added(before)
 
 
@@ -274,7 +274,7 @@ def test_what_is_no_json(before, said):
     [
         ("[]", "it is a list"),
         ('"text"', "it is 'text'"),
-        ('{"mcpServers": []}', "its mcpServers is a list, and should hold servers by name"),
+        ('{"mcpServers": []}', "its mcpServers is a list, not an object with servers"),
         ('{"mcpServers": "none"}', "its mcpServers is 'none'"),
     ],
 )
@@ -285,9 +285,9 @@ def test_what_is_in_the_way(before, said):
 
 def test_a_long_text_that_is_never_ended_is_refused_at_once():
     """Without going through every way to cut it: this would not end."""
-    with pytest.raises(Unreadable):
+    with pytest.raises(InvalidJson):
         read('{"a": "' + "x" * 1_000_000)
-    with pytest.raises(Unreadable):
+    with pytest.raises(InvalidJson):
         read("{" + " " * 1_000_000 + "/*" * 1000)
 
 

@@ -88,7 +88,7 @@ def test_servers_in_one_line_are_added_to(before):
 def test_what_is_missing_is_said_by_name(monkeypatch):
     monkeypatch.setitem(sys.modules, "tomlkit", None)
     assert read(put(CODEX, PLACE, "new", NEW))  # not needed for this
-    with pytest.raises(Refused, match=r"tomlkit is needed: pip install 'twopipes\[cli\]'"):
+    with pytest.raises(Refused, match=r"needs tomlkit: pip install 'twopipes\[cli\]'"):
         put(CODEX, PLACE, "files", NEW, replace=True)
 
 

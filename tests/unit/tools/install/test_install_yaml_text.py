@@ -130,7 +130,7 @@ def test_what_is_in_the_way():
 def test_what_is_missing_is_said_by_name(monkeypatch):
     monkeypatch.setitem(sys.modules, "yaml", None)
     assert block({"a": 1}) == "a: 1\n"  # not needed to say what has to stand there
-    with pytest.raises(Refused, match=r"PyYAML is needed: pip install 'twopipes\[cli\]'"):
+    with pytest.raises(Refused, match=r"needs PyYAML: pip install 'twopipes\[cli\]'"):
         put("", PLACE, "new", NEW)
 
 

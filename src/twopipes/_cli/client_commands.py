@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -11,131 +10,142 @@ from typing import Any
 from msgspec import Struct
 from msgspec import json as msgspec_json
 
-from twopipes._cli.arguments import Misfit, Pair, describe, did_you_mean, json_value, missing, properties_of, read_pair, values_of
+from twopipes._cli.arguments import (
+    InvalidValue,
+    Pair,
+    describe,
+    did_you_mean,
+    json_value,
+    missing,
+    properties_of,
+    read_pair,
+    values_of,
+)
+from twopipes._cli.client_run import Body, Conversation, exit_code_for, run_client_command
+from twopipes._cli.command_parser import CommandParser, add_format_option, discard_stdout, split_command
 from twopipes._cli.display import bytes_of
-from twopipes._cli.interrupts import INTERRUPTED
-from twopipes._cli.one_conversation import EXIT_CODES, OK, REFUSED, Body, Conversation, code_of, converse
-from twopipes._cli.server_options import CommandParser, add_server_options, message_of, split_command
+from twopipes._cli.server_options import add_server_options, message_of
 from twopipes._protocol.types import LOGGING_LEVELS, Prompt, Tool
+from twopipes._tools.exit_codes import FAILED, INTERRUPTED, OK
 from twopipes._tools.terminal import visible
 from twopipes._tools.usage import UsageError
 from twopipes.errors import McpError, MethodNotFound, RemoteProtocolError, TwopipesError
 
 __all__ = ["call", "list_everything", "prompt", "read"]
 
-_KINDS = ("tools", "resources", "templates", "prompts")
-# Of each kind: the method that lists it, and the member of its result.
+# The method that lists each kind, and the member of its result.
 _LISTS = {
     "tools": ("tools/list", "tools"),
     "resources": ("resources/list", "resources"),
     "templates": ("resources/templates/list", "resourceTemplates"),
     "prompts": ("prompts/list", "prompts"),
 }
-_SERVER = "(-- CMD... | --unix PATH | --tcp HOST:PORT | --config FILE [--server NAME])"
 
 
 def list_everything(arguments: Sequence[str]) -> int:
-    """``twopipes list``: what a server offers."""
+    """Run ``twopipes list``: show what a server offers."""
     parser = _parser(
         "list",
-        usage="[tools|resources|templates|prompts [NAME ...]]",
-        description="Shows what a server offers: tools, resources, resource templates and prompts.",
+        usage="[KIND [NAME ...]]",
+        description="Shows the tools, resources, resource templates and prompts of a server.",
         examples=[
             "twopipes list -- python server.py",
-            "twopipes list tools add -- python server.py        all about one tool",
-            "twopipes list --output json -- npx -y some-server  exactly as the server wrote it",
+            "twopipes list tools add -- python server.py    (details of one tool)",
+            "twopipes list --format json -- npx -y some-server",
             "twopipes list --config .mcp.json --server files",
         ],
     )
     parser.add_argument(
-        "kind", nargs="?", choices=_KINDS, metavar="KIND", help="tools, resources, templates or prompts; all without"
+        "kind", nargs="?", choices=_LISTS, metavar="KIND", help="tools, resources, templates or prompts (default: all)"
     )
-    parser.add_argument("names", nargs="*", default=[], metavar="NAME", help="show everything about these tools or prompts")
+    parser.add_argument("names", nargs="*", default=[], metavar="NAME", help="show the details of these tools or prompts")
     return _run(parser, arguments, _list_body)
 
 
 def call(arguments: Sequence[str]) -> int:
-    """``twopipes call``: calls a tool."""
+    """Run ``twopipes call``: call a tool."""
     parser = _parser(
         "call",
         usage="TOOL [KEY=VALUE ...] [--json JSON]",
-        description="Calls a tool and shows what it gives. Values are read by the tool's schema; see twopipes list tools TOOL.",
+        description="Calls a tool and shows its result. Values are converted by the schema of the\n"
+        "tool; `twopipes list tools TOOL` shows it.",
         examples=[
             "twopipes call add a=1 b=2 -- python server.py",
             "twopipes call search query='two words' tags=a tags=b -- python server.py",
-            "twopipes call review code=@main.py options:='{\"strict\": true}' -- python server.py",
+            "twopipes call review code=@main.py opts:='{\"x\": true}' -- python server.py",
             "echo '{\"a\": 1}' | twopipes call add --json - -- python server.py",
         ],
-        asks=True,
+        input_options=True,
     )
-    parser.add_argument("tool", metavar="TOOL", help="its name")
+    parser.add_argument("tool", metavar="TOOL", help="the name of the tool")
     parser.add_argument(
         "pairs",
         nargs="*",
         default=[],  # without it, argparse of Python 3.11 calls it required
         metavar="KEY=VALUE",
-        help="an argument; KEY:=JSON takes JSON as it is, KEY=@FILE the text of a file, KEY:=@FILE its JSON. "
-        "A KEY that is given several times is a list",
+        help="an argument. KEY:=JSON passes JSON unchanged, KEY=@FILE the text of a file, KEY:=@FILE the JSON in it."
+        " Repeat a KEY to pass a list",
     )
     parser.add_argument("--json", metavar="JSON", help="all arguments as one JSON object; - reads it from standard input")
-    parser.add_argument("--unchecked", action="store_true", help="send it without looking the tool and its arguments up before")
+    parser.add_argument("--unchecked", action="store_true", help="send the call without checking the tool and its arguments first")
     return _run(parser, arguments, _call_body)
 
 
 def read(arguments: Sequence[str]) -> int:
-    """``twopipes read``: reads a resource."""
+    """Run ``twopipes read``: read a resource."""
     parser = _parser(
         "read",
         usage="URI",
-        description="Reads a resource. Its text is written as it is; its bytes, too, where stdout is no terminal.",
+        description="Reads a resource. Writes its text unchanged, and its bytes too if stdout is not\na terminal.",
         examples=[
             "twopipes read note://first -- python server.py",
             "twopipes read image://pixel -- python server.py > pixel.png",
         ],
-        asks=True,
+        input_options=True,
     )
-    parser.add_argument("uri", metavar="URI", help="its address; see twopipes list resources")
+    parser.add_argument("uri", metavar="URI", help="the URI of the resource; see twopipes list resources")
     return _run(parser, arguments, _read_body)
 
 
 def prompt(arguments: Sequence[str]) -> int:
-    """``twopipes prompt``: gets a prompt."""
+    """Run ``twopipes prompt``: get a prompt."""
     parser = _parser(
         "prompt",
         usage="NAME [KEY=VALUE ...]",
         description="Gets a prompt with its arguments filled in.",
         examples=["twopipes prompt review code=@main.py language=python -- python server.py"],
-        asks=True,
+        input_options=True,
     )
-    parser.add_argument("name", metavar="NAME", help="its name; see twopipes list prompts")
-    parser.add_argument("pairs", nargs="*", default=[], metavar="KEY=VALUE", help="an argument; KEY=@FILE takes the text of a file")
+    parser.add_argument("name", metavar="NAME", help="the name of the prompt; see twopipes list prompts")
+    parser.add_argument("pairs", nargs="*", default=[], metavar="KEY=VALUE", help="an argument; KEY=@FILE is the text of a file")
     return _run(parser, arguments, _prompt_body)
 
 
-def _parser(name: str, *, usage: str, description: str, examples: Sequence[str], asks: bool = False) -> argparse.ArgumentParser:
-    told = "".join(f"  {example}\n" for example in examples)
+def _parser(
+    name: str, *, usage: str, description: str, examples: Sequence[str], input_options: bool = False
+) -> argparse.ArgumentParser:
     parser = CommandParser(
-        f"twopipes {name}",
-        usage=f"twopipes {name} {usage} [options]\n         {_SERVER}",
+        name,
+        usage=f"twopipes {name} {usage} [options] -- CMD...\n"
+        f"       twopipes {name} ... --unix PATH | --tcp HOST:PORT\n"
+        f"       twopipes {name} ... --config FILE [--server NAME]",
         description=description,
-        epilog=f"examples:\n{told}\n{EXIT_CODES}",
+        examples=examples,
     )
-    parser.add_argument("--output", choices=("text", "json"), default="text", help="json: nothing but JSON on stdout, for programs")
-    hides = "progress, log messages, what the server says on stderr, and questions that --answer answers"
-    if not asks:
-        hides = "progress, log messages, and what the server says on stderr"
-    parser.add_argument("--quiet", "-q", action="store_true", help=f"hide {hides}")
-    if asks:
-        parser.add_argument("--save", metavar="FOLDER", help="save pictures, sounds and other bytes there")
+    add_format_option(parser, help="json writes the objects exactly as the server sent them (default text)")
+    hidden = "progress, log messages and the server's stderr" + (", and questions that --answer answers" if input_options else "")
+    parser.add_argument("--quiet", "-q", action="store_true", help=f"hide {hidden}")
+    if input_options:
+        parser.add_argument("--save", metavar="FOLDER", help="save images, audio and other binary content in this folder")
         parser.add_argument(
-            "--log", metavar="LEVEL", choices=LOGGING_LEVELS, help=f"log messages from this level on: {', '.join(LOGGING_LEVELS)}"
+            "--log", metavar="LEVEL", choices=LOGGING_LEVELS, help=f"the lowest level of log messages: {', '.join(LOGGING_LEVELS)}"
         )
-        asking = parser.add_argument_group(
-            "what the server may ask back", "At a terminal, you are asked. Otherwise only what is given here is answered."
+        group = parser.add_argument_group(
+            "questions from the server", "At a terminal, you are asked. Otherwise only these options answer."
         )
-        asking.add_argument("--answer", metavar="KEY=VALUE", action="append", default=[], help="the answer to a field of a form")
-        asking.add_argument("--sample", metavar="TEXT", help="what to answer in the model's place; - asks you")
-        asking.add_argument("--root", metavar="PATH", action="append", default=[], help="a folder that the server may look at")
+        group.add_argument("--answer", metavar="KEY=VALUE", action="append", default=[], help="the value of a form field")
+        group.add_argument("--sample", metavar="TEXT", help="the response to a sampling request; - asks you")
+        group.add_argument("--root", metavar="PATH", action="append", default=[], help="a folder that the server may access")
     add_server_options(parser)
     return parser
 
@@ -149,17 +159,11 @@ def _run(parser: argparse.ArgumentParser, arguments: Sequence[str], body: Body) 
         if hasattr(options, "json"):
             options.arguments = _json_arguments(options.json)
         name = getattr(options, "tool", None) or getattr(options, "uri", None) or getattr(options, "name", None) or ""
-        return converse(options, command, body, name=name)
-    except UsageError as mistake:
-        sys.stderr.write(f"Error: {visible(' '.join(str(mistake).split()))}\n")
-        return 2
-    except SystemExit as finished:  # of --help
-        return int(finished.code or 0)
-    except KeyboardInterrupt:  # before there was a server
+        return run_client_command(options, command, body, name=name)
+    except KeyboardInterrupt:  # before the server was started
         return INTERRUPTED
     except BrokenPipeError:
-        # Who reads our output has had enough. Python would try once more at the end, and complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_stdout()
         return OK
 
 
@@ -178,79 +182,79 @@ async def _list_body(conversation: Conversation) -> int:
     if options.names:
         _check_names(options, found)
     if conversation.wants_json:
-        conversation.answer({_LISTS[options.kind][1]: _wire_items(conversation, options.kind)})
+        conversation.write_json({_LISTS[options.kind][1]: _wire_items(conversation, options.kind)})
     elif options.names:
         for each in found:
             if each.name in options.names:
                 if isinstance(each, Tool):
-                    conversation.shower.tool(each)
+                    conversation.printer.tool(each)
                 else:
-                    conversation.shower.prompt(each)
+                    conversation.printer.prompt(each)
     else:
         _show(conversation, {options.kind: found})
     return OK
 
 
 async def _list_all(conversation: Conversation) -> int:
-    """Shows every list that the server gives; one that fails hides none of the others."""
+    """Show every list that the server returns, even if another one fails."""
     found: dict[str, list[Any]] = {}
     failed: dict[str, TwopipesError] = {}
-    for kind in _KINDS:
+    for kind in _LISTS:
         try:
             found[kind] = await _listed(conversation, kind)
         except (McpError, RemoteProtocolError) as error:
             failed[kind] = error
-        except TwopipesError as error:  # a server that does not respond, or is gone: the next list would fail as well
+        except TwopipesError as error:  # no response, or the server exited: the next list would fail as well
             failed[kind] = error
             break
     if conversation.wants_json:
         lists: dict[str, Any] = {_LISTS[kind][1]: _wire_items(conversation, kind) for kind in found}
         if failed:
-            lists["errors"] = {_LISTS[kind][0]: _for_programs(error) for kind, error in failed.items()}
-        conversation.answer(lists)
+            lists["errors"] = {_LISTS[kind][0]: _error_as_json(error) for kind, error in failed.items()}
+        conversation.write_json(lists)
     else:
-        _introduce(conversation)
+        _show_server(conversation)
         if found:
             _show(conversation, found)
     for kind, failure in failed.items():
-        conversation.complain(failure, about=_LISTS[kind][0])
-    return max((code_of(failure, reached=True) for failure in failed.values()), default=OK)
+        conversation.print_error(failure, about=_LISTS[kind][0])
+    return max((exit_code_for(failure, connected=True) for failure in failed.values()), default=OK)
 
 
-def _for_programs(error: TwopipesError) -> dict[str, Any]:
+def _error_as_json(error: TwopipesError) -> dict[str, Any]:
     if not isinstance(error, McpError):
         return {"message": message_of(error)}
     return {"code": error.code, "message": error.message} | ({} if error.data is None else {"data": error.data})
 
 
 def _show(conversation: Conversation, found: dict[str, list[Any]]) -> None:
-    shower = conversation.shower
+    printer = conversation.printer
     show: dict[str, Callable[[Any], None]] = {
-        "tools": shower.tools,
-        "resources": shower.resources,
-        "templates": shower.templates,
-        "prompts": shower.prompts,
+        "tools": printer.tools,
+        "resources": printer.resources,
+        "templates": printer.templates,
+        "prompts": printer.prompts,
     }
     for kind, items in found.items():
         if items:
             show[kind](items)
     if not any(found.values()):
-        shower.terminal.say(f"It offers no {' and no '.join(found)}.")
+        printer.terminal.say(f"The server offers no {' and no '.join(found)}.")
 
 
 async def _listed(conversation: Conversation, kind: str) -> list[Any]:
-    """All of a kind; nothing, where the server does not declare it."""
+    """Return all items of a kind; none if the server does not declare it."""
     client = conversation.client
-    ask: dict[str, Callable[[], Awaitable[list[Any]]]] = {
+    methods: dict[str, Callable[[], Awaitable[list[Any]]]] = {
         "tools": client.list_tools,
         "resources": client.list_resources,
         "templates": client.list_resource_templates,
         "prompts": client.list_prompts,
     }
     try:
-        return await ask[kind]()
+        return await methods[kind]()
     except MethodNotFound:
-        if kind != "templates":  # many have resources and have never heard of templates
+        if kind != "templates":  # many servers have resources and do not implement templates
             raise
         return []
 
@@ -258,21 +262,21 @@ async def _listed(conversation: Conversation, kind: str) -> list[Any]:
 def _wire_items(conversation: Conversation, kind: str) -> list[Any]:
     method, member = _LISTS[kind]
     names = conversation.options.names
-    items = conversation.overheard.items(method, member)
+    items = conversation.raw_results.items(method, member)
     return [item for item in items if not names or msgspec_json.decode(item, type=_Named).name in names]
 
 
 def _check_names(options: argparse.Namespace, items: Sequence[Tool | Prompt]) -> None:
     if options.kind not in {"tools", "prompts"}:
-        raise UsageError(f"names are for tools and prompts; all {options.kind} are listed without")
+        raise UsageError(f"NAME is for tools and prompts; {options.kind} are listed without one")
     for name in options.names:
         known = [item.name for item in items]
         if name not in known:
             raise UsageError(f"the server has no {options.kind.removesuffix('s')} {name!r}{did_you_mean(name, known)}")
 
 
-def _introduce(conversation: Conversation) -> None:
-    client, terminal = conversation.client, conversation.shower.terminal
+def _show_server(conversation: Conversation) -> None:
+    client, terminal = conversation.client, conversation.printer.terminal
     info = client.server_info
     name = f"{info.name} {info.version}" if info is not None else "A server without a name"
     title = f"  {info.title}" if info is not None and info.title and info.title != info.name else ""
@@ -292,25 +296,26 @@ async def _call_body(conversation: Conversation) -> int:
     if options.unchecked:
         arguments |= values_of(options.pairs, {}, of=options.tool)
     else:
-        tool = await _the_tool(conversation)
+        tool = await _find_tool(conversation)
         arguments |= values_of(options.pairs, tool.input_schema, of=options.tool)
-        # What was written as JSON is sent as it is: the server is the judge of it.
+        # JSON is sent unchanged: the server decides whether it is valid.
         if options.json is None and (lacking := missing(arguments, tool.input_schema)):
-            raise UsageError(_lacks(tool, lacking))
+            raise UsageError(_missing_message(tool, lacking))
     await _set_log_level(conversation)
-    result = await conversation.ask(client.call_tool, options.tool, arguments)
+    result = await conversation.request(client.call_tool, options.tool, arguments)
     if result.validation.verdict is False:  # TL-14
         conversation.reporter.say(
-            ("Warning: ", "yellow"), visible(f"the structured result is not what the tool promises: {result.validation.why}")
+            ("Warning: ", "yellow"),
+            visible(f"the structured result does not match the tool's output schema: {result.validation.why}"),
         )
     if conversation.wants_json:
-        conversation.answer(conversation.overheard.last("tools/call"))
+        conversation.write_json(conversation.raw_results.last("tools/call"))
     elif result.is_error:
         conversation.reporter.say(("Error: ", "bold red"), "the tool failed")
-        conversation.failed(result)
+        conversation.print_failure(result)
     else:
-        conversation.shower.result(result)
-    return REFUSED if result.is_error else OK
+        conversation.printer.result(result)
+    return FAILED if result.is_error else OK
 
 
 def _json_arguments(given: str | None) -> dict[str, Any]:
@@ -319,33 +324,33 @@ def _json_arguments(given: str | None) -> dict[str, Any]:
     text = sys.stdin.read() if given == "-" else given
     try:
         found = json_value(text)
-    except Misfit as misfit:
+    except InvalidValue as misfit:
         raise UsageError(f"--json: {misfit}") from misfit
     if not isinstance(found, dict):
         raise UsageError("--json needs an object, such as '{\"key\": 1}'")
     return found
 
 
-async def _the_tool(conversation: Conversation) -> Tool:
+async def _find_tool(conversation: Conversation) -> Tool:
     name: str = conversation.options.tool
     tools: dict[str, Tool] = {tool.name: tool for tool in await _listed(conversation, "tools")}
     if name not in tools:
-        has = f"; it has {', '.join(tools)}" if tools else "; it has none"
-        raise UsageError(f"the server has no tool {name!r}{did_you_mean(name, tools) or has}")
+        known = f"; known tools: {', '.join(tools)}" if tools else "; it has none"
+        raise UsageError(f"the server has no tool {name!r}{did_you_mean(name, tools) or known}")
     return tools[name]
 
 
-def _lacks(tool: Tool, lacking: Sequence[str]) -> str:
+def _missing_message(tool: Tool, lacking: Sequence[str]) -> str:
     known = properties_of(tool.input_schema)
     wanted = [f"{name} ({describe(known.get(name, {}), tool.input_schema)})" for name in lacking]
-    return f"{tool.name} also needs {', '.join(wanted)}; give {' '.join(f'{name}=VALUE' for name in lacking)}"
+    return f"{tool.name} also needs {', '.join(wanted)}; add {' '.join(f'{name}=VALUE' for name in lacking)}"
 
 
 async def _set_log_level(conversation: Conversation) -> None:
     client, level = conversation.client, conversation.options.log
     if level is not None and not client.capabilities.allows("logging"):
-        raise UsageError("--log: the server declares no log messages")
-    # A modern server logs nothing unless a level is asked for (LG-03); a legacy one chooses its own.
+        raise UsageError("--log: the server does not declare the logging capability")
+    # A modern server sends no log messages unless a level is requested (LG-03); a legacy one has a default.
     if level is None and client.era == "modern" and client.capabilities.allows("logging") and not conversation.options.quiet:
         level = "info"
     if level is not None:
@@ -357,13 +362,13 @@ async def _set_log_level(conversation: Conversation) -> None:
 
 async def _read_body(conversation: Conversation) -> int:
     await _set_log_level(conversation)
-    result = await conversation.ask(conversation.client.read_resource, conversation.options.uri)
+    result = await conversation.request(conversation.client.read_resource, conversation.options.uri)
     if conversation.wants_json:
-        conversation.answer(conversation.overheard.last("resources/read"))
+        conversation.write_json(conversation.raw_results.last("resources/read"))
     elif not sys.stdout.isatty() and conversation.options.save is None:
         sys.stdout.buffer.write(bytes_of(result.contents))
     else:
-        conversation.shower.contents(result.contents)
+        conversation.printer.contents(result.contents)
     return OK
 
 
@@ -372,34 +377,34 @@ async def _read_body(conversation: Conversation) -> int:
 
 async def _prompt_body(conversation: Conversation) -> int:
     options, client = conversation.options, conversation.client
-    known = await _the_prompt(conversation)
+    known = await _find_prompt(conversation)
     names = [argument.name for argument in known.arguments or ()]
     for pair in options.pairs:
         if pair.key not in names:
-            takes = f"; it takes {', '.join(names)}" if names else "; it takes none"
+            takes = f"; known arguments: {', '.join(names)}" if names else "; it takes none"
             raise UsageError(f"{known.name} has no argument {pair.key!r}{did_you_mean(pair.key, names) or takes}")
     arguments = {pair.key: _string(pair) for pair in options.pairs}
     if lacking := [argument.name for argument in known.arguments or () if argument.required and argument.name not in arguments]:
-        raise UsageError(f"{known.name} also needs {', '.join(lacking)}; give {' '.join(f'{name}=VALUE' for name in lacking)}")
+        raise UsageError(f"{known.name} also needs {', '.join(lacking)}; add {' '.join(f'{name}=VALUE' for name in lacking)}")
     await _set_log_level(conversation)
-    result = await conversation.ask(client.get_prompt, known.name, arguments or None)
+    result = await conversation.request(client.get_prompt, known.name, arguments or None)
     if conversation.wants_json:
-        conversation.answer(conversation.overheard.last("prompts/get"))
+        conversation.write_json(conversation.raw_results.last("prompts/get"))
     else:
-        conversation.shower.messages(result.messages)
+        conversation.printer.messages(result.messages)
     return OK
 
 
 def _string(pair: Pair) -> str:
     if pair.is_json:
-        raise UsageError(f"argument {pair.key}: the arguments of a prompt are strings; write {pair.key}={pair.text}")  # PM-02
+        raise UsageError(f"argument {pair.key}: arguments of a prompt are strings; write {pair.key}={pair.text}")  # PM-02
     return pair.text
 
 
-async def _the_prompt(conversation: Conversation) -> Prompt:
+async def _find_prompt(conversation: Conversation) -> Prompt:
     name: str = conversation.options.name
     prompts: dict[str, Prompt] = {each.name: each for each in await _listed(conversation, "prompts")}
     if name not in prompts:
-        has = f"; it has {', '.join(prompts)}" if prompts else "; it has none"
-        raise UsageError(f"the server has no prompt {name!r}{did_you_mean(name, prompts) or has}")
+        known = f"; known prompts: {', '.join(prompts)}" if prompts else "; it has none"
+        raise UsageError(f"the server has no prompt {name!r}{did_you_mean(name, prompts) or known}")
     return prompts[name]

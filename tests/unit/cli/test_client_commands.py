@@ -13,11 +13,11 @@ import pytest
 
 from twopipes import CallResult, McpError, RequestTimedOut, ServerExited, TwopipesError
 from twopipes._cli import main
-from twopipes._cli.display import Saver, Shower, arguments_in_short, bytes_of, first_line
-from twopipes._cli.interrupts import INTERRUPTED, run_interruptibly
-from twopipes._cli.one_conversation import Conversation, code_of
-from twopipes._cli.side_output import Reporter
-from twopipes._cli.wire_copy import Overheard
+from twopipes._cli.client_run import Conversation, exit_code_for
+from twopipes._cli.display import ResultPrinter, Saver, argument_summary, bytes_of, first_line
+from twopipes._cli.interrupts import run_interruptibly
+from twopipes._cli.raw_results import RawResults
+from twopipes._cli.reporter import Reporter
 from twopipes._error_text import OptionHint
 from twopipes._process.stderr import StderrLine
 from twopipes._protocol.content import UnknownContent
@@ -73,7 +73,7 @@ def test_the_help_has_examples_and_exit_codes(name, capsys):
     assert main([name, "--help"]) == 0
     out, err = capsys.readouterr()
     assert out.startswith(f"usage: twopipes {name} ")
-    for part in ("-- python server.py", "exit codes:", "130  interrupted", "--config FILE", "--output", "--timeout SECONDS"):
+    for part in ("-- python server.py", "exit codes:", "130  interrupted", "--config FILE", "--format", "--timeout SECONDS"):
         assert part in out
     assert err == ""
 
@@ -81,30 +81,30 @@ def test_the_help_has_examples_and_exit_codes(name, capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["list"], "which server?"),
+        (["list"], "no server given"),
         (["list", "birds", "--", "server"], "invalid choice: 'birds'"),
         (["call", "--", "server"], "the following arguments are required: TOOL; see"),
         (["call"], "the following arguments are required: TOOL; see"),
         (
             ["call", "add", "5", "--", "server"],
-            "'5' is no argument; write key=value, key:=JSON or key=@FILE (the server's command stands",
+            "invalid argument '5'; write key=value, key:=JSON or key=@FILE (the command of the server comes",
         ),
-        (["call", "add", "a=@/nowhere/file", "--", "server"], "the file /nowhere/file cannot be read"),
+        (["call", "add", "a=@/nowhere/file", "--", "server"], "file /nowhere/file cannot be read"),
         (["call", "add", "--json", "{", "--", "server"], "--json: "),
         (["call", "add", "--json", "[]", "--", "server"], "--json needs an object"),
         (["call", "add", "--json", '{"a": NaN}', "--", "server"], "--json: NaN is not a number in JSON"),
         (["call", "add", "--json", '{"a": 1e999}', "--", "server"], "--json: 1e999 is too large for a number"),
         (
             ["list", "--era", "legacy", "--revision", "2026-07-28", "--", "server"],
-            "--revision 2026-07-28 is of the modern era; leave out --era legacy",
+            "--revision 2026-07-28 belongs to the modern era; leave out --era legacy",
         ),
-        (["call", "add", "--answer", "x", "--", "server"], "'x' is no answer"),
-        (["call", "add", "--sample", "-", "--", "server"], "--sample - asks at the terminal"),
+        (["call", "add", "--answer", "x", "--", "server"], "invalid answer 'x'"),
+        (["call", "add", "--sample", "-", "--", "server"], "--sample - needs a terminal"),
         (["call", "add", "--log", "loud", "--", "server"], "invalid choice: 'loud'"),
         (["read", "--", "server"], "the following arguments are required: URI"),
         (["read", "a://b", "c://d", "--", "server"], "c://d"),
         (["prompt", "--", "server"], "the following arguments are required: NAME; see"),
-        (["prompt", "x", "--output", "xml", "--", "server"], "invalid choice: 'xml'"),
+        (["prompt", "x", "--format", "xml", "--", "server"], "invalid choice: 'xml'"),
     ],
 )
 def test_mistakes_are_told_on_one_line_before_a_server_is_started(words, said, capsys):
@@ -136,7 +136,7 @@ def test_the_first_interruption_cancels_and_lets_tidy_up():
         return 0
 
     before = signal.getsignal(signal.SIGINT)
-    assert run_interruptibly(work, on_interrupt=told.append) == INTERRUPTED == 130
+    assert run_interruptibly(work, on_interrupt=told.append) == 130
     assert (told, tidied) == ([1], [True])
     assert signal.getsignal(signal.SIGINT) is before
 
@@ -177,8 +177,8 @@ def test_an_error_of_the_work_is_an_error():
 
 def complained(error):
     stream = io.StringIO()
-    talk = Conversation(argparse.Namespace(output="text", save=None, timeout=None), Reporter(Terminal(stream, width=200)), name="x")
-    talk.complain(error)
+    talk = Conversation(argparse.Namespace(format="text", save=None, timeout=None), Reporter(Terminal(stream, width=200)), name="x")
+    talk.print_error(error)
     return stream.getvalue()
 
 
@@ -237,14 +237,14 @@ def test_what_a_server_says_in_an_error_cannot_steer_the_terminal():
     ],
 )
 def test_what_went_wrong_is_told_by_the_exit_code(error, reached, code):
-    assert code_of(error, reached=reached) == code
+    assert exit_code_for(error, connected=reached) == code
 
 
 # Patience
 
 
 def conversation(seconds):
-    options = argparse.Namespace(output="text", save=None, timeout=seconds)
+    options = argparse.Namespace(format="text", save=None, timeout=seconds)
     return Conversation(options, Reporter(Terminal(io.StringIO())), name="x")
 
 
@@ -253,16 +253,16 @@ def test_the_clock_stands_still_while_the_user_is_asked_something():
 
     async def call(*, timeouts, on_progress):
         assert (timeouts.request, timeouts.total) == (None, None)
-        began = talk._patience.when()
+        began = talk._timeout.when()
         with talk.attention():
             with talk.attention():
-                assert talk._patience.when() is None
-            assert talk._patience.when() is None
-        assert talk._patience.when() >= began
+                assert talk._timeout.when() is None
+            assert talk._timeout.when() is None
+        assert talk._timeout.when() >= began
         on_progress(ProgressParams(1, 1))
-        return talk._patience.when() >= began
+        return talk._timeout.when() >= began
 
-    assert asyncio.run(talk.ask(call)) is True
+    assert asyncio.run(talk.request(call)) is True
 
 
 def test_a_server_of_which_nothing_is_heard_is_given_up():
@@ -271,8 +271,8 @@ def test_a_server_of_which_nothing_is_heard_is_given_up():
     async def call(*, timeouts, on_progress):
         await asyncio.sleep(60)
 
-    with pytest.raises(TwopipesError, match=r"nothing was heard of the server for 0.01 s.*--timeout SECONDS waits longer"):
-        asyncio.run(talk.ask(call))
+    with pytest.raises(TwopipesError, match=r"no response from the server for 0.01 s.*To wait longer, use --timeout SECONDS"):
+        asyncio.run(talk.request(call))
 
 
 def test_a_timeout_of_somebody_else_is_not_ours():
@@ -283,7 +283,7 @@ def test_a_timeout_of_somebody_else_is_not_ours():
         raise TimeoutError
 
     with pytest.raises(TimeoutError):
-        asyncio.run(talk.ask(call))
+        asyncio.run(talk.request(call))
 
 
 # What was on the wire
@@ -294,30 +294,30 @@ def line(**message):
 
 
 def test_answers_are_kept_as_they_stood_on_the_wire():
-    overheard = Overheard()
-    overheard.sent(line(id=1, method="tools/call", params={})[:10])
-    overheard.sent(line(id=1, method="tools/call", params={})[10:])
-    overheard.came(b"noise\n" + line(method="notifications/x") + line(id=9, result={"not": "asked for"}))
-    overheard.came(b'{"jsonrpc":"2.0","id":1,"result":{"vendor": 1.00, "content":\r\n'[:-2])
-    overheard.came(b" []}}\n")
-    assert bytes(overheard.last("tools/call")) == b'{"vendor": 1.00, "content": []}'
-    assert overheard.last("prompts/get") is None
-    overheard.sent(line(id=2, method="tools/call", params={}))
-    overheard.came(line(id=2, error={"code": -32602, "message": "no", "data": {"x": 1}}))
-    assert overheard.error == {"code": -32602, "message": "no", "data": {"x": 1}}
+    raw_results = RawResults()
+    raw_results.sent(line(id=1, method="tools/call", params={})[:10])
+    raw_results.sent(line(id=1, method="tools/call", params={})[10:])
+    raw_results.received(b"noise\n" + line(method="notifications/x") + line(id=9, result={"not": "asked for"}))
+    raw_results.received(b'{"jsonrpc":"2.0","id":1,"result":{"vendor": 1.00, "content":\r\n'[:-2])
+    raw_results.received(b" []}}\n")
+    assert bytes(raw_results.last("tools/call")) == b'{"vendor": 1.00, "content": []}'
+    assert raw_results.last("prompts/get") is None
+    raw_results.sent(line(id=2, method="tools/call", params={}))
+    raw_results.received(line(id=2, error={"code": -32602, "message": "no", "data": {"x": 1}}))
+    assert raw_results.error == {"code": -32602, "message": "no", "data": {"x": 1}}
 
 
 def test_the_pages_of_a_list_are_joined_and_a_walk_may_begin_again():
-    overheard = Overheard()
+    raw_results = RawResults()
     for number, (cursor, names) in enumerate([(None, "ab"), ("x", "c"), (None, "ab"), ("y", "d")]):
-        overheard.sent(line(id=number, method="tools/list", params={} if cursor is None else {"cursor": cursor}))
-        overheard.came(line(id=number, result={"tools": [{"name": name, "new": None} for name in names]}))
-    assert [json.loads(bytes(item)) for item in overheard.items("tools/list", "tools")] == [
+        raw_results.sent(line(id=number, method="tools/list", params={} if cursor is None else {"cursor": cursor}))
+        raw_results.received(line(id=number, result={"tools": [{"name": name, "new": None} for name in names]}))
+    assert [json.loads(bytes(item)) for item in raw_results.items("tools/list", "tools")] == [
         {"name": name, "new": None} for name in "abd"
     ]
-    overheard.sent(line(id=9, method="prompts/list"))
-    overheard.came(b"[" + line(id=9, result={}) + b"]\n")
-    assert overheard.items("prompts/list", "prompts") == []
+    raw_results.sent(line(id=9, method="prompts/list"))
+    raw_results.received(b"[" + line(id=9, result={}) + b"]\n")
+    assert raw_results.items("prompts/list", "prompts") == []
 
 
 # What is shown
@@ -325,8 +325,8 @@ def test_the_pages_of_a_list_are_joined_and_a_walk_may_begin_again():
 
 def shown(show, *, terminal=False, saver=None):
     stream = Tty() if terminal else io.StringIO()
-    shower = Shower(Terminal(stream, colour=False, width=100), saver)
-    show(shower)
+    printer = ResultPrinter(Terminal(stream, colour=False, width=100), saver)
+    show(printer)
     return stream.getvalue()
 
 
@@ -336,8 +336,8 @@ def result_of(*content, **members):
 
 def test_a_text_is_written_as_it_is_and_made_harmless_on_a_terminal(rich):
     result = result_of(TextContent("a\x1b[31m\r\nb\t[bold]"))
-    assert shown(lambda shower: shower.result(result)) == "a\x1b[31m\r\nb\t[bold]\n"
-    on_terminal = shown(lambda shower: shower.result(result), terminal=True)
+    assert shown(lambda printer: printer.result(result)) == "a\x1b[31m\r\nb\t[bold]\n"
+    on_terminal = shown(lambda printer: printer.result(result), terminal=True)
     assert "\x1b[31m" not in on_terminal
     assert on_terminal.startswith("a\\x1b[31m\nb")
     assert "[bold]" in on_terminal
@@ -355,17 +355,17 @@ def test_a_text_is_written_as_it_is_and_made_harmless_on_a_terminal(rich):
 )
 def test_a_value_and_the_text_that_repeats_it_are_shown_once(text, structured, out, rich):
     result = result_of(TextContent(text), structured_content=structured)
-    assert shown(lambda shower: shower.result(result)) == out
+    assert shown(lambda printer: printer.result(result)) == out
 
 
 def test_json_on_a_terminal_is_harmless(rich):
-    out = shown(lambda shower: shower.json({"\x9b": ["\u202e"]}), terminal=True)
+    out = shown(lambda printer: printer.json({"\x9b": ["\u202e"]}), terminal=True)
     assert "\x9b" not in out
     assert "\u202e" not in out
 
 
 def test_a_result_of_nothing(rich):
-    assert shown(lambda shower: shower.result(result_of())) == "(nothing)\n"
+    assert shown(lambda printer: printer.result(result_of())) == "(empty)\n"
 
 
 def test_other_blocks_are_described(rich):
@@ -378,14 +378,14 @@ def test_other_blocks_are_described(rich):
         EmbeddedResource(ResourceContents("a://d", blob="AA==")),
         UnknownContent(type="hologram", depth=3),
     ]
-    assert shown(lambda shower: shower.result(result_of(*blocks))).splitlines() == [
-        "[image] image/png, 4.9 KiB (--save FOLDER keeps it)",
-        "[image] image/png, 1 characters that are no base64",
+    assert shown(lambda printer: printer.result(result_of(*blocks))).splitlines() == [
+        "[image] image/png, 4.9 KiB (use --save FOLDER to save it)",
+        "[image] image/png, 1 characters of invalid base64",
         "[link] a://b (b, text/plain)",
         "[resource] a://c",
         "inside",
         "[resource] a://d",
-        "[blob] of no type, 1 byte (--save FOLDER keeps it)",
+        "[blob] unknown type, 1 byte (use --save FOLDER to save it)",
         "{",
         '  "type": "hologram",',
         '  "depth": 3',
@@ -397,7 +397,7 @@ def test_bytes_are_saved_and_nothing_is_overwritten(tmp_path):
     folder = tmp_path / "new" / "folder"
     saver = Saver(str(folder), "../a tool")
     block = ImageContent(base64.b64encode(b"data").decode(), "image/png; x=y")
-    out = shown(lambda shower: [shower.block(block), shower.block(block)], saver=saver)
+    out = shown(lambda printer: [printer.block(block), printer.block(block)], saver=saver)
     assert sorted(path.name for path in folder.iterdir()) == ["a-tool-1.png", "a-tool-2.png"]
     assert (folder / "a-tool-2.png").read_bytes() == b"data"
     assert f"saved as {folder / 'a-tool-1.png'}" in out
@@ -409,13 +409,13 @@ def test_bytes_are_saved_and_nothing_is_overwritten(tmp_path):
 def test_contents_of_a_resource(rich):
     contents = [ResourceContents("a://b", text="one"), ResourceContents("a://c", blob="/w==", mime_type="x/y")]
     assert bytes_of(contents) == b"one\xff"
-    out = shown(lambda shower: shower.contents(contents), terminal=True)
-    assert out.splitlines() == ["a://b", "one", "a://c (x/y)", "[blob] x/y, 1 byte (--save FOLDER keeps it)"]
+    out = shown(lambda printer: printer.contents(contents), terminal=True)
+    assert out.splitlines() == ["a://b", "one", "a://c (x/y)", "[blob] x/y, 1 byte (use --save FOLDER to save it)"]
 
 
 def test_a_prompt_is_a_conversation(rich):
     messages = [PromptMessage("user", TextContent("Hi")), PromptMessage("assistant", TextContent("Hello"))]
-    assert shown(lambda shower: shower.messages(messages)) == "user:\nHi\n\nassistant:\nHello\n"
+    assert shown(lambda printer: printer.messages(messages)) == "user:\nHi\n\nassistant:\nHello\n"
 
 
 TOOL = Tool(
@@ -437,31 +437,31 @@ def words(text):
 
 
 def test_a_table_of_tools(rich):
-    out = shown(lambda shower: shower.tools([TOOL]))
+    out = shown(lambda printer: printer.tools([TOOL]))
     assert out.startswith("Tools (1)\n")
     assert "add a: integer, [b: anything = 0] Add two numbers." in words(out)
     assert "long story" not in out
 
 
 def test_all_about_one_tool(rich):
-    out = words(shown(lambda shower: shower.tool(TOOL)))
-    assert out.startswith("add Addition (only reads) Add two numbers. A long story.\\x1b argument type description")
+    out = words(shown(lambda printer: printer.tool(TOOL)))
+    assert out.startswith("add Addition (read-only) Add two numbers. A long story.\\x1b argument type description")
     assert "a integer required the first" in out
     assert "b anything = 0" in out
-    assert out.endswith("gives {sum: integer}")
+    assert out.endswith("returns {sum: integer}")
 
 
 def test_all_about_one_prompt(rich):
     prompt = Prompt("review", "Ask for it.", [PromptArgument("code", "The code.", required=True), PromptArgument("how")])
-    assert "review Ask for it. argument description" in words(shown(lambda shower: shower.prompt(prompt)))
-    out = words(shown(lambda shower: shower.prompts([prompt])))
+    assert "review Ask for it. argument description" in words(shown(lambda printer: printer.prompt(prompt)))
+    out = words(shown(lambda printer: printer.prompts([prompt])))
     assert out.startswith("Prompts (1) prompt arguments description")
     assert out.endswith("review code, [how] Ask for it.")
 
 
 def test_short_forms():
-    assert arguments_in_short({"properties": {"x": {}, "y": True}, "required": ["y"]}) == "[x: anything], y: anything"
-    assert arguments_in_short({}) == ""
+    assert argument_summary({"properties": {"x": {}, "y": True}, "required": ["y"]}) == "[x: anything], y: anything"
+    assert argument_summary({}) == ""
     assert first_line("\n one\n two\n\nthree") == "one two"
 
 
@@ -489,7 +489,7 @@ def test_what_the_server_says_beside_its_answer(rich):
         "[info] two",
         "[info] lines",
         "[stderr] on stderr \\x07",
-        "[stdout, no message] print",
+        "[stdout, not a message] print",
     ]
     assert reported(speak, quiet=True) == ""
 

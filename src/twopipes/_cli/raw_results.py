@@ -1,6 +1,6 @@
-"""What a server answered, exactly as it stood on the wire: for programs that read what a command writes.
+"""The results of a server exactly as it sent them, for ``--format json``.
 
-The client's own types leave out what they do not know. A program that asked for JSON wants that, too.
+The types of the client drop unknown members, which a program may need.
 """
 
 from __future__ import annotations
@@ -18,115 +18,115 @@ from twopipes._process.command import ServerCommand
 from twopipes._wire import LineDecoder
 from twopipes.errors import RequestId
 
-__all__ = ["Overheard", "overheard_target"]
+__all__ = ["RawResults", "tee_target"]
 
 
-class Overheard:
-    """The answers of one conversation, by the method that they answer.
+class RawResults:
+    """The results on one connection.
 
     Attributes:
-        results: The results of each method, in the order in which they came.
-        error: The error that came last, as it stood there.
+        results: The results of each method, in the order of arrival.
+        error: The last error.
     """
 
     def __init__(self) -> None:
         self.results: dict[str, list[Raw]] = {}
         self.error: dict[str, Any] | None = None
-        self._asked: dict[RequestId, str] = {}
-        self._outward = LineDecoder()
-        self._inward = LineDecoder()
+        self._methods: dict[RequestId, str] = {}
+        self._sent_lines = LineDecoder()
+        self._received_lines = LineDecoder()
 
     def last(self, method: str) -> Raw | None:
-        """The last result of a method; ``None`` if there is none."""
+        """Return the last result of a method; ``None`` if there is none."""
         found = self.results.get(method)
         return found[-1] if found else None
 
     def items(self, method: str, member: str) -> list[Raw]:
-        """The items of a list, from all its pages."""
+        """Return the items of a list, from all its pages."""
         found: list[Raw] = []
         for page in self.results.get(method, ()):
             members = msgspec_json.decode(page, type=dict[str, Raw])
             found += msgspec_json.decode(members.get(member, b"[]"), type=list[Raw])
         return found
 
-    def opened(self) -> None:
-        """A fresh channel: what was cut off on the one before is over."""
-        self._outward, self._inward = LineDecoder(), LineDecoder()
+    def reset(self) -> None:
+        """Forget partial lines, for a new channel."""
+        self._sent_lines, self._received_lines = LineDecoder(), LineDecoder()
 
     def sent(self, data: bytes) -> None:
-        """Bytes of ours."""
-        for line in self._outward.feed(data):
+        """Process bytes that the client sent."""
+        for line in self._sent_lines.feed(data):
             message = decode(line) if isinstance(line, bytes) else line
             if isinstance(message, Request):
-                self._asked[message.id] = message.method
+                self._methods[message.id] = message.method
                 if message.method.endswith("/list") and not _has_cursor(message.params):
-                    self.results.pop(message.method, None)  # a walk over pages that begins again
+                    self.results.pop(message.method, None)  # the first page again
 
-    def came(self, data: bytes) -> None:
-        """Bytes of the server's."""
-        for line in self._inward.feed(data):
+    def received(self, data: bytes) -> None:
+        """Process bytes that the client received."""
+        for line in self._received_lines.feed(data):
             message = decode(line, max_batch=None) if isinstance(line, bytes) else line
             for each in message.members if isinstance(message, Batch) else [message]:
-                if isinstance(each, Response) and (method := self._asked.pop(each.id, None)) is not None:
+                if isinstance(each, Response) and (method := self._methods.pop(each.id, None)) is not None:
                     self.results.setdefault(method, []).append(each.result)
                 elif isinstance(each, ErrorResponse):
                     self.error = _plain(msgspec_json.encode(each.error))
 
 
-def overheard_target(given: ServerCommand | str, overheard: Overheard) -> Target:
-    """What ``connect`` takes, listened to.
+def tee_target(given: ServerCommand | str, results: RawResults) -> Target:
+    """Wrap a target of ``connect``, so that results are copied.
 
     Args:
-        given: A command, or a socket.
-        overheard: Where the answers are kept.
+        given: A command, or the address of a socket.
+        results: Where they are kept.
     """
-    return _OverheardCommand(given, overheard) if isinstance(given, ServerCommand) else _OverheardSocket(given, overheard)
+    return _TeeCommand(given, results) if isinstance(given, ServerCommand) else _TeeSocket(given, results)
 
 
-class _OverheardCommand(CommandTarget):
-    """A command; it stays one for whoever wants to know, such as a recorder."""
+class _TeeCommand(CommandTarget):
+    """A command. It remains a :class:`CommandTarget`, which a recorder needs."""
 
-    def __init__(self, command: ServerCommand, overheard: Overheard) -> None:
+    def __init__(self, command: ServerCommand, results: RawResults) -> None:
         super().__init__(command)
-        self._overheard = overheard
+        self._results = results
 
     async def open(self, on_stderr: OnStderr | None, **options: Any) -> Endpoint:
-        return _listened(await super().open(on_stderr, **options), self._overheard)
+        return _tee(await super().open(on_stderr, **options), self._results)
 
 
-class _OverheardSocket(Target):
+class _TeeSocket(Target):
     """A socket."""
 
-    def __init__(self, address: str, overheard: Overheard) -> None:
+    def __init__(self, address: str, results: RawResults) -> None:
         self._inner = target_of(address)
         self.description = self._inner.description
         self.identity = self._inner.identity
-        self._overheard = overheard
+        self._results = results
 
     async def open(self, on_stderr: OnStderr | None) -> Endpoint:
-        return _listened(await self._inner.open(on_stderr), self._overheard)
+        return _tee(await self._inner.open(on_stderr), self._results)
 
 
-def _listened(link: Endpoint, overheard: Overheard) -> Endpoint:
-    overheard.opened()
-    link.channel = _Overhearing(link.channel, overheard)
+def _tee(link: Endpoint, results: RawResults) -> Endpoint:
+    results.reset()
+    link.channel = _TeeChannel(link.channel, results)
     return link
 
 
-class _Overhearing(Channel):
-    """A channel around a channel; the bytes pass unchanged."""
+class _TeeChannel(Channel):
+    """A channel that copies the bytes of another one."""
 
-    def __init__(self, inner: Channel, overheard: Overheard) -> None:
+    def __init__(self, inner: Channel, results: RawResults) -> None:
         self._inner = inner
-        self._overheard = overheard
+        self._results = results
 
     async def read(self) -> bytes:
         chunk = await self._inner.read()
-        self._overheard.came(chunk)
+        self._results.received(chunk)
         return chunk
 
     def write(self, data: bytes) -> None:
-        self._overheard.sent(data)
+        self._results.sent(data)
         self._inner.write(data)
 
     def drain(self) -> Coroutine[Any, Any, None]:
@@ -158,5 +158,5 @@ def _has_cursor(params: Any) -> bool:
 def _plain(raw: Raw | bytes) -> Any:
     try:
         return msgspec_json.decode(raw)
-    except (DecodeError, RecursionError):  # the client says what is wrong with it
+    except (DecodeError, RecursionError):  # the client reports the error
         return None

@@ -1,4 +1,4 @@
-"""The fields of a form: what can be answered, and what an answer means."""
+"""The fields of a form that a server asks the user to fill in."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import date, datetime
 from typing import Any, NamedTuple
 
-from twopipes._cli.arguments import Misfit, Pair, describe, did_you_mean, typed
+from twopipes._cli.arguments import InvalidValue, Pair, describe, did_you_mean, typed
 from twopipes._client.form_check import form_errors
 
 __all__ = ["Choice", "Field", "fields_of"]
@@ -18,14 +18,14 @@ _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+")
 
 
 def fields_of(schema: Mapping[str, Any]) -> list[Field]:
-    """The fields of a form, in its order (EL-01)."""
+    """Return the fields of a form, in its order (EL-01)."""
     found, required = schema.get("properties"), schema.get("required")
     names = required if isinstance(required, list) else []
     return [Field(name, each, is_required=name in names) for name, each in found.items()] if isinstance(found, Mapping) else []
 
 
 class Choice(NamedTuple):
-    """One of several answers: what is sent, and what is shown."""
+    """One of several values: what is sent, and what is shown."""
 
     value: str
     title: str
@@ -37,7 +37,7 @@ class Field:
     Args:
         name: Its name.
         schema: Its JSON Schema, as the server wrote it (EL-02, EL-04).
-        is_required: Whether it must be answered.
+        is_required: Whether a value is required.
     """
 
     def __init__(self, name: str, schema: Any, *, is_required: bool) -> None:
@@ -49,31 +49,31 @@ class Field:
         self.is_multiple = self.schema.get("type") == "array"
         items = self.schema.get("items")
         self.choices = _choices(items if self.is_multiple and isinstance(items, Mapping) else self.schema)
-        # Where a choice is itself a number, the numbers of the choices would be in its way.
+        # Do not number the choices if one of them is itself a number.
         self.is_numbered = bool(self.choices) and not any(choice.value.strip().isdigit() for choice in self.choices)
 
     @property
     def title(self) -> str:
-        """What it is called."""
+        """The title of the field, or else its name."""
         return _text(self.schema.get("title")) or self.name
 
     @property
     def note(self) -> str:
-        """What it is for, on one line."""
+        """The description on one line."""
         return " ".join(_text(self.schema.get("description")).split())
 
     @property
     def hint(self) -> str:
-        """What can be answered, in a few words."""
+        """Which values are accepted, in a few words."""
         words = [self._kind()]
         if self.has_default:
             words.append(f"Enter for {self.shown(self.default)}")
         elif not self.is_required:
-            words.append("Enter to leave it out")
+            words.append("Enter to skip")
         return "; ".join(filter(None, words))
 
     def lines(self) -> list[str]:
-        """The choices, one below the other."""
+        """Return the choices as lines."""
         return [
             f"{f'{number}. ' if self.is_numbered else ''}{choice.title}"
             + (f" ({choice.value})" if choice.title != choice.value and not self.is_numbered else "")
@@ -81,10 +81,10 @@ class Field:
         ]
 
     def read(self, text: str) -> Any:
-        """What the user's line means; ``None`` if the field is left out.
+        """Convert the line that the user typed; ``None`` if the field is skipped.
 
         Raises:
-            Misfit: It is no answer to this; says why (EL-16).
+            InvalidValue: The line is not a valid value (EL-16).
         """
         text = text.strip() if self.schema.get("type") != "string" or self.choices else text
         if not text.strip():
@@ -93,7 +93,7 @@ class Field:
             if not self.is_required:
                 return None
             if not (self.is_multiple and self.choices):
-                raise Misfit("an answer is needed here")
+                raise InvalidValue("a value is required")
         if self.is_multiple:
             words = [word.strip() for word in text.split(",") if word.strip()]
             value: Any = list(dict.fromkeys(self._choice(word) for word in words))
@@ -106,27 +106,27 @@ class Field:
         return self.checked(value)
 
     def answered(self, pair: Pair) -> Any:
-        """As :meth:`read`, of what was given beforehand.
+        """Convert a value of ``--answer``.
 
         Raises:
-            Misfit: It does not fit.
+            InvalidValue: The value is not valid.
         """
         return self.checked(typed(pair.text, {})) if pair.is_json else self.read(pair.text)
 
     def checked(self, value: Any) -> Any:
-        """The value, if the form allows it.
+        """Return the value, if the form allows it.
 
         Raises:
-            Misfit: It does not.
+            InvalidValue: The form does not allow it.
         """
         if wrong := form_errors({"properties": {self.name: self.schema}}, {self.name: value}):
-            raise Misfit(wrong[0].removeprefix(f"{self.name} "))
-        if isinstance(value, str) and (fault := _format_fault(value, self.schema.get("format"))):
-            raise Misfit(fault)
+            raise InvalidValue(wrong[0].removeprefix(f"{self.name} "))
+        if isinstance(value, str) and (problem := _format_error(value, self.schema.get("format"))):
+            raise InvalidValue(problem)
         return value
 
     def shown(self, value: Any) -> str:
-        """A value as the user knows it."""
+        """Return a value as shown to the user."""
         if isinstance(value, bool):
             return "yes" if value else "no"
         if isinstance(value, list):
@@ -137,18 +137,14 @@ class Field:
     def _kind(self) -> str:
         if self.choices:
             if not self.is_multiple:
-                return "a number or a name" if self.is_numbered else "one of them"
+                return "a number or a name" if self.is_numbered else "one of these"
             least, most = self.schema.get("minItems"), self.schema.get("maxItems")
-            span = (
-                f", {least} to {most}"
-                if least and most
-                else f", at least {least}"
-                if least
-                else f", at most {most}"
-                if most
-                else ""
-            )
-            return f"any of them, separated by commas{span}"
+            span = ""
+            if least and most:
+                span = f", {least} to {most}"
+            elif least or most:
+                span = f", at least {least}" if least else f", at most {most}"
+            return f"any of these, separated by commas{span}"
         if self.schema.get("type") == "boolean":
             return "y/n"
         least, most = self.schema.get("minLength"), self.schema.get("maxLength")
@@ -169,11 +165,11 @@ class Field:
         if len(fitting) == 1:
             return fitting[0]
         names = [name for choice in self.choices for name in (choice.value, choice.title)]
-        raise Misfit(f"{text!r} is none of the choices{did_you_mean(text, names)}")
+        raise InvalidValue(f"{text!r} is not one of the choices{did_you_mean(text, names)}")
 
 
 def _choices(schema: Mapping[str, Any]) -> list[Choice]:
-    """The choices of a field, in each of the ways of writing them (EL-04)."""
+    """Return the choices of a field, in any of the forms of a schema (EL-04)."""
     values, titles = schema.get("enum"), schema.get("enumNames")
     if isinstance(values, list) and all(isinstance(value, str) for value in values):
         names = titles if isinstance(titles, list) and len(titles) == len(values) else values
@@ -192,25 +188,25 @@ def _text(value: Any) -> str:
 
 def _yes_or_no(text: str) -> bool:
     if text.casefold() not in _YES | _NO:
-        raise Misfit(f"{text!r} is neither yes nor no")
+        raise InvalidValue(f"{text!r} is neither yes nor no")
     return text.casefold() in _YES
 
 
-def _format_fault(value: str, name: Any) -> str:
+def _format_error(value: str, name: Any) -> str:
     try:
         match name:
             case "email" if not _EMAIL.fullmatch(value):
-                return f"{value!r} is no e-mail address"
+                return f"{value!r} is not an e-mail address"
             case "uri" if not _URI.fullmatch(value):
-                return f"{value!r} is no URI, such as https://example.com/"
+                return f"{value!r} is not a URI, such as https://example.com/"
             case "date":
                 date.fromisoformat(value)
             case "date-time":
                 if datetime.fromisoformat(value).tzinfo is None:
-                    return f"{value!r} lacks its time zone, such as Z or +02:00"
+                    return f"{value!r} has no time zone, such as Z or +02:00"
             case _:
                 pass
     except ValueError:
         example = "2026-07-28" if name == "date" else "2026-07-28T12:00:00Z"
-        return f"{value!r} is no {name}, such as {example}"
+        return f"{value!r} is not a {name}, such as {example}"
     return ""

@@ -1,4 +1,4 @@
-"""What is said on stderr beside a result: log messages, the server's own stderr, how far a call has come."""
+"""Output on stderr during a call: log messages, the server's stderr, and progress."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from twopipes._tools.terminal import Styled, Terminal, visible
 __all__ = ["Reporter"]
 
 _DIM = "dim"
-_LOUD = {"warning": "yellow", "error": "red", "critical": "bold red", "alert": "bold red", "emergency": "bold red"}
-# Characters of a progress message that are shown; the rest of the line is the bar's.
-_MOST_MESSAGE = 40
+_LEVEL_STYLES = {"warning": "yellow", "error": "red", "critical": "bold red", "alert": "bold red", "emergency": "bold red"}
+# Characters of a progress message that are shown beside the bar.
+_MAX_MESSAGE = 40
 _ERASE = "\r\x1b[K"
 
 
 class Reporter:
-    """Speaks on stderr while a call is under way.
+    """Writes to stderr during a call.
 
     Args:
-        terminal: Where to.
-        quiet: Whether to leave out what the server says beside its answer, and the progress.
+        terminal: The output.
+        quiet: Whether to hide log messages, the server's stderr and progress.
     """
 
     def __init__(self, terminal: Terminal, *, quiet: bool = False) -> None:
@@ -37,31 +37,31 @@ class Reporter:
         self._bar: _Bar | None = None
 
     def say(self, *pieces: Styled) -> None:
-        """One line."""
+        """Write one line."""
         with self.paused():
             self.terminal.say(*pieces)
             self.terminal.flush()
 
     def log(self, params: LogParams) -> None:
-        """A log message of the server."""
+        """Write a log message of the server."""
         if not self.quiet:
             text = params.data if isinstance(params.data, str) else msgspec_json.encode(params.data).decode()
             logger = f" {visible(params.logger)}:" if params.logger else ""
-            self._lines(f"[{visible(params.level)}]{logger}", text, _LOUD.get(params.level, _DIM))
+            self._lines(f"[{visible(params.level)}]{logger}", text, _LEVEL_STYLES.get(params.level, _DIM))
 
     def stderr(self, line: StderrLine) -> None:
-        """A line of the server's stderr."""
+        """Write a line of the server's stderr."""
         if not self.quiet:
             self._lines("[stderr]", line.text, _DIM)
 
     def stray(self, stray: StrayOutput) -> None:
-        """Something on the server's stdout that is no message."""
+        """Write output on the server's stdout that is not a message."""
         if not self.quiet:
-            self._lines("[stdout, no message]", stray.excerpt or stray.what, "yellow")
+            self._lines("[stdout, not a message]", stray.excerpt or stray.what, "yellow")
 
     def progress(self, params: ProgressParams) -> None:
-        """A report of progress: a bar, where somebody looks."""
-        # A dumb terminal cannot take a line back.
+        """Show progress as a bar, if stderr is a terminal."""
+        # A dumb terminal cannot erase a line.
         if self.quiet or not self.terminal.is_terminal or os.environ.get("TERM") == "dumb":
             return
         if self._bar is None:
@@ -69,14 +69,14 @@ class Reporter:
         self._bar.show(params)
 
     def done(self) -> None:
-        """The call is over: the bar goes."""
+        """Remove the bar at the end of a call."""
         if self._bar is not None:
             self._bar.hide()
             self._bar = None
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Without the bar: for a line, or a question."""
+        """Hide the bar while a line or a question is written."""
         if self._bar is None:
             yield
             return
@@ -95,18 +95,18 @@ class Reporter:
 
 
 class _Bar:
-    """How far it has come, on the last line of the terminal."""
+    """A progress bar on the last line of the terminal."""
 
     def show(self, params: ProgressParams) -> None:
-        """Shows a report."""
+        """Show the progress."""
         raise NotImplementedError
 
     def show_again(self) -> None:
-        """Shows the last one, after something else was said."""
+        """Show the last progress again after other output."""
         raise NotImplementedError
 
     def hide(self) -> None:
-        """Leaves no trace on the screen."""
+        """Erase the bar."""
         raise NotImplementedError
 
 
@@ -163,7 +163,7 @@ class _PlainBar(_Bar):
 
 def _message(params: ProgressParams) -> str:
     text = visible(" ".join((params.message or "").split()))
-    return text if len(text) <= _MOST_MESSAGE else text[: _MOST_MESSAGE - 3] + "..."
+    return text if len(text) <= _MAX_MESSAGE else text[: _MAX_MESSAGE - 3] + "..."
 
 
 def _count(params: ProgressParams) -> str:

@@ -1,0 +1,121 @@
+"""The argument parser of the commands, and the options that several commands share."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from twopipes._cli.durations import positive_duration
+from twopipes._tools.exit_codes import exit_code_help
+from twopipes._tools.usage import HelpShown, UsageError
+
+__all__ = [
+    "CommandParser",
+    "add_config_options",
+    "add_format_option",
+    "add_renamed_option",
+    "add_socket_options",
+    "add_start_options",
+    "add_timeout_option",
+    "discard_stdout",
+    "split_command",
+]
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser that raises :class:`UsageError` instead of printing the usage and exiting.
+
+    Args:
+        command: The name of the command, such as ``list``.
+        usage: How it is called.
+        description: What it does.
+        examples: Command lines, one per line.
+        notes: Text for the end of the help.
+    """
+
+    def __init__(self, command: str, *, usage: str, description: str, examples: Sequence[str], notes: str = "") -> None:
+        lines = "".join(f"  {example}\n" for example in examples)
+        super().__init__(
+            prog=f"twopipes {command}",
+            usage=usage,
+            description=description,
+            epilog=f"examples:\n{lines}\n{exit_code_help(command)}{notes}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+
+    def error(self, message: str) -> NoReturn:
+        """Raise what argparse found as a usage error."""
+        raise UsageError(f"{message}; see {self.prog} --help")
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        """Return to the command line after ``--help``."""
+        raise HelpShown
+
+
+class _Renamed(argparse.Action):
+    """An option of an earlier release; the error names its replacement."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: object, values: Any, option_string: str | None = None) -> None:
+        value = f" {values}" if values else ""
+        raise UsageError(f"{option_string} was renamed; write {self.const}{value}")
+
+
+def add_renamed_option(parser: Any, *old: str, new: str) -> None:
+    """Reject an option of an earlier release with an error that names the new one."""
+    parser.add_argument(*old, action=_Renamed, nargs="?", const=new, help=argparse.SUPPRESS)
+
+
+def add_format_option(parser: Any, choices: Sequence[str] = ("text", "json"), **options: Any) -> None:
+    """Add ``--format``, and reject ``--output``, its name in the first release."""
+    parser.add_argument("--format", choices=choices, default="text", **{"help": "the output format (default text)", **options})
+    add_renamed_option(parser, "--output", "-o", new="--format")
+
+
+def add_timeout_option(group: Any, note: str, **options: Any) -> None:
+    """Add ``--timeout``: the longest wait for a response."""
+    text = f"the longest wait for a response, such as 5 or 2m ({note})"
+    group.add_argument("--timeout", metavar="SECONDS", help=text, **{"type": positive_duration, **options})
+
+
+def add_socket_options(group: Any) -> None:
+    """Add the options for a server that is running already."""
+    group.add_argument("--unix", metavar="PATH", help="the Unix socket it listens on")
+    group.add_argument("--tcp", metavar="HOST:PORT", help="the TCP port it listens on")
+
+
+def add_config_options(group: Any, *, default: str) -> None:
+    """Add the options for a server in a configuration file."""
+    group.add_argument("--config", metavar="FILE", help="a host's configuration file, with mcpServers (or servers, as in VS Code)")
+    group.add_argument("--server", metavar="NAME", help=f"the server in that file ({default})")
+
+
+def add_start_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options for starting a process."""
+    group = parser.add_argument_group("how to start it")
+    group.add_argument(
+        "--env",
+        metavar="NAME[=VALUE]",
+        action="append",
+        default=[],
+        help="set an environment variable; without a value, copy yours. By default it gets a minimal environment, as in most hosts",
+    )
+    group.add_argument("--inherit-env", action="store_true", help="pass your whole environment on")
+    group.add_argument("--cwd", metavar="FOLDER", help="the folder to start in")
+
+
+def split_command(arguments: Sequence[str]) -> tuple[list[str], list[str] | None]:
+    """Return the words before the first ``--``, and those after it; ``None`` if there is no ``--``."""
+    words = list(arguments)
+    if "--" not in words:
+        return words, None
+    cut = words.index("--")
+    return words[:cut], words[cut + 1 :]
+
+
+def discard_stdout() -> None:
+    """Stop writing to a stdout whose reader is gone, such as ``head``; otherwise Python would complain at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
