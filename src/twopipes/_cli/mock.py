@@ -1,19 +1,15 @@
-"""``twopipes mock``: a server that answers from a recording. A host waits for it, so hardly anything is imported."""
+"""``twopipes mock``: a server that answers from a recording."""
 
 from __future__ import annotations
 
 import os
 import sys
-
-# What the module `signal` is made of. It would bring `enum` along, which takes a quarter of the time in which this starts.
-from _signal import SIGTERM, signal  # type: ignore[import-not-found]
+from collections.abc import Iterator, Sequence
+from signal import SIGTERM, signal
 
 from twopipes._tools.mock.exchanges import Recording
 from twopipes._tools.mock.server import Mock
-
-TYPE_CHECKING = False  # what type checkers read as true; importing typing would cost a host more than all the rest here
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+from twopipes._trace.reader import read
 
 __all__ = ["mock"]
 
@@ -63,15 +59,13 @@ def mock(arguments: Sequence[str]) -> int:
     if len(words) != 1:
         return _mistaken(f"which recording? {_USAGE}" if not words else f"one recording, not {len(words)}. {_USAGE}")
     try:
-        file = open(words[0], "rb")  # noqa: SIM115 - pathlib is not worth its time here; open as long as we live
+        trace = read(words[0])
     except OSError as error:
         return _mistaken(f"{words[0]} cannot be read: {error.strerror}")
-    with file:
-        try:
-            recording = Recording(file)
-        except ValueError as error:
-            return _mistaken(f"{words[0]} is no recording: {error}")
-        return _serve(Mock(recording, name=words[0].rpartition(os.sep)[2], strict=is_strict), strict=is_strict)
+    except ValueError as error:
+        return _mistaken(f"{words[0]} is not a recording: {error}")
+    recording = Recording(trace.header, trace.whole_lines())
+    return _serve(Mock(recording, name=trace.path.name, strict=is_strict), strict=is_strict)
 
 
 def _mistaken(text: str) -> int:
@@ -83,17 +77,13 @@ def _serve(player: Mock, *, strict: bool) -> int:
     signal(SIGTERM, _leave)
     try:
         for line in _lines():
-            try:
-                text = line.decode()
-            except UnicodeDecodeError:
-                text = "\0"  # no JSON either, and answered as such
-            player.receive(text)
+            player.receive(line)
             if player.complaints:
-                _write(2, "".join(f"twopipes mock: {complaint}\n" for complaint in player.complaints))
+                _write(2, "".join(f"twopipes mock: {complaint}\n" for complaint in player.complaints).encode("utf-8", "replace"))
                 player.complaints.clear()
             if player.out:
                 # FR-01: each message is one line.
-                _write(1, "".join(f"{said}\n" for said in player.out))
+                _write(1, b"".join(line + b"\n" for line in player.out))
                 player.out.clear()
     except KeyboardInterrupt:
         pass  # Ctrl-C, or SIGTERM: whoever wants us to end need not be told more
@@ -124,8 +114,6 @@ def _lines() -> Iterator[bytes]:
         yield b"".join(begun)
 
 
-def _write(fd: int, text: str) -> None:
-    # A lone surrogate can come from an escape, and goes out as what it stands for on the wire: none.
-    data = text.encode("utf-8", "replace")
+def _write(fd: int, data: bytes) -> None:
     while data:
         data = data[os.write(fd, data) :]

@@ -110,7 +110,10 @@ def decode_header(line: bytes) -> Header:
     Raises:
         ValueError: It is no header of a trace, or of one that only a newer reader understands.
     """
-    header = _convert(_object(line), Header)
+    try:
+        header = _convert(_object(line), Header)
+    except ValueError as error:
+        raise ValueError(f"the file does not begin with the header of a trace: {error}") from error
     if not header.version:
         raise ValueError("the file does not begin with the header of a trace")
     if header.version > VERSION:
