@@ -129,8 +129,8 @@ def _seconds(text: str) -> float:
 
 def _examine(servers: Sequence[PointedAt], options: Any) -> int:
     # Nothing of this is needed for --help.
-    from twopipes._tools.doctor.diagnose import judge  # noqa: PLC0415
-    from twopipes._tools.doctor.display import Teller  # noqa: PLC0415
+    from twopipes._tools.doctor.diagnose import diagnose  # noqa: PLC0415
+    from twopipes._tools.doctor.display import TerminalReport  # noqa: PLC0415
     from twopipes._tools.doctor.examination import DoctorTimeouts, Examination  # noqa: PLC0415
     from twopipes._tools.terminal import Terminal  # noqa: PLC0415
 
@@ -138,7 +138,7 @@ def _examine(servers: Sequence[PointedAt], options: Any) -> int:
         answer=options.patience, grace=options.grace, total=options.timeout, slow=options.slow, quick=options.quick
     )
     as_json = options.output == "json"
-    teller = Teller(Terminal(sys.stderr if as_json else sys.stdout))
+    teller = TerminalReport(Terminal(sys.stderr if as_json else sys.stdout))
     reports: list[dict[str, Any]] = []
     is_healthy = True
     for number, server in enumerate(servers):
@@ -157,7 +157,7 @@ def _examine(servers: Sequence[PointedAt], options: Any) -> int:
             return _TERMINATED
         finally:
             teller.quiet()
-        found = judge(seen)
+        found = diagnose(seen)
         is_healthy = is_healthy and all(each.severity == "note" for each in found)
         if as_json:
             reports.append({"server": server.name, "diagnoses": found, "observations": seen})
