@@ -18,7 +18,7 @@ from processes.launching import ENVIRONMENT, EXAMPLES, NET
 from twopipes._cli.doctor import Silent
 from twopipes._process.command import ServerCommand
 from twopipes._tools.doctor.codes import CODES
-from twopipes._tools.doctor.diagnose import judge
+from twopipes._tools.doctor.diagnose import diagnose
 from twopipes._tools.doctor.display import steps_of_attempt, table_of_codes
 from twopipes._tools.doctor.examination import DoctorTimeouts, Examination
 
@@ -99,12 +99,12 @@ async def examined(given, patience=PATIENT):
 
 
 def problems(seen):
-    return {each.code for each in judge(seen) if each.severity != "note"}
+    return {each.code for each in diagnose(seen) if each.severity != "note"}
 
 
 def look_at(given, patience=PATIENT):
     seen = asyncio.run(examined(given, patience))
-    return seen, judge(seen)
+    return seen, diagnose(seen)
 
 
 def test_every_broken_server_has_its_turn():
@@ -311,7 +311,7 @@ def test_a_crash_is_explained_by_the_line_that_states_the_error_and_quoted_once(
     steps, _, verdict = told.partition("What to do:")
     assert "| Error [ERR_MODULE_NOT_FOUND]: Cannot find package" in steps
     assert "| }" not in steps
-    assert "the package or file weather-of-tomorrow is not where Node looks for it" in verdict
+    assert "Node does not find the package or file weather-of-tomorrow" in verdict
     assert "npm install" in verdict
     assert ".venv" not in verdict
     assert "|" not in verdict

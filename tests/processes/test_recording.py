@@ -203,7 +203,7 @@ def test_a_full_disk_is_reported_and_the_client_goes_on():
         async with to(SERVER, trace="/dev/full") as client:
             assert (await client.call_tool("add", {"a": 1, "b": 2})).text == "3"
         await asyncio.sleep(0)
-        assert reported == [f"the trace /dev/full is not complete: {os.strerror(errno.ENOSPC)}"]
+        assert reported == [f"the trace /dev/full is incomplete: {os.strerror(errno.ENOSPC)}"]
 
     asyncio.run(main())
 
@@ -261,7 +261,7 @@ def test_names_to_blank_that_would_blank_nothing_are_an_error_at_the_call(file):
     with pytest.raises(LocalProtocolError, match=r"write redact=\['password'\]"):
         connect("server", trace=file, redact="password")
     recorder = Recorder(file, header_for("client"))
-    with pytest.raises(LocalProtocolError, match="give the names to your Recorder"):
+    with pytest.raises(LocalProtocolError, match="pass the names to the Recorder"):
         connect("server", trace=recorder, redact=["password"])
     assert recorder.close(NET)
 
@@ -349,7 +349,7 @@ def test_a_server_with_a_full_disk_says_so_and_serves_on(run):
     done = run(EXAMPLES / "hello.py", input=lines(*TALK), env={"TWOPIPES_TRACE": "/dev/full"})
     assert done.returncode == 0
     assert len(done.stdout.splitlines()) == 2
-    assert done.stderr.decode() == f"Warning: the trace /dev/full is not complete: {os.strerror(errno.ENOSPC)}\n"
+    assert done.stderr.decode() == f"Warning: the trace /dev/full is incomplete: {os.strerror(errno.ENOSPC)}\n"
 
 
 def test_a_server_whose_disk_takes_nothing_serves_on_and_ends(run, tmp_path):
@@ -362,7 +362,7 @@ def test_a_server_whose_disk_takes_nothing_serves_on_and_ends(run, tmp_path):
         os.close(reader)
     assert done.returncode == 0
     assert len(done.stdout.splitlines()) == 50
-    assert b"is not complete" in done.stderr
+    assert b"is incomplete" in done.stderr
 
 
 SECRETIVE = """

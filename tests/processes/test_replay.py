@@ -204,7 +204,7 @@ def test_a_server_that_is_noisy(found, two_calls, server):
     assert code == 1
     (noise,) = report["findings"]
     assert (noise["kind"], noise["differences"][0]["live"]) == ("noise", "Working \x1b[31m...")
-    assert noise["reason"] == "2 of them, and none in the recording"
+    assert noise["reason"] == "2 of them; the recording has none"
     assert report["answers_same"] == 3
 
 

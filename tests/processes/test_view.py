@@ -201,7 +201,7 @@ def test_following_shows_a_request_when_it_comes_and_its_answer_later(launch, gr
     assert child.out.until("ping") == "    1.500 └< ping #1 empty  500 ms\n"
     growing.say(">", '{"jsonrpc":"2.0","id":2,"method":"ping"}', 2.0)
     growing.add(Event(at=3.0, name="exit", code=0))
-    assert child.out.until("no answer").startswith("no answer  ping")
+    assert child.out.until("no response").startswith("no response  ping")
     child.out.rest()
     assert child.wait() == 0
     assert child.complaints() == ""
@@ -239,7 +239,7 @@ def test_a_tap_is_followed_to_its_end(launch, tmp_path):
     tap.end_input()
     tap.out.rest()
     assert tap.wait() == 0
-    assert "the server has ended with code 0" in view.out.until("has ended")
+    assert "the server exited (exit code 0)" in view.out.until("exited")
     view.out.until("2 requests")
     view.out.rest()
     assert view.wait() == 0

@@ -24,8 +24,8 @@ from twopipes._cli.command_parser import (
 from twopipes._cli.durations import duration, positive_duration
 from twopipes._cli.server_options import ServerTarget, servers_of
 from twopipes._process.command import ServerCommand
-from twopipes._tools.doctor.diagnose import judge
-from twopipes._tools.doctor.display import Teller
+from twopipes._tools.doctor.diagnose import diagnose
+from twopipes._tools.doctor.display import TerminalReport
 from twopipes._tools.doctor.examination import DoctorTimeouts, Examination
 from twopipes._tools.doctor.observations import Observations
 from twopipes._tools.exit_codes import FAILED, INTERRUPTED, OK, TERMINATED
@@ -101,7 +101,7 @@ def _examine(servers: Sequence[ServerTarget], options: Any) -> int:
         answer=options.timeout, grace=options.grace, total=options.total, slow=options.slow, quick=options.quick
     )
     as_json = options.format == "json"
-    teller = Teller(Terminal(sys.stderr if as_json else sys.stdout))
+    teller = TerminalReport(Terminal(sys.stderr if as_json else sys.stdout))
     reports: list[dict[str, Any]] = []
     is_healthy = True
     for number, server in enumerate(servers):
@@ -120,7 +120,7 @@ def _examine(servers: Sequence[ServerTarget], options: Any) -> int:
             return TERMINATED
         finally:
             teller.quiet()
-        found = judge(seen)
+        found = diagnose(seen)
         is_healthy = is_healthy and all(each.severity == "note" for each in found)
         if as_json:
             reports.append({"server": server.name, "diagnoses": found, "observations": seen})

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator, Sequence
 from signal import SIGTERM, signal
 
 from twopipes._tools.exit_codes import FAILED, OK, exit_code_help
 from twopipes._tools.mock.exchanges import Recording
 from twopipes._tools.mock.server import Mock
 from twopipes._tools.usage import UsageError
-
-TYPE_CHECKING = False  # importing typing would take longer than everything else here
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+from twopipes._trace.reader import read
 
 __all__ = ["mock"]
 
@@ -62,34 +60,27 @@ def mock(arguments: Sequence[str]) -> int:
         raise UsageError(f"unknown option {unknown[0]}. {_USAGE}")
     if len(words) != 1:
         raise UsageError(f"no trace given. {_USAGE}" if not words else f"expected one trace, got {len(words)}. {_USAGE}")
-    path = words[0]
     try:
-        file = open(path, "rb")  # noqa: SIM115 - pathlib would slow down the start; the file stays open
+        trace = read(words[0])
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
-    with file:
-        try:
-            recording = Recording(file)
-        except ValueError as error:
-            raise UsageError(f"{path} is not a trace: {error}") from error
-        return _serve(Mock(recording, name=path.rpartition(os.sep)[2], strict=is_strict), strict=is_strict)
+        raise UsageError(f"{words[0]} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"{words[0]} is not a trace: {error}") from error
+    recording = Recording(trace.header, trace.whole_lines())
+    return _serve(Mock(recording, name=trace.path.name, strict=is_strict), strict=is_strict)
 
 
 def _serve(player: Mock, *, strict: bool) -> int:
     signal(SIGTERM, _interrupt)
     try:
         for line in _lines():
-            try:
-                text = line.decode()
-            except UnicodeDecodeError:
-                text = "\0"  # not JSON, so it gets a parse error
-            player.receive(text)
+            player.receive(line)
             if player.complaints:
-                _write(2, "".join(f"twopipes mock: {complaint}\n" for complaint in player.complaints))
+                _write(2, "".join(f"twopipes mock: {complaint}\n" for complaint in player.complaints).encode("utf-8", "replace"))
                 player.complaints.clear()
             if player.out:
                 # FR-01: each message is one line.
-                _write(1, "".join(f"{said}\n" for said in player.out))
+                _write(1, b"".join(line + b"\n" for line in player.out))
                 player.out.clear()
     except (KeyboardInterrupt, BrokenPipeError):
         pass  # Ctrl-C, SIGTERM, or the client is gone
@@ -118,8 +109,6 @@ def _lines() -> Iterator[bytes]:
         yield b"".join(partial)
 
 
-def _write(fd: int, text: str) -> None:
-    # An escape can contain a lone surrogate, which UTF-8 cannot encode.
-    data = text.encode("utf-8", "replace")
+def _write(fd: int, data: bytes) -> None:
     while data:
         data = data[os.write(fd, data) :]

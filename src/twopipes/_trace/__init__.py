@@ -1,1 +1,1 @@
-"""Recordings of conversations: the format, a reader, a recorder, and the rules that a recording shows to be broken."""
+"""Recordings of conversations: the format, a reader, a recorder, and a check of the protocol rules."""

@@ -1,4 +1,4 @@
-"""A channel around a channel that writes down what crosses it. Nothing beneath or above knows that it is watched."""
+"""A channel that wraps another channel and reports what passes. Neither side notices it."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ __all__ = ["Observer", "RecordedChannel", "close_recorder"]
 
 
 class Observer(Protocol):
-    """Who is told what crosses a channel: a :class:`Recorder`, or something that shows it at once."""
+    """Receives what passes a channel: a :class:`Recorder`, or a live display."""
 
     def chunk(self, kind: Kind, data: bytes, *, connection: int = 0) -> None:
-        """Bytes went this way, cut anywhere."""
+        """Called with bytes of one direction, split anywhere."""
 
     def event(self, name: Any, *, connection: int = 0, stream: Kind | None = None, reason: str | None = None) -> None:
-        """A direction came to its end."""
+        """Called when a direction has ended."""
 
 
 class RecordedChannel(Channel):
-    """Tells an observer of every byte in both directions, and of both ends.
+    """Reports every byte in both directions, and the end of both, to an observer.
 
     Args:
         inner: The channel.
-        observer: Whom to tell.
-        reads: What is read from the channel: ``<`` on the side of a client, ``>`` on that of a server.
-        connection: Which one, where several share a recording.
+        observer: Receives the reports.
+        reads: The direction that is read from the channel: ``<`` for a client, ``>`` for a server.
+        connection: The number of the connection, if several share a recording.
     """
 
     def __init__(self, inner: Channel, observer: Observer, *, reads: Kind, connection: int = 0) -> None:
@@ -44,7 +44,7 @@ class RecordedChannel(Channel):
         self._ended: set[Kind] = set()
 
     async def read(self) -> bytes:
-        """As the channel beneath; see :meth:`Channel.read`."""
+        """Call the inner channel; see :meth:`Channel.read`."""
         try:
             chunk = await self._inner.read()
         except ChannelBroken as error:
@@ -57,37 +57,37 @@ class RecordedChannel(Channel):
         return chunk
 
     def write(self, data: bytes) -> None:
-        """As the channel beneath; see :meth:`Channel.write`."""
+        """Call the inner channel; see :meth:`Channel.write`."""
         self._inner.write(data)
         if data:
-            # What was refused did not cross. Nobody may change afterwards what the recorder has not written yet.
+            # After write(), which may raise. A copy, because the caller may change its buffer before the recorder has written it.
             self._observer.chunk(self._writes, bytes(data), connection=self._connection)
 
     def drain(self) -> Coroutine[Any, Any, None]:
-        """As the channel beneath; see :meth:`Channel.drain`."""
+        """Call the inner channel; see :meth:`Channel.drain`."""
         return self._inner.drain()
 
     def flush(self) -> Coroutine[Any, Any, None]:
-        """As the channel beneath; see :meth:`Channel.flush`."""
+        """Call the inner channel; see :meth:`Channel.flush`."""
         return self._inner.flush()
 
     async def close_write(self) -> None:
-        """As the channel beneath; see :meth:`Channel.close_write`."""
+        """Call the inner channel; see :meth:`Channel.close_write`."""
         await self._inner.close_write()
         self._end(self._writes)
 
     def close(self) -> Coroutine[Any, Any, None]:
-        """As the channel beneath; see :meth:`Channel.close`."""
+        """Call the inner channel; see :meth:`Channel.close`."""
         return self._inner.close()
 
     @property
     def buffered(self) -> int:
-        """As the channel beneath."""
+        """The value of the inner channel."""
         return self._inner.buffered
 
     @property
     def description(self) -> str:
-        """As the channel beneath."""
+        """The value of the inner channel."""
         return self._inner.description
 
     def _end(self, kind: Kind, reason: str | None = None) -> None:
@@ -97,16 +97,16 @@ class RecordedChannel(Channel):
 
 
 async def close_recorder(recorder: Recorder, seconds: float = 2.0) -> None:
-    """Closes a recorder without holding up the event loop; see :meth:`Recorder.close`. Cancelling is safe: it ends by itself."""
+    """Close a recorder without blocking the event loop; see :meth:`Recorder.close`. Cancelling is safe: the recorder still ends."""
     loop = asyncio.get_running_loop()
     closed = asyncio.Event()
 
-    def tell() -> None:
-        with suppress(RuntimeError):  # the loop has ended meanwhile
+    def notify() -> None:
+        with suppress(RuntimeError):  # the loop may be closed by now
             loop.call_soon_threadsafe(closed.set)
 
-    recorder.finish(tell)
+    recorder.finish(notify)
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await closed.wait()
-    recorder.close(0.0 if not closed.is_set() else seconds)  # it is all but over, or given up
+    recorder.close(0.0 if not closed.is_set() else seconds)  # it has ended, or is given up

@@ -1,4 +1,4 @@
-"""A child that is recorded: its pipes, its stderr, the signals it gets, and its end."""
+"""Records a child: its pipes, its stderr, the signals it gets, and its exit."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["ChildRecording"]
 
 
 class ChildRecording:
-    """Told by a :class:`twopipes._process.child.Child` what happens to it; see :class:`twopipes._process.observer.ProcessObserver`.
+    """Records what a :class:`twopipes._process.child.Child` reports; see :class:`twopipes._process.observer.ProcessObserver`.
 
     Args:
-        recorder: Who writes it down.
-        connection: Which one this is, where a server is started again.
+        recorder: Writes the recording.
+        connection: The number of the connection, if a server is started several times.
     """
 
     def __init__(self, recorder: Recorder, *, connection: int = 0) -> None:
@@ -23,18 +23,18 @@ class ChildRecording:
         self._connection = connection
 
     def started(self, pid: int, channel: Channel) -> Channel:
-        """The pipes, watched from now on."""
+        """Record the start, and return the pipes wrapped in a recording channel."""
         self._recorder.event("spawn", pid=pid, connection=self._connection)
         return RecordedChannel(channel, self._recorder, reads="<", connection=self._connection)
 
     def stderr(self, data: bytes) -> None:
-        """Notes what it says beside the wire."""
+        """Record output on stderr."""
         self._recorder.chunk("!", data, connection=self._connection)
 
     def signalled(self, number: int) -> None:
-        """Notes a signal that it was sent."""
+        """Record a signal that was sent to it."""
         self._recorder.event("signal", signal=signal_name(number), connection=self._connection)
 
     def exited(self, status: ExitStatus) -> None:
-        """Notes how it ended."""
+        """Record its exit."""
         self._recorder.event("exit", code=status.code, signal=status.signal_name, connection=self._connection)

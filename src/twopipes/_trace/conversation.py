@@ -1,13 +1,13 @@
-"""A recorded conversation as people think of it: calls with their answers, what was told meanwhile, and what never came.
+"""A recorded conversation: calls with their responses and notifications, and calls without a response.
 
-Entries of a trace go in one by one, in the order of the file, so that a recording can be followed while it is made::
+Feed the entries of a trace one by one, in the order of the file, so that a recording can be followed while it is written::
 
     conversation = Conversation(trace.header)
     for entry in trace:
-        item = conversation.feed(entry)  # a Message, a stderr line, an event; None while a line lacks its end
+        item = conversation.feed(entry)  # a Message, a stderr line, an event; None for an unfinished line
     conversation.finish()
 
-Everything costs time in proportion to the recording.
+The time is proportional to the size of the recording.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Call", "Conversation", "Item", "Message", "RecordedConnection", "Sta
 
 _LISTEN = "subscriptions/listen"
 
-# What a conversation consists of, in the order in which it happened. A `Line` is one of stderr; those of the wire are messages.
+# The parts of a conversation. A `Line` is a line of stderr; the lines of the wire are messages.
 Item = Message | Line | Event | Damage
 
 State = Literal["answered", "error", "cancelled", "listening", "open", "lost"]
@@ -38,21 +38,21 @@ class RecordedConnection(Struct, eq=False, kw_only=True):
     """One stream in each direction, from its start to its end.
 
     Attributes:
-        number: As in the trace; a server that was started again under the same number makes a connection of its own.
-        began: When its first entry was written.
-        ended: When the server was gone or its output ended; ``None`` while it lives, or if the recording does not tell.
+        number: The number in the trace. If the server is restarted under the same number, that is a new connection.
+        began: The time of its first entry.
+        ended: When the server exited or its output ended; ``None`` if it still runs or the recording does not show it.
         calls: The requests of both sides.
-        handshake: The call of ``initialize``, the last one that got a result if there were several.
-        negotiated: The revision that ``initialize`` agreed on.
+        handshake: The call of ``initialize``; if there were several, the last one with a result.
+        negotiated: The revision negotiated by ``initialize``.
         revisions: The modern revisions that requests named in their ``_meta``, in the order of their first use.
-        has_start: Whether the recording shows the connection from its beginning. Judged kindly: a recording that shows a spawn,
-            or whose first message is one that opens a conversation.
-        is_complete: Whether nothing was lost on the way into the recording so far (events ``lost``, damaged lines).
-        has_served_modern: Whether a request that stood alone, with its version in its ``_meta``, got a result.
-        messages: How many lines of the wire it has.
-        pid: Of the server.
-        exit: The event that told of its end.
-        ended_streams: The directions that came to their end, in that order: ``>`` the client's, ``<`` the server's.
+        has_start: Whether the recording shows the connection from its beginning: it has a spawn event, or its first message
+            opens a conversation.
+        is_complete: Whether nothing is missing so far (``lost`` events, damaged lines).
+        has_served_modern: Whether a modern request, with its version in its ``_meta``, got a result.
+        messages: The number of lines on the wire.
+        pid: The process id of the server.
+        exit: The exit event.
+        ended_streams: The directions that have ended, in order: ``>`` of the client, ``<`` of the server.
     """
 
     number: int
@@ -75,31 +75,32 @@ class RecordedConnection(Struct, eq=False, kw_only=True):
 
     @property
     def era(self) -> Literal["legacy", "modern", "both"] | None:
-        """With a handshake, without one, or (a server may serve both, DE-12) both; ``None`` while nothing tells."""
+        """Legacy (with a handshake), modern, or both (DE-12); ``None`` while it is unknown."""
         if self.negotiated is not None:
             return "both" if self.has_served_modern else "legacy"
         return "modern" if self.revisions else None
 
     @property
     def revision(self) -> str | None:
-        """The revision of the handshake, or else the newest that a request named."""
+        """The negotiated revision, or else the last one that a request named."""
         return self.negotiated or (self.revisions[-1] if self.revisions else None)
 
 
 class Call(Struct, eq=False, kw_only=True):
-    """A request of either side and all that belongs to it.
+    """A request of either side and everything that belongs to it.
 
     Attributes:
-        number: In the order of the requests of the whole conversation, from 0.
-        request: The message that asked.
-        answer: The first answer to it.
-        further_answers: Answers to the same id that came when it had been answered. There should be none.
+        number: Its position among the requests of the whole conversation, from 0.
+        request: The request.
+        answer: The first response.
+        further_answers: More responses with the same id. There should be none.
         progress: ``notifications/progress`` with its token.
-        cancels: ``notifications/cancelled`` that name it, of either side.
-        notifications: What was told under its subscription, the acknowledgement included (``subscriptions/listen`` alone).
-        rounds: For a call that was answered with ``input_required`` and sent again: all the attempts in their order, this one
-            among them. They share one list. For all other calls: nothing.
-        revision: Of the protocol, by which the request is to be read; ``None`` where the recording does not tell.
+        cancels: ``notifications/cancelled`` of either side that name it.
+        notifications: Notifications of its subscription with the acknowledgement (only for ``subscriptions/listen``).
+        rounds: For a call that was answered with ``input_required`` and sent again: all attempts in order, including this one.
+            They share one list. Empty for all other calls.
+        revision: The protocol revision of the request; ``None`` if the recording does not show it.
+        asks_back: Whether its response is ``input_required``.
     """
 
     number: int
@@ -128,27 +129,27 @@ class Call(Struct, eq=False, kw_only=True):
 
     @property
     def direction(self) -> Direction:
-        """``>`` if the client asked, ``<`` if the server did."""
+        """``>`` for a request of the client, ``<`` for one of the server."""
         return self.request.direction
 
     @property
     def connection(self) -> RecordedConnection:
-        """The connection it went over."""
+        """The connection it was sent on."""
         return self.request.connection
 
     @property
     def latency(self) -> float | None:
-        """Seconds from the request to its first answer; ``None`` without one."""
+        """Seconds from the request to its first response; ``None`` if there is none."""
         return None if self.answer is None else self.answer.at - self.request.at
 
     @property
     def is_listen(self) -> bool:
-        """Whether it is a subscription, which stays without an answer while it lives (SU-12)."""
+        """Whether it is a subscription, which has no response while it is active (SU-12)."""
         return self.method == _LISTEN
 
     @property
     def state(self) -> State:
-        """How it stands: ``lost`` if the connection ended first, ``open`` if an answer may still come or the recording ends."""
+        """Its state: ``lost`` if the connection ended first, ``open`` if a response may still come or the recording ends."""
         if self.answer is not None:
             return "error" if self.answer.shape == "error" else "answered"
         if self.cancels:
@@ -159,12 +160,12 @@ class Call(Struct, eq=False, kw_only=True):
 
     @property
     def is_hanging(self) -> bool:
-        """Whether somebody waits for an answer that is not there: it may still come, or never (a subscription waits for none)."""
+        """Whether its response is missing. It may still come. A subscription does not wait for a response."""
         return self.state == "open" or (self.state == "lost" and not self.is_listen)
 
     @property
     def first_round(self) -> Call:
-        """The attempt that began the rounds; the call itself where there are none."""
+        """The first of the rounds; the call itself if there are none."""
         return self.rounds[0] if self.rounds else self
 
     @property
@@ -173,8 +174,8 @@ class Call(Struct, eq=False, kw_only=True):
         return bool(self.rounds) and self.rounds[0] is not self
 
 
-class _Told(Struct):
-    """What is looked at in the params of each message; the rest is not even decoded."""
+class _ParamsFields(Struct):
+    """The fields that are read of the params of each message. The rest is not decoded."""
 
     meta: Any = field(name="_meta", default=UNSET)
     progress_token: Any = field(name="progressToken", default=UNSET)
@@ -185,8 +186,8 @@ class _Told(Struct):
     uri: Any = UNSET
 
 
-class _Answered(Struct):
-    """What is looked at in each result."""
+class _ResultFields(Struct):
+    """The fields that are read of each result."""
 
     result_type: Any = field(name="resultType", default=UNSET)
     request_state: Any = field(name="requestState", default=UNSET)
@@ -194,22 +195,22 @@ class _Answered(Struct):
     protocol_version: Any = field(name="protocolVersion", default=UNSET)
 
 
-_decode_told = Decoder(_Told).decode
-_decode_answered = Decoder(_Answered).decode
+_decode_params = Decoder(_ParamsFields).decode
+_decode_result = Decoder(_ResultFields).decode
 
 _Key = tuple[Any, ...]
 
 
 class Conversation:
-    """What a recording tells, as far as it has been fed.
+    """The conversation in a recording, as far as it has been fed.
 
     Attributes:
-        header: Of the recording.
-        items: Everything, in the order in which it happened: each message (a batch as one), line of stderr, event, damage.
-        connections: In the order of their first entries.
-        calls: The requests of both sides on all connections, in their order.
-        is_finished: Whether the recording has come to its end.
-        last_at: When the last thing happened.
+        header: The header of the recording.
+        items: Everything in order: messages (a batch is one), lines of stderr, events, damaged lines.
+        connections: The connections, in the order of their first entries.
+        calls: The requests of both sides on all connections, in order.
+        is_finished: Whether the end of the recording has been reached.
+        last_at: The time of the last entry.
     """
 
     def __init__(self, header: Header | None = None) -> None:
@@ -220,43 +221,43 @@ class Conversation:
         self.is_finished = False
         self.last_at = 0.0
         self._index = -1
-        self._current: dict[int, _Threads] = {}
-        # The beginnings of lines that lack their ends, by connection and kind.
-        self._begun: dict[tuple[int, str], list[Line]] = {}
+        self._current: dict[int, _ConnectionState] = {}
+        # The pieces of unfinished lines, by connection and kind.
+        self._unfinished: dict[tuple[int, str], list[Line]] = {}
         # Calls that were answered with `input_required`, by method and state; a retry may go to another process (ST-03).
-        self._asking: dict[_Key, list[Call]] = {}
+        self._waiting_for_input: dict[_Key, list[Call]] = {}
 
     def feed(self, entry: Entry) -> Item | None:
-        """Takes the next entry and returns what it has become: one of :attr:`items`, or ``None`` while a line lacks its end."""
+        """Add the next entry and return its item of :attr:`items`, or ``None`` for a piece of an unfinished line."""
         self._index += 1
         if isinstance(entry, Damage):
-            # What stood there is not known, and on which connection neither.
-            for threads in self._current.values():
-                threads.connection.is_complete = False
+            # It could have been an entry of any connection.
+            for state in self._current.values():
+                state.connection.is_complete = False
             return self._add(entry)
         self.last_at = max(self.last_at, entry.at)
         if isinstance(entry, Event):
-            return self._take_event(entry)
-        threads = self._threads(entry.connection, entry.at)
-        pieces = self._begun.get((entry.connection, entry.kind))
+            return self._add_event(entry)
+        state = self._state(entry.connection, entry.at)
+        pieces = self._unfinished.get((entry.connection, entry.kind))
         if not entry.is_whole:
-            self._begun.setdefault((entry.connection, entry.kind), []).append(entry)
+            self._unfinished.setdefault((entry.connection, entry.kind), []).append(entry)
             return None
         data = entry.data
         if pieces:
             data = b"".join([piece.data for piece in pieces] + [data])
             pieces.clear()
-        return self._take_line(threads, entry, data, is_whole=True)
+        return self._add_line(state, entry, data, is_whole=True)
 
     def finish(self) -> list[Item]:
-        """Takes the end of the recording and returns what is left: lines that never got their ends."""
-        left = [item for key in list(self._begun) for item in self._take_unfinished(key)]
+        """Mark the end of the recording and return the items for lines that never ended."""
+        left = [item for key in list(self._unfinished) for item in self._add_unfinished(key)]
         self.is_finished = True
         return left
 
     @property
     def messages(self) -> Iterator[Message]:
-        """The messages of both sides, those of batches one by one; noise and blank lines too."""
+        """The messages of both sides, with the members of batches one by one, and with noise and blank lines."""
         for item in self.items:
             if isinstance(item, Message):
                 if item.shape == "batch" and item.members:
@@ -266,80 +267,80 @@ class Conversation:
 
     @property
     def hanging(self) -> list[Call]:
-        """The calls whose answer is missing."""
+        """The calls whose response is missing."""
         return [call for call in self.calls if call.is_hanging]
 
     def _add(self, item: Item) -> Item:
         self.items.append(item)
         return item
 
-    def _threads(self, number: int, at: float) -> _Threads:
-        threads = self._current.get(number)
-        if threads is None:
-            threads = self._current[number] = _Threads(RecordedConnection(number=number, began=at))
-            self.connections.append(threads.connection)
-        return threads
+    def _state(self, number: int, at: float) -> _ConnectionState:
+        state = self._current.get(number)
+        if state is None:
+            state = self._current[number] = _ConnectionState(RecordedConnection(number=number, began=at))
+            self.connections.append(state.connection)
+        return state
 
-    def _take_event(self, event: Event) -> Item:
+    def _add_event(self, event: Event) -> Item:
         number = event.connection
-        connection = self._threads(number, event.at).connection
+        connection = self._state(number, event.at).connection
         if event.name == "spawn":
             if connection.ended is not None or connection.messages:
-                del self._current[number]  # started again: the ids of the old one mean nothing to the new one
-                connection = self._threads(number, event.at).connection
+                del self._current[number]  # the server was restarted, so old ids no longer count
+                connection = self._state(number, event.at).connection
             connection.pid = event.pid
             connection.has_start = True
         elif event.name == "lost":
             connection.is_complete = False
-            for key in self._begun:
+            for key in self._unfinished:
                 if key[0] == number:
-                    self._begun[key].clear()  # their ends are among what was lost
+                    self._unfinished[key].clear()  # the rest of them was lost
         elif event.name == "eof":
             if event.stream is not None:
-                self._take_unfinished((number, event.stream))
+                self._add_unfinished((number, event.stream))
                 connection.ended_streams.append(event.stream)
                 if event.stream == "<":
                     connection.ended = event.at
         elif event.name == "exit":
-            for key in list(self._begun):
+            for key in list(self._unfinished):
                 if key[0] == number:
-                    self._take_unfinished(key)
+                    self._add_unfinished(key)
             connection.exit = event
             connection.ended = event.at if connection.ended is None else connection.ended
         return self._add(event)
 
-    def _take_unfinished(self, key: tuple[int, str]) -> list[Item]:
-        pieces = self._begun.pop(key, [])
+    def _add_unfinished(self, key: tuple[int, str]) -> list[Item]:
+        pieces = self._unfinished.pop(key, [])
         if not pieces:
             return []
-        threads = self._threads(key[0], pieces[-1].at)
-        return [self._take_line(threads, pieces[-1], b"".join(piece.data for piece in pieces), is_whole=False)]
+        state = self._state(key[0], pieces[-1].at)
+        return [self._add_line(state, pieces[-1], b"".join(piece.data for piece in pieces), is_whole=False)]
 
-    def _take_line(self, threads: _Threads, entry: Line, data: bytes, *, is_whole: bool) -> Item:
+    def _add_line(self, state: _ConnectionState, entry: Line, data: bytes, *, is_whole: bool) -> Item:
         if entry.kind == "!":
             return self._add(Line(entry.at, "!", data, is_whole, entry.connection))
-        connection = threads.connection
+        connection = state.connection
         message = read_message(data, index=self._index, at=entry.at, direction=entry.kind, connection=connection, is_whole=is_whole)
         if not connection.messages and message.method in {"initialize", "server/discover"}:
             connection.has_start = True
         connection.messages += 1
         self._add(message)
         for part in message.members or (message,):
-            self._place(threads, part)
+            self._assign(state, part)
         return message
 
-    def _place(self, threads: _Threads, message: Message) -> None:
-        """Finds what a message belongs to."""
+    def _assign(self, state: _ConnectionState, message: Message) -> None:
+        """Assign a message to its call."""
         if message.shape == "request":
-            told = _told(message)
-            self._open(threads, message, told)
+            fields = _params_fields(message)
+            self._add_call(state, message, fields)
         elif message.is_answer:
-            self._answer(threads, message)
+            self._add_response(state, message)
         elif message.shape == "notification":
-            threads.attach(message, _told(message))
+            state.attach(message, _params_fields(message))
 
-    def _open(self, threads: _Threads, message: Message, told: _Told) -> None:
-        connection = threads.connection
+    def _add_call(self, state: _ConnectionState, message: Message, fields: _ParamsFields) -> None:
+        connection = state.connection
         call = Call(number=len(self.calls), request=message)
         message.call = call
         version = message.meta.get(META_VERSION)
@@ -351,41 +352,41 @@ class Conversation:
             call.revision = connection.negotiated
         self.calls.append(call)
         connection.calls.append(call)
-        threads.open(call)
-        if message.direction == ">" and (told.request_state is not UNSET or told.input_responses is not UNSET):
-            self._join_rounds(call, told)
+        state.open(call)
+        if message.direction == ">" and (fields.request_state is not UNSET or fields.input_responses is not UNSET):
+            self._join_rounds(call, fields)
 
-    def _join_rounds(self, call: Call, told: _Told) -> None:
-        """Finds the call of which this is a further attempt: by the state it carries, or where there is none by its answers."""
-        asking = self._asking.get(_round_key(call.method, told.request_state), [])
-        for earlier in reversed(asking):
-            if _same_request(earlier.request, told):
+    def _join_rounds(self, call: Call, fields: _ParamsFields) -> None:
+        """Find the earlier attempt of this call by its ``requestState``, or without one by its method and target."""
+        waiting = self._waiting_for_input.get(_round_key(call.method, fields.request_state), [])
+        for earlier in reversed(waiting):
+            if _same_request(earlier.request, fields):
                 rounds = earlier.rounds or [earlier]
                 earlier.rounds = call.rounds = rounds
                 rounds.append(call)
                 return
 
-    def _answer(self, threads: _Threads, message: Message) -> None:
-        call = threads.close(message)
+    def _add_response(self, state: _ConnectionState, message: Message) -> None:
+        call = state.close(message)
         if call is None or message.shape != "result" or call.answer is not message:
             return
         try:
-            answered = _decode_answered(message.raw_result)
+            fields = _decode_result(message.raw_result)
         except (MsgspecError, UnicodeDecodeError, RecursionError):
             return
-        if call.revision in threads.connection.revisions:
-            threads.connection.has_served_modern = True
+        if call.revision in state.connection.revisions:
+            state.connection.has_served_modern = True
         if call.method == "initialize" and call.direction == ">":
-            if isinstance(answered.protocol_version, str):
-                threads.connection.handshake = call
-                threads.connection.negotiated = call.revision = answered.protocol_version
-        elif answered.result_type == "input_required":
+            if isinstance(fields.protocol_version, str):
+                state.connection.handshake = call
+                state.connection.negotiated = call.revision = fields.protocol_version
+        elif fields.result_type == "input_required":
             call.asks_back = True
-            self._asking.setdefault(_round_key(call.method, answered.request_state), []).append(call)
+            self._waiting_for_input.setdefault(_round_key(call.method, fields.request_state), []).append(call)
 
 
-class _Threads:
-    """What is open on one connection: which request an answer, a token, an id or a tag belongs to."""
+class _ConnectionState:
+    """The calls of one connection, by id and by progress token."""
 
     def __init__(self, connection: RecordedConnection) -> None:
         self.connection = connection
@@ -394,16 +395,16 @@ class _Threads:
         self._tokens: dict[_Key, Call] = {}
 
     def open(self, call: Call) -> None:
-        key = (call.direction, *_typed(call.id))
+        key = (call.direction, *_id_key(call.id))
         self._open.setdefault(key, []).append(call)
         self._last[key] = call
         token = call.request.meta.get(META_PROGRESS_TOKEN, UNSET)
         if token is not UNSET:
-            self._tokens[(call.direction, *_typed(token))] = call
+            self._tokens[(call.direction, *_id_key(token))] = call
 
     def close(self, message: Message) -> Call | None:
-        """Gives an answer to its request: the oldest open one of that id, one that was not cancelled first."""
-        key = (_OTHER_WAY[message.direction], *_typed(message.id))
+        """Assign a response to the oldest open request with its id, preferring one that was not cancelled."""
+        key = (_OTHER_WAY[message.direction], *_id_key(message.id))
         waiting = self._open.get(key)
         if not waiting:
             late = self._last.get(key)
@@ -419,28 +420,28 @@ class _Threads:
         message.call = call
         return call
 
-    def attach(self, message: Message, told: _Told) -> None:
-        """Gives a notification to the request that it is about, if it is about one."""
+    def attach(self, message: Message, fields: _ParamsFields) -> None:
+        """Assign a notification to its request, if it has one."""
         if message.method == "notifications/progress":
-            call = self._tokens.get((_OTHER_WAY[message.direction], *_typed(told.progress_token)))
+            call = self._tokens.get((_OTHER_WAY[message.direction], *_id_key(fields.progress_token)))
             if call is not None:
                 call.progress.append(message)
         elif message.method == "notifications/cancelled":
-            call = self._named(message, told)
+            call = self._cancelled_call(message, fields)
             if call is not None:
                 call.cancels.append(message)
         else:
             tag = message.meta.get(META_SUBSCRIPTION_ID, UNSET)
-            call = self._last.get((">", *_typed(tag))) if tag is not UNSET else None
+            call = self._last.get((">", *_id_key(tag))) if tag is not UNSET else None
             if call is not None and not call.is_listen:
                 call = None
             if call is not None:
                 call.notifications.append(message)
         message.call = call
 
-    def _named(self, message: Message, told: _Told) -> Call | None:
-        """The request that a cancellation names: one of its sender (CA-02), or a subscription that the server ends (CA-09)."""
-        named = _typed(told.request_id)
+    def _cancelled_call(self, message: Message, fields: _ParamsFields) -> Call | None:
+        """Return the request that is cancelled: one of the sender (CA-02), or a subscription that the server ends (CA-09)."""
+        named = _id_key(fields.request_id)
         own = self._last.get((message.direction, *named))
         if own is not None or message.direction == ">":
             return own
@@ -449,7 +450,7 @@ class _Threads:
 
 
 def read_conversation(entries: Iterable[Entry], header: Header | None = None) -> Conversation:
-    """The conversation of a whole recording: ``read_conversation(trace, trace.header)``."""
+    """Return the conversation of a whole recording: ``read_conversation(trace, trace.header)``."""
     conversation = Conversation(header)
     for entry in entries:
         conversation.feed(entry)
@@ -457,26 +458,26 @@ def read_conversation(entries: Iterable[Entry], header: Header | None = None) ->
     return conversation
 
 
-def _told(message: Message) -> _Told:
-    """What the params of a message tell; nothing where they are none."""
+def _params_fields(message: Message) -> _ParamsFields:
+    """Read the params of a message, and set its ``meta``."""
     try:
-        told = _decode_told(message.raw_params)
+        fields = _decode_params(message.raw_params)
     except (MsgspecError, UnicodeDecodeError, RecursionError):
-        return _Told()
-    if isinstance(told.meta, dict):
-        message.meta = told.meta
-    return told
+        return _ParamsFields()
+    if isinstance(fields.meta, dict):
+        message.meta = fields.meta
+    return fields
 
 
-def _typed(value: Any) -> _Key:
-    """An id or a token as a key: 7 and "7" are two (JR-06). What can be no id is one of a kind that is never found again."""
+def _id_key(value: Any) -> _Key:
+    """Return an id or a token as a key that keeps 7 and "7" apart (JR-06). An invalid id gets a unique key."""
     return (type(value), value) if isinstance(value, str | int | float) else (object(),)
 
 
 def _round_key(method: str, state: Any) -> _Key:
-    return (method, *(_typed(state) if isinstance(state, str) else (None,)))
+    return (method, *(_id_key(state) if isinstance(state, str) else (None,)))
 
 
-def _same_request(request: Message, told: _Told) -> bool:
-    earlier = _told(request)
-    return (earlier.name, earlier.uri) == (told.name, told.uri)
+def _same_request(request: Message, fields: _ParamsFields) -> bool:
+    earlier = _params_fields(request)
+    return (earlier.name, earlier.uri) == (fields.name, fields.uri)

@@ -1,4 +1,4 @@
-"""The file of a trace: taken from nobody, readable by its owner, and made of whole lines even when the disk is full."""
+"""The file of a trace: private to its owner, never overwrites another recording, has whole lines even on a full disk."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from twopipes._process.private_file import open_private
 __all__ = ["TraceFile"]
 
 _FLAGS = os.O_WRONLY | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-# Milliseconds between two looks whether a reader that sleeps is still waited for.
-_LOOK = 100
-# How many earlier recordings of one name are kept beside it before somebody is asked to tidy up.
-_NUMBERS = 10_000
+# Milliseconds between two checks whether to give up a slow reader of a FIFO.
+_POLL_INTERVAL = 100
+# The most earlier recordings of one name that are kept.
+_MAX_NUMBER = 10_000
 
 
 class TraceFile:
     """A file to append whole lines to.
 
-    A file that is there already is the recording of somebody else, who may still be writing: it is moved out of the way, as
-    ``x-1.jsonl``, and goes on under that name. What is no regular file (a FIFO, a device) is written to as it is.
+    An existing file is another recording, which may still be written to. It is renamed to ``x-1.jsonl`` and continues under
+    that name. If the path is not a regular file (a FIFO, a device), it is opened as it is.
 
     Args:
-        path: Where.
-        is_given_up: Asked now and then while a reader on the other side of a FIFO takes nothing.
+        path: The path of the file.
+        is_given_up: Called now and then while the reader of a FIFO does not read.
 
     Attributes:
-        path: Where it is. The numbered name, where the system lets nobody move an open file.
+        path: The path. On Windows, where an open file cannot be renamed, it may be the numbered name.
         error: Why the last write was not complete.
 
     Raises:
-        OSError: It cannot be opened.
+        OSError: The file cannot be opened.
     """
 
     def __init__(self, path: str, *, is_given_up: Callable[[], bool] = lambda: False) -> None:
@@ -47,11 +47,10 @@ class TraceFile:
         self._is_torn = False
 
     def write(self, data: bytes) -> int:
-        """Appends lines.
+        """Append lines.
 
         Returns:
-            How many bytes of them are in the file now: all, or so many that the last of them ends a line. Then :attr:`error` says
-            why.
+            The number of bytes written: all, or up to the end of a line. In that case :attr:`error` has the reason.
         """
         self.error = None
         try:
@@ -70,18 +69,18 @@ class TraceFile:
             self.error = error
             whole = data.rfind(b"\n", 0, written) + 1
             if whole < written:
-                self._mend(whole)
+                self._remove_torn_line(whole)
             written = whole
         self._size += written
         return written
 
     def close(self) -> None:
-        """Closes it."""
-        with suppress(OSError):  # a disk on the other side of a network may only now say that it is full
+        """Close the file."""
+        with suppress(OSError):  # a network disk may report only now that it is full
             os.close(self._fd)
 
-    def _mend(self, whole: int) -> None:
-        """Takes back the torn line at the end."""
+    def _remove_torn_line(self, whole: int) -> None:
+        """Truncate the incomplete line at the end."""
         self._is_torn = True
         if self._is_regular:
             with suppress(OSError):
@@ -101,10 +100,10 @@ class TraceFile:
             except BlockingIOError:
                 if self._is_given_up():
                     raise
-            if sys.platform != "win32":  # nothing is opened there so that it would not wait by itself
+            if sys.platform != "win32":  # there is no O_NONBLOCK on Windows
                 poll = select.poll()
                 poll.register(self._fd, select.POLLOUT)
-                poll.poll(_LOOK)
+                poll.poll(_POLL_INTERVAL)
 
 
 def _open(path: str, *, windows: bool = sys.platform == "win32") -> tuple[str, int]:
@@ -119,12 +118,12 @@ def _open(path: str, *, windows: bool = sys.platform == "win32") -> tuple[str, i
         try:
             os.replace(path, numbered)
         except FileNotFoundError:
-            # Somebody else has moved it in the meantime.
+            # Another process has renamed it in the meantime.
             os.close(fd)
             os.unlink(numbered)
         except OSError:
             if windows:
-                return numbered, fd  # whoever has it open keeps the name
+                return numbered, fd  # another process has the file open
             os.close(fd)
             os.unlink(numbered)
             raise
@@ -136,14 +135,14 @@ def _is_regular(path: str) -> bool:
     try:
         return stat.S_ISREG(os.lstat(path).st_mode)
     except FileNotFoundError:
-        return True  # gone again: the next look will tell
+        return True  # removed in the meantime: try to create it again
 
 
 def _number(path: str) -> tuple[str, int]:
-    """A free name beside it, reserved."""
+    """Create a file with the next free number and return its path and descriptor."""
     stem, ending = os.path.splitext(path)
-    for number in range(1, _NUMBERS):
+    for number in range(1, _MAX_NUMBER):
         numbered = f"{stem}-{number}{ending}"
         with suppress(FileExistsError):
             return numbered, os.open(numbered, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
-    raise FileExistsError(f"there are {_NUMBERS} recordings beside it already; move some away")
+    raise FileExistsError(f"there are already {_MAX_NUMBER} recordings of {path}; move some away")

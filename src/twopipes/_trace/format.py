@@ -1,4 +1,4 @@
-"""The trace format: one JSON object a line. First the header, then what happened, in the order in which it happened."""
+"""The trace format: one JSON object per line. The header comes first, then the entries in the order in which they happened."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from msgspec import DecodeError, Struct, ValidationError, convert, field, json
 
 __all__ = ["VERSION", "Damage", "Entry", "Event", "EventName", "Header", "Kind", "Line", "decode_entry", "decode_header", "encode"]
 
-# Of the format. A reader accepts what it knows and passes over members that it does not; a change that old readers would
-# misread gets the next number.
+# The version of the format. A reader ignores members that it does not know. A change that old readers would misread gets a
+# new version.
 VERSION = 1
 
 Kind = Literal[">", "<", "!"]
@@ -19,54 +19,54 @@ EventName = Literal["spawn", "eof", "signal", "exit", "lost", "note"]
 
 
 class Header(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The first line: what was recorded, where and when. Of the environment it holds names, and never values."""
+    """The first line: what was recorded, where and when. It contains names of environment variables, never their values."""
 
     version: int = field(name="twopipes_trace", default=0)
     started: str = ""  # ISO 8601, in UTC
     recorder: str = ""  # tap, client or server
     recorder_version: str = ""
-    argv: tuple[str, ...] = ()  # the command of the server, where there is one
-    target: str = ""  # otherwise what was talked to: unix:/run/x.sock
+    argv: tuple[str, ...] = ()  # the command of the server, if there is one
+    target: str = ""  # otherwise the address: unix:/run/x.sock
     cwd: str = ""
-    environment: tuple[str, ...] = ()  # the names of the variables that the server was started with
+    environment: tuple[str, ...] = ()  # the names of the server's environment variables
     platform: str = ""
-    redacted: tuple[str, ...] = ()  # members whose values were blanked
+    redacted: tuple[str, ...] = ()  # members whose values were redacted
 
 
 class Line(Struct, frozen=True):
-    """One line of the wire or of stderr, without the newline at its end; a carriage return before that is kept."""
+    """One line of the wire or of stderr, without its newline. A carriage return before the newline is kept."""
 
     at: float  # seconds since the start
     kind: Kind  # > client to server, < server to client, ! stderr
     data: bytes
-    is_whole: bool = True  # no: it had no newline; the next piece of this kind goes on with it
-    connection: int = 0  # which one, where a server on a socket or a client that restarted has several
+    is_whole: bool = True  # False: it has no newline, and the next line of this kind continues it
+    connection: int = 0  # the number of the connection; a server on a socket or a client that restarts has several
 
     @property
     def text(self) -> str:
-        """The line for people: what is not UTF-8 is shown as escapes."""
+        """The line for people, with escapes for bytes that are not UTF-8."""
         return self.data.decode(errors="backslashreplace")
 
 
 class Event(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that happened beside the lines."""
+    """Something other than a line."""
 
     at: float
     name: EventName = field(name="event")
     connection: int = 0
     pid: int | None = None  # spawn
-    stream: Kind | None = None  # eof: which direction came to its end
-    signal: str | None = None  # signal: which one was passed on; exit: which one ended the child
+    stream: Kind | None = None  # eof: which direction ended
+    signal: str | None = None  # signal: the signal that was sent; exit: the signal that ended the child
     code: int | None = None  # exit
-    lines: int | None = None  # lost: how much the recording lacks from here
-    size: int | None = None  # lost: in bytes
-    reason: str | None = None  # lost, note: in words
+    lines: int | None = None  # lost: lines missing from here
+    size: int | None = None  # lost: bytes missing from here
+    reason: str | None = None  # lost, note: the reason, for people
 
 
 class Damage(Struct, frozen=True):
-    """A line of the file that could not be read: a torn end, or somebody's editor."""
+    """A line of the file that could not be read: an incomplete last line, or a mistake of an editor."""
 
-    number: int  # of the line in the file, from 1
+    number: int  # the line number in the file, from 1
     reason: str
     data: bytes
 
@@ -75,7 +75,7 @@ Entry = Line | Event | Damage
 
 
 class _Written(Struct, omit_defaults=True):
-    """How an entry stands in the file."""
+    """An entry as it is written in the file."""
 
     at: float
     kind: Literal[">", "<", "!", "="]
@@ -90,7 +90,7 @@ _decoder = json.Decoder()
 
 
 def encode(entry: Header | Line | Event) -> bytes:
-    """The line of the file for an entry, with its newline."""
+    """Return the line of the file for an entry, with its newline."""
     if isinstance(entry, Line):
         try:
             written = _Written(entry.at, entry.kind, line=entry.data.decode())
@@ -105,38 +105,41 @@ def encode(entry: Header | Line | Event) -> bytes:
 
 
 def decode_header(line: bytes) -> Header:
-    """Reads the first line of a file.
+    """Read the first line of a file.
 
     Raises:
-        ValueError: It is no header of a trace, or of one that only a newer reader understands.
+        ValueError: It is not the header of a trace, or of a newer version of the format.
     """
-    header = _convert(_object(line), Header)
+    try:
+        header = _convert(_object(line), Header)
+    except ValueError as error:
+        raise ValueError(f"the file does not begin with the header of a trace: {error}") from error
     if not header.version:
         raise ValueError("the file does not begin with the header of a trace")
     if header.version > VERSION:
-        raise ValueError(f"the trace has version {header.version} of the format, and this reader knows {VERSION}")
+        raise ValueError(f"the trace has version {header.version} of the format; this reader supports up to {VERSION}")
     return header
 
 
 def decode_entry(line: bytes) -> Line | Event:
-    """Reads a further line of a file.
+    """Read a line after the header.
 
     Raises:
-        ValueError: It is no entry.
+        ValueError: It is not an entry.
     """
     members = _object(line)
     if members.get("kind") == "=":
         return _convert(members, Event)
     written = _convert(members, _Written)
     if written.kind == "=" or (written.line is None) == (written.base64 is None):
-        raise ValueError("an entry has either a line or base64")
+        raise ValueError("an entry must have either a line or base64")
     if written.line is not None:
         data = written.line.encode()
     else:
         try:
             data = b64decode(written.base64 or "", validate=True)
         except Base64Error as error:
-            raise ValueError(f"its base64 is none: {error}") from error
+            raise ValueError(f"invalid base64: {error}") from error
     return Line(written.at, written.kind, data, not written.open, written.connection)
 
 
@@ -149,7 +152,7 @@ def _object(line: bytes) -> dict[str, Any]:
     except DecodeError as error:
         raise ValueError(str(error)) from error
     if not isinstance(members, dict):
-        raise ValueError("it is no JSON object")  # noqa: TRY004 - of the file, not of an argument
+        raise ValueError("not a JSON object")  # noqa: TRY004 - the content of a file, not the type of an argument
     return members
 
 

@@ -1,7 +1,4 @@
-"""What is the same in two conversations, and what is not: members that do not count, differences with their paths, sets.
-
-Nothing here knows of a connection or a clock: JSON values go in, differences come out.
-"""
+"""Compares JSON values of two conversations: ignored members, differences with their paths, and sets."""
 
 from __future__ import annotations
 
@@ -16,23 +13,23 @@ from twopipes._trace.redact import BLANK
 
 __all__ = ["BUILT_IN", "SERVER_INFO", "Difference", "Ignoring", "differences", "pair_questions", "unmatched"]
 
-# Where a path begins: one of these is the first step of what a user names by a path, and not by a name alone.
+# A name that begins with one of these steps is a path.
 _ROOTS = ("result", "error", "params")
 
 BUILT_IN = (
-    "result.requestState",  # MR-07: means something to the server that made it, and to nobody else
+    "result.requestState",  # MR-07: only the server that made it can read it
     "result.nextCursor",
     "params.elicitationId",
     "result.inputRequests.*.params.elicitationId",
     "error.data.elicitations.*.elicitationId",
     "params._meta.progressToken",
 )
-"""Whose values nobody can foresee: they must be there if they were, and may be others. ``*`` stands for one step of a path."""
+"""Paths of members with unpredictable values. The member must exist, but its value may differ. ``*`` matches one step."""
 
 SERVER_INFO = "result._meta.io.modelcontextprotocol/serverInfo"
-"""Stands in every modern result (VN-08). It is compared where it is asked for, by ``server/discover``, and once is enough."""
+"""Every modern result has this member (VN-08). It is compared only in the result of ``server/discover``."""
 
-# What names an entry of a list, so that one entry more at the front is one difference, and not as many as there are entries.
+# Members that name an entry of a list, so that one additional entry at the front is one difference only.
 _NAMES = ("name", "uri", "uriTemplate")
 
 _encode_in_order = Encoder(order="sorted").encode
@@ -41,13 +38,13 @@ Path = tuple[str, ...]
 
 
 class Difference(Struct, frozen=True):
-    """One place where the two are not the same; ``UNSET`` for what is not there.
+    """One difference. ``UNSET`` stands for a missing member.
 
     Attributes:
-        path: Such as ``result.content.0.text``.
-        recorded: What stands there in the recording.
-        live: What the live server has there.
-        name: Of the entry of a list that it is in, where it has one: a tool, a resource.
+        path: The path, such as ``result.content.0.text``.
+        recorded: The value in the recording.
+        live: The value of the live server.
+        name: The name of the list entry that contains it, if it has one: a tool, a resource.
     """
 
     path: str
@@ -57,13 +54,13 @@ class Difference(Struct, frozen=True):
 
 
 class Ignoring:
-    """The members that do not count.
+    """The members to ignore.
 
     Args:
-        names: A name counts wherever it stands; with a path that begins with ``result``, ``error`` or ``params``, such as
-            ``result.content.0.text``, that place alone is meant, and ``*`` stands for any one step.
-        values: Paths of which only the values do not count.
-        blanked: Names of members whose values a recorder has blanked; what is there instead is equal to any value.
+        names: A name is ignored everywhere. A path that begins with ``result``, ``error`` or ``params``, such as
+            ``result.content.0.text``, is ignored only there; ``*`` matches any one step.
+        values: Paths whose values may differ.
+        blanked: Names of members whose values the recorder has redacted. A redacted value is equal to any value.
     """
 
     def __init__(self, names: Iterable[str] = (), *, values: Iterable[str] = BUILT_IN, blanked: Iterable[str] = ()) -> None:
@@ -78,7 +75,7 @@ class Ignoring:
         self._blanked = frozenset(name.casefold() for name in blanked)
 
     def covers(self, path: Path) -> bool:
-        """Whether what stands there does not count, and neither does whether anything stands there."""
+        """Whether the member at the path is ignored completely."""
         if not path:
             return False
         if path[-1] in self._names:
@@ -89,17 +86,17 @@ class Ignoring:
         return any(pattern.fullmatch(joined) for pattern in self._paths)
 
     def covers_value(self, path: Path) -> bool:
-        """Whether something must stand there, but not the same thing."""
+        """Whether the member at the path must exist, but may have another value."""
         joined = ".".join(path)
         return any(pattern.fullmatch(joined) for pattern in self._values)
 
     def is_blank(self, recorded: Any, path: Path) -> bool:
-        """Whether a recorder has written a blank in place of a value."""
+        """Whether the recorder has redacted the value."""
         return recorded == BLANK and bool(path) and path[-1].casefold() in self._blanked
 
     def stripped(self, value: Any, path: Path) -> Any:
-        """A value without what does not count; what must be there but may differ is ``null``."""
-        # The params of notifications are searched by a recorder at any depth; which side this value is from is not known here.
+        """Return a value without the ignored members, and with ``null`` for values that may differ."""
+        # A recorder redacts the params of notifications at any depth, and this may be the live value.
         if self.covers_value(path) or (path[:1] == ("params",) and path[-1].casefold() in self._blanked):
             return None
         if isinstance(value, dict):
@@ -119,9 +116,9 @@ def _pattern(path: str) -> re.Pattern[str]:
 
 
 def differences(recorded: Any, live: Any, ignoring: Ignoring, path: Path = (), name: str = "") -> list[Difference]:
-    """Compares two JSON values, in the order in which the recorded one is written.
+    """Compare two JSON values, in the order of the recorded one.
 
-    Entries of lists are compared in their places; where all of them have names (tools, resources, prompts), by their names.
+    Entries of lists are compared by position, or by name if all of them have one (tools, resources, prompts).
     """
     if ignoring.covers(path):
         return []
@@ -162,7 +159,7 @@ def _differences_of_lists(recorded: list[Any], live: list[Any], ignoring: Ignori
 
 
 def _named(entries: list[Any]) -> dict[str, Any] | None:
-    """The entries by their names, if all of them have one of their own."""
+    """Return the entries by name, if all of them have a unique name."""
     found = {_name_of(entry): entry for entry in entries}
     return found if len(found) == len(entries) and "" not in found else None
 
@@ -176,18 +173,18 @@ def _name_of(entry: Any) -> str:
 
 
 def _same(one: Any, other: Any) -> bool:
-    # To Python true is 1, and to JSON it is not; 1 and 1.0 are the same number to both.
+    # In Python True == 1, in JSON they differ; 1 and 1.0 are the same number in both.
     return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
 
 
 def unmatched(recorded: Sequence[Any], live: Sequence[Any], ignoring: Ignoring, root: str) -> tuple[list[Any], list[Any]]:
-    """Compares two sets: what stands in the recorded one alone, and in the live one alone. Order and number do not count.
+    """Compare two sets and return the values that only one of them has. Order and repetitions are ignored.
 
     Args:
-        recorded: JSON values.
-        live: Likewise.
-        ignoring: What does not count.
-        root: The first step of the path of each, such as ``params``; or nothing.
+        recorded: The recorded JSON values.
+        live: The live JSON values.
+        ignoring: The members to ignore.
+        root: The first step of the path of each value, such as ``params``; or empty.
     """
     path = (root,) if root else ()
     ours = {_encode_in_order(ignoring.stripped(value, path)): value for value in recorded}
@@ -198,18 +195,18 @@ def unmatched(recorded: Sequence[Any], live: Sequence[Any], ignoring: Ignoring, 
 
 
 def pair_questions(recorded: Mapping[str, Any], live: Mapping[str, Any], ignoring: Ignoring) -> dict[str, str]:
-    """Finds out which question of a live ``inputRequests`` is which of the recorded one: the keys are the server's own (MR-03).
+    """Match the questions of a live ``inputRequests`` with the recorded ones. The server chooses the keys (MR-03).
 
     Returns:
-        Live keys by recorded ones; for a question that was not asked again, there is none.
+        The live key for each recorded key. A question that was not asked again is missing.
     """
     left = dict(live)
     found: dict[str, str] = {}
 
-    def pair(is_it: Any) -> None:
+    def pair(matches: Any) -> None:
         for key, question in recorded.items():
             if key not in found:
-                match = next((other for other, asked in left.items() if is_it(key, question, other, asked)), None)
+                match = next((other for other, asked in left.items() if matches(key, question, other, asked)), None)
                 if match is not None:
                     found[key] = match
                     del left[match]

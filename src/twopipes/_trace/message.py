@@ -1,4 +1,4 @@
-"""One line of the wire, read as far as it can be: a recording also holds what no reader of messages would accept."""
+"""One line of the wire, read leniently: a recording also contains lines that a session would reject."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ _BOM = codecs.BOM_UTF8
 class Message(Struct, eq=False, kw_only=True):
     """A line between client and server, or one member of a batch.
 
-    What is on the wire stays bytes; :attr:`params`, :attr:`result` and :attr:`error` are decoded each time they are asked for,
-    so that a recording of long lines costs no more than its size. Whoever needs one of them twice keeps it.
+    :attr:`params`, :attr:`result` and :attr:`error` are decoded on each access, so that a recording of long lines does not need
+    more memory than its size. Keep the value if you need it twice.
 
     Attributes:
-        index: Which entry of the recording, from 0; the members of a batch share that of their line.
-        at: Seconds since the start of the recording; for a line in pieces, when its last piece came.
+        index: The index of the entry in the recording, from 0. The members of a batch share the index of their line.
+        at: Seconds since the start of the recording; for a line in pieces, the time of its last piece.
         direction: ``>`` from the client to the server, ``<`` from the server to the client.
-        connection: On which connection.
-        data: The exact bytes of the line, without the newline; of a member of a batch, of that member.
-        shape: What it is. A line that breaks a rule of JSON-RPC but shows what it was meant as has that shape, and a ``fault``.
-            ``noise`` is what can be no message, ``blank`` an empty line.
-        id: As it stands on the wire, whatever its type; ``UNSET`` where there is none.
-        method: Of a request or a notification. For an answer see ``call``.
-        fault: What the reader of messages has against the line; ``None`` for a good message.
-        is_whole: No, if the line never got its newline.
-        members: Of a batch.
-        batch: The batch this is a member of.
-        call: The request it is, answers, reports on, cancels, or (for a notification with a subscription's tag) belongs to.
-        meta: What stands in ``params._meta`` of a request or a notification; empty where there is nothing usable.
+        connection: The connection.
+        data: The exact bytes of the line, without the newline; for a member of a batch, the bytes of that member.
+        shape: The kind of message. A line that breaks a rule of JSON-RPC but is recognizable has its shape, and a ``fault``.
+            ``noise`` is a line that is not a message, ``blank`` an empty line.
+        id: The id, whatever its type; ``UNSET`` if there is none.
+        method: The method of a request or a notification. For a response see ``call``.
+        fault: Why the line is not a valid message; ``None`` for a valid one.
+        is_whole: Whether the line ended with a newline.
+        members: The messages of a batch.
+        batch: The batch that contains this message.
+        call: The call of a request, a response, a progress notification, a cancellation, or a notification of a subscription.
+        meta: ``params._meta`` of a request or a notification; empty if it is missing or not an object.
     """
 
     index: int
@@ -70,32 +70,32 @@ class Message(Struct, eq=False, kw_only=True):
 
     @property
     def params(self) -> Any:
-        """Of a request or a notification, decoded; ``UNSET`` where there are none."""
+        """The decoded params of a request or a notification; ``UNSET`` if there are none."""
         return _decoded(self.raw_params)
 
     @property
     def result(self) -> Any:
-        """Of an answer, decoded; ``UNSET`` where there is none."""
+        """The decoded result of a response; ``UNSET`` if there is none."""
         return _decoded(self.raw_result)
 
     @property
     def error(self) -> Any:
-        """Of an answer, decoded: an object with ``code`` and ``message`` if all is well; ``UNSET`` where there is none."""
+        """The decoded error of a response, normally an object with ``code`` and ``message``; ``UNSET`` if there is none."""
         return _decoded(self.raw_error)
 
     @property
     def value(self) -> Any:
-        """The whole line as JSON, decoded; ``UNSET`` if it is none."""
+        """The whole line, decoded; ``UNSET`` if it is not JSON."""
         return _decoded(Raw(self.line))
 
     @property
     def line(self) -> bytes:
-        """The line as a reader takes it: without a byte order mark, and without a carriage return before the newline (FR-15)."""
+        """The line without a byte order mark, and without a carriage return before the newline (FR-15)."""
         return self.data.removeprefix(_BOM).removesuffix(b"\r")
 
     @property
     def text(self) -> str:
-        """The line for people: what is not UTF-8 is shown as escapes. Control characters are still in it."""
+        """The line for people, with escapes for bytes that are not UTF-8. Control characters are kept."""
         return self.data.decode(errors="backslashreplace")
 
     @property
@@ -105,17 +105,17 @@ class Message(Struct, eq=False, kw_only=True):
 
     @property
     def is_answer(self) -> bool:
-        """Whether it answers a request, or wants to."""
+        """Whether it is a response, valid or not."""
         return self.shape in {"result", "error"}
 
     @property
     def is_from_client(self) -> bool:
-        """Whether the client said it."""
+        """Whether the client sent it."""
         return self.direction == ">"
 
 
 class _Members(Struct):
-    """What a message can have, with no expectations."""
+    """The members of a message, without checks."""
 
     jsonrpc: Raw = _ABSENT
     id: Raw = _ABSENT
@@ -134,7 +134,7 @@ _encode = Encoder().encode
 def read_message(
     data: bytes, *, index: int, at: float, direction: Direction, connection: RecordedConnection, is_whole: bool
 ) -> Message:
-    """Reads one line. Never raises, whatever the bytes."""
+    """Read one line. Never raises, whatever the bytes."""
     message = Message(index=index, at=at, direction=direction, connection=connection, data=data, shape="noise", is_whole=is_whole)
     line = message.line
     if not line.strip(b" \t\r"):
@@ -163,11 +163,11 @@ def _read_into(message: Message, line: bytes) -> None:
             if line.lstrip().startswith(b"["):
                 _read_batch(message, line)
             elif read.reason == "not JSON-RPC":
-                _guess(message, line)
+                _read_invalid(message, line)
 
 
 def _read_batch(message: Message, line: bytes) -> None:
-    """Takes an array apart. Whether the revision lets it stand is for others to say, so it has no fault of its own."""
+    """Read the members of an array. It has no fault here: whether the revision allows batches is checked elsewhere."""
     try:
         members = _decode_array(line)
     except (MsgspecError, UnicodeDecodeError, RecursionError):
@@ -185,13 +185,13 @@ def _read_batch(message: Message, line: bytes) -> None:
             is_whole=message.is_whole,
             batch=message,
         )
-        # An array within an array is nothing in any revision.
+        # No revision allows an array inside an array.
         _read_into(member, member.data)
         message.members.append(member)
 
 
-def _guess(message: Message, line: bytes) -> None:
-    """Finds out what a JSON object that is no good message was meant as."""
+def _read_invalid(message: Message, line: bytes) -> None:
+    """Determine the intended shape of a JSON object that is not a valid message."""
     try:
         found = _decode_members(line)
     except (MsgspecError, UnicodeDecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""Reading a trace, whole or torn, finished or still being written."""
+"""Reads a trace: complete or damaged, finished or still being written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Trace", "read"]
 
 
 class Trace:
-    """A recording: its header, and its entries for as long as there are any. Iterating again reads the file again."""
+    """A recording: its header, and its entries. Each iteration reads the file again."""
 
     def __init__(self, path: Path, header: Header, follow: Callable[[], bool] | None) -> None:
         self.path = path
@@ -32,16 +32,16 @@ class Trace:
                 yield _entry(number, line)
 
     def whole_lines(self) -> Iterator[Entry]:
-        """The entries with the pieces of a line put together; what never got its end comes as it is, last."""
-        begun: dict[tuple[int, str], list[Line]] = {}
+        """Yield the entries with the pieces of each line joined. A line that never ended comes last, with ``is_whole=False``."""
+        unfinished: dict[tuple[int, str], list[Line]] = {}
         for entry in self:
             if not isinstance(entry, Line):
                 if isinstance(entry, Event) and entry.name == "lost" and entry.stream is not None:
-                    # What was begun in this direction has no end: the line lacks something, and what follows is another.
-                    yield from _unfinished(begun.pop((entry.connection, entry.stream), []))
+                    # The unfinished line of this direction has a gap. What follows is another line.
+                    yield from _joined(unfinished.pop((entry.connection, entry.stream), []))
                 yield entry
                 continue
-            pieces = begun.setdefault((entry.connection, entry.kind), [])
+            pieces = unfinished.setdefault((entry.connection, entry.kind), [])
             if not entry.is_whole:
                 pieces.append(entry)
             elif pieces:
@@ -50,21 +50,21 @@ class Trace:
                 yield structs.replace(entry, data=data)
             else:
                 yield entry
-        for pieces in begun.values():
-            yield from _unfinished(pieces)
+        for pieces in unfinished.values():
+            yield from _joined(pieces)
 
 
 def read(path: str | os.PathLike[str], *, follow: Callable[[], bool] | None = None) -> Trace:
-    """Opens a trace.
+    """Open a trace.
 
     Args:
         path: The file.
-        follow: Called at the end of the file: to wait a moment and say ``True`` for looking again, or ``False`` for the end.
-            Without it the trace ends where the file ends.
+        follow: Called at the end of the file. It waits a moment and returns ``True`` to read on, or ``False`` to stop. Without it,
+            the trace ends where the file ends.
 
     Raises:
-        OSError: There is no such file, or it cannot be read.
-        ValueError: It is no trace.
+        OSError: The file cannot be read.
+        ValueError: The file is not a trace.
     """
     path = Path(path)
     with path.open("rb") as file:
@@ -72,7 +72,7 @@ def read(path: str | os.PathLike[str], *, follow: Callable[[], bool] | None = No
     return Trace(path, decode_header(first), follow)
 
 
-def _unfinished(pieces: list[Line]) -> Iterator[Line]:
+def _joined(pieces: list[Line]) -> Iterator[Line]:
     if pieces:
         yield structs.replace(pieces[-1], data=b"".join(piece.data for piece in pieces))
 
@@ -85,16 +85,16 @@ def _entry(number: int, line: bytes) -> Entry:
 
 
 def _lines(file: BinaryIO, follow: Callable[[], bool] | None) -> Iterator[bytes]:
-    begun: list[bytes] = []
+    pieces: list[bytes] = []
     while True:
         piece = file.readline()
         if piece.endswith(b"\n"):
-            yield b"".join([*begun, piece])[:-1]
-            begun.clear()
+            yield b"".join([*pieces, piece])[:-1]
+            pieces.clear()
         elif piece:
-            begun.append(piece)
+            pieces.append(piece)
         elif follow is None or not follow():
             break
-    if begun:
-        # A writer that was killed in the middle of a line.
-        yield b"".join(begun)
+    if pieces:
+        # The writer was killed in the middle of a line.
+        yield b"".join(pieces)

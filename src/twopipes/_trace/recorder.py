@@ -1,9 +1,9 @@
-"""Writing a trace, beside a conversation that must not notice it.
+"""Writes a trace without slowing the conversation down.
 
-Whoever sees bytes hands them to a :class:`Recorder` and goes on. A thread cuts them into lines, blanks what must not be kept and
-writes. It may be slow, or unable to: then the recording lacks something and says so, and the wire never waits.
+Callers pass bytes to a :class:`Recorder` and go on. A thread splits them into lines, redacts values and writes. If the disk is slow
+or full, the recording has a gap and an event that reports it; the wire never waits.
 
-What is imported here at once is what a program has at its start anyway: ``twopipes tap`` is launched by hosts, which wait for it.
+This module imports little: a host starts ``twopipes tap`` and waits for it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 import time
-from _queue import Empty, SimpleQueue  # the two that the module queue wraps, at a price
+from queue import Empty, SimpleQueue
 
 TYPE_CHECKING = False  # see twopipes/__init__.py
 if TYPE_CHECKING:
@@ -26,23 +26,21 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_QUEUED", "Losses", "Recorder", "check_redact", "default_path", "header_for", "names_to_redact"]
 
-# Bytes that may wait for the disk: one line of the largest size that a channel takes by default. A disk that is so much behind
-# is not slow but stuck.
+# Bytes that may wait for the disk: one line of the largest size that a channel accepts by default.
 MAX_QUEUED = 64 * 1024 * 1024
-# Bytes that an entry costs beside its data. A flood of empty lines is bounded, too.
+# Bytes that an entry needs in addition to its data, so that a flood of empty lines is bounded as well.
 OVERHEAD = 256
-# Seconds after which the begin of a line is written though its end has not come. Whoever follows the recording of a server that
-# forgot a newline sees what it wrote.
+# Seconds after which an unfinished line is written, so that a reader who follows the recording sees output without a newline.
 PATIENCE = 0.5
 
 
 class Losses:
-    """What a recording lacks, all in all.
+    """What is missing in a recording, in total.
 
     Attributes:
-        lines: How many lines; pieces and events count as one each.
-        size: How many bytes of them.
-        reason: Why, in words, as it was last.
+        lines: The number of lines; a piece and an event count as one.
+        size: Their size in bytes.
+        reason: The last reason, for people.
     """
 
     __slots__ = ("lines", "reason", "size")
@@ -60,26 +58,26 @@ class Losses:
 
 
 class Recorder:
-    """Writes a trace from a thread of its own.
+    """Writes a trace in a thread of its own.
 
-    :meth:`chunk`, :meth:`line` and :meth:`event` may be called from any thread and from a signal handler. They neither wait nor
-    raise: what finds no room or no disk is counted, and the recording has a ``lost`` event in its place.
+    :meth:`chunk`, :meth:`line` and :meth:`event` may be called from any thread and from a signal handler. They neither block nor
+    raise: an entry that cannot be queued or written is counted, and the recording has a ``lost`` event in its place.
 
     Args:
-        path: The file. One that is there already keeps its content under another name: ``x.jsonl`` becomes ``x-1.jsonl``.
-        header: As :func:`header_for` makes it, or one that is ready.
-        redact: Names of members whose values are blanked; see :mod:`twopipes._trace.redact`.
-        clock: Seconds, from any start.
-        on_loss: Told once, with a sentence, that something is lost. Called in the recorder's thread, or by :meth:`close`.
+        path: The file. An existing file is renamed: ``x.jsonl`` becomes ``x-1.jsonl``.
+        header: The result of :func:`header_for`, or a header.
+        redact: Names of members whose values are redacted; see :mod:`twopipes._trace.redact`.
+        clock: Returns seconds since any fixed time.
+        on_loss: Called once with a sentence when something is lost, in the recorder's thread or by :meth:`close`.
         max_queued: Bytes that may wait for the disk.
-        must_open: Open the file at once, in the thread of the caller.
+        must_open: Open the file now, in the thread of the caller.
 
     Attributes:
-        path: Where it is.
-        losses: What it lacks.
+        path: The path of the file.
+        losses: What is missing.
 
     Raises:
-        OSError: The file cannot be opened, and ``must_open`` was asked for.
+        OSError: The file cannot be opened, and ``must_open`` is true.
     """
 
     def __init__(
@@ -102,11 +100,11 @@ class Recorder:
         self._on_loss = on_loss
         self._max_queued = max_queued
         self._queue: SimpleQueue[Any] = SimpleQueue()
-        # One that its own thread may take again: a signal handler comes in the middle of anything.
+        # Reentrant, because a signal handler may interrupt any of our methods.
         self._lock = threading.RLock()
-        self._put = 0  # bytes, all in all; changed by whoever holds the lock
-        self._taken = 0  # bytes, all in all; changed by the thread alone
-        # What found no room since the last entry that did: lines, bytes, and whether the last of it ended its line.
+        self._put = 0  # total bytes; guarded by the lock
+        self._taken = 0  # total bytes; changed only by the thread
+        # What did not fit into the queue since the last entry that did: lines, bytes, and whether the last one ended its line.
         self._missing: dict[Stream, tuple[int, int, bool]] = {}
         self._closed = False
         self._abandoned = False
@@ -117,24 +115,24 @@ class Recorder:
             self._file = self._open()
         self._thread = threading.Thread(target=self._work, name=f"twopipes trace {self.path}", daemon=True)
         self._thread.start()
-        atexit.register(self.close)  # for whoever forgets it; its thread does not keep a program from ending
+        atexit.register(self.close)  # in case the caller does not; the daemon thread does not keep the program alive
 
-    # What happens
+    # Entries
 
     def chunk(self, kind: Kind, data: bytes, *, at: float | None = None, connection: int = 0) -> None:
-        """Takes bytes of one direction as they came, cut anywhere.
+        """Record bytes of one direction, split anywhere.
 
         Args:
             kind: ``>`` client to server, ``<`` server to client, ``!`` stderr.
-            data: Bytes that nobody changes afterwards.
-            at: When, by the clock of the recorder; now if it is left out.
-            connection: Which one, where there are several.
+            data: The bytes, which must not change afterwards.
+            at: The time, by the clock of the recorder; now by default.
+            connection: The number of the connection, if there are several.
         """
-        self._take(kind, data, at, connection, ends_line=False)
+        self._add(kind, data, at, connection, ends_line=False)
 
     def line(self, kind: Kind, data: bytes, *, at: float | None = None, is_whole: bool = True, connection: int = 0) -> None:
-        """Takes a line without its newline, or with ``is_whole=False`` a piece of one that goes on."""
-        self._take(kind, data, at, connection, ends_line=is_whole)
+        """Record a line without its newline, or with ``is_whole=False`` a piece of one that continues."""
+        self._add(kind, data, at, connection, ends_line=is_whole)
 
     def event(
         self,
@@ -148,22 +146,22 @@ class Recorder:
         code: int | None = None,
         reason: str | None = None,
     ) -> None:
-        """Takes something that happened beside the lines; see :class:`twopipes._trace.format.Event`.
+        """Record an event; see :class:`twopipes._trace.format.Event`.
 
-        ``event("eof", stream="<")`` also ends a line that lacks its newline.
+        ``event("eof", stream="<")`` also ends an unfinished line.
         """
         members = {"pid": pid, "stream": stream, "signal": signal, "code": code, "reason": reason}
         with self._lock:
             now = self._clock() if at is None else at
             if self._has_room(OVERHEAD):
-                self._tell_what_is_missing(now)
+                self._report_missing(now)
                 self._put += OVERHEAD
                 self._queue.put((now - self._began, "=", name, members, connection))
             else:
                 self._miss((connection, None), 0, ends_line=True)
 
     def close(self, timeout: float = 2.0) -> bool:
-        """Writes what there is, for so long at most, and ends. Calling it again changes nothing.
+        """Write what is queued, for at most ``timeout`` seconds, and end. A second call does nothing.
 
         Returns:
             Whether everything is in the file.
@@ -173,32 +171,32 @@ class Recorder:
         self._thread.join(timeout)
         if self._thread.is_alive():
             self._abandon()
-        self._complain()
+        self._report_losses()
         return not self.losses
 
     def finish(self, on_closed: Callable[[], object] | None = None) -> None:
-        """Takes nothing any more, and ends when everything is written; does not wait for that.
+        """Accept no more entries, and end when everything is written. Does not wait.
 
         Args:
-            on_closed: Called when it has ended, in its thread; or now, if it has ended already.
+            on_closed: Called when the recorder has ended, in its thread; or now, if it has ended already.
         """
         with self._lock:
             if on_closed is not None and not self._ended:
                 self._on_closed.append(on_closed)
                 on_closed = None
             if not self._closed:
-                self._tell_what_is_missing(self._clock())
+                self._report_missing(self._clock())
                 self._closed = True
                 self._queue.put(None)
         if on_closed is not None:
             on_closed()
 
-    def _take(self, kind: Kind, data: bytes, at: float | None, connection: int, *, ends_line: bool) -> None:
+    def _add(self, kind: Kind, data: bytes, at: float | None, connection: int, *, ends_line: bool) -> None:
         size = len(data) + OVERHEAD
         with self._lock:
             now = self._clock() if at is None else at
             if self._has_room(size):
-                self._tell_what_is_missing(now)
+                self._report_missing(now)
                 self._put += size
                 self._queue.put((now - self._began, kind, data, ends_line, connection))
             else:
@@ -209,7 +207,7 @@ class Recorder:
             return False
         queued = self._put - self._taken
         if self._missing:
-            # One gap of some length is easier to understand than many small ones.
+            # One long gap is easier to understand than many small ones.
             return queued <= self._max_queued // 2
         return queued == 0 or queued + size <= self._max_queued
 
@@ -219,7 +217,7 @@ class Recorder:
         known = self._missing.get(stream, (0, 0, True))
         self._missing[stream] = (known[0] + lines, known[1] + size, ends_line)
 
-    def _tell_what_is_missing(self, now: float) -> None:
+    def _report_missing(self, now: float) -> None:
         if self._missing:
             for stream, (lines, size, ends_line) in self._missing.items():
                 self._put += OVERHEAD
@@ -244,17 +242,17 @@ class Recorder:
             if file is not None:
                 file.close()
             with self._lock:
-                # Only where it failed: nobody takes anything out any more.
+                # After a failure there may still be entries in the queue.
                 self._closed = True
-                self._empty_the_queue("the recorder has ended")
+                self._discard_queue("the recorder has ended")
                 self._ended = True
             atexit.unregister(self.close)
-            self._complain()
-            for tell in self._on_closed:
-                tell()
+            self._report_losses()
+            for callback in self._on_closed:
+                callback()
 
     def _write(self) -> None:
-        from twopipes._trace.writer import Writer  # noqa: PLC0415 - whoever is recorded has begun by now
+        from twopipes._trace.writer import Writer  # noqa: PLC0415 - in the thread, after the program has started
 
         writer = Writer(self._header, self._redact, self._count)
         is_over = False
@@ -266,18 +264,18 @@ class Recorder:
                 try:
                     self._file = self._open()
                 except OSError as error:
-                    # Tried again with what comes next: somebody may make the folder.
+                    # Try again with the next entries: the folder may exist by then.
                     writer.give_up(error)
             if self._file is not None:
                 writer.write(self._file)
-            self._complain()
+            self._report_losses()
 
     def _fill(self, writer: Writer) -> bool:
-        """Waits for something, and takes what is there; tells whether that was the last."""
+        """Wait for entries and pass them on. Return whether the last one was among them."""
         try:
             item = self._queue.get(timeout=PATIENCE if writer.has_begun else None)
         except Empty:
-            writer.take_half_lines(self._clock() - self._began)
+            writer.add_unfinished_lines(self._clock() - self._began)
             return False
         while item is not None:
             self._taken += OVERHEAD if item[1] == "=" else len(item[2]) + OVERHEAD
@@ -297,17 +295,17 @@ class Recorder:
         self.path = file.path
         return file
 
-    # When it goes wrong
+    # Failures
 
     def _abandon(self) -> None:
         with self._lock:
             self._abandoned = True
-            self._empty_the_queue("the disk took too long")
-            # Told by the file all the same, if the disk wakes up after all.
-            self._tell_what_is_missing(self._clock())
-            self._queue.put(None)  # the last was taken out, too
+            self._discard_queue("the disk took too long")
+            # The file still gets the event if the disk recovers.
+            self._report_missing(self._clock())
+            self._queue.put(None)  # the end marker was removed as well
 
-    def _empty_the_queue(self, reason: str) -> None:
+    def _discard_queue(self, reason: str) -> None:
         try:
             while True:
                 match self._queue.get_nowait():
@@ -321,13 +319,13 @@ class Recorder:
         except Empty:
             pass
 
-    def _complain(self) -> None:
+    def _report_losses(self) -> None:
         with self._lock:
-            tell = self._on_loss
-            if not self.losses or tell is None:
+            callback = self._on_loss
+            if not self.losses or callback is None:
                 return
             self._on_loss = None
-        tell(f"the trace {self.path} is not complete: {self.losses.reason}")
+        callback(f"the trace {self.path} is incomplete: {self.losses.reason}")
 
 
 def header_for(
@@ -340,24 +338,24 @@ def header_for(
     redact: Iterable[str] = (),
     now: float | None = None,
 ) -> Callable[[], Header]:
-    """What there is to say about a recording that begins now. Making a header of it is left to the recorder's thread.
+    """Return a function that makes the header of a recording that starts now. The recorder calls it in its thread.
 
     Args:
-        recorder: Who records: ``tap``, ``client`` or ``server``.
+        recorder: What records: ``tap``, ``client`` or ``server``.
         argv: The command of the server.
-        target: What is talked to, where there is no command.
-        cwd: The folder that the server starts in; that of this process if it is left out.
-        environment: The names of the variables that the server gets; a mapping will do, its values are not looked at. Those of
-            this process if it is left out.
-        redact: As given to the :class:`Recorder`. Values in the command by these names are blanked.
-        now: Seconds since 1970.
+        target: The address of the server, if there is no command.
+        cwd: The folder that the server starts in; the folder of this process by default.
+        environment: The names of the server's environment variables; the values of a mapping are ignored. Those of this process by
+            default.
+        redact: The names given to the :class:`Recorder`. Values of these names in the command are redacted.
+        now: The time in seconds since 1970.
     """
     now = time.time() if now is None else now
     if cwd is None:
         try:
             cwd = os.getcwd()
         except OSError:
-            cwd = ""  # it was removed
+            cwd = ""  # the folder was removed
     names = sorted(os.environ if environment is None else environment)
     words, redacted = tuple(argv), tuple(redact)
 
@@ -383,15 +381,15 @@ def header_for(
 
 
 def default_path(name: str, *, now: float | None = None) -> str:
-    """A fresh file in the user's state folder, which is made if need be: ``20260728T101500Z-name-4711.jsonl``.
+    """Return a new file name in the user's state folder, which is created: ``20260728T101500Z-name-4711.jsonl``.
 
     Args:
-        name: Of the command that is recorded.
-        now: Seconds since 1970.
+        name: The name of the recorded command.
+        now: The time in seconds since 1970.
 
     Raises:
-        OSError: The folder cannot be made.
-        RuntimeError: Nobody knows where this user is at home.
+        OSError: The folder cannot be created.
+        RuntimeError: The home folder of the user is unknown.
     """
     from twopipes._process.state_folder import state_path  # noqa: PLC0415 - only where it is wanted
 
@@ -403,27 +401,27 @@ def default_path(name: str, *, now: float | None = None) -> str:
 
 
 def check_redact(trace: object, redact: object) -> None:
-    """Looks at what a program gave as ``trace=`` and ``redact=``.
+    """Check the values of ``trace=`` and ``redact=``.
 
     Raises:
-        LocalProtocolError: Something would be recorded that was meant to be blanked.
+        LocalProtocolError: Values would be recorded that were meant to be redacted.
     """
     from twopipes.errors import LocalProtocolError  # noqa: PLC0415 - see above
 
     if isinstance(redact, str):
-        raise LocalProtocolError(f"redact= is a list of names; write redact=[{redact!r}]")
+        raise LocalProtocolError(f"redact= must be a list of names, got a string; write redact=[{redact!r}]")
     if isinstance(trace, Recorder):
-        raise LocalProtocolError("redact= is for a file that is named by trace=; give the names to your Recorder: redact=[...]")
+        raise LocalProtocolError("redact= has no effect on a Recorder in trace=; pass the names to the Recorder: redact=[...]")
 
 
 def names_to_redact(given: Iterable[str]) -> tuple[str, ...]:
-    """The members to blank in a recording that begins here: those that the program names, and those of ``TWOPIPES_REDACT``."""
+    """Return the given names of members to redact, and those in ``TWOPIPES_REDACT``."""
     named = (name.strip() for name in os.environ.get("TWOPIPES_REDACT", "").split(","))
     return tuple(dict.fromkeys([*given, *filter(None, named)]))
 
 
 def _printable(text: str) -> str:
-    """What the system takes for a name need not be text."""
+    """Escape bytes that are not text: arguments and paths may contain any bytes."""
     return text.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 

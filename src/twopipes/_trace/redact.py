@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from urllib.parse import unquote
 
 from msgspec import DecodeError, Raw, ValidationError, json
 
@@ -25,7 +26,7 @@ __all__ = ["BLANK", "LONGEST", "REDACTED", "Redactor", "redacted_argv"]
 # Bytes. The longest line that is searched. It has to be held together for that, by a recorder that shares the memory of the
 # program that it records; pictures and long texts are shorter.
 LONGEST = 16 * 1024 * 1024
-# What is written in place of a value, and of a line of which nothing may be shown.
+# Written in place of a value, and in place of a line that cannot be searched.
 BLANK = "[redacted]"
 REDACTED = BLANK.encode()
 _VALUE = b'"%b"' % REDACTED
@@ -50,10 +51,10 @@ _END_OF_QUERY_VALUE = re.compile(r"[&#\s]|\Z")
 
 
 class Redactor:
-    """Blanks values in lines. What is not blanked stays as it is, byte for byte.
+    """Blanks values in lines. Everything else stays unchanged, byte for byte.
 
     Args:
-        names: Of the members whose values are blanked.
+        names: The names of the members whose values are blanked.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -63,11 +64,11 @@ class Redactor:
         self._names = frozenset(name.casefold() for name in names if name)
         self._needles = (*self._names, _STATE)
         self._texts = _Texts(self._needles)
-        # The key is never written: a short secret cannot be guessed from its stand-in.
+        # The key is never written, so a short secret cannot be guessed from its replacement.
         self._hash = blake2b(key=urandom(32), digest_size=8)
 
     def line(self, kind: str, data: bytes) -> bytes:
-        """The line as it may be written. A message stays one."""
+        """Return the line with blanked values. A message stays a message."""
         if not self._is_named_in(data):
             return data
         try:
@@ -76,7 +77,7 @@ class Redactor:
             return REDACTED
 
     def _is_named_in(self, data: bytes) -> bool:
-        """Whether one of the names is anywhere in a line, escaped or not. Most lines are let through by this."""
+        """Whether one of the names is anywhere in a line, escaped or not. For most lines this is the only check."""
         text = data.decode(errors="replace")
         plain = _decoded(text)
         if plain is None:
@@ -111,7 +112,7 @@ class Redactor:
         return b"".join([*pieces, data[copied:]])
 
     def _replacements(self, data: bytes, kind: str | None) -> Iterator[tuple[int, int, bytes]]:
-        """Which pieces of an object or array are replaced, and by what.
+        """Yield the start, end and replacement of each value to replace.
 
         Args:
             data: The object or array.
@@ -133,7 +134,7 @@ class Redactor:
                 depth -= 1
             if start is not None:
                 if depth == level:
-                    yield start, token.end(), self._stand_in(data[start : token.end()]) if wanted == _STATE else _VALUE
+                    yield start, token.end(), self._replacement(data[start : token.end()]) if wanted == _STATE else _VALUE
                     start, wanted = None, ""
             elif token[2] is not None:
                 name = _string.decode(token[1])
@@ -152,7 +153,7 @@ class Redactor:
                 yield token.start(), token.end(), string
 
     def _string(self, token: bytes) -> bytes:
-        """A string as it may be written."""
+        """Return a string with blanked values."""
         text = _string.decode(token)
         blanked = self._json(text) if text.lstrip()[:1] in {"{", "["} else None
         if blanked is None:
@@ -160,7 +161,7 @@ class Redactor:
         return token if blanked == text else json.encode(blanked)
 
     def _json(self, text: str) -> str | None:
-        """JSON inside of a string as it may be written; ``None`` if it is not JSON."""
+        """Return JSON inside a string with blanked values; ``None`` if it is not JSON."""
         data = text.encode(errors="surrogatepass")
         try:
             _any.decode(data)
@@ -168,8 +169,8 @@ class Redactor:
         except (DecodeError, ValidationError, UnicodeDecodeError):
             return None
 
-    def _stand_in(self, value: bytes) -> bytes:
-        """What is written for an opaque value: the same for equal values in one recording, so that a retry finds its question."""
+    def _replacement(self, value: bytes) -> bytes:
+        """Return the replacement of an opaque value. Equal values of a recording get the same, so a retry can be matched."""
         with suppress(DecodeError, ValidationError):
             value = _string.decode(value).encode()  # the two peers may escape the same text differently
         digest = self._hash.copy()
@@ -180,8 +181,8 @@ class Redactor:
 class _Texts:
     """Blanks ``name=value`` and ``name: value`` in text.
 
-    The value ends at the end of the text, because nothing tells where a secret ends; in the query of a URI it ends with its
-    parameter. What ends with a name counts as that name: ``-eTOKEN=x``, ``API_TOKEN=x``. ``-`` and ``_`` are the same.
+    The value extends to the end of the text, because the end of a secret is unknown; in the query of a URI it ends with its
+    parameter. A word that ends with a name counts as that name: ``-eTOKEN=x``, ``API_TOKEN=x``. ``-`` and ``_`` are the same.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -190,7 +191,7 @@ class _Texts:
         self._option = re.compile(rf"-.*(?:{spelt})" if spelt else r"(?!)", re.IGNORECASE | re.DOTALL)
 
     def blanked(self, text: str) -> str:
-        """The text as it may be written."""
+        """Return the text with blanked values."""
         pieces = []
         position = 0
         while (found := self._named.search(text, position)) is not None:
@@ -199,7 +200,7 @@ class _Texts:
             end = _END_OF_QUERY_VALUE.search(text, found.end()) if is_in_query else None
             position = len(text) if end is None else end.start()
         blanked = "".join([*pieces, text[position:]])
-        # A name in escapes: where its value is in the text as written is not worth finding out.
+        # An escaped name is left: blank everything instead of searching for its value.
         plain = _decoded(blanked)
         is_left = plain is None or any(not plain.startswith(BLANK, found.end()) for found in self._named.finditer(plain))
         return BLANK if is_left else blanked
@@ -212,7 +213,7 @@ class _Texts:
 
 
 def redacted_argv(argv: Sequence[str], names: Iterable[str]) -> list[str]:
-    """A command as it may be written.
+    """Return a command with blanked values.
 
     Values are blanked after ``--name value``, and in words that contain ``name=value`` or ``name: value``: options, variables,
     headers, the query of a URI.
@@ -227,12 +228,10 @@ def redacted_argv(argv: Sequence[str], names: Iterable[str]) -> list[str]:
 
 
 def _decoded(text: str) -> str | None:
-    """Text without JSON escapes and percent signs; ``None`` if there is more than a few levels of them."""
+    """Return text without JSON escapes and percent-encoding; ``None`` if they are nested too deeply."""
     for _ in range(_LEVELS):
         before = text
         if "%" in text:
-            from urllib.parse import unquote  # noqa: PLC0415 - rarely
-
             text = unquote(text)
         if "\\" in text:
             text = _unescaped(text)
@@ -243,5 +242,5 @@ def _decoded(text: str) -> str | None:
 
 def _unescaped(text: str) -> str:
     plain = _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else _ESCAPED.get(found[2], found[2]), text)
-    # Letters beyond the first plane are written as two.
+    # Characters outside the BMP are written as two escapes.
     return plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

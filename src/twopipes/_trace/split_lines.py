@@ -1,4 +1,4 @@
-"""The bytes of one direction, cut into lines; and a long line into pieces, so that nobody has to hold it."""
+"""Splits the bytes of one direction into lines, and long lines into pieces, so that memory is bounded."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from typing import Literal, NamedTuple
 
 __all__ = ["PIECE", "Cut", "Cutter"]
 
-# Bytes. The longest piece of a line: nearly every message is one entry, which can be searched with the tools that everybody has,
-# and a line of 64 MiB costs a recorder this much and not 64 MiB.
+# The longest piece of a line in bytes. Nearly every message is one entry, so grep works, and a line of 64 MiB does not need 64 MiB
+# of memory.
 PIECE = 1024 * 1024
 
-# A line is left out because it is longer than what may be held, or because something of it was lost.
+# A line is omitted because it is too long, or because a part of it was lost.
 Why = Literal["long", "lost"]
 
 
 class Cut(NamedTuple):
-    """A line without its newline, or a piece of one; or how much of one is not here."""
+    """A line without its newline, a piece of one, or the size of an omitted line."""
 
     data: bytes
-    is_whole: bool  # no: the line goes on, or came to an end without a newline
-    left_out: int = 0  # bytes
-    why: Why | None = None  # it was left out
+    is_whole: bool  # False: the line continues, or ended without a newline
+    left_out: int = 0  # bytes that were omitted
+    why: Why | None = None  # why they were omitted
 
 
 class Cutter:
-    """Takes chunks, cut anywhere, and gives lines. What it holds is bounded.
+    """Splits chunks into lines with bounded memory.
 
     Args:
-        limit: Bytes of a line that are held.
-        in_pieces: Whether a longer line is given in pieces. If not, it is left out, but for its size.
+        limit: The most bytes of a line to buffer.
+        in_pieces: Whether to return a longer line in pieces. Otherwise it is omitted and only its size is returned.
     """
 
     def __init__(self, limit: int = PIECE, *, in_pieces: bool = True) -> None:
@@ -41,11 +41,11 @@ class Cutter:
 
     @property
     def has_begun(self) -> bool:
-        """Whether there is a line that has no end yet, and of which something is held."""
+        """Whether the buffer contains an unfinished line."""
         return bool(self._begun)
 
     def feed(self, data: bytes) -> Iterator[Cut]:
-        """Takes a chunk. What is not iterated over is not taken."""
+        """Split a chunk. The iterator must be exhausted."""
         view = memoryview(data)
         start = 0
         while (end := data.find(b"\n", start)) >= 0:
@@ -59,20 +59,20 @@ class Cutter:
         yield from self._add(view[start:])
 
     def rest(self) -> Iterator[Cut]:
-        """Gives the line that has no end: none will come, or not soon. What comes next goes on with it."""
+        """Yield the unfinished line. The next bytes continue it."""
         if self._begun or self._left_out:
             yield Cut(bytes(self._begun), is_whole=False, left_out=self._left_out, why=self._why)
             self._begun.clear()
             self._left_out = 0
 
     def leave_out(self, why: Why = "lost") -> None:
-        """The line lacks something from here on: what is left of it is counted, and not given."""
+        """Omit the rest of the line, because a part of it is missing. Only its size is counted."""
         self._left_out += len(self._begun)
         self._begun.clear()
         self._why = why
 
     def begin_anew(self) -> None:
-        """What comes next begins a line."""
+        """Start a new line."""
         self._begun.clear()
         self._left_out = 0
         self._why = None
@@ -82,7 +82,7 @@ class Cutter:
             if not self._in_pieces:
                 self.leave_out("long")
                 break
-            size = _whole_letters(view, self._limit - len(self._begun))
+            size = _at_character_boundary(view, self._limit - len(self._begun))
             if not size and not self._begun:
                 size = self._limit
             yield Cut(bytes(self._begun) + view[:size], is_whole=False)
@@ -94,8 +94,8 @@ class Cutter:
             self._left_out += len(view)
 
 
-def _whole_letters(view: memoryview, size: int) -> int:
-    """So many bytes at most, and no letter torn: a piece that is not UTF-8 by itself would be written in base64."""
+def _at_character_boundary(view: memoryview, size: int) -> int:
+    """Return at most ``size``, at a character boundary: a piece that is not valid UTF-8 would be written in base64."""
     for end in range(size, max(size - 4, -1), -1):
         if view[end] & 0b1100_0000 != 0b1000_0000:
             return end

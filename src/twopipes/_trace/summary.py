@@ -1,4 +1,4 @@
-"""What a message says, in a few words: the tool that is called, how many items a list has, what an error complains about."""
+"""Summaries of messages: the called tool, the number of items in a list, the text of an error."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from twopipes._trace.message import Message
 
 __all__ = ["is_failure", "summary_of"]
 
-# Enough to know it again. Whoever wants all of it opens the message.
+# The longest summary. The whole message is available elsewhere.
 LONGEST = 160
 
-# What of the params is worth saying first, by method; all else is said after it.
+# The most important member of the params, by method.
 _FIRST = {
     "tools/call": "name",
     "prompts/get": "name",
@@ -25,7 +25,7 @@ _FIRST = {
     "logging/setLevel": "level",
     "elicitation/create": "message",
 }
-# The members of results that are lists of something, and what it is called.
+# The lists in results, and the word for one item.
 _LISTS = {
     "tools": "tool",
     "resources": "resource",
@@ -37,20 +37,20 @@ _LISTS = {
 
 
 def summary_of(message: Message) -> str:
-    """A line about a message, of bounded length; empty where there is nothing to say. It may hold anything that the wire holds."""
-    return _cut(_said(message))
+    """Return a summary of bounded length; empty if there is nothing to show. It may contain any characters of the wire."""
+    return _cut(_summary(message))
 
 
 def is_failure(message: Message) -> bool:
-    """Whether a result tells of a failure: a tool that has failed answers with a result."""
+    """Whether a result reports the failure of a tool, with ``isError``."""
     result = message.result
     return isinstance(result, dict) and result.get("isError") is True
 
 
-def _said(message: Message) -> str:
+def _summary(message: Message) -> str:
     match message.shape:
         case "request" | "notification":
-            return _told(message.method, message.params)
+            return _params(message.method, message.params)
         case "result":
             return _result(message.result)
         case "error":
@@ -60,10 +60,10 @@ def _said(message: Message) -> str:
         case "batch":
             return "an empty batch" if not message.members else f"a batch of {len(message.members)}"
         case "noise":
-            return ""  # the line says it best
+            return ""  # the line itself is shown
 
 
-def _told(method: str | None, params: Any) -> str:
+def _params(method: str | None, params: Any) -> str:
     if not isinstance(params, dict):
         return "" if params is UNSET else _brief(params)
     match method:
@@ -101,13 +101,13 @@ def _result(result: Any) -> str:
     if result.get("resultType") == "input_required":
         return _asks(result.get("inputRequests"))
     if isinstance(versions := result.get("supportedVersions"), list):
-        speaks = ", ".join(_text(version) for version in versions[:8])
-        return _join(_named(_get(result.get("_meta"), META_SERVER_INFO)), "speaks", speaks)
+        supported = ", ".join(_text(version) for version in versions[:8])
+        return _join(_named(_get(result.get("_meta"), META_SERVER_INFO)), "supports", supported)
     if "protocolVersion" in result:
         return _join(result["protocolVersion"], _named(result.get("serverInfo")))
     for name, word in _LISTS.items():
         if isinstance(items := result.get(name), list):
-            more = ", and there are more" if result.get("nextCursor") else ""
+            more = " and more" if result.get("nextCursor") else ""
             return f"{len(items)} {word}{'s' * (len(items) != 1)}{more}"
     if "action" in result:
         return _join(result["action"], _arguments(result.get("content")))
@@ -139,9 +139,9 @@ def _answers(responses: Any) -> str:
 
 
 def _content(content: Any) -> str:
-    """The first text of the blocks, and how many others there are."""
+    """Return the first text of the blocks, and the number of other blocks."""
     blocks = content if isinstance(content, list) else [content]
-    # A message of a prompt has its block inside.
+    # The messages of a prompt contain the blocks.
     blocks = [inner if isinstance(inner := _get(block, "content"), dict) else block for block in blocks]
     texts = [text for block in blocks if isinstance(text := _get(block, "text"), str)]
     if not texts:

@@ -1,7 +1,7 @@
-"""A recorder that works in a process of its own, so that what is recorded does not share an interpreter with it.
+"""A recorder in a process of its own, so that the recorded wire does not share an interpreter with it.
 
-To cut, encode and write takes as long as to pass on, and threads of one interpreter take turns: a wire that is recorded by a thread
-waits for it now and then, and a busy one all the time. Here a thread only hands over what it gets.
+Encoding and writing take as long as forwarding, and threads of one interpreter take turns, so a recording thread would slow a busy
+wire down. Here the thread only passes the entries to the other process.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import marshal
 import os
 import sys
 import time
-from _queue import Empty
+from queue import Empty
 
 from twopipes._trace.recorder import OVERHEAD, Recorder
 
@@ -26,31 +26,31 @@ if TYPE_CHECKING:
 
 __all__ = ["TapRecorder"]
 
-# Seconds that the first of several entries waits for the others. A conversation of small messages wakes the thread that often only.
+# Seconds that the first entry of a batch waits for others, so that small messages do not wake the thread too often.
 GATHER = 0.01
-# Bytes of entries that are handed over at once; where there are so many, nothing waits.
+# Bytes of entries in a batch. A full batch is sent without waiting.
 BATCH = 256 * 1024
-# Bytes that may wait in the other process; whatever is more waits on this side.
-WAITING_THERE = 8 * 1024 * 1024
-# Times its patience that a recorder waits in all, for a disk that takes something now and then.
-LONGEST = 4
-# Bytes before each batch that say how long it is.
+# Bytes that may wait in the other process; more wait on this side.
+MAX_QUEUED_THERE = 8 * 1024 * 1024
+# The total wait for a slow disk, as a multiple of the patience.
+MAX_WAITS = 4
+# Bytes of the length before each batch.
 HEAD = 8
 READ_SIZE = 1024 * 1024
 
 
 class TapRecorder(Recorder):
-    """As :class:`Recorder`, with the work done by a process of its own. To be made while there is one thread only.
+    """A :class:`Recorder` that works in a process of its own. Create it while the program has only one thread.
 
     Args:
         path: The file.
-        header: As :func:`header_for` makes it.
-        redact: Names of members whose values are blanked.
-        on_loss: Told, with a sentence, that something is lost: here or in the other process, by each once.
-        patience: Seconds that :meth:`close` takes to hand over what is left, and then the other process for the disk.
+        header: The result of :func:`header_for`.
+        redact: Names of members whose values are redacted.
+        on_loss: Called with a sentence when something is lost, at most once in each process.
+        patience: Seconds for :meth:`close` to pass on what is left, and then for the other process to write it.
 
     Raises:
-        OSError: There is no room for one more process.
+        OSError: The system cannot create another process.
     """
 
     def __init__(
@@ -65,31 +65,31 @@ class TapRecorder(Recorder):
         redact = tuple(redact)
         began = time.monotonic()
 
-        def write(ear: int) -> None:
-            _Writing(path, header, redact, on_loss=on_loss, began=began).all_from(ear, patience)
+        def write(fd: int) -> None:
+            _WriterProcess(path, header, redact, on_loss=on_loss, began=began).record_all(fd, patience)
 
-        # On stderr it says what is lost.
+        # It reports losses on stderr.
         self._helper = HelperProcess(write, keep_open=[2])
         self._patience = patience
         super().__init__(path, header, redact, on_loss=on_loss)
         self._began = began
 
     def close(self, timeout: float | None = None) -> bool:
-        """Hands over what there is, waits until it is written, and ends. A disk that takes nothing for so long is given up.
+        """Pass on what is queued, wait until it is written, and end. Give up if nothing is written for ``timeout`` seconds.
 
         Args:
-            timeout: Seconds; the patience unless given.
+            timeout: Seconds; the patience by default.
         """
         patience = self._patience if timeout is None else timeout
-        deadline = time.monotonic() + LONGEST * patience
+        deadline = time.monotonic() + MAX_WAITS * patience
         self.finish()
         taken = -1
         while self._thread.is_alive() and self._taken > taken and time.monotonic() < deadline:
             taken = self._taken
             self._thread.join(patience)
         is_complete = super().close(0.0)
-        # What could not be handed over stands behind a disk that takes nothing. Otherwise the other one gives up by itself when its
-        # time is over, and says what is missing then; it may be at its first breath, in a session that ended at once.
+        # If not everything could be passed on, the disk is stuck and waiting is useless. Otherwise the other process gives up when
+        # its time is over, and reports what is missing. After a very short session it may still be starting.
         return self._helper.wait(0.0 if self._abandoned else 2 * patience) and is_complete
 
     def _write(self) -> None:
@@ -109,7 +109,7 @@ class TapRecorder(Recorder):
             self._helper.close_pipe()
 
     def _waiting(self) -> Iterator[Any]:
-        """What is in the queue, up to the last entry of all."""
+        """Yield the queued entries of a batch, up to the end marker."""
         size = 0
         try:
             while size < BATCH:
@@ -122,16 +122,16 @@ class TapRecorder(Recorder):
             return
 
 
-class _Writing(Recorder):
+class _WriterProcess(Recorder):
     """The recorder in the other process."""
 
     def __init__(self, *arguments: Any, began: float, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._began = began
 
-    def all_from(self, ear: int, patience: float) -> None:
-        """Takes everything that is handed over, to the end."""
-        for batch in _batches(ear):
+    def record_all(self, fd: int, patience: float) -> None:
+        """Record all batches from the pipe, to its end."""
+        for batch in _batches(fd):
             for item in batch:
                 if item is None:
                     self.close(patience)
@@ -141,22 +141,22 @@ class _Writing(Recorder):
         self.close(patience)
 
     def _forward(self, item: Any) -> None:
-        # Nothing is lost on this side: while the disk does not keep up, the other one waits, and counts.
-        while self._put - self._taken > WAITING_THERE and self._thread.is_alive():
+        # Nothing is lost on this side: if the disk is slow, the other process waits and counts losses.
+        while self._put - self._taken > MAX_QUEUED_THERE and self._thread.is_alive():
             time.sleep(GATHER)
         self._put += _size(item)
         self._queue.put(item)
 
 
 def _size(item: Any) -> int:
-    """As a recorder counts it."""
+    """Return the size of an entry as a recorder counts it."""
     return OVERHEAD if item[1] == "=" else len(item[2]) + OVERHEAD
 
 
-def _batches(ear: int) -> Iterator[list[Any]]:
+def _batches(fd: int) -> Iterator[list[Any]]:
     buffer = bytearray()
-    while data := os.read(ear, READ_SIZE):
+    while data := os.read(fd, READ_SIZE):
         buffer += data
         while len(buffer) >= HEAD and len(buffer) >= (end := HEAD + int.from_bytes(buffer[:HEAD], "little")):
-            yield marshal.loads(memoryview(buffer)[HEAD:end].tobytes())  # noqa: S302 - of our own making, a moment ago
+            yield marshal.loads(memoryview(buffer)[HEAD:end].tobytes())  # noqa: S302 - written by our own parent process
             del buffer[:end]

@@ -1,4 +1,4 @@
-"""Times, sizes and widths in the form in which people compare them."""
+"""Times, sizes and widths for people."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["columns", "cut", "duration", "size_of"]
 
 
 def duration(seconds: float) -> str:
-    """A time that a person can compare: 340 µs, 12 ms, 1.25 s, 3 min 20 s."""
+    """Format a time: 340 µs, 12 ms, 1.25 s, 3 min 20 s."""
     if seconds < 0.001:
         return f"{max(seconds, 0) * 1e6:.0f} µs"
     if seconds < 0.1:
@@ -23,7 +23,7 @@ def duration(seconds: float) -> str:
 
 
 def size_of(count: int) -> str:
-    """A number of bytes: 512 bytes, 12.3 KiB, 64.0 MiB."""
+    """Format a number of bytes: 512 bytes, 12.3 KiB, 64.0 MiB."""
     if count < 1024:
         return f"{count} bytes"
     size = float(count)
@@ -35,7 +35,7 @@ def size_of(count: int) -> str:
 
 
 def columns(text: str) -> int:
-    """How wide a text is in a terminal."""
+    """Return the width of a text in a terminal."""
     if text.isascii():
         return len(text)
     return sum(_columns_of(character) for character in text)
@@ -48,7 +48,7 @@ def _columns_of(character: str) -> int:
 
 
 def cut(text: str, room: int) -> str:
-    """The text in so many columns, with a mark where something is left out."""
+    """Cut the text to ``room`` columns, with an ellipsis at the cut."""
     if columns(text) <= room:
         return text
     taken = 0

@@ -1,7 +1,8 @@
-"""What is said about a message or an event in the terminal: pieces of text, each with a style."""
+"""Texts for messages and events in the terminal: pieces of text, each with a style."""
 
 from __future__ import annotations
 
+import shlex
 from typing import Any, NamedTuple
 
 from msgspec import UNSET, json
@@ -11,13 +12,15 @@ from twopipes._trace.message import Message
 from twopipes._trace.summary import is_failure, summary_of
 from twopipes._trace.units import cut, size_of
 
-__all__ = ["Piece", "Rendered", "arrow", "command_of", "json_pieces", "moment", "shown_id", "told_by", "words_of"]
+__all__ = ["ERAS", "Piece", "Rendered", "arrow", "command_of", "event_text", "json_pieces", "message_pieces", "moment", "shown_id"]
 
-_LONGEST_NOISE = 200  # bytes of it that are shown
+ERAS = {"legacy": "with a handshake", "modern": "stateless", "both": "with a handshake, and stateless"}
+
+_LONGEST_NOISE = 200  # bytes of a noise line that are shown
 
 
 class Piece(NamedTuple):
-    """A text and how it looks, in rich's words."""
+    """A text and its rich style."""
 
     text: str
     style: str = ""
@@ -27,35 +30,38 @@ Rendered = list[Piece]
 
 
 def arrow(message: Message) -> Piece:
-    """Who says it."""
+    """Return the arrow for the direction of a message."""
     return Piece(message.direction, "bold cyan" if message.direction == ">" else "bold green")
 
 
-def words_of(message: Message) -> Rendered:
-    """What a message says."""
+def message_pieces(message: Message) -> Rendered:
+    """Describe a message."""
     call = message.call
-    gist = summary_of(message)
+    summary = summary_of(message)
     match message.shape:
         case "request":
             again = call is not None and call.is_retry
             named = [Piece(message.method or "", "bold"), Piece(f" #{shown_id(message.id)}", "dim")]
-            return [*named, Piece(" again" if again else "", "italic"), Piece(f" {gist}" if gist else "")]
+            return [*named, Piece(" again" if again else "", "italic"), Piece(f" {summary}" if summary else "")]
         case "notification":
             method = (message.method or "").removeprefix("notifications/") if call is not None else message.method or ""
             if call is not None and message.method == "notifications/cancelled":
                 return [
                     Piece("cancelled", "bold yellow"),
                     Piece(f" #{shown_id(call.id)}", "dim"),
-                    Piece(f" {gist}" if gist else ""),
+                    Piece(f" {summary}" if summary else ""),
                 ]
-            return [Piece(method, "" if call is not None else "italic"), Piece(f" {gist}" if gist else "", "dim" if call else "")]
+            return [
+                Piece(method, "" if call is not None else "italic"),
+                Piece(f" {summary}" if summary else "", "dim" if call else ""),
+            ]
         case "result" | "error":
             is_bad = message.shape == "error" or is_failure(message)
-            of = call.method if call is not None else "answer to nothing"
+            of = call.method if call is not None else "response without a request"
             style = "red" if is_bad else "" if call is not None else "yellow"
             named = [Piece(of, style), Piece(f" #{shown_id(message.id)}", "dim")]
             mark = "error " if message.shape == "error" else "failed: " if is_bad else ""
-            return [*named, Piece(f" {mark}", "bold red" if is_bad else ""), Piece(gist, style)]
+            return [*named, Piece(f" {mark}", "bold red" if is_bad else ""), Piece(summary, style)]
         case "blank":
             return [Piece("(a blank line)", "dim")]
         case _:
@@ -63,43 +69,45 @@ def words_of(message: Message) -> Rendered:
             return [Piece(text, "red"), Piece("…" if message.size > _LONGEST_NOISE else "", "red")]
 
 
-def told_by(event: Event) -> str:
-    """What an event tells."""
+def event_text(event: Event) -> str:
+    """Describe an event."""
     match event.name:
         case "spawn":
             return "the server was started" + (f", pid {event.pid}" if event.pid is not None else "")
         case "eof":
-            streams: dict[str | None, str] = {">": "the client has closed its end", "<": "the server has closed its end"}
-            return streams.get(event.stream, "the server has closed its stderr" if event.stream == "!" else "a stream has ended")
+            streams: dict[str | None, str] = {
+                ">": "the client closed its output",
+                "<": "the server closed its output",
+                "!": "the server closed its stderr",
+            }
+            return streams.get(event.stream, "a stream ended") + (f": {event.reason}" if event.reason else "")
         case "signal":
-            return f"{event.signal or 'a signal'} was passed on to the server"
+            return f"{event.signal or 'a signal'} was sent to the server"
         case "exit":
-            return "the server has ended" + (
-                f" by {event.signal}" if event.signal else f" with code {event.code}" if event.code is not None else ""
+            return "the server exited" + (
+                f" (signal {event.signal})" if event.signal else f" (exit code {event.code})" if event.code is not None else ""
             )
         case "lost":
             much = [f"{event.lines:,} lines" if event.lines else "", size_of(event.size) if event.size else ""]
             lost = ", ".join(piece for piece in much if piece) or "something"
-            return f"the recording lacks {lost} from here" + (f": {event.reason}" if event.reason else "")
+            return f"the recording is missing {lost} from here" + (f": {event.reason}" if event.reason else "")
         case "note":
             return event.reason or "a note"
 
 
 def command_of(header: Header) -> str:
-    """What was recorded."""
-    from shlex import join  # noqa: PLC0415 - once a run
-
-    return join(header.argv) if header.argv else header.target or "a conversation"
+    """Return the recorded command or address."""
+    return shlex.join(header.argv) if header.argv else header.target or "a conversation"
 
 
 def moment(started: str) -> str:
-    """The start without the T and the fractions, for people."""
+    """Format a start time for people, without fractions."""
     day, _, clock = started.partition("T")
     return f"{day} {clock[:8]} UTC" if clock else started
 
 
 def shown_id(request_id: Any) -> str:
-    """An id as JSON, because a number and a string are two."""
+    """Format an id as JSON, to keep a number and a string apart."""
     if request_id is UNSET:
         return "?"
     try:
@@ -113,7 +121,7 @@ _LONGEST_ID = 40
 
 
 def json_pieces(line: str) -> Rendered:
-    """A line of pretty JSON, its name apart from its value."""
+    """Split a line of formatted JSON into its name and its value."""
     indent = len(line) - len(line.lstrip())
     end = line.find('": ', indent)
     if line[indent : indent + 1] == '"' and end > 0:

@@ -1,4 +1,4 @@
-"""From chunks and events to the lines of a trace: what the thread of a recorder does between waiting and writing."""
+"""Turns chunks and events into the lines of a trace, and writes them. Used by the thread of a recorder."""
 
 from __future__ import annotations
 
@@ -13,51 +13,51 @@ from twopipes._trace.split_lines import Cut, Cutter
 
 __all__ = ["Stream", "Writer"]
 
-# A connection, and which of its streams; None stands for what is no line.
+# A connection and one of its streams; None for entries that are not lines.
 Stream = tuple[int, Kind | None]
 
-# Bytes that are written by one call. More calls cost time, larger ones memory.
+# Bytes per write: smaller writes take more time, larger ones more memory.
 _BATCH = 1024 * 1024
 
 
 class _Encoded(NamedTuple):
-    """A line of the file, and what is lost if it does not get there."""
+    """A line of the file, and what is lost if it is not written."""
 
     data: bytes
     stream: Stream
     lines: int = 1
     size: int = 0  # bytes
-    goes_on: bool = False  # it is a piece, and not the last of its line
-    is_counted: bool = False  # it tells of a loss that somebody has counted already
+    goes_on: bool = False  # a piece that is not the last of its line
+    is_counted: bool = False  # it reports a loss that is already counted
 
 
 class Writer:
-    """Makes the lines of a file, and writes them as far as the disk takes them. It belongs to one thread.
+    """Makes the lines of a file and writes them as far as possible. For use by one thread.
 
     Args:
         header: The first line.
-        redact: Names of members to blank.
-        count: Told of each loss: lines, bytes and why.
+        redact: Names of members to redact.
+        count: Called for each loss with lines, bytes and reason.
     """
 
     def __init__(
         self, header: Header | Callable[[], Header], redact: Sequence[str], count: Callable[[int, int, str], None]
     ) -> None:
-        made = header if isinstance(header, Header) else header()
-        self._header: bytes | None = encode(made)  # until it is in the file
+        first = header if isinstance(header, Header) else header()
+        self._header: bytes | None = encode(first)  # until it is in the file
         self._redactor = Redactor(redact) if redact else None
         self._count = count
         self._cutters: dict[Stream, Cutter] = {}
         self._batch: list[_Encoded] = []
         self._size = 0
-        # What was lost and is not yet told by the file: lines and bytes.
+        # What was lost and is not yet reported in the file: lines and bytes.
         self._lost: dict[Stream, tuple[int, int]] = {}
         self._reason = ""
         self._at = 0.0
 
     @property
     def has_begun(self) -> bool:
-        """Whether there are lines without an end that may be written all the same."""
+        """Whether there are unfinished lines that may be written."""
         return self._redactor is None and any(cutter.has_begun for cutter in self._cutters.values())
 
     @property
@@ -66,7 +66,7 @@ class Writer:
         return self._size >= _BATCH
 
     def take(self, item: tuple[Any, ...]) -> None:
-        """Takes what a recorder has queued."""
+        """Add an entry of the recorder's queue."""
         at, kind, first, second, connection = item
         self._at = _rounded(at)
         if kind != "=":
@@ -79,19 +79,19 @@ class Writer:
                 self._take_rest((connection, second["stream"]))
             self._add_event(Event(at=self._at, name=first, connection=connection, **second))
 
-    def take_half_lines(self, at: float) -> None:
-        """Takes what was held because its newline has not come."""
+    def add_unfinished_lines(self, at: float) -> None:
+        """Add the unfinished lines."""
         self._at = _rounded(at)
         for stream in self._cutters:
             self._take_rest(stream)
 
     def end(self, at: float) -> None:
-        """Nothing more will come."""
-        self.take_half_lines(at)
+        """Add what is left at the end."""
+        self.add_unfinished_lines(at)
 
     def write(self, file: TraceFile) -> None:
-        """Writes what was taken, or counts it as lost."""
-        entries = self._told_losses() + self._batch
+        """Write what was added, or count it as lost."""
+        entries = self._loss_events() + self._batch
         header = self._header or b""
         if not header and not entries:
             return
@@ -100,15 +100,15 @@ class Writer:
         if kept >= 0:
             self._header = None
         if file.error is not None:
-            self._lose_behind(kept, entries, file.error)
+            self._lose_after(kept, entries, file.error)
 
     def give_up(self, error: OSError) -> None:
-        """There is no file to write to."""
+        """Count everything as lost, because the file cannot be opened."""
         entries = self._batch
         self._clear()
-        self._lose_behind(0, entries, error)
+        self._lose_after(0, entries, error)
 
-    # What comes
+    # Entries
 
     def _take_chunk(self, stream: Stream, data: bytes, *, ends_line: bool) -> None:
         cutter = self._cutter(stream)
@@ -119,14 +119,14 @@ class Writer:
                 self._add_cut(stream, cut)
 
     def _take_loss(self, stream: Stream, lines: int, size: int, *, ended_line: bool) -> None:
-        """Something found no room before it came here, and is missing in this place."""
+        """Add an event for entries that did not fit into the queue."""
         self._take_rest(stream)
         if stream[1] is not None:
             cutter = self._cutter(stream)
             cutter.begin_anew()
             if not ended_line:
                 cutter.leave_out()
-        self._add(self._told_loss(stream, lines, size, "the disk was too slow"))
+        self._add(self._loss_event(stream, lines, size, "the disk was too slow"))
 
     def _take_rest(self, stream: Stream) -> None:
         if stream in self._cutters:
@@ -136,7 +136,7 @@ class Writer:
     def _cutter(self, stream: Stream) -> Cutter:
         cutter = self._cutters.get(stream)
         if cutter is None:
-            # A value that must not be kept could go on in the next piece: whole lines only, or nothing.
+            # A value to redact could continue in the next piece, so only whole lines are written.
             cutter = Cutter() if self._redactor is None else Cutter(LONGEST, in_pieces=False)
             self._cutters[stream] = cutter
         return cutter
@@ -145,14 +145,14 @@ class Writer:
         connection, kind = stream
         assert kind is not None
         if cut.why == "lost":
-            # The end of a line that lacks its middle.
+            # The end of a line whose middle is missing.
             if cut.left_out:
                 self._count(0, cut.left_out, self._reason)
                 self._lose(stream, 0, cut.left_out)
             return
         data = cut.data
         if cut.why == "long":
-            reason = f"a line of {cut.left_out} bytes was left out: it is too long to be searched for what must not be recorded"
+            reason = f"a line of {cut.left_out} bytes was omitted: it is too long to search for values to redact"
             self._add_event(Event(at=self._at, name="note", connection=connection, stream=kind, reason=reason))
             data = REDACTED
         elif self._redactor is not None:
@@ -171,12 +171,12 @@ class Writer:
         self._batch = []
         self._size = 0
 
-    # What is lost
+    # Losses
 
-    def _lose_behind(self, kept: int, entries: Sequence[_Encoded], error: OSError) -> None:
-        """Of these entries, those that do not end within so many bytes are not in the file."""
-        # The name of the error would say that it could have waited on. It has.
-        self._reason = "nobody read it in time" if error.errno == errno.EAGAIN else error.strerror or str(error)
+    def _lose_after(self, kept: int, entries: Sequence[_Encoded], error: OSError) -> None:
+        """Count the entries that do not end within the first ``kept`` bytes as lost."""
+        # The text of EAGAIN, "try again", would mislead: the writer has waited already.
+        self._reason = "it was not read in time" if error.errno == errno.EAGAIN else error.strerror or str(error)
         for entry in entries:
             kept -= len(entry.data)
             if kept >= 0:
@@ -184,7 +184,7 @@ class Writer:
             if not entry.is_counted:
                 self._count(entry.lines, entry.size, self._reason)
             self._lose(entry.stream, entry.lines, entry.size)
-        # A line of which a piece is lost is not gone on with, unless all the rest of it is lost as well.
+        # If the last piece of a stream was lost, omit the rest of that line.
         for stream, goes_on in {entry.stream: entry.goes_on for entry in entries if not entry.is_counted}.items():
             if goes_on:
                 self._cutter(stream).leave_out()
@@ -193,17 +193,17 @@ class Writer:
         known = self._lost.get(stream, (0, 0))
         self._lost[stream] = (known[0] + lines, known[1] + size)
 
-    def _told_losses(self) -> list[_Encoded]:
-        told = [self._told_loss(stream, *lost, self._reason) for stream, lost in self._lost.items()]
+    def _loss_events(self) -> list[_Encoded]:
+        events = [self._loss_event(stream, *lost, self._reason) for stream, lost in self._lost.items()]
         self._lost = {}
-        return told
+        return events
 
-    def _told_loss(self, stream: Stream, lines: int, size: int, reason: str) -> _Encoded:
+    def _loss_event(self, stream: Stream, lines: int, size: int, reason: str) -> _Encoded:
         connection, kind = stream
         event = Event(at=self._at, name="lost", connection=connection, stream=kind, lines=lines, size=size, reason=reason)
         return _Encoded(encode(event), stream, lines, size, is_counted=True)
 
 
 def _rounded(at: float) -> float:
-    """To microseconds: no clock that a recorder reads is better, and the file is for people, too."""
+    """Round to microseconds, which is the precision of the clocks."""
     return round(at, 6)

@@ -79,7 +79,7 @@ def test_what_is_no_header_is_refused(line):
 
 
 def test_a_newer_version_is_refused_with_both_numbers():
-    with pytest.raises(ValueError, match=rf"version {VERSION + 1} .* knows {VERSION}"):
+    with pytest.raises(ValueError, match=rf"version {VERSION + 1} .* supports up to {VERSION}"):
         decode_header(json.dumps({"twopipes_trace": VERSION + 1}).encode())
 
 

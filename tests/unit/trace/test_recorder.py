@@ -348,7 +348,7 @@ def test_a_full_disk_is_told_once(tmp_path):
         recorder.line(">", b"abc")
     assert not recorder.close(NET)
     assert (recorder.losses.lines, recorder.losses.size, recorder.losses.reason) == (10, 30, os.strerror(errno.ENOSPC))
-    assert told == [f"the trace /dev/full is not complete: {os.strerror(errno.ENOSPC)}"]
+    assert told == [f"the trace /dev/full is incomplete: {os.strerror(errno.ENOSPC)}"]
 
 
 def test_a_folder_that_is_not_there_is_told_and_tried_again(tmp_path):
@@ -583,6 +583,9 @@ print(*sorted(set(sys.modules) - before))
         "twopipes._trace",
         "twopipes._trace.recorder",
         "__future__",
+        "_heapq",
         "_queue",
+        "heapq",
+        "queue",
     }
     assert record_module.TYPE_CHECKING is False

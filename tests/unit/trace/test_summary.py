@@ -48,7 +48,7 @@ def test_a_request_or_a_notification_says_what_it_is_about(method, params, said)
 @pytest.mark.parametrize(
     ("result", "said"),
     [
-        ({"tools": [{}], "nextCursor": "x"}, "1 tool, and there are more"),
+        ({"tools": [{}], "nextCursor": "x"}, "1 tool and more"),
         ({"prompts": [{}, {}]}, "2 prompts"),
         ({"content": [{"type": "text", "text": "hello"}]}, "hello"),
         ({"content": [{"type": "image"}, {"type": "text", "text": "hello"}]}, "hello (and 1 more)"),
@@ -56,7 +56,7 @@ def test_a_request_or_a_notification_says_what_it_is_about(method, params, said)
         ({"contents": [{"mimeType": "image/png", "blob": ""}]}, "image/png"),
         ({"messages": [{"role": "user", "content": {"type": "text", "text": "please"}}]}, "please"),
         ({"protocolVersion": "2025-11-25", "serverInfo": {"name": "s", "version": "1"}}, "2025-11-25 s 1"),
-        ({"supportedVersions": ["2026-07-28"]}, "speaks 2026-07-28"),
+        ({"supportedVersions": ["2026-07-28"]}, "supports 2026-07-28"),
         ({"resultType": "input_required", "inputRequests": {"q": {"params": {"message": "Who?"}}}}, "asks: Who?"),
         ({"resultType": "input_required"}, "asks for input"),
         ({"completion": {"values": ["a"]}}, "1 completion"),

@@ -1,5 +1,5 @@
-"""What is wrong with a server that does not connect: it is watched here, and what was seen is judged apart from that.
+"""Find out why a server does not connect.
 
-:mod:`.examination` starts the server several times and gives :class:`~.observations.Observations`; :mod:`.judging` makes a list
-of :class:`~.codes.Diagnosis` of them without touching anything; :mod:`.telling` says it to a person.
+:mod:`.examination` starts the server several times and returns :class:`~.observations.Observations`. :mod:`.diagnose` turns them
+into a list of :class:`~.codes.Diagnosis`, without side effects. :mod:`.display` prints both for people.
 """

@@ -1,4 +1,4 @@
-"""What the stderr of a server that failed says about the reason: known complaints, and the lines that state the error."""
+"""Finds the reason of a failure in what a server wrote to stderr: known error messages, and the lines that state the error."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Final
 
 from msgspec import Struct
 
-__all__ = ["Clue", "clue_in", "error_line", "names_variable", "states_error", "telling_lines"]
+__all__ = ["Clue", "clue_in", "error_line", "missing_variable", "relevant_lines", "states_error"]
 
 _VARIABLE: Final = r"[A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9]"
 _ANY_VARIABLE: Final = r"[A-Z][A-Z0-9_]{2,}"
 _IS_MISSING: Final = r"(?:not set|unset|required|missing|undefined|set\b|not defined|not found|empty|provided)"
 
-# Each way to say that an environment variable is missing; the group is its name.
+# Messages about a missing environment variable; the group is its name.
 _MISSING_VARIABLE: Final = tuple(
     re.compile(pattern)
     for pattern in (
@@ -28,7 +28,7 @@ _MISSING_VARIABLE: Final = tuple(
 )
 _KEY_ERROR: Final = re.compile(rf"KeyError: ['\"]({_ANY_VARIABLE})['\"]")
 
-# The code of the diagnosis, whose words these are, and how it shows; the group, if there is one, is what it is about.
+# The code of the diagnosis, the runtime that writes the message, and the pattern; the group, if any, is the subject.
 _CLUES: Final = tuple(
     (code, runtime, re.compile(pattern))
     for code, runtime, pattern in (
@@ -63,17 +63,17 @@ _CLUES: Final = tuple(
     )
 )
 _USAGE: Final = re.compile(r"(?i)^\s*usage\b")
-# Lines from the end that are looked at. A program that fails says why last.
-_LOOKED_AT: Final = 60
-# Lines that are shown of a failure, and the characters of each.
-_MOST_TELLING: Final = 5
-_LONGEST: Final = 240
+# Lines searched, from the end. A program that fails writes the reason last.
+_MAX_SEARCHED: Final = 60
+# Lines shown of a failure, and the characters of each.
+_MAX_RELEVANT: Final = 5
+_MAX_LENGTH: Final = 240
 
-# What states an error: a level of a log, or the name of an exception with its message.
+# A line that states an error: a log level, or the name of an exception with its message.
 _STATES_ERROR: Final = re.compile(
     r"\b(?:FATAL|Fatal|fatal|CRITICAL|panic)\b|\b\w*(?:Error|Exception)\b(?: \[\w+\])?(?::|$)|\b(?:ERROR|error)\b[:\]]|^npm ERR!"
 )
-# Lines around an error that do not help a reader: frames of a JavaScript stack, the members of a JavaScript error, brackets,
+# Lines around an error that do not help the reader: frames of a JavaScript stack, the members of a JavaScript error, brackets,
 # carets, the version of Node, and where npm keeps its log.
 _FILLER: Final = re.compile(
     r"""^\s+at\s\S
@@ -89,13 +89,13 @@ _FILLER: Final = re.compile(
 
 
 class Clue(Struct, frozen=True):
-    """A complaint that many programs have in common.
+    """A known error message.
 
     Attributes:
-        code: Of the diagnosis.
-        about: What the complaint is about: a module, a variable, a path; empty if it does not say.
-        line: The line that holds it.
-        runtime: Whose words these are, ``python`` or ``node``; ``None`` where they could be of any program.
+        code: The code of the diagnosis.
+        about: The subject: a module, a variable, a path; empty if the message does not name one.
+        line: The line that contains it.
+        runtime: The runtime that writes such messages, ``python`` or ``node``; ``None`` if any program may.
     """
 
     code: str
@@ -105,14 +105,14 @@ class Clue(Struct, frozen=True):
 
     @property
     def is_usage_alone(self) -> bool:
-        """Whether the line only says how the program is called, and not what is wrong."""
+        """Whether the line only shows the usage of the program, not what is wrong."""
         return _USAGE.match(self.line) is not None
 
 
 def clue_in(lines: Sequence[str]) -> Clue | None:
-    """The likeliest reason that the lines give; ``None`` if nothing in them is known."""
-    last = lines[-_LOOKED_AT:]
-    variable = names_variable(last)
+    """Return the most likely reason in the lines, or ``None`` if they contain no known message."""
+    last = lines[-_MAX_SEARCHED:]
+    variable = missing_variable(last)
     if variable is not None:
         return variable
     for code, runtime, pattern in _CLUES:
@@ -123,8 +123,8 @@ def clue_in(lines: Sequence[str]) -> Clue | None:
     return None
 
 
-def names_variable(lines: Sequence[str]) -> Clue | None:
-    """The environment variable that the lines miss, if they name one."""
+def missing_variable(lines: Sequence[str]) -> Clue | None:
+    """Return the clue about a missing environment variable, if the lines name one."""
     about_environment = any("environ" in line or "getenv" in line or "<frozen os>" in line for line in lines)
     for line in reversed(lines):
         if about_environment and (found := _KEY_ERROR.search(line)):
@@ -137,26 +137,26 @@ def names_variable(lines: Sequence[str]) -> Clue | None:
 
 
 def error_line(lines: Sequence[str]) -> str | None:
-    """The line that states the error; ``None`` if there is nothing but filler."""
+    """Return the line that states the error, or ``None`` if no line helps."""
     position = _main(lines)
     return None if position is None else lines[position].strip()
 
 
 def states_error(line: str) -> bool:
-    """Whether a line states an error, by a level of a log or the name of an exception."""
+    """Whether a line states an error, with a log level or the name of an exception."""
     return _STATES_ERROR.search(line) is not None
 
 
-def telling_lines(lines: Sequence[str]) -> tuple[str, ...]:
-    """The lines that tell most about a failure, in their order: those that state an error, then those around the main one."""
+def relevant_lines(lines: Sequence[str]) -> tuple[str, ...]:
+    """Return the most useful lines of a failure, in order: those that state an error, then those around the main one."""
     main = _main(lines)
     if main is None:
-        return tuple(line[:_LONGEST] for line in lines if line.strip())[-_MOST_TELLING:]
-    chosen = [main, *(each for each in reversed(_stating(lines)) if each != main)][:_MOST_TELLING]
+        return tuple(line[:_MAX_LENGTH] for line in lines if line.strip())[-_MAX_RELEVANT:]
+    chosen = [main, *(each for each in reversed(_stating(lines)) if each != main)][:_MAX_RELEVANT]
     around = [*range(main - 1, -1, -1), *range(main + 1, len(lines))]
     more = [each for each in around if each not in chosen and not _FILLER.match(lines[each])]
-    chosen += more[: _MOST_TELLING - len(chosen)]
-    return tuple(lines[each][:_LONGEST] for each in sorted(chosen))
+    chosen += more[: _MAX_RELEVANT - len(chosen)]
+    return tuple(lines[each][:_MAX_LENGTH] for each in sorted(chosen))
 
 
 def _main(lines: Sequence[str]) -> int | None:
@@ -172,5 +172,5 @@ def _main(lines: Sequence[str]) -> int | None:
 
 
 def _stating(lines: Sequence[str]) -> list[int]:
-    """Where an error is stated; not in what is indented, which is source code or the cause of another error."""
+    """Return the positions of lines that state an error. Indented lines are source code or the cause of another error."""
     return [each for each, line in enumerate(lines) if line[:1].strip() and not _FILLER.match(line) and states_error(line)]

@@ -1,4 +1,4 @@
-"""From what was seen to what is wrong. Nothing is touched here: the same observations always give the same diagnoses."""
+"""Turns observations into diagnoses. Without side effects: the same observations always give the same diagnoses."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN
-from twopipes._tools.doctor import diagnose_starts as judging_starts
-from twopipes._tools.doctor.clues import telling_lines
+from twopipes._tools.doctor import diagnose_starts
+from twopipes._tools.doctor.clues import relevant_lines
 from twopipes._tools.doctor.codes import Diagnosis, diagnosis
-from twopipes._tools.doctor.observations import Answer, Attempt, Observations, StrayLine
+from twopipes._tools.doctor.observations import Attempt, Observations, Reply, StrayLine
 
-__all__ = ["judge"]
+__all__ = ["diagnose"]
 
 # Lines of evidence that a diagnosis shows.
 _EVIDENCE: Final = 5
-_LONGEST: Final = 200
+_MAX_LENGTH: Final = 200
 _METHOD_NOT_FOUND: Final = -32601
-# For each list, the rule about its entries.
+# The rule about the entries of each list.
 _RULE_OF_ENTRIES: Final = {
     "tools/list": "TL-01",
     "resources/list": "RS-01",
@@ -27,27 +27,27 @@ _RULE_OF_ENTRIES: Final = {
 _BEFORE_OPENING: Final = ("silent", "at eof")
 
 
-def judge(seen: Observations) -> list[Diagnosis]:
-    """What is wrong with a server, the gravest first and otherwise in the order in which it shows."""
+def diagnose(seen: Observations) -> list[Diagnosis]:
+    """Return what is wrong with a server: errors, then warnings, then notes."""
     found: dict[str, Diagnosis] = {}
-    for each in (*judging_starts.judge_command(seen), *_judge_life(seen)):
+    for each in (*diagnose_starts.diagnose_command(seen), *_diagnose_attempts(seen)):
         found.setdefault(each.code, each)
     return sorted(found.values(), key=lambda each: ("error", "warning", "note").index(each.severity))
 
 
-def _judge_life(seen: Observations) -> Iterator[Diagnosis]:
+def _diagnose_attempts(seen: Observations) -> Iterator[Diagnosis]:
     first, probe = seen.of("handshake"), seen.of("discover")
     if first is None or first.outcome == "not started":
         return
-    yield from _judge_output(seen)
+    yield from _diagnose_output(seen)
     opened = next((attempt for attempt in (first, probe) if attempt is not None and attempt.works), None)
     if opened is None:
-        yield from judging_starts.judge_opening(seen, first, probe)
-    yield from _judge_eras(seen, first, probe)
+        yield from diagnose_starts.diagnose_opening(seen, first, probe)
+    yield from _diagnose_eras(seen, first, probe)
     if opened is not None:
-        yield from _judge_offer(opened)
-        yield from _judge_speed(seen)
-    yield from _judge_ends(seen)
+        yield from _diagnose_lists(opened)
+        yield from _diagnose_speed(seen)
+    yield from _diagnose_endings(seen)
     if seen.out_of_time:
         yield diagnosis(
             "out-of-time",
@@ -57,10 +57,10 @@ def _judge_life(seen: Observations) -> Iterator[Diagnosis]:
         )
 
 
-# What it says
+# Its output
 
 
-def _judge_output(seen: Observations) -> Iterator[Diagnosis]:
+def _diagnose_output(seen: Observations) -> Iterator[Diagnosis]:
     attempts = [attempt for attempt in seen.attempts if attempt.purpose in {"handshake", "discover", "revision"}]
     strays = [stray for attempt in seen.attempts for stray in attempt.strays]
     by_kind: dict[str, list[StrayLine]] = {}
@@ -70,17 +70,17 @@ def _judge_output(seen: Observations) -> Iterator[Diagnosis]:
         yield diagnosis(
             "content-length-framing",
             "it writes headers before its messages (Content-Length: ...)",
-            "its library speaks the framing of the Language Server Protocol, which is not MCP's",
-            "write each message as one line of JSON with a newline after it, and read it so; no headers in either direction",
+            "its library uses the framing of the Language Server Protocol, which MCP does not use",
+            "write and read each message as one line of JSON, with a newline at its end and without headers",
             _lines(framed),
         )
-        return  # everything else that is strange about its output comes from that
+        return  # it explains everything else that is wrong with its output
     if pretty := by_kind.get("pretty-printed"):
         yield diagnosis(
             "pretty-printed-json",
             "it writes its messages over several lines",
-            _by_runtime(seen, "json.dumps(message, indent=...)", "JSON.stringify(message, null, 2)", "JSON laid out for people"),
-            "write each message on one line: no indent, and no newline but the one at the end",
+            _by_runtime(seen, "json.dumps(message, indent=...)", "JSON.stringify(message, null, 2)", "JSON formatted for people"),
+            "write each message on one line: no indentation, and a newline only at the end",
             _lines(pretty),
         )
     if undecodable := by_kind.get("not UTF-8"):
@@ -92,8 +92,8 @@ def _judge_output(seen: Observations) -> Iterator[Diagnosis]:
             _by_runtime(
                 seen,
                 "open stdout as UTF-8: sys.stdout.reconfigure(encoding='utf-8'), or PYTHONUTF8=1 in its environment",
-                "write strings, or Buffers that were made with 'utf8'",
-                "encode what is written as UTF-8, whatever the locale is",
+                "write strings, or Buffers made with 'utf8'",
+                "encode the output as UTF-8, whatever the locale is",
             ),
             _lines(undecodable),
         )
@@ -101,7 +101,7 @@ def _judge_output(seen: Observations) -> Iterator[Diagnosis]:
         yield diagnosis(
             "malformed-message",
             f"a line looks like a message but is not one: {_reason(malformed[0])}",
-            "the message is put together by hand, or by a library for another version of JSON-RPC",
+            "the message is built by hand, or by a library for another version of JSON-RPC",
             'every message has "jsonrpc": "2.0"; a response has the id of its request and either "result", an object, or "error"',
             _lines(malformed),
             rules=_rules_of_malformed(malformed[0]),
@@ -111,7 +111,7 @@ def _judge_output(seen: Observations) -> Iterator[Diagnosis]:
             "echoes-input",
             "it sends back what it was sent",
             "a terminal between host and server echoes (docker run -t, ssh -t, script), or the program is not an MCP server",
-            "connect it by pipes: no -t; and check that the command starts the server",
+            "connect it through pipes, without -t, and check that the command starts the server",
         )
     noise = [stray for stray in strays if stray.kind in _NOISE]
     late = [stray for stray in noise if stray.while_ending and not stray.before_messages]
@@ -123,14 +123,14 @@ def _judge_output(seen: Observations) -> Iterator[Diagnosis]:
         yield diagnosis(
             "byte-order-mark",
             "it begins its output with a byte order mark",
-            "stdout was opened as 'utf-8-sig', or by a shell of Windows",
-            "open it as plain UTF-8; JSON has no such mark",
+            "stdout was opened as 'utf-8-sig', or by a Windows shell",
+            "open it as plain UTF-8; JSON must not begin with this mark",
         )
     if any(attempt.carriage_returns for attempt in attempts):
         yield diagnosis(
             "carriage-returns",
             "it ends lines with CR LF",
-            "text mode of Windows, or println of a library made for terminals; or a terminal in between (docker run -t)",
+            "text mode on Windows, println of a library made for terminals, or a terminal in between (docker run -t)",
             "write a bare newline; in Python: sys.stdout.reconfigure(newline='\\n')",
         )
     for attempt in attempts:
@@ -139,8 +139,8 @@ def _judge_output(seen: Observations) -> Iterator[Diagnosis]:
             yield diagnosis(
                 "wrong-id",
                 f"its response does not carry the id of the request: {fault}",
-                "the id was turned into a string, or counted anew, on its way through the server",
-                "send the id back as it came: the same value and the same JSON type",
+                "the server converts the id to a string, or numbers its responses itself",
+                "send the id back unchanged: the same value and the same JSON type",
             )
 
 
@@ -149,7 +149,7 @@ def _reason(stray: StrayLine) -> str:
 
 
 def _rules_of_malformed(stray: StrayLine) -> tuple[str, ...]:
-    """The rule about the member that is wrong, which the detail begins with."""
+    """Return the rule about the faulty member, which the detail begins with."""
     of_members = {'"id"': "JR-06", '"jsonrpc"': "JR-01", '"params"': "JR-11", '"error"': "JR-08"}
     return tuple(rule for member, rule in of_members.items() if _reason(stray).startswith(member)) or ("JR-07",)
 
@@ -166,7 +166,7 @@ def _noise(seen: Observations, noise: Sequence[StrayLine], count: int) -> Diagno
     if placed:
         cause = f"it is printed here: {placed}"
     elif "installer" in kinds:
-        cause = "a package manager that starts the server prints what it does"
+        cause = "a package manager that starts the server prints its progress"
         fix = (
             "install the server first and start it directly, or silence the wrapper: npm run --silent, npx --quiet, uv run --quiet"
         )
@@ -181,8 +181,8 @@ def _noise(seen: Observations, noise: Sequence[StrayLine], count: int) -> Diagno
     elif "traceback" in kinds:
         cause = "an exception is printed to stdout"
     elif "terminal codes" in kinds:
-        cause = "a banner in colours, made for a terminal"
-        fix = f"leave it out, or {fix}; NO_COLOR=1 does not help, because the text is the problem and not its colour"
+        cause = "a coloured banner, made for a terminal"
+        fix = f"remove it, or {fix}; NO_COLOR=1 does not help, because the text itself is the problem"
     elif "other JSON" in kinds and len(kinds) == 1:
         cause = "JSON that is not a message of the protocol, such as structured logs"
     elif before:
@@ -193,7 +193,7 @@ def _noise(seen: Observations, noise: Sequence[StrayLine], count: int) -> Diagno
             "a banner of the server, or of the program that starts it",
         )
     else:
-        cause = _by_runtime(seen, "print() for debugging", "console.log() for debugging", "text that is printed while it works")
+        cause = _by_runtime(seen, "print() for debugging", "console.log() for debugging", "text printed while it works")
     number = "one line on stdout is not a message" if count == 1 else f"{count} lines on stdout are not messages"
     return diagnosis("noise-on-stdout", f"{number}, {when}", cause, fix, _lines(noise))
 
@@ -208,34 +208,34 @@ def _noise_at_exit(seen: Observations, late: Sequence[StrayLine]) -> Diagnosis:
     placed = next((stray.source for stray in late if stray.source), None)
     return diagnosis(
         "noise-at-exit",
-        f"it writes to stdout while it exits{f' {when}' if when else ''}, and what it writes is not a message",
+        f"while it exits{f' {when}' if when else ''}, it writes lines to stdout that are not messages",
         f"it is printed here: {placed}" if placed else "a signal handler or an exit hook prints to stdout",
         "send it to stderr instead" + _by_runtime(seen, ": print(..., file=sys.stderr)", ": console.error(...)", ""),
         _lines(late),
     )
 
 
-# What it speaks
+# Its revisions
 
 
-def _judge_eras(seen: Observations, first: Attempt, probe: Attempt | None) -> Iterator[Diagnosis]:
+def _diagnose_eras(seen: Observations, first: Attempt, probe: Attempt | None) -> Iterator[Diagnosis]:
     refusals = [each for each in seen.attempts if each.purpose in {"handshake", "revision"}]
     strange = [each for each in refusals if each.outcome == "strange revision"]
     modern = probe is not None and probe.works
     if strange:
         yield diagnosis(
             "strange-revision",
-            f"asked for {strange[0].revision}, it chose {strange[0].chosen[0]!r}, which does not exist",
-            "the version of the protocol was confused with another number, such as its own",
-            f'answer with the version that was asked for, or with the newest that it speaks, such as "{LATEST_LEGACY}"',
+            f"on request for {strange[0].revision} it chose {strange[0].chosen[0]!r}, which does not exist",
+            "the protocol version was confused with another version, such as the server's own",
+            f'respond with the requested version, or with the newest that the server supports, such as "{LATEST_LEGACY}"',
         )
     refused = [each for each in refusals if each.outcome == "refused"]
     if refused and not modern and len(refused) == len(refusals):
         yield diagnosis(
             "no-common-revision",
             f"it refuses every revision: {_error_of(refused[0])}",
-            "it compares the version with a list of its own, or wants something else before it agrees",
-            "answer initialize with a result that names a version it does speak; the client decides whether that will do",
+            "it compares the version with a list of its own, or requires something else first",
+            "respond to initialize with a result that names a supported version; the client decides whether to go on",
         )
     elif refused and first.works:
         names = ", ".join(each.revision for each in refused)
@@ -243,14 +243,14 @@ def _judge_eras(seen: Observations, first: Attempt, probe: Attempt | None) -> It
             "revision-refused",
             f"it answers initialize for {names} with an error: {_error_of(refused[0])}",
             "it compares the version with a list of its own",
-            "answer with a result that names a version it does speak; older hosts can then decide",
+            "respond with a result that names a supported version; older hosts can then decide",
         )
     unusable = [each for each in (first, probe) if each is not None and each.outcome == "unusable" and not _is_explained(each)]
     if unusable and (not first.works or unusable[0] is first):
         yield diagnosis(
             "bad-answer",
             f"its response to {unusable[0].answers[0].method} is not valid: {unusable[0].answers[0].message}",
-            "the result was put together by hand, or is of another protocol",
+            "the result was built by hand, or belongs to another protocol",
             "the result of initialize has protocolVersion, capabilities and serverInfo (name, version)",
             rules=("LC-03",) if unusable[0] is first else ("VN-06",),
         )
@@ -260,25 +260,25 @@ def _judge_eras(seen: Observations, first: Attempt, probe: Attempt | None) -> It
         how = "does not respond to" if first.outcome in _BEFORE_OPENING else "refuses" if first.outcome == "refused" else "fails at"
         yield diagnosis(
             "modern-only",
-            f"it speaks {LATEST_MODERN} and {how} initialize",
-            "its library serves the stateless revision alone",
-            "serve both eras: most hosts of today begin with initialize",
-            rules=() if first.outcome == "refused" else None,  # DE-09: a refusal is what the rule asks for
+            f"it supports {LATEST_MODERN} and {how} initialize",
+            "its library supports only the stateless revision",
+            "support both eras: most hosts still begin with initialize",
+            rules=() if first.outcome == "refused" else None,  # DE-09 requires a refusal
         )
     elif first.works and probe.outcome == "gone":
         yield diagnosis(
             "dies-on-probe",
             f"it exits when server/discover comes before initialize ({_end_of(probe)})",
-            "an unknown first message is taken for a fatal error",
-            "answer an unknown method with error -32601 and go on, also before initialize",
-            telling_lines(probe.stderr),
+            "it treats an unknown first message as a fatal error",
+            "respond to an unknown method with error -32601 and go on, also before initialize",
+            relevant_lines(probe.stderr),
         )
     elif first.works and probe.outcome in _BEFORE_OPENING:
         yield diagnosis(
             "probe-unanswered",
             "it does not respond to server/discover",
-            "messages before initialize are ignored instead of refused",
-            "answer an unknown method with error -32601, also before initialize; some hosts send this first and wait for seconds",
+            "it ignores messages before initialize instead of refusing them",
+            "respond to unknown methods with error -32601, also before initialize; some hosts send this first and wait for seconds",
         )
 
 
@@ -293,10 +293,10 @@ def _error_of(attempt: Attempt) -> str:
     return f"{answer.message} ({answer.code})"
 
 
-# What it offers
+# Its lists
 
 
-def _judge_offer(opened: Attempt) -> Iterator[Diagnosis]:
+def _diagnose_lists(opened: Attempt) -> Iterator[Diagnosis]:
     later = opened.answers[1:]
     gone = [answer for answer in later if answer.took is None]
     if gone and opened.exit is not None:
@@ -304,7 +304,7 @@ def _judge_offer(opened: Attempt) -> Iterator[Diagnosis]:
         return
     faults = opened.listed.faults if opened.listed is not None else ()
     failed = [answer for answer in later if answer.took is None or (not answer.usable and answer.method != "ping")]
-    if faults:  # said in more detail below
+    if faults:  # reported in more detail below
         failed = [answer for answer in failed if answer.method != "tools/list"]
     if failed and not _is_explained(opened):
         yield _list_failed(opened, failed)
@@ -312,7 +312,7 @@ def _judge_offer(opened: Attempt) -> Iterator[Diagnosis]:
         yield diagnosis(
             "bad-tool",
             f"the tool {faults[0].tool!r}: {faults[0].fault}" + (f"; and {len(faults) - 1} more" if len(faults) > 1 else ""),
-            "the description of the tool was written by hand, or made from a type that is not an object",
+            "the definition of the tool was written by hand, or generated from a type that is not an object",
             'give each tool a unique name of A-Z a-z 0-9 _ - . and an inputSchema with "type": "object"',
             tuple(f"{fault.tool}: {fault.fault} ({fault.rule})" for fault in faults[:_EVIDENCE]),
             rules=tuple(dict.fromkeys(fault.rule for fault in faults)),
@@ -323,56 +323,56 @@ def _judge_offer(opened: Attempt) -> Iterator[Diagnosis]:
             "incomplete-result",
             f"results without {', '.join(missing)}",
             "the server was written by hand for a draft of the revision",
-            f"every result of {LATEST_MODERN} has resultType, and a list ttlMs and cacheScope as well",
+            f"every result of {LATEST_MODERN} has resultType; lists also have ttlMs and cacheScope",
         )
 
 
-def _exits_after_opening(opened: Attempt, unanswered: Answer) -> Diagnosis:
-    explained = judging_starts.explanation(opened.stderr)
+def _exits_after_opening(opened: Attempt, unanswered: Reply) -> Diagnosis:
+    explained = diagnose_starts.explanation(opened.stderr)
     cause, fix = explained or (
-        "it serves one message and exits, or what comes after the opening makes it fail",
-        "read the next line in a loop until the end of the input",
+        "it serves one message and exits, or it fails on the message after the opening",
+        "read lines in a loop until the end of the input",
     )
     return diagnosis(
         "exits-after-opening",
         f"it responds to {opened.answers[0].method} and exits ({_end_of(opened)}) when {unanswered.method} follows",
         cause,
         fix,
-        telling_lines(opened.stderr),
+        relevant_lines(opened.stderr),
     )
 
 
-def _list_failed(opened: Attempt, failed: Sequence[Answer]) -> Diagnosis:
+def _list_failed(opened: Attempt, failed: Sequence[Reply]) -> Diagnosis:
     answer = failed[0]
     rules: tuple[str, ...] = ()
     if answer.took is None:
-        cause = "the handler waits for something that does not come, or fails without sending an error"
+        cause = "the handler waits forever, or fails without sending an error"
         fix = "respond to every request, with an error if there is no result"
         rules = ("JR-16",)
     elif answer.code == _METHOD_NOT_FOUND:
         cause = "the capability is declared, but the method is missing"
-        fix = "declare only the capabilities that the server has, or add the method"
+        fix = "declare only capabilities that the server has, or add the method"
     elif answer.code is not None:
-        cause, fix = judging_starts.explanation(opened.stderr) or (
-            "the server failed while it made the list",
+        cause, fix = diagnose_starts.explanation(opened.stderr) or (
+            "the server failed while it built the list",
             "look at the server's log; `twopipes list` sends the same request",
         )
     else:
         cause = "an entry of the list does not have the members that its type requires"
         fix = "give each entry the members of its type; `twopipes list` shows what a client sees"
         rules = (_RULE_OF_ENTRIES[answer.method],)
-    told = "; ".join(f"{each.method} {_how_it_failed(each)}" for each in failed)
-    return diagnosis("list-failed", told, cause, fix, telling_lines(opened.stderr), rules=rules)
+    what = "; ".join(f"{each.method} {_how_it_failed(each)}" for each in failed)
+    return diagnosis("list-failed", what, cause, fix, relevant_lines(opened.stderr), rules=rules)
 
 
-def _how_it_failed(answer: Answer) -> str:
+def _how_it_failed(answer: Reply) -> str:
     if answer.took is None:
         return "gets no response"
     return f"fails: {answer.message}" + (f" ({answer.code})" if answer.code is not None else "")
 
 
-def _judge_speed(seen: Observations) -> Iterator[Diagnosis]:
-    # The quickest of all starts: the first may have found cold disks, and any of them a busy machine.
+def _diagnose_speed(seen: Observations) -> Iterator[Diagnosis]:
+    # Take the fastest start: the first may have met a cold disk cache, and each of them a busy machine.
     answered = min((each.answered for each in seen.attempts if each.works and each.answered is not None), default=0.0)
     if answered > seen.slow:
         fetches = any(layer.package and layer.runtime for layer in seen.resolution.layers)
@@ -380,34 +380,34 @@ def _judge_speed(seen: Observations) -> Iterator[Diagnosis]:
             "slow-start",
             f"the first response takes {answered:.1f} s; some hosts give up after a few seconds",
             "a package was fetched, or is looked up at every start" if fetches else "large imports, or work before it serves",
-            "install it and start it directly" if fetches else "import and connect to other things when the first call needs them",
+            "install it and start it directly" if fetches else "import modules and open connections only when a call needs them",
         )
 
 
-# How it ends
+# Its exit
 
 
-def _judge_ends(seen: Observations) -> Iterator[Diagnosis]:
+def _diagnose_endings(seen: Observations) -> Iterator[Diagnosis]:
     regular = [each for each in seen.attempts if each.ending is not None and each.outcome != "not started"]
     for attempt in regular:
         ending = attempt.ending
         if ending is None:
             continue
         if ending.took is None and ending.asked_by == "eof":
-            # One that never responded may still be starting: it has not come to read its input.
+            # A server that never responded may still be starting, and not read its input yet.
             if attempt.answered is None:
                 continue
             yield diagnosis(
                 "ignores-eof",
                 f"it keeps running when its input has ended, until {ending.ended_by}",
                 "it no longer reads stdin, or a thread or a timer keeps the process alive",
-                "exit when stdin ends; several hosts never kill a server, and copies of it pile up",
+                "exit when stdin ends; several hosts never kill a server, so copies of it accumulate",
             )
         elif ending.took is None:
             yield diagnosis(
                 "ignores-sigterm",
                 "it keeps running when it receives SIGTERM, until SIGKILL",
-                "a handler for the signal that does not exit, or a wrapper (a shell, a container) that does not pass it on",
+                "a signal handler that does not exit, or a wrapper (a shell, a container) that does not forward the signal",
                 "exit on SIGTERM; in a shell script start the server with exec; in a container use --init",
             )
         elif (
@@ -419,16 +419,16 @@ def _judge_ends(seen: Observations) -> Iterator[Diagnosis]:
             yield diagnosis(
                 "fails-at-eof",
                 f"at the end of its input it exits with {ending.exit.text}",
-                "the end of the input is taken for an error",
-                "the end of the input is how every conversation ends: exit with code 0",
-                telling_lines(attempt.stderr),
+                "it treats the end of the input as an error",
+                "every conversation ends with the end of the input: exit with code 0",
+                relevant_lines(attempt.stderr),
             )
         if ending.left_behind:
             yield diagnosis(
                 "leaves-processes-behind",
                 f"{_processes(len(ending.left_behind))} after it has exited; the doctor stopped what it found",
-                "it starts programs that do not end with it, or a wrapper exits before the server does",
-                "stop what it started when its own input ends, or start the server without the wrapper",
+                "it starts programs that outlive it, or a wrapper exits before the server does",
+                "stop these programs when stdin ends, or start the server without the wrapper",
                 tuple(f"{process.pid}: {process.command}" for process in ending.left_behind[:_EVIDENCE]),
             )
 
@@ -441,7 +441,7 @@ def _processes(count: int) -> str:
     return "one process keeps running" if count == 1 else f"{count} processes keep running"
 
 
-# Words
+# Texts
 
 
 def _by_runtime(seen: Observations, python: str, node: str, other: str) -> str:
@@ -449,7 +449,7 @@ def _by_runtime(seen: Observations, python: str, node: str, other: str) -> str:
 
 
 def _lines(strays: Sequence[StrayLine]) -> tuple[str, ...]:
-    unique = list(dict.fromkeys(stray.text[:_LONGEST] for stray in strays))
+    unique = list(dict.fromkeys(stray.text[:_MAX_LENGTH] for stray in strays))
     return tuple(unique[:_EVIDENCE])
 
 

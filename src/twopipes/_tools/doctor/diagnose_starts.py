@@ -1,4 +1,4 @@
-"""Why a server does not come to its first answer: the command, the start, the crash, the silence."""
+"""Diagnoses of a server that never sends its first response: the command, the start, a crash, silence."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from twopipes._tools.doctor.clues import Clue, clue_in, error_line, names_variable, states_error, telling_lines
+from twopipes._tools.doctor.clues import Clue, clue_in, error_line, missing_variable, relevant_lines, states_error
 from twopipes._tools.doctor.codes import Diagnosis, diagnosis
-from twopipes._tools.doctor.diagnose_containers import judge_containers
+from twopipes._tools.doctor.diagnose_containers import diagnose_containers
 from twopipes._tools.doctor.observations import Attempt, Observations, Resolution
 
-__all__ = ["explanation", "judge_command", "judge_opening"]
+__all__ = ["diagnose_command", "diagnose_opening", "explanation"]
 
-_LONGEST: Final = 200
-_MOST_NAMES: Final = 8
+_MAX_LENGTH: Final = 200
+_MAX_NAMES: Final = 8
 _OTHER_FRAMING: Final = {"content-length", "pretty-printed", "malformed message", "not UTF-8"}
-_SHELL: Final = "a host starts it without a shell and often with a smaller PATH than yours: write the absolute path"
+_SHELL: Final = "a host starts it without a shell, and often with a shorter PATH than yours: write the absolute path"
 
-# For each clue: the probable cause, and what to do; {about} is what the complaint is about.
+# For each clue: the probable cause, and the fix; {about} is the subject of the message.
 _CAUSES: Final[dict[str, tuple[str, str]]] = {
     "module-not-found": (
         "the Python that starts the server does not have {about}",
-        "install it for that Python, or start the server with the one of its own environment: /path/to/.venv/bin/python server.py",
+        "install it for that Python, or use the Python of the server's own environment: /path/to/.venv/bin/python server.py",
     ),
     "package-not-found": (
         "the name {about} is misspelled, or the package is private",
         "look up the exact name where the package is published",
     ),
     "no-network": (
-        "the package registry cannot be reached: this machine is offline, or only your shell knows the proxy",
-        "install the server once and start it directly, or pass the proxy on in the env of its configuration",
+        "the package registry cannot be reached: this machine is offline, or the proxy is set only in your shell",
+        "install the server once and start it directly, or set the proxy in the env of its configuration",
     ),
     "runtime-too-old": (
         "the wrapper picked an older Python or Node than the server needs",
@@ -54,30 +54,30 @@ _CAUSES: Final[dict[str, tuple[str, str]]] = {
     ),
     "docker-not-running": ("the Docker daemon is not running, or this user may not use it", "start Docker, then try again"),
     "script-not-found": (
-        "there is no {about}; a relative path is resolved against the folder in which the host starts the server",
+        "{about} does not exist; a relative path is resolved against the folder in which the host starts the server",
         "write the absolute path of the script, or set cwd",
     ),
     "environment-variable-missing": (
-        "a key or a setting that every user has to supply",
+        "it is a key or a setting that every user must supply",
         'put it into the configuration: "env": {{"{about}": "..."}}; to try it here: --env {about}=...',
     ),
 }
-# The same, where Node says it.
+# The same, for messages of Node.
 _CAUSES_OF_NODE: Final[dict[str, tuple[str, str]]] = {
     "module-not-found": (
-        "the package or file {about} is not where Node looks for it",
+        "Node does not find the package or file {about}",
         "run `npm install` in the folder of the server, and build it if it is written in TypeScript",
     ),
 }
 
 
 def explanation(lines: Sequence[str]) -> tuple[str, str] | None:
-    """The probable cause of a failure and what to do about it, by what the server wrote; ``None`` if it states no error."""
+    """Return the probable cause and the fix for a failure, from the lines the server wrote; ``None`` if no line helps."""
     clue = clue_in(lines)
     if clue is not None:
         return _cause_of(clue)
     found = error_line(lines)
-    return None if found is None else (f"it wrote: {found[:_LONGEST]}", "resolve what this line reports")
+    return None if found is None else (f"it wrote: {found[:_MAX_LENGTH]}", "resolve what this line reports")
 
 
 def _cause_of(clue: Clue) -> tuple[str, str]:
@@ -86,15 +86,15 @@ def _cause_of(clue: Clue) -> tuple[str, str]:
     return cause.format(about=about), fix.format(about=about)
 
 
-def judge_command(seen: Observations) -> Iterator[Diagnosis]:
-    """What is wrong with the command itself."""
+def diagnose_command(seen: Observations) -> Iterator[Diagnosis]:
+    """Diagnose the command itself."""
     resolution = seen.resolution
     if not resolution.folder_exists:
         yield diagnosis(
             "folder-not-found",
             f"the folder {resolution.folder} does not exist",
-            "cwd names a folder that was moved or that is written as on another machine",
-            "correct cwd, or leave it out",
+            "cwd names a folder that was moved, or a path of another machine",
+            "correct cwd, or remove it",
         )
         return
     if resolution.found is None:
@@ -106,30 +106,30 @@ def judge_command(seen: Observations) -> Iterator[Diagnosis]:
     elif resolution.script_missing and (attempt is None or not attempt.works):
         yield diagnosis(
             "script-not-found",
-            f"there is no file {resolution.script_missing}",
+            f"the file {resolution.script_missing} does not exist",
             f"a relative path is resolved against the folder it starts in, which is {resolution.folder}",
-            "write the absolute path of the script, or give cwd",
+            "write the absolute path of the script, or set cwd",
         )
     if resolution.not_expanded:
         yield diagnosis(
             "word-not-expanded",
-            f"the word {resolution.not_expanded[0]} is handed over as it is",
-            "~ and $NAME are replaced by shells, and hosts start servers without one",
-            "write the path out, or put the variable into env",
+            f"the argument {resolution.not_expanded[0]} is passed unchanged",
+            "only shells expand ~ and $NAME, and hosts start servers without a shell",
+            "write the full path, or put the variable into env",
         )
-    yield from judge_containers(resolution)
+    yield from diagnose_containers(resolution)
     if resolution.beyond_host_path:
         yield diagnosis(
             "path-of-your-shell",
             f"{resolution.argv[0]} is found in {(resolution.found or '').rpartition('/')[0]}, which is on the PATH of this shell",
-            "programs that are started from a desktop do not read the shell's start files, so their PATH is smaller",
+            "programs started from a desktop do not read the startup files of the shell, so their PATH is shorter",
             f"if a host does not find it, write the absolute path: {resolution.found}",
         )
 
 
 def _not_found(resolution: Resolution) -> Diagnosis:
     name = resolution.argv[0]
-    what = f"there is no file {name}" if not resolution.searched else f"no folder of its PATH has {name}"
+    what = f"no folder of its PATH has {name}" if resolution.searched else f"the file {name} does not exist"
     evidence = tuple(dict.fromkeys(resolution.searched))
     if resolution.elsewhere:
         place = resolution.elsewhere[0]
@@ -142,12 +142,12 @@ def _not_found(resolution: Resolution) -> Diagnosis:
         fix = f'split it: "command": "{words[0]}", "args": {_json_list(words[1:])}'
         return diagnosis("command-not-found", what, cause, fix, evidence)
     if resolution.similar:
-        cause = "the name may be misspelled, or have a version number here"
+        cause = "the name may be misspelled, or has a version number here"
         return diagnosis("command-not-found", what, cause, f"did you mean {' or '.join(resolution.similar)}?", evidence)
     return diagnosis(
         "command-not-found",
         what,
-        f"it is not installed, or elsewhere; {_SHELL}",
+        f"it is not installed, or in another folder; {_SHELL}",
         "`which " + shlex.quote(name) + "` in a shell shows where it is",
         evidence,
     )
@@ -164,11 +164,11 @@ def _json_list(words: Sequence[str]) -> str:
 def _not_executable(resolution: Resolution) -> Diagnosis:
     if resolution.unfit_is_folder:
         what = f"{resolution.unfit} is a folder"
-        return diagnosis("not-executable", what, "the name of the program is missing", "write the path of the program in it")
+        return diagnosis("not-executable", what, "the name of the program is missing", "write the path of a program in it")
     return diagnosis(
         "not-executable",
         f"{resolution.unfit} may not be executed",
-        "the file does not have the permission",
+        "the file does not have the execute permission",
         f"chmod +x {shlex.quote(resolution.unfit or '')}, or start it with its interpreter: python {resolution.argv[0]}",
     )
 
@@ -179,11 +179,11 @@ def _not_started(resolution: Resolution, attempt: Attempt) -> Diagnosis:
         carriage = shebang.interpreter.endswith("\\r")
         return diagnosis(
             "interpreter-not-found",
-            f"{found} begins with {shebang.line}, and there is no {shebang.interpreter}",
-            "the script was saved with the line ends of Windows"
+            f"{found} begins with {shebang.line}, but {shebang.interpreter} does not exist",
+            "the script was saved with Windows line endings"
             if carriage
             else "it was written on another machine, or its environment was moved",
-            "save it with plain newlines" if carriage else "reinstall it, or start it with an interpreter that is there",
+            "save it with Unix line endings" if carriage else "reinstall it, or start it with an existing interpreter",
         )
     detail = attempt.failure.detail if attempt.failure is not None else ""
     if not resolution.is_program or "format" in detail.lower():
@@ -194,21 +194,26 @@ def _not_started(resolution: Resolution, attempt: Attempt) -> Diagnosis:
             f"add that line, or start it with its interpreter: python {resolution.argv[0]}",
         )
     reason = attempt.failure.reason if attempt.failure is not None else ""
-    return diagnosis("start-refused", f"{found} was not started: {reason} {detail}".strip(), "the system refused", "see the reason")
+    return diagnosis(
+        "start-refused",
+        f"{found} was not started: {reason} {detail}".strip(),
+        "the system refused to start it",
+        "see the reason above",
+    )
 
 
-# It runs, and there is no first answer
+# It runs, but does not respond
 
 
-def judge_opening(seen: Observations, first: Attempt, probe: Attempt | None) -> Iterator[Diagnosis]:
-    """Why neither the handshake nor the stateless opening came to an answer."""
+def diagnose_opening(seen: Observations, first: Attempt, probe: Attempt | None) -> Iterator[Diagnosis]:
+    """Diagnose why neither the handshake nor the stateless opening got a response."""
     outcomes = {attempt.outcome for attempt in (first, probe) if attempt is not None}
     if _proven_variable(seen) is not None or outcomes & {"gone"}:
-        yield from _judge_death(seen, first if first.outcome == "gone" else probe or first)
+        yield from _diagnose_exit(seen, first if first.outcome == "gone" else probe or first)
     elif any(attempt.echoes for attempt in seen.attempts):
-        return  # said already
+        return  # reported already
     elif any(stray.kind in _OTHER_FRAMING for attempt in seen.attempts for stray in attempt.strays):
-        return  # said by what its output looks like
+        return  # reported by the diagnoses of its output
     elif first.outcome == "at eof":
         yield _at_eof(seen, first)
     elif first.outcome == "silent":
@@ -216,22 +221,22 @@ def judge_opening(seen: Observations, first: Attempt, probe: Attempt | None) -> 
 
 
 def _proven_variable(seen: Observations) -> Attempt | None:
-    """The smallest set of variables with which it worked."""
+    """Return the attempt with the fewest additional variables that worked."""
     working = [each for each in seen.attempts if each.purpose in {"full environment", "variables"} and each.works]
     return min(working, key=lambda each: len(each.variables)) if working else None
 
 
-def _judge_death(seen: Observations, attempt: Attempt) -> Iterator[Diagnosis]:
+def _diagnose_exit(seen: Observations, attempt: Attempt) -> Iterator[Diagnosis]:
     words = [*(stray.text for stray in attempt.strays), *attempt.stderr]
-    evidence = telling_lines(words)
+    evidence = relevant_lines(words)
     proven = _proven_variable(seen)
     if proven is not None:
         yield _variable(proven, words, evidence)
         return
     if seen.resolution.script_missing or _has_no_interpreter(seen.resolution):
-        return  # said already
+        return  # reported already
     clue = clue_in(words)
-    # A program may exit with 0 and still say what is wrong; but then only an error counts, and neither a hint nor its usage.
+    # A program may exit with 0 and still report a problem. Then only a stated error counts, not a hint or the usage.
     if clue is not None and (attempt.exit is None or attempt.exit.code != 0 or states_error(clue.line)):
         yield _complaint(clue, attempt, evidence)
     elif attempt.exit is None:
@@ -245,19 +250,19 @@ def _judge_death(seen: Observations, attempt: Attempt) -> Iterator[Diagnosis]:
     elif attempt.exit.code == 0:
         yield diagnosis(
             "exits-at-once",
-            f"it exits after {attempt.lived or 0:.2f} s with exit code 0, without a response",
-            "the script defines a server and does not run it, or it only prints help, or it starts another process and exits",
-            'end the script with a call that serves, such as server.run(), outside of any "if" that is not true here',
+            f"it exited after {attempt.lived or 0:.2f} s (exit code 0) without a response",
+            "the script defines a server but does not run it, prints its help, or starts another process and exits",
+            'end the script with a call that serves, such as server.run(), outside of any "if" that is false here',
             evidence,
         )
     else:
-        said = error_line(words)
-        cause = f"it wrote: {said[:_LONGEST]}" if said is not None else "it wrote nothing to stderr"
+        error = error_line(words)
+        cause = f"it wrote: {error[:_MAX_LENGTH]}" if error is not None else "it wrote nothing to stderr"
         if attempt.exit.signal is not None:
-            cause = "the system or another process killed it, or a library in C failed"
+            cause = "the system or another process killed it, or a C library crashed"
         yield diagnosis(
             "crashes-at-start",
-            f"it exits after {attempt.lived or 0:.2f} s with {attempt.exit.text}, before it responds",
+            f"it exited after {attempt.lived or 0:.2f} s ({attempt.exit.text}) without a response",
             cause,
             f"run it in a shell and fix what it reports: {shlex.join(seen.resolution.argv)}",
             evidence,
@@ -266,25 +271,25 @@ def _judge_death(seen: Observations, attempt: Attempt) -> Iterator[Diagnosis]:
 
 def _complaint(clue: Clue, attempt: Attempt, evidence: tuple[str, ...]) -> Diagnosis:
     cause, fix = _cause_of(clue)
-    how = "it closes its output" if attempt.exit is None else f"it exits with {attempt.exit.text}"
-    what = f"{how} before it responds: {clue.line[:_LONGEST]}"
+    how = "it closes its output" if attempt.exit is None else f"it exits ({attempt.exit.text})"
+    what = f"{how} before it responds: {clue.line[:_MAX_LENGTH]}"
     if clue.code == "environment-variable-missing":
-        what = f"it needs the environment variable {clue.about}, which is set neither for it nor here"
+        what = f"it needs the environment variable {clue.about}, which is set neither for the server nor in this shell"
     elif clue.is_usage_alone:
         what = f"it prints its usage, and {how.removeprefix('it ')}"
-        cause = "an argument is missing or wrong; the server does not say which"
+        cause = "an argument is missing or wrong; the server does not name it"
     return diagnosis(clue.code, what, cause, fix, evidence)
 
 
 def _variable(proven: Attempt, words: Sequence[str], evidence: tuple[str, ...]) -> Diagnosis:
     names = proven.variables
-    if proven.purpose == "full environment" and (clue := names_variable(words)) is not None and clue.about in names:
+    if proven.purpose == "full environment" and (clue := missing_variable(words)) is not None and clue.about in names:
         names = (clue.about,)
-    shown = ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
+    shown = ", ".join(names[:_MAX_NAMES]) + (", ..." if len(names) > _MAX_NAMES else "")
     return diagnosis(
         "environment-variable-missing",
-        f"it works with your full environment and fails with the minimal one that hosts give: {shown}",
-        "hosts do not pass on what your shell exports",
+        f"it works with your full environment but fails with the minimal one that hosts use; it needs {shown}",
+        "hosts do not pass on the variables that your shell exports",
         f'put it into the configuration: "env": {{"{names[0]}": "..."}}',
         evidence,
     )
@@ -294,24 +299,24 @@ def _at_eof(seen: Observations, first: Attempt) -> Diagnosis:
     if first.held:
         return diagnosis(
             "newline-missing",
-            "its message arrives without the newline that ends it, and counts only when the stream has ended",
+            "its message has no newline at its end, so it is complete only when the stream ends",
             "the JSON is written without a newline after it",
             "write a newline after each message, then flush",
-            (first.held[:_LONGEST],),
+            (first.held[:_MAX_LENGTH],),
         )
     unbuffered = seen.of("unbuffered")
     if unbuffered is not None and not unbuffered.works:
         return diagnosis(
             "reads-until-eof",
             "it responds only when its input has ended",
-            "it reads all of its input at once (sys.stdin.read(), json.load(sys.stdin)), or it is slower than --patience",
-            "read line by line and respond to each line when it comes: for line in sys.stdin",
+            "it reads all of its input at once (sys.stdin.read(), json.load(sys.stdin)), or it needs longer than --patience",
+            "read line by line and respond to each line at once: for line in sys.stdin",
         )
     proof = " With PYTHONUNBUFFERED=1 it responds at once." if unbuffered is not None else ""
     return diagnosis(
         "stdout-not-flushed",
         f"its responses appear only when its input has ended.{proof}",
-        "what is written to a pipe stays in a buffer until that is full or the process ends",
+        "output to a pipe stays in a buffer until the buffer is full or the process exits",
         "flush after each message: print(..., flush=True); or start it with python -u, or with PYTHONUNBUFFERED=1 in env"
         if seen.resolution.runtime == "python"
         else "flush stdout after each message, or start it through stdbuf -oL",
@@ -322,20 +327,20 @@ def _silence(seen: Observations, first: Attempt) -> Diagnosis:
     if first.held:
         return diagnosis(
             "newline-missing",
-            "it wrote the beginning of a line and never ended it",
+            "it wrote the beginning of a line, but no newline at its end",
             "the JSON is written without a newline after it",
             "write a newline after each message, then flush",
-            (first.held[:_LONGEST],),
+            (first.held[:_MAX_LENGTH],),
         )
     reads_nothing = any(layer.does.startswith("reads its program from stdin") for layer in seen.resolution.layers)
-    cause = "it reads from somewhere else than stdin (a port?), waits for something else first, or does not know the message"
+    cause = "it does not read stdin (a port instead?), waits for something else first, or does not know the message"
     if reads_nothing:
-        cause = "the interpreter was given no script, so it takes the protocol for a program"
+        cause = "the command names no script, so the interpreter reads the messages as its program"
     elif first.ending is not None and first.ending.took is not None:
-        cause = "it reads its input, as it exits when that ends, but does not respond: a handler fails, or it uses another framing"
+        cause = "it reads its input, because it exits at EOF, but does not respond: a handler fails, or it uses another framing"
     elif first.strays:
-        cause = "what it wrote is not a message; it may not be an MCP server over stdio, or serve HTTP by default"
-    evidence = telling_lines(first.stderr)
+        cause = "its output is not a message; it may not be an MCP server over stdio, or may serve HTTP by default"
+    evidence = relevant_lines(first.stderr)
     fix = "check that it serves over stdio (many need an argument such as --stdio or --transport stdio), and look at its stderr"
     return diagnosis(
         "never-answers",

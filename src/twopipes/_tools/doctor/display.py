@@ -1,4 +1,4 @@
-"""What the doctor says to a person: the steps as they happen, and what to do in the end."""
+"""The doctor's output on a terminal: the steps as they happen, then the diagnoses."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from twopipes._protocol.revisions import LATEST_LEGACY
-from twopipes._tools.doctor.clues import telling_lines
+from twopipes._tools.doctor.clues import relevant_lines
 from twopipes._tools.doctor.codes import CODES, Diagnosis
-from twopipes._tools.doctor.observations import Answer, Attempt, Ending, Listed, Purpose, Resolution
+from twopipes._tools.doctor.observations import Attempt, Ending, Listed, Purpose, Reply, Resolution
 from twopipes._tools.terminal import Styled, Terminal, visible
 
-__all__ = ["Step", "Teller", "steps_of_attempt", "steps_of_resolution"]
+__all__ = ["Step", "TerminalReport", "steps_of_attempt", "steps_of_resolution"]
 
 Mark = Literal["good", "bad", "so-so", "plain"]
 
@@ -29,22 +29,22 @@ _SEVERITIES: Final[dict[str, Mark]] = {"error": "bad", "warning": "so-so", "note
 _LABEL: Final = 14
 _SHOWN_LINES: Final = 4
 _SHOWN_NAMES: Final = 8
-_LONGEST_QUOTE: Final = 240
+_MAX_QUOTE: Final = 240
 _MEGABYTE: Final = 1_000_000
-# Fewer columns than this cannot hold a sentence beside its label.
-_NARROWEST: Final = 40
-_WIDEST: Final = 110
+# A narrower column cannot hold a sentence.
+_MIN_WIDTH: Final = 40
+_MAX_WIDTH: Final = 110
 
 
 class Step(Struct, frozen=True):
-    """One line of what happened.
+    """One line of the progress.
 
     Attributes:
-        mark: How good it is.
-        label: What it is about; empty for more about the step before.
-        text: What was seen.
-        lines: What the server wrote, to be quoted below it.
-        only_if_new: Leave it out if all of these lines were quoted before.
+        mark: Whether it is good or bad.
+        label: The subject; empty for a continuation of the step before.
+        text: What was observed.
+        lines: Output of the server to quote below it.
+        only_if_new: Omit it if all of these lines were quoted before.
     """
 
     mark: Mark
@@ -55,10 +55,10 @@ class Step(Struct, frozen=True):
 
 
 def steps_of_resolution(resolution: Resolution) -> Iterator[Step]:
-    """How the command was found."""
+    """Yield how the command was found."""
     name = resolution.argv[0]
     if resolution.found is None:
-        where = f"not in the {len(resolution.searched)} folders of its PATH" if resolution.searched else "there is no such file"
+        where = f"not in the {len(resolution.searched)} folders of its PATH" if resolution.searched else "file does not exist"
         yield Step("bad", "command", f"{resolution.unfit} may not be executed" if resolution.unfit else f"{name}: {where}")
     else:
         text = resolution.found
@@ -73,10 +73,10 @@ def steps_of_resolution(resolution: Resolution) -> Iterator[Step]:
             found = resolution.shebang.found
             text = f"a script: {resolution.shebang.line}" + ("" if found is None else f" ({found})")
             yield Step(
-                "plain" if found else "bad", "", text if found else f"{text}, and there is no {resolution.shebang.interpreter}"
+                "plain" if found else "bad", "", text if found else f"{text}, but {resolution.shebang.interpreter} does not exist"
             )
     for layer in resolution.layers if resolution.found is not None else ():
-        # The file that was found, once more; or nothing that the command would not say itself.
+        # Omit the file that was already shown, and what the command itself shows.
         if layer.script is not None and layer.script in {resolution.found, *resolution.links}:
             continue
         if layer.does.startswith("the server itself"):
@@ -85,24 +85,24 @@ def steps_of_resolution(resolution: Resolution) -> Iterator[Step]:
     if not resolution.folder_exists:
         yield Step("bad", "folder", f"{resolution.folder} does not exist")
     elif resolution.script_missing:
-        yield Step("bad", "script", f"there is no {resolution.script_missing}")
+        yield Step("bad", "script", f"{resolution.script_missing} does not exist")
 
 
 def steps_of_attempt(attempt: Attempt) -> Iterator[Step]:
-    """What one process did."""
+    """Yield what one process did."""
     if attempt.failure is not None:
         yield Step("bad", "start", f"{attempt.failure.reason}: {attempt.failure.detail}".removesuffix(": "))
         return
     if attempt.purpose == "handshake":
-        yield from _beginning(attempt)
+        yield from _start_steps(attempt)
         yield _opening(attempt, "handshake")
-        yield from _offer(attempt)
+        yield from _list_steps(attempt)
         yield from _stderr(attempt)
-        yield from _ending(attempt, "end of input")
+        yield from _ending_steps(attempt, "end of input")
         yield from _memory(attempt)
     elif attempt.purpose == "discover":
         yield _opening(attempt, "stateless")
-        yield from _ending(attempt, "SIGTERM")
+        yield from _ending_steps(attempt, "SIGTERM")
         yield from _more_noise(attempt)
     elif attempt.purpose == "revision":
         yield _opening(attempt, "older")
@@ -111,7 +111,7 @@ def steps_of_attempt(attempt: Attempt) -> Iterator[Step]:
         yield _experiment(attempt)
 
 
-def _beginning(attempt: Attempt) -> Iterator[Step]:
+def _start_steps(attempt: Attempt) -> Iterator[Step]:
     text = "no byte on stdout" if attempt.first_byte is None else f"first byte on stdout after {_seconds(attempt.first_byte)}"
     if attempt.first_stderr is not None:
         text += f", on stderr after {_seconds(attempt.first_stderr)}"
@@ -135,7 +135,7 @@ _WHILE_ENDING: Final = {"eof": "after the end of input", "SIGTERM": "after SIGTE
 
 
 def _more_noise(attempt: Attempt) -> Iterator[Step]:
-    """What a later process wrote to stdout that the ones before did not."""
+    """Yield stray lines of a later process that no earlier one wrote."""
     if attempt.stray_count:
         yield _noise(attempt, only_if_new=True)
 
@@ -148,7 +148,7 @@ def _opening(attempt: Attempt, label: str) -> Step:
         case "agreed":
             chosen = attempt.chosen[0] if attempt.chosen else asked
             if chosen != asked and label != "stateless":
-                return Step("plain", label, f"{asked}: not spoken, {chosen} offered{when}")
+                return Step("plain", label, f"{asked}: not supported, {chosen} offered{when}")
             who = f" by {attempt.name}" if attempt.name and label == "handshake" else ""
             method = answer.method if answer is not None else "it"
             return Step("good", label, f"{asked}: {method} answered{when}{who}")
@@ -162,7 +162,7 @@ def _opening(attempt: Attempt, label: str) -> Step:
         case "unusable" | "wrong id":
             return Step("bad", label, f"{asked}: the response{when} cannot be used: {answer.message if answer else ''}")
         case "at eof":
-            return Step("bad", label, f"{asked}: the response came only when its input had ended")
+            return Step("bad", label, f"{asked}: the response came only after the end of input")
         case "gone":
             how = attempt.exit.text if attempt.exit is not None else "its output ended"
             lived = "" if attempt.lived is None else f" after {_seconds(attempt.lived)}"
@@ -171,8 +171,8 @@ def _opening(attempt: Attempt, label: str) -> Step:
             return Step("so-so" if label == "stateless" else "bad", label, f"{asked}: no response")
 
 
-def _offer(attempt: Attempt) -> Iterator[Step]:
-    """What was listed, and what was asked for and not listed."""
+def _list_steps(attempt: Attempt) -> Iterator[Step]:
+    """Yield what was listed, and which lists failed."""
     listed = attempt.listed or Listed()
     asked = {answer.method: answer for answer in attempt.answers[1:]}
     if (ping := asked.get("ping")) is not None and ping.took is None:
@@ -194,7 +194,7 @@ def _offer(attempt: Attempt) -> Iterator[Step]:
         yield Step("plain", "offers", "nothing: it declares neither tools nor resources nor prompts")
 
 
-def _failed(label: str, answer: Answer, attempt: Attempt) -> Step:
+def _failed(label: str, answer: Reply, attempt: Attempt) -> Step:
     if answer.took is not None:
         code = "" if answer.code is None else f" ({answer.code})"
         return Step("bad", label, f"{answer.method} failed: {answer.message}{code}")
@@ -208,20 +208,20 @@ def _stderr(attempt: Attempt) -> Iterator[Step]:
     if not written:
         return
     failed = attempt.exit is not None or not attempt.works
-    lines = telling_lines(written) if failed else written[-_SHOWN_LINES:]
+    lines = relevant_lines(written) if failed else written[-_SHOWN_LINES:]
     count = len(written)
     some = "" if count <= len(lines) else ", among them" if failed else ", the last"
     yield Step("bad" if failed else "plain", "stderr", f"{count} line{'s' if count > 1 else ''}{some}:", lines)
 
 
-def _ending(attempt: Attempt, label: str) -> Iterator[Step]:
+def _ending_steps(attempt: Attempt, label: str) -> Iterator[Step]:
     ending = attempt.ending
     if ending is None:
         return
     if ending.took is None:
-        yield Step("so-so", label, f"it keeps running; ended by {ending.ended_by}")
+        yield Step("so-so", label, f"still running; ended by {ending.ended_by}")
     elif attempt.exit is None:
-        yield Step("good", label, f"it exits after {_seconds(ending.took)}{_how(ending)}")
+        yield Step("good", label, f"exited after {_seconds(ending.took)}{_how(ending)}")
     if ending.left_behind:
         lines = tuple(f"{process.pid}: {process.command}" for process in ending.left_behind[:_SHOWN_LINES])
         number = "1 process" if len(ending.left_behind) == 1 else f"{len(ending.left_behind)} processes"
@@ -229,7 +229,7 @@ def _ending(attempt: Attempt, label: str) -> Iterator[Step]:
 
 
 def _how(ending: Ending) -> str:
-    return "" if ending.exit is None else f", {ending.exit.text}"
+    return "" if ending.exit is None else f" ({ending.exit.text})"
 
 
 def _memory(attempt: Attempt) -> Iterator[Step]:
@@ -244,14 +244,14 @@ def _memory(attempt: Attempt) -> Iterator[Step]:
 
 def _experiment(attempt: Attempt) -> Step:
     what = {
-        "full environment": "with all of your environment",
+        "full environment": "with your whole environment",
         "variables": f"with {', '.join(attempt.variables[:_SHOWN_NAMES])}"
         + (" ..." if len(attempt.variables) > _SHOWN_NAMES else ""),
         "unbuffered": "with PYTHONUNBUFFERED=1",
         "content-length": "with the headers of a language server",
     }.get(attempt.purpose, attempt.purpose)
     framed = any(stray.kind == "content-length" for stray in attempt.strays)
-    result = "it responds" if attempt.works or framed else "the same"
+    result = "it responds" if attempt.works or framed else "no difference"
     return Step("good" if attempt.works or framed else "plain", "tried again", f"{what}: {result}")
 
 
@@ -260,18 +260,18 @@ def _seconds(value: float) -> str:
 
 
 _DOING: Final[dict[Purpose, str]] = {
-    "handshake": "starts it and asks initialize",
-    "discover": "starts it again and asks server/discover",
-    "revision": "starts it again and asks initialize",
-    "full environment": "starts it with all of your environment",
-    "variables": "starts it with some of your variables",
-    "unbuffered": "starts it with PYTHONUNBUFFERED=1",
-    "content-length": "starts it and writes as to a language server",
+    "handshake": "starting it and sending initialize",
+    "discover": "starting it again and sending server/discover",
+    "revision": "starting it again and sending initialize",
+    "full environment": "starting it with your whole environment",
+    "variables": "starting it with some of your variables",
+    "unbuffered": "starting it with PYTHONUNBUFFERED=1",
+    "content-length": "starting it and sending initialize with a header",
 }
 
 
-class Teller:
-    """Says each step on a terminal when it is over."""
+class TerminalReport:
+    """Prints each step when it is over, and the diagnoses at the end."""
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
@@ -284,60 +284,60 @@ class Teller:
         self._status: Any = None
         self._quoted: set[str] = set()
 
-    # As it goes
+    # Progress
 
     def heading(self, description: str, environment: str) -> None:
-        """Says what is examined."""
+        """Print what is examined."""
         self._terminal.say(("twopipes doctor: ", "bold"), (visible(description), "bold"))
         gets = {
             "minimal": "the minimal environment that most hosts give a server",
-            "inherit": "all of your environment",
-            "explicit": "the environment of its configuration alone",
+            "inherit": "your whole environment",
+            "explicit": "only the environment of its configuration",
         }
         self._terminal.say((f"with {gets.get(environment, environment)}", "dim"))
         self._terminal.say()
 
     def separate(self) -> None:
-        """Leaves room between two servers."""
+        """Print a line between two servers."""
         self._terminal.say()
-        self._terminal.say(("-" * min(self._terminal.width, _WIDEST), "dim"))
+        self._terminal.say(("-" * min(self._terminal.width, _MAX_WIDTH), "dim"))
         self._terminal.say()
 
     def resolved(self, resolution: Resolution) -> None:
-        """Says how the command was found."""
-        self._tell(steps_of_resolution(resolution))
+        """Print how the command was found."""
+        self._print_steps(steps_of_resolution(resolution))
 
     def begins(self, purpose: Purpose, revision: str) -> None:
-        """Says what is waited for, while it is, where somebody looks."""
+        """Show a status line while a process runs, on a terminal."""
         if self._terminal.rich is not None and self._terminal.is_terminal:
             named = "" if revision == LATEST_LEGACY else f" ({revision})"
             self._status = self._terminal.rich.status(f"{_DOING[purpose]}{named}")
             self._status.start()
 
     def tried(self, attempt: Attempt) -> None:
-        """Says what happened."""
+        """Print what happened."""
         self.quiet()
-        self._tell(steps_of_attempt(attempt))
+        self._print_steps(steps_of_attempt(attempt))
 
     def quiet(self) -> None:
-        """Takes away what said that something is waited for."""
+        """Remove the status line."""
         if self._status is not None:
             status, self._status = self._status, None
-            with suppress(Exception):  # a terminal that went away
+            with suppress(Exception):  # the terminal may be gone
                 status.stop()
 
-    def _tell(self, steps: Iterator[Step]) -> None:
+    def _print_steps(self, steps: Iterator[Step]) -> None:
         for step in steps:
             if step.only_if_new and self._quoted.issuperset(step.lines):
                 continue
-            self._say(step.mark if step.label else "plain", step.label, step.text, has_mark=bool(step.label))
+            self._print_step(step.mark if step.label else "plain", step.label, step.text, has_mark=bool(step.label))
             self._quote(_LABEL + 4, step.lines)
         self._terminal.flush()
 
-    # In the end
+    # Diagnoses
 
     def conclude(self, found: Sequence[Diagnosis]) -> None:
-        """Says what is wrong and what to do."""
+        """Print what is wrong and what to do."""
         problems = [each for each in found if each.severity != "note"]
         notes = [each for each in found if each.severity == "note"]
         self._terminal.say()
@@ -353,21 +353,21 @@ class Teller:
             self._terminal.say(self._mark(mark), " ", (each.code, "bold"), (rules, "dim"))
             for label, text in (("what", each.what), ("cause", each.cause), ("fix", each.fix)):
                 self._paragraph(f"    {label:<6}", visible(text), "bold" if label == "fix" else "")
-            # What was shown a moment ago is not shown again.
+            # Do not quote lines again that a step has quoted.
             if not self._quoted.issuperset(each.evidence):
                 self._quote(10, each.evidence)
         self._terminal.flush()
 
-    def _say(self, mark: Mark, label: str, text: str, *, has_mark: bool) -> None:
+    def _print_step(self, mark: Mark, label: str, text: str, *, has_mark: bool) -> None:
         first: Styled = self._mark(mark) if has_mark else " " * (2 if self._plain_marks else 1)
-        width = max(_NARROWEST, min(self._terminal.width, _WIDEST) - _LABEL - 4)
+        width = max(_MIN_WIDTH, min(self._terminal.width, _MAX_WIDTH) - _LABEL - 4)
         lines = textwrap.wrap(visible(text), width, break_on_hyphens=False, break_long_words=False) or [""]
         self._terminal.say(" ", first, " ", f"{label:<{_LABEL}}", lines[0])
         for line in lines[1:]:
             self._terminal.say(" " * (_LABEL + (4 if self._plain_marks else 3)), line)
 
     def _paragraph(self, label: str, text: str, style: str) -> None:
-        width = max(_NARROWEST, min(self._terminal.width, _WIDEST) - len(label))
+        width = max(_MIN_WIDTH, min(self._terminal.width, _MAX_WIDTH) - len(label))
         for number, line in enumerate(textwrap.wrap(text, width, break_on_hyphens=False, break_long_words=False)):
             self._terminal.say((label if number == 0 else " " * len(label), "dim"), (line, style) if style else line)
 
@@ -376,16 +376,16 @@ class Teller:
         return (plain if self._plain_marks else sign, style)
 
     def _quote(self, indent: int, lines: Sequence[str]) -> None:
-        """Others' words, behind a bar; a long line goes on below itself."""
+        """Print output of the server behind a bar; long lines are wrapped."""
         self._quoted.update(lines)
-        width = max(_NARROWEST, self._terminal.width - indent - 3)
+        width = max(_MIN_WIDTH, self._terminal.width - indent - 3)
         for line in lines:
-            text = visible(line.rstrip())[:_LONGEST_QUOTE]
+            text = visible(line.rstrip())[:_MAX_QUOTE]
             for number, part in enumerate(textwrap.wrap(text, width, drop_whitespace=False, break_on_hyphens=False) or [""]):
                 self._terminal.say(" " * indent, (": " if number else "| ", "dim"), part.rstrip())
 
 
 def table_of_codes() -> str:
-    """All diagnoses, for the documentation: a table in Markdown."""
+    """Return a Markdown table of all diagnoses, for the documentation."""
     rows = [f"| `{name}` | {code.severity} | {code.means} | {', '.join(code.rules)} |" for name, code in CODES.items()]
     return "\n".join(["| code | severity | means | rules |", "|---|---|---|---|", *rows]) + "\n"

@@ -1,4 +1,4 @@
-"""The examination: which processes are started, in which order, and what each is for. One at a time: two may want the same port."""
+"""The examination: starts the server several times, one process at a time, because two may need the same port."""
 
 from __future__ import annotations
 
@@ -23,50 +23,50 @@ from twopipes._protocol.types import (
     InitializeResult,
     ServerCapabilities,
 )
-from twopipes._tools.doctor.clues import names_variable
-from twopipes._tools.doctor.listing import ask_for_lists, missing_members
+from twopipes._tools.doctor.clues import missing_variable
+from twopipes._tools.doctor.listing import missing_members, request_lists
 from twopipes._tools.doctor.observations import (
-    Answer,
     Attempt,
     Listed,
     Observations,
     Outcome,
     Process,
     Purpose,
+    Reply,
     Resolution,
     StartFailure,
     StrayLine,
 )
 from twopipes._tools.doctor.resolve import resolve
-from twopipes._tools.doctor.stdout_reader import Heard
+from twopipes._tools.doctor.server_process import ServerProcess
+from twopipes._tools.doctor.stdout_reader import ReceivedResponse
 from twopipes._tools.doctor.stray_lines import source_of, with_assembled
-from twopipes._tools.doctor.visit import Visit
 from twopipes._version import __version__
 from twopipes.errors import McpError, RemoteProtocolError, StartFailed, UnsupportedRevision
 
 __all__ = ["DoctorTimeouts", "Examination", "Listener"]
 
 _DOCTOR = Implementation("twopipes-doctor", __version__)
-# Lines of stderr that are kept.
+# Lines of stderr to keep.
 _STDERR_LINES = 100
-_MOST_SHOWN = 30
-# Seconds for the answer to anything but the handshake. Hosts that ask server/discover first wait 3 to 10 for it. A server that
-# starts slowly gets three times what its handshake took, or what it took to fail.
-_AFTERWARDS = 5.0
-_TIMES = 3
-# Halvings when a variable is looked for; more would mean more than a thousand of them.
-_MOST_HALVINGS = 10
+_MAX_LOCATED = 30
+# Seconds for every response after the handshake. Hosts that send server/discover first wait 3 to 10 s for it. A server that
+# starts slowly gets three times as long as its handshake took, or as it took to fail.
+_LATER_TIMEOUT = 5.0
+_SLOW_FACTOR = 3
+# Halvings in the search for a variable; enough for a thousand variables.
+_MAX_HALVINGS = 10
 
 
 class DoctorTimeouts(Struct, frozen=True, kw_only=True):
-    """How long anything may take, in seconds.
+    """The time limits of an examination, in seconds.
 
     Attributes:
-        answer: For one answer.
-        grace: For each step of an end.
-        total: For all of it.
-        slow: After so many, a first answer is late.
-        quick: Leave the three older revisions out.
+        answer: For the response to the handshake.
+        grace: For each step of a shutdown.
+        total: For the whole examination.
+        slow: A first response that takes longer is slow.
+        quick: Skip the three older revisions.
     """
 
     answer: float = 15.0
@@ -77,21 +77,21 @@ class DoctorTimeouts(Struct, frozen=True, kw_only=True):
 
 
 class Listener(Protocol):
-    """Is told of each step when it is over, and of each process before it is started."""
+    """Is notified of each step, and of each process before it is started."""
 
     def resolved(self, resolution: Resolution) -> None:
-        """The command was looked for."""
+        """Called after the command was looked up."""
 
     def begins(self, purpose: Purpose, revision: str) -> None:
-        """A process is about to be started."""
+        """Called before a process is started."""
 
     def tried(self, attempt: Attempt) -> None:
-        """It is over."""
+        """Called after the process has ended."""
 
 
-class _Opened(NamedTuple):
+class _Opening(NamedTuple):
     outcome: Outcome
-    answer: Answer
+    reply: Reply
     chosen: tuple[str, ...] = ()
     name: str | None = None
     capabilities: ServerCapabilities | None = None
@@ -101,9 +101,9 @@ class Examination:
     """Examines one command.
 
     Args:
-        command: What to start.
-        patience: How long to wait.
-        listener: Is told as it goes.
+        command: The command to start.
+        patience: The time limits.
+        listener: Is notified of the progress.
     """
 
     def __init__(self, command: ServerCommand, *, patience: DoctorTimeouts, listener: Listener) -> None:
@@ -112,50 +112,50 @@ class Examination:
         self._listener = listener
         self._attempts: list[Attempt] = []
         self._skipped: list[str] = []
-        self._answer_within = patience.answer
+        self._response_timeout = patience.answer
         self._resolution = resolve(command)
         self._source = _read_source(self._resolution)
 
     async def run(self) -> Observations:
-        """Does it. Cancelling is safe: the process that is there at the time is killed."""
+        """Run the examination. Cancelling is safe: a running server process is killed."""
         self._deadline = asyncio.get_running_loop().time() + self._patience.total
         resolution = self._resolution
         self._listener.resolved(resolution)
         if resolution.found is not None and resolution.folder_exists:
-            await self._start_it()
-        theirs = self._command.child_environment()
+            await self._run_attempts()
+        given = self._command.child_environment()
         return Observations(
             resolution=resolution,
             attempts=tuple(self._attempts),
             environment=self._command.environment,
-            withheld=tuple(sorted(name for name in os.environ if name not in theirs)),
+            withheld=tuple(sorted(name for name in os.environ if name not in given)),
             slow=self._patience.slow,
             out_of_time=tuple(self._skipped),
         )
 
-    async def _start_it(self) -> None:
+    async def _run_attempts(self) -> None:
         first = await self._try("handshake", LATEST_LEGACY)
         if first is None or first.outcome == "not started":
             return
         needed = first.answered or first.lived or 0.0
-        self._answer_within = min(self._patience.answer, max(_AFTERWARDS, _TIMES * needed))
+        self._response_timeout = min(self._patience.answer, max(_LATER_TIMEOUT, _SLOW_FACTOR * needed))
         if first.outcome == "at eof":
-            # Whatever else it is asked waits for the end of its input as well.
+            # Responses to other requests would come only at the end of its input as well.
             if self._resolution.runtime == "python":
                 await self._try("unbuffered", LATEST_LEGACY, ending="SIGTERM", extra={"PYTHONUNBUFFERED": "1"})
             return
         probe = await self._try("discover", LATEST_MODERN, ending="SIGTERM")
         if probe is not None and "gone" in (first.outcome, probe.outcome) and not (first.works or probe.works):
-            await self._with_more_environment()
+            await self._try_environment()
         elif not first.works and probe is not None and not probe.works:
-            await self._why_it_is_silent(first)
-        # DE-09: who speaks the stateless revision may refuse the handshake as such; the older ones would be refused as well.
+            await self._investigate_silence(first)
+        # DE-09: a server of the stateless revision may refuse the handshake, and would refuse the older revisions as well.
         if first.works or (first.outcome in {"refused", "strange revision"} and not (probe is not None and probe.works)):
             for revision in reversed(LEGACY[:-1]):
                 if not self._patience.quick:
                     await self._try("revision", revision)
 
-    async def _why_it_is_silent(self, first: Attempt) -> None:
+    async def _investigate_silence(self, first: Attempt) -> None:
         if first.outcome != "silent" or first.held:
             return
         if not first.strays:
@@ -163,12 +163,12 @@ class Examination:
             if framed is not None and any(stray.kind == "content-length" for stray in framed.strays):
                 return
         if not any(stray.kind in {"content-length", "pretty-printed"} for stray in first.strays):
-            await self._with_more_environment()
+            await self._try_environment()
 
     # The environment
 
-    async def _with_more_environment(self) -> None:
-        """Tries again with all of ours, and if that helps, finds out which variable does it."""
+    async def _try_environment(self) -> None:
+        """Try again with the whole environment of the user. If that helps, find out which variable makes the difference."""
         if self._command.environment != "minimal":
             return
         given = self._command.child_environment()
@@ -178,13 +178,13 @@ class Examination:
         full = await self._try("full environment", LATEST_LEGACY, extra=more)
         if full is None or not full.works:
             return
-        clue = names_variable([line for attempt in self._attempts[:2] for line in _words(attempt)])
+        clue = missing_variable([line for attempt in self._attempts[:2] for line in _output_lines(attempt)])
         if clue is not None and clue.about in more:
             if await self._works_with({clue.about: more[clue.about]}):
                 return
             more = {name: value for name, value in more.items() if name != clue.about} | {clue.about: more[clue.about]}
-        # Half of them, and half of that half. Where no half is enough, it takes several, and all that are left are told.
-        for _ in range(_MOST_HALVINGS):
+        # Bisect. If neither half is enough, the server needs several variables, and all that are left are reported.
+        for _ in range(_MAX_HALVINGS):
             if len(more) == 1:
                 break
             names = sorted(more)
@@ -217,37 +217,37 @@ class Examination:
         command = self._command
         if extra:
             command = structs.replace(command, env={**extra, **(command.env or {})})
-        attempt = await self._visit(command, purpose, revision, ending, tuple(sorted(extra or ())))
+        attempt = await self._attempt(command, purpose, revision, ending, tuple(sorted(extra or ())))
         self._attempts.append(attempt)
         self._listener.tried(attempt)
         return attempt
 
-    async def _visit(
+    async def _attempt(
         self, command: ServerCommand, purpose: Purpose, revision: str, how: Literal["eof", "SIGTERM"], variables: tuple[str, ...]
     ) -> Attempt:
-        visit = Visit(command, deadline=self._deadline)
+        server = ServerProcess(command, deadline=self._deadline)
         listed: Listed | None = None
         processes: tuple[Process, ...] = ()
         try:
-            async with visit:
-                heard = await self._open(visit, purpose, revision)
-                ended = await visit.has_ended()
-                opened = _opened(heard, revision, gone=ended is not None or not visit.is_talking)
-                answers = [opened.answer]
+            async with server:
+                response = await self._open(server, purpose, revision)
+                ended = await server.early_exit()
+                opened = _interpret_opening(response, revision, gone=ended is not None or not server.is_stdout_open)
+                replies = [opened.reply]
                 if opened.capabilities is not None:
-                    more = await self._converse(visit, purpose, revision, opened)
-                    listed, answers = more[0], [*answers, *more[1]]
-                    ended = await visit.has_ended()
-                processes = visit.processes()
-                lived = visit.child.lived if ended is not None else None
-                held = visit.hearing.held
-                finish = await visit.end(how, grace=self._patience.grace)
+                    more = await self._use_like_a_host(server, purpose, revision, opened)
+                    listed, replies = more[0], [*replies, *more[1]]
+                    ended = await server.early_exit()
+                processes = server.processes()
+                lived = server.child.lived if ended is not None else None
+                held = server.stdout.held
+                finish = await server.end(how, grace=self._patience.grace)
         except StartFailed as failed:
             failure = StartFailure(failed.reason, failed.detail)
             return Attempt(purpose=purpose, revision=revision, outcome="not started", failure=failure, variables=variables)
-        hearing, child = visit.hearing, visit.child
+        stdout, child = server.stdout, server.child
         outcome = opened.outcome
-        if outcome == "silent" and hearing.heard is not None:
+        if outcome == "silent" and stdout.response is not None:
             outcome = "at eof"
         first_stderr = child.stderr.first_at
         return Attempt(
@@ -256,18 +256,18 @@ class Examination:
             outcome=outcome,
             chosen=opened.chosen,
             variables=variables,
-            started_in=visit.started_in,
-            first_byte=hearing.first_byte,
+            started_in=server.started_in,
+            first_byte=stdout.first_byte,
             first_stderr=None if first_stderr is None else first_stderr - child.started_at,
-            answered=None if heard is None else heard.at,
-            answers=tuple(answers),
+            answered=None if response is None else response.at,
+            answers=tuple(replies),
             name=opened.name,
             listed=listed,
-            strays=self._placed(with_assembled(hearing.strays)),
-            stray_count=hearing.stray_count,
-            carriage_returns=hearing.carriage_returns,
-            byte_order_mark=hearing.byte_order_mark,
-            echoes=hearing.echoes,
+            strays=self._with_sources(with_assembled(stdout.strays)),
+            stray_count=stdout.stray_count,
+            carriage_returns=stdout.carriage_returns,
+            byte_order_mark=stdout.byte_order_mark,
+            echoes=stdout.echoes,
             held=held,
             stderr=tuple(child.stderr.lines(_STDERR_LINES)),
             exit=ended,
@@ -276,76 +276,78 @@ class Examination:
             ending=None if ended is not None and not finish.left_behind else finish,
         )
 
-    async def _open(self, visit: Visit, purpose: Purpose, revision: str) -> Heard | None:
+    async def _open(self, server: ServerProcess, purpose: Purpose, revision: str) -> ReceivedResponse | None:
         spoken = dialect(revision)
-        patience = self._answer_within
+        seconds = self._response_timeout
         if is_modern(revision):
             meta = spoken.request_meta(client_info=_DOCTOR, capabilities=ClientCapabilities())
-            return await visit.ask("server/discover", EmptyParams(meta=meta), patience=patience)
+            return await server.request("server/discover", EmptyParams(meta=meta), seconds=seconds)
         params = spoken.fit(InitializeParams(protocol_version=revision, capabilities=ClientCapabilities(), client_info=_DOCTOR))
-        return await visit.ask("initialize", params, patience=patience, framed=purpose == "content-length")
+        return await server.request("initialize", params, seconds=seconds, framed=purpose == "content-length")
 
-    async def _converse(self, visit: Visit, purpose: Purpose, revision: str, opened: _Opened) -> tuple[Listed | None, list[Answer]]:
-        """What a host does when it is connected, short of calling anything."""
-        patience = self._answer_within
+    async def _use_like_a_host(
+        self, server: ServerProcess, purpose: Purpose, revision: str, opened: _Opening
+    ) -> tuple[Listed | None, list[Reply]]:
+        """Send what a host sends after connecting, without calling anything."""
+        seconds = self._response_timeout
         answers = []
         if not is_modern(revision):
-            visit.tell("notifications/initialized")  # LC-04
-            asked_at = visit.elapsed
-            heard = await visit.ask("ping", {}, patience=patience)
-            answers.append(_plain_answer("ping", heard, asked_at))
-            if heard is None:
+            server.notify("notifications/initialized")  # LC-04
+            sent_at = server.elapsed
+            response = await server.request("ping", {}, seconds=seconds)
+            answers.append(_reply("ping", response, sent_at))
+            if response is None:
                 return None, answers
         if purpose not in {"handshake", "discover"} or opened.capabilities is None:
             return None, answers
         spoken = dialect(revision if is_modern(revision) else opened.chosen[0])
-        listed, more = await ask_for_lists(visit, spoken, opened.capabilities, _DOCTOR, patience=patience)
+        listed, more = await request_lists(server, spoken, opened.capabilities, _DOCTOR, seconds=seconds)
         return listed, [*answers, *more]
 
-    def _placed(self, strays: tuple[StrayLine, ...]) -> tuple[StrayLine, ...]:
-        """The lines again, those among the first that stand in the server's script with their places."""
+    def _with_sources(self, strays: tuple[StrayLine, ...]) -> tuple[StrayLine, ...]:
+        """Return the lines, the first of them with the place in the server's script that prints them."""
         if self._source is None or self._resolution.script is None:
             return strays
         name = Path(self._resolution.script).name
-        first = [structs.replace(stray, source=source_of(stray.text, name, self._source)) for stray in strays[:_MOST_SHOWN]]
-        return (*first, *strays[_MOST_SHOWN:])
+        first = [structs.replace(stray, source=source_of(stray.text, name, self._source)) for stray in strays[:_MAX_LOCATED]]
+        return (*first, *strays[_MAX_LOCATED:])
 
 
-def _plain_answer(method: str, heard: Heard | None, asked_at: float) -> Answer:
-    if heard is None:
-        return Answer(method=method, message="no response")
-    if heard.error is not None:
-        return Answer(method=method, took=heard.at - asked_at, code=heard.error.code, message=heard.error.message)
-    return Answer(method=method, took=heard.at - asked_at, usable=heard.result is not None, message=heard.fault or "")
+def _reply(method: str, response: ReceivedResponse | None, sent_at: float) -> Reply:
+    if response is None:
+        return Reply(method=method, message="no response")
+    if response.error is not None:
+        return Reply(method=method, took=response.at - sent_at, code=response.error.code, message=response.error.message)
+    return Reply(method=method, took=response.at - sent_at, usable=response.result is not None, message=response.fault or "")
 
 
-def _opened(heard: Heard | None, revision: str, *, gone: bool) -> _Opened:
-    """What the answer to the first request means."""
+def _interpret_opening(response: ReceivedResponse | None, revision: str, *, gone: bool) -> _Opening:
+    """Interpret the response to the first request."""
     method = "server/discover" if is_modern(revision) else "initialize"
-    answer = _plain_answer(method, heard, 0.0)
-    if heard is None:
-        return _Opened("gone" if gone else "silent", answer)
-    if heard.error is not None:
-        error = dialect(revision).read_error(heard.error, method=method)
-        return _Opened("refused", answer, _named_versions(error))
-    if heard.result is None:
-        return _Opened("wrong id" if heard.wrong_id is not None else "unusable", answer)
+    answer = _reply(method, response, 0.0)
+    if response is None:
+        return _Opening("gone" if gone else "silent", answer)
+    if response.error is not None:
+        error = dialect(revision).read_error(response.error, method=method)
+        return _Opening("refused", answer, _named_versions(error))
+    if response.result is None:
+        return _Opening("wrong id" if response.wrong_id is not None else "unusable", answer)
     try:
-        result = dialect(revision).read_result(method, heard.result)
+        result = dialect(revision).read_result(method, response.result)
     except RemoteProtocolError as error:
-        return _Opened("unusable", structs.replace(answer, usable=False, message=error.what))
+        return _Opening("unusable", structs.replace(answer, usable=False, message=error.what))
     if isinstance(result, DiscoverResult):
-        answer = structs.replace(answer, missing=missing_members(dialect(revision), heard.result))
+        answer = structs.replace(answer, missing=missing_members(dialect(revision), response.result))
         chosen = tuple(result.supported_versions)
         agreed = any(version in MODERN for version in chosen)
         name = _name((result.meta or {}).get(META_SERVER_INFO))
-        return _Opened("agreed" if agreed else "refused", answer, chosen, name, result.capabilities if agreed else None)
+        return _Opening("agreed" if agreed else "refused", answer, chosen, name, result.capabilities if agreed else None)
     if isinstance(result, InitializeResult):
         version = result.protocol_version
         if version not in LEGACY:
-            return _Opened("strange revision", answer, (version,))
-        return _Opened("agreed", answer, (version,), _name(result.server_info), result.capabilities)
-    return _Opened("unusable", answer)  # pragma: no cover - the two methods have these two results
+            return _Opening("strange revision", answer, (version,))
+        return _Opening("agreed", answer, (version,), _name(result.server_info), result.capabilities)
+    return _Opening("unusable", answer)  # pragma: no cover - the two methods have these two results
 
 
 def _named_versions(error: McpError) -> tuple[str, ...]:
@@ -363,7 +365,7 @@ def _name(info: Any) -> str | None:
     return None if found is None else f"{found.name} {found.version}".strip()
 
 
-def _words(attempt: Attempt) -> list[str]:
+def _output_lines(attempt: Attempt) -> list[str]:
     return [*(stray.text for stray in attempt.strays), *attempt.stderr]
 
 

@@ -1,4 +1,4 @@
-"""What a server lists, page by page, and what is wrong with its tools. Read leniently: a bad tool must not hide others."""
+"""The lists of a server, page by page, and faults of its tools. Reading is lenient: a bad tool must not hide the others."""
 
 from __future__ import annotations
 
@@ -11,92 +11,92 @@ from msgspec import Raw
 
 from twopipes._protocol.dialect import Dialect
 from twopipes._protocol.types import ClientCapabilities, Implementation, ServerCapabilities
-from twopipes._tools.doctor.observations import Answer, Listed, ToolFault
-from twopipes._tools.doctor.visit import Visit
+from twopipes._tools.doctor.observations import Listed, Reply, ToolFault
+from twopipes._tools.doctor.server_process import ServerProcess
 from twopipes.errors import RemoteProtocolError
 
-__all__ = ["ask_for_lists", "missing_members"]
+__all__ = ["missing_members", "request_lists"]
 
-# For each list: the method, the member of its result, what names an entry, and the capability that declares it.
+# For each list: its name, the method, the member of the result, the member that names an entry, and the capability.
 _LISTS: Final = (
     ("tools", "tools/list", "tools", "name", "tools"),
     ("resources", "resources/list", "resources", "uri", "resources"),
     ("templates", "resources/templates/list", "resourceTemplates", "uriTemplate", "resources"),
     ("prompts", "prompts/list", "prompts", "name", "prompts"),
 )
-# A server that gives ever new cursors has no last page.
-_MOST_PAGES: Final = 50
+# A server may return new cursors forever.
+_MAX_PAGES: Final = 50
 _NAME: Final = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
 _METHOD_NOT_FOUND: Final = -32601
 
 
-async def ask_for_lists(
-    visit: Visit, spoken: Dialect, capabilities: ServerCapabilities, info: Implementation, *, patience: float
-) -> tuple[Listed, list[Answer]]:
-    """Asks for everything that the capabilities declare; nothing is called."""
+async def request_lists(
+    server: ServerProcess, dialect: Dialect, capabilities: ServerCapabilities, info: Implementation, *, seconds: float
+) -> tuple[Listed, list[Reply]]:
+    """Request every list that the capabilities declare. Nothing is called."""
     lists: dict[str, tuple[str, ...] | None] = {}
-    answers: list[Answer] = []
+    replies: list[Reply] = []
     faults: list[ToolFault] = []
     for name, method, member, key, capability in _LISTS:
         if not capabilities.allows(capability):
             continue
-        entries, answer = await _pages(visit, spoken, method, member, info, patience=patience)
-        # Templates have no capability of their own, and who has none need not know the method (RS-02).
-        if name == "templates" and answer.code == _METHOD_NOT_FOUND:
+        entries, reply = await _pages(server, dialect, method, member, info, seconds=seconds)
+        # Templates have no capability of their own, so a server without templates need not know the method (RS-02).
+        if name == "templates" and reply.code == _METHOD_NOT_FOUND:
             continue
-        answers.append(answer)
+        replies.append(reply)
         if entries is not None:
             lists[name] = tuple(str(entry.get(key, "?")) if isinstance(entry, dict) else "?" for entry in entries)
             if name == "tools":
                 faults = _faults(entries)
-        if answer.took is None:
-            break  # gone or silent: the next list would only cost the same patience again
-    return Listed(**lists, faults=tuple(faults)), answers
+        if reply.took is None:
+            break  # it exited or is silent: the next list would only time out as well
+    return Listed(**lists, faults=tuple(faults)), replies
 
 
 async def _pages(
-    visit: Visit, spoken: Dialect, method: str, member: str, info: Implementation, *, patience: float
-) -> tuple[list[Any] | None, Answer]:
+    server: ServerProcess, dialect: Dialect, method: str, member: str, info: Implementation, *, seconds: float
+) -> tuple[list[Any] | None, Reply]:
     found: list[Any] = []
     missing: set[str] = set()
     cursor: str | None = None
     fault: str | None = None
     took = 0.0
-    meta = spoken.request_meta(client_info=info, capabilities=ClientCapabilities()) if spoken.modern else None
-    for _ in range(_MOST_PAGES):
-        asked_at = visit.elapsed
+    meta = dialect.request_meta(client_info=info, capabilities=ClientCapabilities()) if dialect.modern else None
+    for _ in range(_MAX_PAGES):
+        sent_at = server.elapsed
         params = ({} if cursor is None else {"cursor": cursor}) | ({} if meta is None else {"_meta": meta})
-        heard = await visit.ask(method, params, patience=patience)
-        if heard is None:
-            return None, Answer(method=method, message="no response")
-        took += heard.at - asked_at
-        if heard.error is not None:
-            return None, Answer(method=method, took=took, code=heard.error.code, message=heard.error.message)
-        if heard.result is None:
-            return None, Answer(method=method, took=took, message=heard.fault or "malformed")
-        result = msgspec.json.decode(heard.result)
+        response = await server.request(method, params, seconds=seconds)
+        if response is None:
+            return None, Reply(method=method, message="no response")
+        took += response.at - sent_at
+        if response.error is not None:
+            return None, Reply(method=method, took=took, code=response.error.code, message=response.error.message)
+        if response.result is None:
+            return None, Reply(method=method, took=took, message=response.fault or "malformed")
+        result = msgspec.json.decode(response.result)
         if not isinstance(result.get(member), list):
-            return None, Answer(method=method, took=took, message=f"its result has no list {member!r}")
-        missing |= set(missing_members(spoken, heard.result))
+            return None, Reply(method=method, took=took, message=f"its result has no list {member!r}")
+        missing |= set(missing_members(dialect, response.result))
         found += result[member]
-        fault = fault or _misfit(spoken, method, heard.result)
+        fault = fault or _result_fault(dialect, method, response.result)
         cursor = result.get("nextCursor")
         if not isinstance(cursor, str):
             break
-    return found, Answer(method=method, took=took, usable=fault is None, message=fault or "", missing=tuple(sorted(missing)))
+    return found, Reply(method=method, took=took, usable=fault is None, message=fault or "", missing=tuple(sorted(missing)))
 
 
-def missing_members(spoken: Dialect, raw: Raw) -> tuple[str, ...]:
-    """Members that strict clients want in every result of a modern list (VN-09, CH-01)."""
-    if not spoken.modern:
+def missing_members(dialect: Dialect, raw: Raw) -> tuple[str, ...]:
+    """Return the members that every modern result must have and this one lacks (VN-09, CH-01)."""
+    if not dialect.modern:
         return ()
     result = msgspec.json.decode(raw)
     return tuple(name for name in ("resultType", "ttlMs", "cacheScope") if name not in result)
 
 
-def _misfit(spoken: Dialect, method: str, raw: Raw) -> str | None:
+def _result_fault(dialect: Dialect, method: str, raw: Raw) -> str | None:
     try:
-        spoken.read_result(method, raw)
+        dialect.read_result(method, raw)
     except RemoteProtocolError as error:
         return error.what
     return None

@@ -1,4 +1,4 @@
-"""What was seen of a server: facts alone. What they mean is said in :mod:`.judging`."""
+"""Facts observed about a server. :mod:`.diagnose` interprets them. Field names are part of ``--output json``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Literal
 from msgspec import Struct
 
 __all__ = [
-    "Answer",
     "Attempt",
     "Ending",
     "Exit",
@@ -18,6 +17,7 @@ __all__ = [
     "Place",
     "Process",
     "Purpose",
+    "Reply",
     "Resolution",
     "Shebang",
     "StartFailure",
@@ -27,18 +27,18 @@ __all__ = [
 ]
 
 Outcome = Literal["agreed", "refused", "strange revision", "unusable", "wrong id", "silent", "at eof", "gone", "not started"]
-"""What became of the first request.
+"""The outcome of the first request.
 
-``agreed``: answered, in a revision that exists. ``refused``: answered by an error. ``strange revision``: answered, in a revision
-that does not. ``unusable``: the answer is malformed. ``wrong id``: it carries another id. ``silent``: no answer in time.
-``at eof``: the answer came when the server's input had ended. ``gone``: the server ended first.
+``agreed``: a result with a known revision. ``refused``: an error. ``strange revision``: a result with an unknown revision.
+``unusable``: a malformed response. ``wrong id``: a response with another id. ``silent``: no response in time. ``at eof``: the
+response came after the server's input had ended. ``gone``: the server exited first.
 """
 
 Purpose = Literal["handshake", "discover", "revision", "full environment", "variables", "unbuffered", "content-length"]
 """Why the server was started this time.
 
-The first three are what hosts do. The others are experiments that prove what is wrong: with all of the user's environment, with
-some variables of it, with Python told not to buffer, and with the framing of language servers.
+Hosts do the first three. The others are experiments that prove a cause: with the whole environment of the user, with some of its
+variables, with PYTHONUNBUFFERED=1, and with the framing of language servers.
 """
 
 StrayKind = Literal[
@@ -54,7 +54,7 @@ StrayKind = Literal[
     "other JSON",
     "malformed message",
 ]
-"""What a line on stdout is that is not a message."""
+"""The kind of a line on stdout that is not a message."""
 
 
 class Layer(Struct, frozen=True, kw_only=True):
@@ -63,12 +63,12 @@ class Layer(Struct, frozen=True, kw_only=True):
     Attributes:
         program: Its plain name.
         does: What it does, for people.
-        runtime: The language that it runs, if it does: ``python`` or ``node``.
-        script: The file that it is given.
-        package: What it fetches and runs.
-        flags: The options that were given to it.
-        verb: How a program for containers is told to start the server: ``run``, ``exec``, ``compose exec``.
-        inside: Where it starts the server: a container, a service or a pod that is there already.
+        runtime: The language that it runs, if any: ``python`` or ``node``.
+        script: The file that it runs.
+        package: The package that it fetches and runs.
+        flags: Its options.
+        verb: The subcommand of a container program: ``run``, ``exec``, ``compose exec``.
+        inside: The existing container, service or pod in which it starts the server.
     """
 
     program: str
@@ -82,7 +82,7 @@ class Layer(Struct, frozen=True, kw_only=True):
 
 
 class Shebang(Struct, frozen=True, kw_only=True):
-    """The first line of a script, and where the program that it names is; ``None`` where it is not."""
+    """The first line of a script, and the path of the interpreter that it names; ``None`` if there is no such program."""
 
     line: str
     interpreter: str
@@ -90,32 +90,32 @@ class Shebang(Struct, frozen=True, kw_only=True):
 
 
 class Place(Struct, frozen=True):
-    """A file that may be the one that was meant, and where it is in words: ``a virtual environment``."""
+    """A file that may be the intended one, and a description of its folder: ``a virtual environment``."""
 
     path: str
     where: str
 
 
 class Resolution(Struct, frozen=True, kw_only=True):
-    """How the command was found, or was not.
+    """The result of looking up the command.
 
     Attributes:
         argv: The words of the command.
-        folder: In which it starts.
-        folder_exists: Whether that is there.
+        folder: The folder in which it starts.
+        folder_exists: Whether that folder exists.
         searched: The folders of PATH, in order; empty for a name with a slash.
         found: The absolute path of the executable.
         unfit: A file of that name that cannot be executed.
-        unfit_is_folder: That is a folder.
-        links: Where the executable leads to, from symbolic link to symbolic link.
-        shebang: Of the last of them, if it is a script.
+        unfit_is_folder: Whether that file is a folder.
+        links: The chain of symbolic links from the executable to the file.
+        shebang: The shebang of that file, if it is a script.
         is_program: Whether the system can execute it: a binary, or a script that names its interpreter.
-        layers: The programs that start one another.
-        script_missing: A script that the command names and that is not there.
-        similar: Commands on PATH whose names are like it.
-        elsewhere: Where a file of that name is, although not on PATH.
-        beyond_host_path: The folder of PATH that has the executable is one that desktop programs do not search.
-        not_expanded: Words that a shell would have changed, and no host does.
+        layers: The programs of the command, each started by the one before.
+        script_missing: A script that the command names and that does not exist.
+        similar: Commands on PATH with a similar name.
+        elsewhere: Files of that name that are not on PATH.
+        beyond_host_path: Whether the executable is in a folder that desktop programs do not search.
+        not_expanded: Words that a shell would have expanded.
     """
 
     argv: tuple[str, ...]
@@ -137,17 +137,17 @@ class Resolution(Struct, frozen=True, kw_only=True):
 
     @property
     def runtime(self) -> str | None:
-        """The language of the server, as far as the command tells."""
+        """The language of the server, if the command shows it."""
         return next((layer.runtime for layer in reversed(self.layers) if layer.runtime), None)
 
     @property
     def script(self) -> str | None:
-        """The file that is run, as far as the command tells."""
+        """The script that is run, if the command shows it."""
         return next((layer.script for layer in reversed(self.layers) if layer.script), None)
 
 
 class Exit(Struct, frozen=True):
-    """How a process ended: by a code, or by the signal of that name; and in one phrase."""
+    """How a process exited: its code, or the name of the signal; and a phrase for people."""
 
     code: int | None
     signal: str | None
@@ -155,7 +155,7 @@ class Exit(Struct, frozen=True):
 
 
 class Process(Struct, frozen=True, kw_only=True):
-    """A process of the server; ``peak`` is the most memory it held, in bytes."""
+    """A process of the server; ``peak`` is its peak memory in bytes."""
 
     pid: int
     command: str
@@ -163,7 +163,7 @@ class Process(Struct, frozen=True, kw_only=True):
 
 
 class StartFailure(Struct, frozen=True):
-    """Why no process came to be."""
+    """Why the process could not be started."""
 
     reason: str
     detail: str
@@ -175,10 +175,10 @@ class StrayLine(Struct, frozen=True, kw_only=True):
     Attributes:
         at: Seconds after the start.
         kind: What it is.
-        text: The beginning of it.
+        text: Its beginning.
         detail: Why it is not a message.
-        before_messages: No message had come before it.
-        while_ending: It came after the server was asked to end.
+        before_messages: Whether it came before the first message.
+        while_ending: Whether it came after the server was asked to exit.
         source: The line of the server's script that seems to print it, as ``server.py:3: print(...)``.
     """
 
@@ -191,16 +191,16 @@ class StrayLine(Struct, frozen=True, kw_only=True):
     source: str | None = None
 
 
-class Answer(Struct, frozen=True, kw_only=True):
-    """What came of one request.
+class Reply(Struct, frozen=True, kw_only=True):
+    """What came back for one request.
 
     Attributes:
-        method: What was asked.
-        took: Seconds to its answer; ``None`` if there was none.
-        code: Of the error that it was.
-        message: Of that error, or what is wrong with the answer.
-        usable: It is a result of that method.
-        missing: Members that a result of the revision must have and that this one has not.
+        method: The method of the request.
+        took: Seconds until the response; ``None`` if there was none.
+        code: The code of an error response.
+        message: The message of that error, or what is wrong with the response.
+        usable: Whether it is a valid result of the method.
+        missing: Members that a result of the revision must have and that this one lacks.
     """
 
     method: str
@@ -212,7 +212,7 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 class ToolFault(Struct, frozen=True):
-    """What is wrong with one tool of the list, and the rule that says so."""
+    """A fault of one listed tool, and the rule it breaks."""
 
     tool: str
     fault: str
@@ -220,7 +220,7 @@ class ToolFault(Struct, frozen=True):
 
 
 class Listed(Struct, frozen=True, kw_only=True):
-    """What the server offers; ``None`` for what it does not declare or did not tell."""
+    """What the server lists; ``None`` for a list that it does not declare or that failed."""
 
     tools: tuple[str, ...] | None = None
     resources: tuple[str, ...] | None = None
@@ -230,14 +230,14 @@ class Listed(Struct, frozen=True, kw_only=True):
 
 
 class Ending(Struct, frozen=True, kw_only=True):
-    """How the server took it that it was asked to end.
+    """How the server reacted when it was asked to exit.
 
     Attributes:
-        asked_by: ``eof``: its input was closed; or ``SIGTERM``.
-        took: Seconds until the process was gone; ``None`` if it did not go by that.
-        exit: How it ended, in the end.
-        ended_by: What it took in the end.
-        left_behind: What lived on when the process itself was gone, or outside of its group. It was killed.
+        asked_by: ``eof`` (its input was closed) or ``SIGTERM``.
+        took: Seconds until the process exited; ``None`` if it did not.
+        exit: How it exited in the end.
+        ended_by: What made it exit in the end.
+        left_behind: Processes that kept running after it exited, or outside its group. They were killed.
     """
 
     asked_by: Literal["eof", "SIGTERM"]
@@ -252,29 +252,29 @@ class Attempt(Struct, frozen=True, kw_only=True):
 
     Attributes:
         purpose: Why it was started.
-        revision: What it was asked to speak.
-        outcome: What became of the first request.
+        revision: The revision that was requested.
+        outcome: The outcome of the first request.
         chosen: The revision that it chose, or those that it named.
-        failure: Why it was not started.
-        variables: Names of the environment variables that it got on top, in an experiment.
+        failure: Why it could not be started.
+        variables: Names of the environment variables that were added in an experiment.
         started_in: Seconds that the system took to start it.
         first_byte: Seconds from then to the first byte on stdout.
-        first_stderr: Seconds to the first on stderr.
-        answered: Seconds to the answer to the first request.
-        answers: What was asked, in order.
-        name: The server's own, with its version.
-        listed: What it offers.
-        strays: The first lines on stdout that are no messages.
-        stray_count: How many there were.
-        carriage_returns: Lines ended with CR LF.
-        byte_order_mark: The first line began with one.
-        echoes: It sent a request back as it came.
-        held: Bytes of a line without its newline, when nobody expected more.
-        stderr: The last lines.
-        exit: How it ended by itself, before it was asked to.
+        first_stderr: Seconds from then to the first byte on stderr.
+        answered: Seconds from then to the response to the first request.
+        answers: What came back for each request, in order.
+        name: The server's own name and version.
+        listed: What it lists.
+        strays: The first lines on stdout that are not messages.
+        stray_count: The number of such lines.
+        carriage_returns: Whether lines ended with CR LF.
+        byte_order_mark: Whether the output began with one.
+        echoes: Whether it sent a request back unchanged.
+        held: The beginning of an unfinished line, if any, when the waiting was over.
+        stderr: The last lines of stderr.
+        exit: How it exited before it was asked to.
         lived: Seconds until then.
-        processes: Those of the server, when it had answered.
-        ending: How it took it that it was asked to end.
+        processes: The processes of the server after it had responded.
+        ending: How it reacted when it was asked to exit.
     """
 
     purpose: Purpose
@@ -287,7 +287,7 @@ class Attempt(Struct, frozen=True, kw_only=True):
     first_byte: float | None = None
     first_stderr: float | None = None
     answered: float | None = None
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[Reply, ...] = ()
     name: str | None = None
     listed: Listed | None = None
     strays: tuple[StrayLine, ...] = ()
@@ -304,20 +304,20 @@ class Attempt(Struct, frozen=True, kw_only=True):
 
     @property
     def works(self) -> bool:
-        """Whether there was an agreement."""
+        """Whether the handshake, or the stateless opening, succeeded."""
         return self.outcome == "agreed"
 
 
 class Observations(Struct, frozen=True, kw_only=True):
-    """All that was seen.
+    """Everything that was observed.
 
     Attributes:
         resolution: How the command was found.
-        attempts: What happened each time it was started, in order.
-        environment: What the server got of our environment: ``minimal``, ``inherit``, ``explicit``.
+        attempts: What happened each time the server was started, in order.
+        environment: The environment of the server: ``minimal``, ``inherit`` or ``explicit``.
         withheld: Names of our variables that it did not get.
-        slow: Seconds after which a first answer is late.
-        out_of_time: What was not looked at, because the time was over.
+        slow: Seconds after which a first response is slow.
+        out_of_time: What was skipped because the time was over.
     """
 
     resolution: Resolution
@@ -328,5 +328,5 @@ class Observations(Struct, frozen=True, kw_only=True):
     out_of_time: tuple[str, ...] = ()
 
     def of(self, purpose: Purpose) -> Attempt | None:
-        """The last attempt with that purpose."""
+        """Return the last attempt with that purpose."""
         return next((attempt for attempt in reversed(self.attempts) if attempt.purpose == purpose), None)

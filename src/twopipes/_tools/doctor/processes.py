@@ -1,4 +1,4 @@
-"""The processes of a server as the system shows them: whoever carries the mark that the doctor put into their environment."""
+"""The processes of a server, found by the variable that the doctor put into their environment. Linux only."""
 
 from __future__ import annotations
 
@@ -10,42 +10,42 @@ from pathlib import Path
 
 from twopipes._tools.doctor.observations import Process
 
-__all__ = ["MARK", "end_marked", "marked"]
+__all__ = ["MARK", "kill_marked", "marked_processes"]
 
 MARK = "TWOPIPES_DOCTOR"
-"""The variable that every process of an attempt inherits, whatever group, session or parent it has by then."""
+"""The environment variable that every process of an attempt inherits, whatever its group, session or parent."""
 
 _SHOWN = 120
 _KIB = 1024
 
 
-def marked(mark: str) -> tuple[Process, ...]:
-    """The living processes that carry the mark; none where the system does not tell, as everywhere but on Linux."""
-    return _look_for(f"{MARK}={mark}".encode()) if sys.platform == "linux" else ()
+def marked_processes(mark: str) -> tuple[Process, ...]:
+    """Return the running processes with this mark; on other systems than Linux, none."""
+    return _find(f"{MARK}={mark}".encode()) if sys.platform == "linux" else ()
 
 
-def _look_for(wanted: bytes) -> tuple[Process, ...]:
+def _find(wanted: bytes) -> tuple[Process, ...]:
     found = []
     for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
         if pid == os.getpid():
             continue
-        # Gone by now, or of another user.
+        # The process may have exited, or belong to another user.
         with suppress(OSError, ValueError):
             folder = Path(f"/proc/{pid}")
-            if wanted in (folder / "environ").read_bytes().split(b"\0") and _lives(folder):
+            if wanted in (folder / "environ").read_bytes().split(b"\0") and _is_running(folder):
                 found.append(Process(pid=pid, command=_command(folder), peak=_peak(folder)))
     return tuple(found)
 
 
-def end_marked(mark: str) -> None:
-    """Kills what carries the mark: the last resort for what has left its group."""
-    if sys.platform != "win32":  # where nobody is found anyway, and the end of the job takes whoever is left
-        for process in marked(mark):
+def kill_marked(mark: str) -> None:
+    """Kill the processes with this mark, as a last resort for those that have left the process group."""
+    if sys.platform != "win32":  # the end of the job object kills them there
+        for process in marked_processes(mark):
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(process.pid, signal.SIGKILL)
 
 
-def _lives(folder: Path) -> bool:
+def _is_running(folder: Path) -> bool:
     return (folder / "stat").read_bytes().rpartition(b")")[2].split()[0] not in {b"Z", b"X"}
 
 

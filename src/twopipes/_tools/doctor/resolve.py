@@ -1,4 +1,4 @@
-"""How a command is found: PATH, symbolic links, the interpreter of a script, and where else it might be."""
+"""Looks up a command: PATH, symbolic links, the interpreter of a script, and other places where it may be."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from twopipes._tools.doctor.wrappers import layers_of, plain_name
 
 __all__ = ["resolve"]
 
-# What a program that was started by a click searches: neither a shell's start files nor a virtual environment were read.
+# The PATH of a program started from a desktop, without the startup files of a shell or a virtual environment.
 _DESKTOP_PATH = {"/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/local/bin", "/usr/local/sbin"}
-_MOST_LINKS = 10
-_MOST_SIMILAR = 3
+_MAX_LINKS = 10
+_MAX_SIMILAR = 3
 _HEAD = 256
-# Where people's own tools are installed, seen from their home.
+# Folders of user-installed tools, relative to the home folder.
 _HOME_PLACES = (
     (".local/bin", "the user's own programs"),
     (".cargo/bin", "Rust's programs"),
@@ -38,7 +38,7 @@ _BINARY = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"MZ")
 
 
 def resolve(command: ServerCommand) -> Resolution:
-    """Follows a command to the file that will be executed. Nothing is started."""
+    """Find the file that the command executes. Nothing is started."""
     environment, folder = command.child_environment(), command.folder()
     argv = tuple(command.argv)
     looked = look_up(argv[0], environment, folder)
@@ -48,7 +48,7 @@ def resolve(command: ServerCommand) -> Resolution:
     head = _head(links[-1] if links else found) if found else b""
     shebang = _shebang(head, environment, folder)
     if shebang is not None and not any(layer.runtime for layer in layers):
-        layers = (*layers, *_behind(shebang, links[-1] if links else found))
+        layers = (*layers, *_interpreter_layers(shebang, links[-1] if links else found))
     return Resolution(
         argv=argv,
         folder=folder,
@@ -70,14 +70,14 @@ def resolve(command: ServerCommand) -> Resolution:
 
 
 def _has_code(argv: tuple[str, ...]) -> bool:
-    """Whether a word is a program of its own, as behind ``sh -c`` and ``python -c``: that has its own dollars."""
+    """Whether a word is source code, as after ``sh -c`` or ``python -c``, where a dollar sign may be intended."""
     return any(word.startswith("-") and not word.startswith("--") and word.endswith(("c", "e")) for word in argv)
 
 
 def _links(path: str) -> tuple[str, ...]:
     found: list[str] = []
     here = Path(path)
-    while here.is_symlink() and len(found) < _MOST_LINKS:
+    while here.is_symlink() and len(found) < _MAX_LINKS:
         here = Path(os.path.normpath(here.parent / here.readlink()))
         found.append(str(here))
     return tuple(found)
@@ -100,25 +100,25 @@ def _shebang(head: bytes, environment: Mapping[str, str], folder: str) -> Sheban
         return None
     interpreter, found = words[0], words[0] if os.access(words[0], os.X_OK) else None
     if found and plain_name(words[0]) == "env":
-        # Read by env and not by the system: the name behind it is searched for on PATH.
+        # env searches PATH for the name after it.
         names = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
         if names:
             interpreter = names[0]
             found = look_up(names[0], environment, folder).found
     if line.endswith("\r"):
-        # The system takes the carriage return for a part of the name.
+        # The system treats the carriage return as a part of the name.
         found = None
         interpreter += "\\r"
     return Shebang(line=line.rstrip("\r"), interpreter=interpreter, found=found)
 
 
-def _behind(shebang: Shebang, script: str | None) -> tuple[Layer, ...]:
+def _interpreter_layers(shebang: Shebang, script: str | None) -> tuple[Layer, ...]:
     return layers_of([shebang.interpreter.removesuffix("\\r"), *([script] if script else [])])
 
 
 def _missing_script(layers: tuple[Layer, ...], folder: str) -> str | None:
     for layer in layers:
-        # What uv and its like run may lie in a folder that an option names.
+        # With uv and similar tools, the script may be in a folder that an option names.
         if layer.script and not any(flag.startswith(("--directory", "--project")) for each in layers for flag in each.flags):
             path = Path(folder) / layer.script
             if not path.exists() and not layer.script.startswith(("~", "$", "-", "npm:", "jsr:", "http:", "https:")):
@@ -127,7 +127,7 @@ def _missing_script(layers: tuple[Layer, ...], folder: str) -> str | None:
 
 
 def _similar(name: str, environment: Mapping[str, str], folders: tuple[str, ...], folder: str) -> tuple[str, ...]:
-    """What has nearly this name, on PATH; or, where the whole command was written as one word, its first."""
+    """Return commands on PATH with a similar name; or the first word, if the whole command was written as one word."""
     first = name.split(maxsplit=1)[0] if len(name.split()) > 1 else ""
     if first and look_up(first, environment, folder).found:
         return (first,)
@@ -139,10 +139,10 @@ def _similar(name: str, environment: Mapping[str, str], folders: tuple[str, ...]
         except OSError:
             continue
     wanted = plain_name(name)
-    # `python` where there is only `python3`, `pip` where there is `pip3`.
+    # `python` if only `python3` exists, `pip` if only `pip3` exists.
     numbered = [each for each in (f"{wanted}3", wanted.rstrip("0123456789.")) if each in names and each != wanted]
-    close = difflib.get_close_matches(wanted, sorted(names), n=_MOST_SIMILAR, cutoff=0.75)
-    return tuple(dict.fromkeys([*numbered, *close]))[:_MOST_SIMILAR]
+    close = difflib.get_close_matches(wanted, sorted(names), n=_MAX_SIMILAR, cutoff=0.75)
+    return tuple(dict.fromkeys([*numbered, *close]))[:_MAX_SIMILAR]
 
 
 def _elsewhere(name: str, folder: str) -> Iterator[Place]:

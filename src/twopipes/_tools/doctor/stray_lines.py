@@ -1,4 +1,4 @@
-"""What a line on stdout is that is not a message, and where it comes from."""
+"""Classifies lines on stdout that are not messages, and finds where they are printed."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ _INSTALLER: Final = re.compile(
 )
 _TRACEBACK: Final = re.compile(r'^(?:Traceback \(most recent call last\)|\s+File "[^"]+", line \d+|\s+at \S+ \(.+:\d+:\d+\))')
 _LOG_KEYS: Final = {"level", "msg", "message", "severity", "timestamp", "time", "logger", "levelname"}
-# Characters that must stand in the source as well, in several words or in one; a short text stands everywhere.
+# The least characters of a text to search for in the source, for several words and for one. A shorter text matches anywhere.
 _LEAST_TEXT: Final = 6
 _LEAST_WORD: Final = 8
-_MOST_SOURCE: Final = 2 * 1024 * 1024
+_MAX_SOURCE: Final = 2 * 1024 * 1024
 _PRINTS: Final = re.compile(r"\b(?:print|pprint|console\.\w+|sys\.stdout\.write|process\.stdout\.write|puts|echo|printf|println)\b")
 _PIECE: Final = re.compile(r"""[^\d"'`{}%\\\x00-\x1f]+""")
 _SHOWN: Final = 100
 
 
 def kind_of(rejected: LineRejected) -> StrayKind:
-    """What one refused line is, taken for itself."""
+    """Classify one rejected line."""
     if rejected.reason == "not UTF-8":
         return "not UTF-8"
     if rejected.reason == "too long":
@@ -73,7 +73,7 @@ def _json_kind(line: bytes) -> StrayKind:
 
 
 def with_assembled(strays: Sequence[StrayLine]) -> tuple[StrayLine, ...]:
-    """The lines again, where some of them together are one message that was printed over several lines (FR-01, FR-02)."""
+    """Return the lines, with a new kind for those that together form one message printed over several lines (FR-01, FR-02)."""
     found = list(strays)
     start: int | None = None
     for position, stray in enumerate(found):
@@ -86,7 +86,7 @@ def with_assembled(strays: Sequence[StrayLine]) -> tuple[StrayLine, ...]:
                 message = msgspec.json.decode(whole)
             except (msgspec.DecodeError, RecursionError):
                 continue
-            kind: StrayKind = "pretty-printed" if "jsonrpc" in str(message)[:_MOST_SOURCE] else "other JSON"
+            kind: StrayKind = "pretty-printed" if "jsonrpc" in str(message)[:_MAX_SOURCE] else "other JSON"
             for each in range(start, position + 1):
                 found[each] = msgspec.structs.replace(found[each], kind=kind)
             start = None
@@ -94,17 +94,17 @@ def with_assembled(strays: Sequence[StrayLine]) -> tuple[StrayLine, ...]:
 
 
 def source_of(text: str, script: str, source: str) -> str | None:
-    """The line of a script that seems to print a text: ``server.py:3: print("ready")``; ``None`` if none does.
+    """Return the line of a script that seems to print a text, as ``server.py:3: print("ready")``, or ``None``.
 
     Args:
-        text: What was printed.
-        script: The name of the script, to be shown.
-        source: What is in it.
+        text: The printed text.
+        script: The name of the script, to show.
+        source: The source of the script.
     """
-    # Numbers and times in a text are put in by the program; the words between them are what the author wrote.
+    # Numbers and times are probably inserted at run time; the words between them are in the source.
     pieces = sorted({piece.strip() for piece in _PIECE.findall(text)}, key=len, reverse=True)
     pieces = [piece for piece in pieces if len(piece) >= (_LEAST_TEXT if " " in piece else _LEAST_WORD)][:3]
-    lines = [(number, line) for number, line in enumerate(source[:_MOST_SOURCE].splitlines(), start=1) if _PRINTS.search(line)]
+    lines = [(number, line) for number, line in enumerate(source[:_MAX_SOURCE].splitlines(), start=1) if _PRINTS.search(line)]
     for needle in pieces:
         for number, line in lines:
             if needle in line:

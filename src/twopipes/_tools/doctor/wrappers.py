@@ -1,4 +1,4 @@
-"""The chain of programs that a command starts one after another, read from its words."""
+"""Reads from the words of a command which programs start one another."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from twopipes._tools.doctor.observations import Layer
 
 __all__ = ["layers_of"]
 
-# A chain that is longer is not meant to be read.
-_LONGEST = 8
+# Stop after this many programs.
+_MAX_LENGTH = 8
 _SHELLS = {"sh", "bash", "zsh", "dash", "ksh", "fish"}
 _FETCHERS = {"npx", "uvx", "bunx", "pnpx"}
-# Programs that only pass on what they are given, behind options of their own.
+# Programs that only start the command after their own options.
 _PLAIN = {"nice", "nohup", "stdbuf", "timeout", "sudo", "time", "ionice", "setsid", "winpty", "xvfb-run"}
 _RUNNERS = {"uv", "poetry", "pdm", "pipenv", "hatch", "rye", "npm", "pnpm", "yarn", "bun", "deno", "pipx", "conda", "mamba"}
-# Options whose value is a word of its own, so that the word after it is not taken for the program.
+# Options whose value is a separate word, which must not be mistaken for the program.
 _WITH_VALUE = {
     "uv": {"--directory", "--project", "--with", "--python", "-p", "--from", "--env-file", "--extra", "--group", "--index-url"},
     "uvx": {"--from", "--with", "--python", "-p", "--index-url", "--directory"},
@@ -43,23 +43,23 @@ _WITH_VALUE = {
 
 
 def layers_of(argv: Sequence[str]) -> tuple[Layer, ...]:
-    """The programs that start one another, the outermost first; one layer where there is no wrapper."""
+    """Return the programs that start one another, the outermost first; one layer if there is no wrapper."""
     found: list[Layer] = []
     words = list(argv)
-    while words and len(found) < _LONGEST:
-        layer, words = _peel(words)
+    while words and len(found) < _MAX_LENGTH:
+        layer, words = _read_layer(words)
         found.append(layer)
     return tuple(found)
 
 
 def plain_name(word: str) -> str:
-    """The name of a program without its folder, and without the extension that Windows gives it."""
+    """Return the name of a program without its folder and without the extension of Windows."""
     name = word.replace("\\", "/").rpartition("/")[2]
     stem, dot, extension = name.rpartition(".")
     return stem if dot and extension.lower() in {"exe", "cmd", "bat", "com"} else name
 
 
-def _peel(words: list[str]) -> tuple[Layer, list[str]]:
+def _read_layer(words: list[str]) -> tuple[Layer, list[str]]:
     name = plain_name(words[0])
     if name.startswith(("python", "pypy")) or name == "py":
         return _python(name, words[1:])
@@ -72,11 +72,11 @@ def _peel(words: list[str]) -> tuple[Layer, list[str]]:
         reader = _runner
     if reader is not None:
         return reader(name, words[1:])
-    return Layer(program=name, does="the server itself, as far as the command tells", script=_if_script(words[0])), []
+    return Layer(program=name, does="the server itself, as far as the command shows", script=_if_script(words[0])), []
 
 
 def _split(name: str, words: list[str]) -> tuple[list[str], list[str]]:
-    """The options that belong to the program, and the rest."""
+    """Split the words into the options of the program and the rest."""
     with_value = _WITH_VALUE.get(name, set())
     taken = 0
     while taken < len(words) and words[taken].startswith("-") and words[taken] not in {"-", "--"}:
@@ -118,7 +118,7 @@ def _shell(name: str, words: list[str]) -> tuple[Layer, list[str]]:
 
 
 def _simple_command(text: str) -> list[str]:
-    """The words of the last command of a line of shell, if it is a plain one."""
+    """Return the words of the last command of a shell line, if it is a simple one."""
     try:
         words = shlex.split(text.replace("&&", ";").rpartition(";")[2])
     except ValueError:
@@ -201,13 +201,13 @@ def _compose(name: str, words: list[str]) -> tuple[Layer, list[str]]:
     verb = rest[0] if rest else ""
     options, rest = _split("compose", rest[1:])
     service = rest[0] if rest else None
-    does = {"exec": f"starts a program in the service {service}", "run": f"runs the service {service} in a container of its own"}
-    told = does.get(verb, f"{verb} {service or ''}".strip())
-    return Layer(program=name, does=told, flags=(*options,), verb=verb, inside=service), []
+    does = {"exec": f"starts a program in the service {service}", "run": f"runs the service {service} in a new container"}
+    description = does.get(verb, f"{verb} {service or ''}".strip())
+    return Layer(program=name, does=description, flags=(*options,), verb=verb, inside=service), []
 
 
 def _kubectl(name: str, words: list[str]) -> tuple[Layer, list[str]]:
-    # Its options may stand anywhere before the command, unlike docker's.
+    # Unlike docker, it allows options anywhere before the command.
     words = words[: words.index("--")] if "--" in words else words
     options: list[str] = []
     plain: list[str] = []
@@ -232,7 +232,7 @@ def _twopipes(name: str, words: list[str]) -> tuple[Layer, list[str]]:
 def _cmd(name: str, words: list[str]) -> tuple[Layer, list[str]]:
     while words and words[0].startswith("/"):
         words = words[1:]
-    return Layer(program=name, does="the shell of Windows, which runs what follows"), words
+    return Layer(program=name, does="the Windows shell, which runs what follows"), words
 
 
 _READERS: dict[str, Callable[[str, list[str]], tuple[Layer, list[str]]]] = {

@@ -1,108 +1,104 @@
-"""A recording as a mock server needs it: what was asked, and all that the server said to it, step by step.
+"""A recording as a mock server needs it: each request of the client, with everything the server sent in reply, step by step.
 
-It is read as far as it is needed, so that the first answer does not wait for the end of a long recording. No msgspec, no json: a
-host waits for a mock (see :mod:`.scanning`).
+The recording is read only as far as needed, so that the first response does not wait for the end of a long recording.
 """
 
 from __future__ import annotations
 
-from twopipes._tools.mock.scan import NotJson, elements, members, scan
+from collections.abc import Iterable
+from typing import Any
 
-TYPE_CHECKING = False  # as in twopipes/__init__.py
-if TYPE_CHECKING:
-    from typing import Any, BinaryIO
+from msgspec import Raw, Struct
 
-__all__ = ["Answer", "Ask", "Exchange", "Note", "Recording", "era_of", "key_of"]
+from twopipes._protocol.revisions import META_SERVER_INFO, META_SUBSCRIPTION_ID, META_VERSION
+from twopipes._tools.mock.raw_json import Members, NotJson, decode, members, read_line
+from twopipes._trace.format import Entry, Header, Line
 
-# As twopipes._protocol.revisions has them, which would cost the time of importing msgspec; a test compares the two.
-META_VERSION = "io.modelcontextprotocol/protocolVersion"
-META_SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
-META_SERVER_INFO = "io.modelcontextprotocol/serverInfo"
+__all__ = [
+    "Exchange",
+    "RecordedNotification",
+    "RecordedQuestions",
+    "RecordedResponse",
+    "Recording",
+    "id_key",
+    "request_key",
+    "requested_revision",
+]
 
-# Of the trace format.
-_NEWEST_FORMAT = 1
-# Members of params that say how a request is made, and not what it asks for.
-_HOW = ("_meta", "requestState", "inputResponses")
-# What opens a conversation is answered whoever asks.
+# Members of params that describe how a request is made, not what it asks for.
+_ENVELOPE_MEMBERS = ("_meta", "requestState", "inputResponses")
+# Requests that open a conversation. They match whatever their params are.
 _OPENINGS = ("initialize", "server/discover")
 
 
-class Note:
-    """A notification: its method and the text of its params, and the recorded request whose token or tag it has."""
-
-    __slots__ = ("about", "method", "params")
-
-    def __init__(self, method: str, params: str, about: Exchange | None = None) -> None:
-        self.method = method
-        self.params = params
-        self.about = about
-
-
-class Ask:
-    """Questions of the server: requests of its own, or an ``input_required`` result.
+class RecordedNotification(Struct, eq=False):
+    """A notification of the server.
 
     Attributes:
-        questions: Key, method and text of the params, of each.
-        state: The text of ``requestState``; ``None`` where there was none.
-        result: The text of the whole result; ``None`` for requests.
-        is_open: While no question of it has been answered in the recording, so that the next one belongs to it as well.
+        method: Its method.
+        params: Its params as written; ``None`` if it has none.
+        about: The recorded request whose progress token or subscription id it carries.
     """
 
-    __slots__ = ("is_open", "questions", "result", "state")
-
-    def __init__(self, questions: list[tuple[str, str, str]], state: str | None = None, result: str | None = None) -> None:
-        self.questions = questions
-        self.state = state
-        self.result = result
-        self.is_open = result is None
+    method: str
+    params: Raw | None
+    about: Exchange | None = None
 
 
-class Answer:
-    """The end of a request: the text of its ``result`` or of its ``error``."""
+class Question(Struct, frozen=True):
+    """One question of the server to the client."""
 
-    __slots__ = ("is_error", "text")
-
-    def __init__(self, text: str, *, is_error: bool) -> None:
-        self.text = text
-        self.is_error = is_error
+    method: str
+    params: Raw | None
 
 
-class Exchange:
-    """A request of the client with all that the server said to it; or a notification, with what it led to.
+class RecordedQuestions(Struct, eq=False):
+    """Questions of the server: its own requests, or an ``input_required`` result.
 
     Attributes:
-        method: What was asked.
-        params: The params as they were.
-        revision: By which it was asked, where the recording tells.
-        steps: What the server said, in order. What comes behind the answer came before the client said anything else.
-        is_answered: Whether there is an answer among them.
-        was_cancelled: The client gave it up.
-        is_complete: All that belongs to it has been read.
-        number: In the order of the recording.
+        questions: The questions, in order.
+        state: ``requestState`` as written; ``None`` if there was none.
+        result: The whole ``input_required`` result as written; ``None`` for requests.
+        is_open: Whether the next request of the server belongs to the same group: none of these has been answered yet.
     """
 
-    __slots__ = (
-        "is_answered",
-        "is_complete",
-        "is_notification",
-        "method",
-        "number",
-        "params",
-        "revision",
-        "steps",
-        "was_cancelled",
-    )
+    questions: list[Question]
+    state: Raw | None = None
+    result: Raw | None = None
+    is_open: bool = True
 
-    def __init__(self, method: str, params: dict[str, Any], revision: str | None, *, is_notification: bool = False) -> None:
-        self.method = method
-        self.params = params
-        self.revision = revision
-        self.is_notification = is_notification
-        self.steps: list[Note | Ask | Answer] = []
-        self.is_answered = False
-        self.was_cancelled = False
-        self.is_complete = False
-        self.number = 0
+
+class RecordedResponse(Struct, eq=False):
+    """The response to a request: its ``result`` or its ``error`` as written."""
+
+    text: Raw
+    is_error: bool
+
+
+class Exchange(Struct, eq=False):
+    """A request of the client with everything the server sent in reply; or a notification, with what it led to.
+
+    Attributes:
+        method: The method.
+        params: The params, decoded.
+        revision: The revision it was sent in, if the recording shows it.
+        is_notification: Whether it is a notification.
+        steps: What the server sent, in order. Steps after the response came before the client sent anything else.
+        is_answered: Whether there is a response among the steps.
+        was_cancelled: Whether the client cancelled it.
+        is_complete: Whether everything that belongs to it has been read.
+        number: Its position in the recording.
+    """
+
+    method: str
+    params: dict[str, Any]
+    revision: str | None
+    is_notification: bool = False
+    steps: list[RecordedNotification | RecordedQuestions | RecordedResponse] = []  # msgspec copies an empty default
+    is_answered: bool = False
+    was_cancelled: bool = False
+    is_complete: bool = False
+    number: int = 0
 
     @property
     def is_listen(self) -> bool:
@@ -110,20 +106,19 @@ class Exchange:
         return self.method == "subscriptions/listen"
 
 
-class _Thread:
-    """One connection of the recording: what is open on it."""
+class _ConnectionState:
+    """What is in progress on one connection of the recording."""
 
     def __init__(self) -> None:
         self.revision: str | None = None
         self.open: dict[Any, Exchange] = {}
         self.listens: dict[Any, Exchange] = {}
         self.tokens: dict[Any, Exchange] = {}
-        self.asked: dict[Any, Exchange] = {}
+        self.questions: dict[Any, Exchange] = {}
         self.latest: Exchange | None = None
-        self.begun: dict[str, list[str]] = {}
 
     def current(self) -> Exchange | None:
-        """What the server is most likely speaking of: the newest request without an answer, else what was said last."""
+        """Return what an untagged message most likely belongs to: the newest open request, else the newest exchange."""
         for exchange in reversed(self.open.values()):
             if not exchange.is_listen:
                 return exchange
@@ -131,44 +126,34 @@ class _Thread:
 
 
 class Recording:
-    """A trace, read piece by piece.
+    """A trace, indexed by request while it is read.
 
     Args:
-        file: The open file.
+        header: The header of the trace.
+        entries: Its entries with whole lines, as :meth:`Trace.whole_lines` yields them.
 
     Attributes:
-        exchanges: All that was asked, by :func:`key_of`, as far as it has been read; what was told has ``""`` before that.
-        by_method: What was asked, by method.
-        redacted: Names, in lower case, of members whose values the recording does not have.
-        server_info: The text of who the recorded server said it was, once that was read.
-
-    Raises:
-        ValueError: The file is no trace.
+        exchanges: What has been read so far, by :func:`request_key`. The key of a notification starts with ``""``.
+        by_method: The requests read so far, by method.
+        redacted: Lower-case names of members whose values the recording does not hold.
+        server_info: ``serverInfo`` of the recorded server as written, once it has been read.
     """
 
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
+    def __init__(self, header: Header, entries: Iterable[Entry]) -> None:
+        self._entries = iter(entries)
         self.exchanges: dict[Any, list[Exchange]] = {}
         self.by_method: dict[str, list[Exchange]] = {}
-        self.server_info: str | None = None
-        self._threads: dict[Any, _Thread] = {}
-        self._asking: dict[Any, list[Exchange]] = {}
+        self.server_info: Raw | None = None
+        self._connections: dict[int, _ConnectionState] = {}
+        self._waiting_for_input: dict[Any, list[Exchange]] = {}
         self._is_at_end = False
         self._count = 0
-        self.redacted: tuple[str, ...] = ()
-        try:
-            header = scan(file.readline().decode())
-            version = header["twopipes_trace"]
-        except (NotJson, UnicodeDecodeError, KeyError, TypeError):
-            raise ValueError("the file does not begin with the header of a trace") from None
-        if version > _NEWEST_FORMAT:
-            raise ValueError(f"the trace has version {version} of the format, and this reader knows {_NEWEST_FORMAT}")
-        self.redacted = tuple(name.casefold() for name in header.get("redacted", ()))
+        self.redacted = tuple(name.casefold() for name in header.redacted)
 
     def find(self, key: Any, number: int) -> Exchange | None:
-        """The how manieth exchange with this key, from 0; the last one if there are fewer; ``None`` if there is none."""
+        """Return exchange ``number`` (from 0) with this key, or the last answered one if there are fewer, or ``None``."""
         found = self.exchanges.setdefault(key, [])
-        while len(found) <= number and self._read_one():
+        while len(found) <= number and self._read_entry():
             pass
         if not found:
             return None
@@ -177,228 +162,213 @@ class Recording:
         return exchange
 
     def complete(self, exchange: Exchange) -> None:
-        """Reads until all that belongs to it is known."""
-        while not exchange.is_complete and self._read_one():
+        """Read until everything that belongs to the exchange is known."""
+        while not exchange.is_complete and self._read_entry():
             pass
 
     def read_everything(self) -> None:
-        """Reads to the end."""
-        while self._read_one():
+        """Read to the end."""
+        while self._read_entry():
             pass
 
-    def key_of(self, method: str, params: dict[str, Any]) -> Any:
-        """What an equal request has as well; see the function of that name."""
-        return key_of(method, params, self.redacted)
+    def request_key(self, method: str, params: dict[str, Any]) -> Any:
+        """Return :func:`request_key` with the redacted members of this recording."""
+        return request_key(method, params, self.redacted)
 
-    def _read_one(self) -> bool:
+    def _read_entry(self) -> bool:
         if self._is_at_end:
             return False
-        line = self._file.readline()
-        if not line:
+        entry = next(self._entries, None)
+        if entry is None:
             self._is_at_end = True
-            for thread in self._threads.values():
-                self._settle(thread, *thread.open.values())
+            for connection in self._connections.values():
+                self._complete_all(connection, *connection.open.values())
             return False
-        try:
-            entry = scan(line.decode())
-            kind = entry["kind"]
-            if kind in (">", "<"):
-                self._take_entry(entry, kind)
-        except (NotJson, UnicodeDecodeError, KeyError, TypeError, AttributeError):
-            pass  # a torn line, or somebody's editor; or a message that is none
+        if isinstance(entry, Line) and entry.kind != "!" and entry.is_whole:
+            connection = self._connections.setdefault(entry.connection, _ConnectionState())
+            try:
+                message = read_line(entry.data)
+                for each in message if isinstance(message, list) else [message]:
+                    self._add_message(connection, entry.kind, each)
+            except (NotJson, KeyError, TypeError, AttributeError):
+                pass  # not a message, or one that breaks a rule
         return True
 
-    def _take_entry(self, entry: dict[str, Any], kind: str) -> None:
-        thread = self._threads.setdefault(entry.get("connection", 0), _Thread())
-        text = entry.get("line")
-        if text is None:
-            # What is not UTF-8 is no message; but a long line may have been cut inside of a character.
-            from binascii import a2b_base64  # noqa: PLC0415 - rarely
-
-            text = a2b_base64(entry["base64"]).decode("utf-8", "surrogateescape")
-        pieces = thread.begun.setdefault(kind, [])
-        pieces.append(text)
-        if entry.get("open"):
-            return
-        if len(pieces) > 1:
-            text = "".join(pieces).encode("utf-8", "surrogateescape").decode()
-        pieces.clear()
-        if text.lstrip()[:1] == "[":
-            for element in elements(text):  # JR-12
-                self._take(thread, kind, members(element))
-        else:
-            self._take(thread, kind, members(text))
-
-    def _take(self, thread: _Thread, kind: str, message: dict[str, tuple[Any, str]]) -> None:
-        if "method" in message and not isinstance(message["method"][0], str):
-            return  # a method that is no text names nothing that could be asked or told again
+    def _add_message(self, connection: _ConnectionState, kind: str, message: Members) -> None:
+        if "method" in message and not isinstance(decode(message["method"]), str):
+            return  # there is nothing a client could request
         if kind == ">":
             if "method" in message:
-                self._take_clients(thread, message)
-            elif (answered := thread.asked.pop(_id_of(message), None)) is not None:
-                for step in answered.steps:
-                    if isinstance(step, Ask):
+                self._add_client_message(connection, message)
+            elif (asked := connection.questions.pop(id_key(decode(message.get("id"))), None)) is not None:
+                for step in asked.steps:
+                    if isinstance(step, RecordedQuestions):
                         step.is_open = False
         elif "method" not in message:
-            self._take_answer(thread, message)
+            self._add_response(connection, message)
         elif "id" in message:
-            self._take_question(thread, message)
+            self._add_question(connection, message)
         else:
-            self._take_note(thread, message)
+            self._add_notification(connection, message)
 
-    # What the client said
+    # Messages of the client
 
-    def _take_clients(self, thread: _Thread, message: dict[str, tuple[Any, str]]) -> None:
-        method = message["method"][0]
+    def _add_client_message(self, connection: _ConnectionState, message: Members) -> None:
+        method = decode(message["method"])
         params = _params(message)
         if "id" not in message:
             if method == "notifications/cancelled":
-                given_up = thread.open.pop(_typed(params.get("requestId")), None)
-                if given_up is not None:
-                    given_up.was_cancelled = True
-                    self._settle(thread, given_up)
-                return
-            if method != "notifications/progress":
-                self._begin(thread, Exchange(method, params, thread.revision, is_notification=True))
+                cancelled = connection.open.pop(id_key(params.get("requestId")), None)
+                if cancelled is not None:
+                    cancelled.was_cancelled = True
+                    self._complete_all(connection, cancelled)
+            elif method != "notifications/progress":
+                self._add_exchange(connection, Exchange(method, params, connection.revision, is_notification=True))
             return
-        identifier = _id_of(message)
+        key = id_key(decode(message["id"]))
+        meta = _meta(params)
         exchange = self._continued(method, params)
         if exchange is None:
-            meta = _meta(params)
-            exchange = Exchange(method, params, meta.get(META_VERSION, thread.revision))
-            self._begin(thread, exchange)
+            exchange = Exchange(method, params, meta.get(META_VERSION, connection.revision))
+            self._add_exchange(connection, exchange)
         else:
-            self._turn_to(thread, exchange)
-        thread.open[identifier] = exchange
+            self._set_latest(connection, exchange)
+        connection.open[key] = exchange
         if exchange.is_listen:
-            thread.listens[identifier] = exchange
-        token = _meta(params).get("progressToken")
+            connection.listens[key] = exchange
+        token = meta.get("progressToken")
         if token is not None:
-            thread.tokens[_typed(token)] = exchange
+            connection.tokens[id_key(token)] = exchange
 
     def _continued(self, method: str, params: dict[str, Any]) -> Exchange | None:
-        """The exchange of which a request is a further round (MR-05)."""
+        """Return the exchange that this request continues with another round (MR-05)."""
         if "requestState" not in params and "inputResponses" not in params:
             return None
-        waiting = self._asking.get((self.key_of(method, params), params.get("requestState")))
+        waiting = self._waiting_for_input.get((self.request_key(method, params), params.get("requestState")))
         return waiting.pop(0) if waiting else None
 
-    def _begin(self, thread: _Thread, exchange: Exchange) -> None:
-        self._turn_to(thread, exchange)
+    def _add_exchange(self, connection: _ConnectionState, exchange: Exchange) -> None:
+        self._set_latest(connection, exchange)
         self._count += 1
         exchange.number = self._count
-        key = self.key_of(exchange.method, exchange.params)
+        key = self.request_key(exchange.method, exchange.params)
         if exchange.is_notification:
-            key = ("", *key)  # what is told is not asked, whatever it is called
+            key = ("", *key)
         else:
             self.by_method.setdefault(exchange.method, []).append(exchange)
         self.exchanges.setdefault(key, []).append(exchange)
 
-    def _turn_to(self, thread: _Thread, exchange: Exchange) -> None:
-        before, thread.latest = thread.latest, exchange
+    def _set_latest(self, connection: _ConnectionState, exchange: Exchange) -> None:
+        before, connection.latest = connection.latest, exchange
         if before is not None and before is not exchange and (before.is_answered or before.is_notification):
-            self._settle(thread, before)
+            self._complete_all(connection, before)
 
-    def _settle(self, thread: _Thread, *exchanges: Exchange) -> None:
+    def _complete_all(self, connection: _ConnectionState, *exchanges: Exchange) -> None:
         for exchange in exchanges:
             exchange.is_complete = True
-        if self._is_at_end and thread.latest is not None:
-            thread.latest.is_complete = True
+        if self._is_at_end and connection.latest is not None:
+            connection.latest.is_complete = True
 
-    # What the server said
+    # Messages of the server
 
-    def _take_answer(self, thread: _Thread, message: dict[str, tuple[Any, str]]) -> None:
-        exchange = thread.open.pop(_id_of(message), None)
+    def _add_response(self, connection: _ConnectionState, message: Members) -> None:
+        exchange = connection.open.pop(id_key(decode(message.get("id"))), None)
         if exchange is None:
             return
         if "error" in message:
-            exchange.steps.append(Answer(message["error"][1], is_error=True))
+            exchange.steps.append(RecordedResponse(message["error"], is_error=True))
         else:
-            value, text = message["result"]
-            if value.get("resultType") == "input_required":
-                self._ask_back(exchange, value, members(text), text)
+            text = message["result"]
+            result = decode(text)
+            if result.get("resultType") == "input_required":
+                self._add_input_required(exchange, result, text)
                 return
-            exchange.steps.append(Answer(text, is_error=False))
-            self._learn(thread, exchange, value, text)
+            exchange.steps.append(RecordedResponse(text, is_error=False))
+            self._read_identity(connection, exchange, result, text)
         exchange.is_answered = True
-        if exchange is not thread.latest:
+        if exchange is not connection.latest:
             exchange.is_complete = True
 
-    def _ask_back(self, exchange: Exchange, value: dict[str, Any], parts: dict[str, tuple[Any, str]], text: str) -> None:
+    def _add_input_required(self, exchange: Exchange, result: dict[str, Any], text: Raw) -> None:
+        parts = members(text)
         questions = []
         if "inputRequests" in parts:
-            for key, (_, question) in members(parts["inputRequests"][1]).items():
-                asked = members(question)
-                if "method" in asked and isinstance(asked["method"][0], str):
-                    questions.append((key, asked["method"][0], asked["params"][1] if "params" in asked else "{}"))
-        state = parts["requestState"][1] if "requestState" in parts else None
-        exchange.steps.append(Ask(questions, state, text))
-        waiting = (self.key_of(exchange.method, exchange.params), value.get("requestState"))
-        self._asking.setdefault(waiting, []).append(exchange)
+            for question in map(members, members(parts["inputRequests"]).values()):
+                method = decode(question.get("method"))
+                if isinstance(method, str):
+                    questions.append(Question(method, question.get("params")))
+        exchange.steps.append(RecordedQuestions(questions, parts.get("requestState"), text, is_open=False))
+        key = (self.request_key(exchange.method, exchange.params), result.get("requestState"))
+        self._waiting_for_input.setdefault(key, []).append(exchange)
 
-    def _learn(self, thread: _Thread, exchange: Exchange, value: dict[str, Any], text: str) -> None:
+    def _read_identity(self, connection: _ConnectionState, exchange: Exchange, result: dict[str, Any], text: Raw) -> None:
         if exchange.method == "initialize":
-            thread.revision = exchange.revision = value.get("protocolVersion")
-            self.server_info = members(text)["serverInfo"][1]
-        elif self.server_info is None and META_SERVER_INFO in _meta(value):
-            self.server_info = members(members(text)["_meta"][1])[META_SERVER_INFO][1]
+            connection.revision = exchange.revision = result.get("protocolVersion")
+            self.server_info = members(text)["serverInfo"]
+        elif self.server_info is None and META_SERVER_INFO in _meta(result):
+            self.server_info = members(members(text)["_meta"])[META_SERVER_INFO]
 
-    def _take_question(self, thread: _Thread, message: dict[str, tuple[Any, str]]) -> None:
-        method = message["method"][0]
-        exchange = thread.current()
+    def _add_question(self, connection: _ConnectionState, message: Members) -> None:
+        method = decode(message["method"])
+        exchange = connection.current()
         if method == "ping" or exchange is None:
             return
-        question = ("", method, message["params"][1] if "params" in message else "{}")
+        question = Question(method, message.get("params"))
         last = exchange.steps[-1] if exchange.steps else None
-        if isinstance(last, Ask) and last.is_open:
+        if isinstance(last, RecordedQuestions) and last.is_open:
             last.questions.append(question)
         else:
-            exchange.steps.append(Ask([question]))
-        thread.asked[_id_of(message)] = exchange
+            exchange.steps.append(RecordedQuestions([question]))
+        connection.questions[id_key(decode(message["id"]))] = exchange
 
-    def _take_note(self, thread: _Thread, message: dict[str, tuple[Any, str]]) -> None:
-        method = message["method"][0]
+    def _add_notification(self, connection: _ConnectionState, message: Members) -> None:
+        method = decode(message["method"])
         params = _params(message)
-        text = message["params"][1] if "params" in message else "{}"
+        text = message.get("params")
         if method == "notifications/cancelled":
-            return  # of its own questions, or of a subscription that ends with the conversation
+            return  # it cancels a question of the server, or ends a subscription
         if method == "notifications/progress":
-            about = thread.tokens.get(_typed(params.get("progressToken")))
+            about = connection.tokens.get(id_key(params.get("progressToken")))
             if about is not None:
-                about.steps.append(Note(method, text, about))
+                about.steps.append(RecordedNotification(method, text, about))
             return
-        about = thread.listens.get(_typed(_meta(params).get(META_SUBSCRIPTION_ID)))
-        # A change is told when what caused it is asked again; that a subscription began, when it does.
-        home = about if method == "notifications/subscriptions/acknowledged" else thread.current()
-        if home is not None:
-            home.steps.append(Note(method, text, about))
+        about = connection.listens.get(id_key(_meta(params).get(META_SUBSCRIPTION_ID)))
+        # A change is repeated when the request that caused it is repeated; an acknowledgement belongs to its subscription.
+        cause = about if method == "notifications/subscriptions/acknowledged" else connection.current()
+        if cause is not None:
+            cause.steps.append(RecordedNotification(method, text, about))
 
 
-def key_of(method: str, params: dict[str, Any], redacted: tuple[str, ...] = ()) -> Any:
-    """What two requests have in common that ask for the same: method and params, without ``_meta`` and the state of a round."""
+def request_key(method: str, params: dict[str, Any], redacted: tuple[str, ...] = ()) -> Any:
+    """Return a key that is equal for requests that ask for the same: method and params, without ``_meta`` and ``requestState``."""
     if method in _OPENINGS:
         return (method,)
     return method, _frozen(
-        {name: value for name, value in params.items() if name not in _HOW and value not in (None, {})}, redacted
+        {name: value for name, value in params.items() if name not in _ENVELOPE_MEMBERS and value not in (None, {})}, redacted
     )
 
 
-def era_of(params: dict[str, Any]) -> str | None:
-    """The revision that a request of the stateless era names; ``None`` for one of a session (VN-01)."""
+def requested_revision(params: dict[str, Any]) -> str | None:
+    """Return the revision that a request of the modern era names; ``None`` for one of a session (VN-01)."""
     version = _meta(params).get(META_VERSION)
     return version if isinstance(version, str) else None
 
 
-def _frozen(value: Any, redacted: tuple[str, ...]) -> Any:
-    """A JSON value as something that can be looked up. To Python true is 1; here it is not.
+def id_key(value: Any) -> Any:
+    """Return an id or a token as a key that keeps 7 and "7" apart (JR-06); ``None`` if it cannot be an id."""
+    return (type(value).__name__, value) if isinstance(value, str | int | float) else None
 
-    Values that a recorder may have blanked, by name or inside of a string, are equal to any other.
+
+def _frozen(value: Any, redacted: tuple[str, ...]) -> Any:
+    """Return a JSON value as a hashable key. ``True`` and 1 are different values, as in JSON.
+
+    Values that the recorder may have redacted, by name or inside a string, are equal to any other value.
     """
     if isinstance(value, dict):
         return ("{", *sorted((name, _frozen_member(name, each, redacted)) for name, each in value.items()))
     if isinstance(value, list):
         return ("[", *[_frozen(each, redacted) for each in value])
-    if isinstance(value, str) and redacted and _is_blanked(value, redacted):
+    if isinstance(value, str) and redacted and _may_be_redacted(value, redacted):
         return "*"
     return (type(value).__name__ if not isinstance(value, int | float) or isinstance(value, bool) else "number", value)
 
@@ -407,26 +377,17 @@ def _frozen_member(name: str, value: Any, redacted: tuple[str, ...]) -> Any:
     return "*" if name.casefold() in redacted else _frozen(value, redacted)
 
 
-def _is_blanked(text: str, redacted: tuple[str, ...]) -> bool:
-    """Whether a string may be another one in the recording: ``name=`` is still in it, and the value is not."""
+def _may_be_redacted(text: str, redacted: tuple[str, ...]) -> bool:
+    """Whether the recording may hold another string: the recorder keeps ``name=`` and replaces the value."""
     folded = text.casefold().replace("-", "_")
     return ("=" in text or ":" in text) and any(name.replace("-", "_") in folded for name in redacted)
 
 
-def _params(message: dict[str, tuple[Any, str]]) -> dict[str, Any]:
-    params = message["params"][0] if "params" in message else None
+def _params(message: Members) -> dict[str, Any]:
+    params = decode(message.get("params"))
     return params if isinstance(params, dict) else {}
 
 
 def _meta(params: dict[str, Any]) -> dict[str, Any]:
     meta = params.get("_meta")
     return meta if isinstance(meta, dict) else {}
-
-
-def _id_of(message: dict[str, tuple[Any, str]]) -> Any:
-    return _typed(message["id"][0]) if "id" in message else None
-
-
-def _typed(value: Any) -> Any:
-    """An id as a key: 7 and "7" are two (JR-06)."""
-    return (type(value).__name__, value) if isinstance(value, str | int | float) else None

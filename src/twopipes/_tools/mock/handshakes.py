@@ -1,22 +1,19 @@
-"""What a mock says at the beginning to a client that comes in an era in which its recording does not begin."""
+"""Results of ``initialize`` and ``server/discover`` for a client of an era that the recording does not open with."""
 
 from __future__ import annotations
 
-from twopipes._tools.mock.exchanges import META_SERVER_INFO, Answer, Recording
-from twopipes._tools.mock.scan import members, object_of, quoted, with_member
+from typing import Any
 
-TYPE_CHECKING = False  # as in twopipes/__init__.py
-if TYPE_CHECKING:
-    from typing import Any
+from msgspec import Raw
 
-__all__ = ["LEGACY", "MODERN", "discovered", "initialized"]
+from twopipes._protocol.revisions import LATEST_LEGACY, LEGACY, META_SERVER_INFO, MODERN
+from twopipes._tools.mock.exchanges import RecordedResponse, Recording
+from twopipes._tools.mock.raw_json import Members, decode, members, raw
 
-# As twopipes._protocol.revisions has them, which would cost the time of importing msgspec; a test compares the two.
-LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-MODERN = ("2026-07-28",)
+__all__ = ["discover_result", "initialize_result"]
 
-_NOBODY = '{"name":"mock","version":"0"}'
-# By the beginning of a method: the capability of a server that answers it.
+_UNKNOWN_SERVER = {"name": "mock", "version": "0"}
+# The capability that a method needs, by the start of the method.
 _CAPABILITIES = {
     "tools/": "tools",
     "resources/": "resources",
@@ -26,56 +23,54 @@ _CAPABILITIES = {
 }
 
 
-def initialized(recording: Recording, wanted: Any) -> tuple[str, str]:
-    """The result of ``initialize`` for a revision that was not recorded, and the revision it settles on."""
-    opening = _opening(recording, "initialize")
-    spoken = opening["protocolVersion"][0] if opening is not None else LEGACY[-1]
-    revision = wanted if wanted in LEGACY else spoken
-    parts = {
-        "protocolVersion": quoted(revision),
+def initialize_result(recording: Recording, requested: Any) -> tuple[Raw, str]:
+    """Return the result of ``initialize`` for a revision that was not recorded, and the negotiated revision."""
+    opening = _opening_result(recording, "initialize")
+    recorded = decode(opening["protocolVersion"]) if opening is not None else LATEST_LEGACY
+    revision = requested if requested in LEGACY else recorded
+    result = {
+        "protocolVersion": revision,
         "capabilities": _capabilities(recording, without="extensions"),
-        "serverInfo": recording.server_info or _NOBODY,
+        "serverInfo": recording.server_info or _UNKNOWN_SERVER,
     }
-    return object_of(_with_instructions(recording, parts)), revision
+    return raw(result | _instructions(recording)), revision
 
 
-def discovered(recording: Recording) -> str:
-    """The result of ``server/discover`` for a recording that has none (VN-06)."""
-    parts = {
-        "resultType": '"complete"',
-        "supportedVersions": "[" + ",".join(map(quoted, MODERN)) + "]",
+def discover_result(recording: Recording) -> Raw:
+    """Return the result of ``server/discover`` for a recording that has none (VN-06)."""
+    result = {
+        "resultType": "complete",
+        "supportedVersions": MODERN,
         "capabilities": _capabilities(recording, without="tasks"),
-        "ttlMs": "0",
-        "cacheScope": '"private"',
-        "_meta": object_of({META_SERVER_INFO: recording.server_info or _NOBODY}),
+        "ttlMs": 0,
+        "cacheScope": "private",
+        "_meta": {META_SERVER_INFO: recording.server_info or _UNKNOWN_SERVER},
     }
-    return object_of(_with_instructions(recording, parts))
+    return raw(result | _instructions(recording))
 
 
-def _opening(recording: Recording, *methods: str) -> dict[str, tuple[Any, str]] | None:
-    """The parts of the first good answer to one of these, if there is one."""
+def _opening_result(recording: Recording, *methods: str) -> Members | None:
+    """Return the members of the first recorded result of one of these methods."""
     for method in methods:
         recording.find((method,), 0)
         for exchange in recording.by_method.get(method, ()):
             recording.complete(exchange)
             for step in exchange.steps:
-                if isinstance(step, Answer) and not step.is_error:
+                if isinstance(step, RecordedResponse) and not step.is_error:
                     return members(step.text)
     return None
 
 
-def _capabilities(recording: Recording, *, without: str) -> str:
-    opening = _opening(recording, "initialize", "server/discover")
+def _capabilities(recording: Recording, *, without: str) -> Members | dict[str, Any]:
+    opening = _opening_result(recording, "initialize", "server/discover")
     if opening is not None and "capabilities" in opening:
-        return with_member(opening["capabilities"][1], without, None)
-    # A recording that begins in the middle: what was answered can be asked for.
+        return {name: text for name, text in members(opening["capabilities"]).items() if name != without}
+    # The recording starts in the middle of a conversation: derive the capabilities from the recorded methods.
     recording.read_everything()
     found = {name for method in recording.by_method for start, name in _CAPABILITIES.items() if method.startswith(start)}
-    return object_of(dict.fromkeys(sorted(found), "{}"))
+    return {name: {} for name in sorted(found)}
 
 
-def _with_instructions(recording: Recording, parts: dict[str, str]) -> dict[str, str]:
-    opening = _opening(recording, "initialize", "server/discover")
-    if opening is not None and "instructions" in opening:
-        parts["instructions"] = opening["instructions"][1]
-    return parts
+def _instructions(recording: Recording) -> Members:
+    opening = _opening_result(recording, "initialize", "server/discover")
+    return {"instructions": opening["instructions"]} if opening is not None and "instructions" in opening else {}

@@ -1,4 +1,4 @@
-"""What a mock says to a request that its recording does not have: the recorded one that is most like it."""
+"""The error for a request that a recording does not have. It names the most similar recorded request."""
 
 from __future__ import annotations
 
@@ -7,47 +7,49 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
-__all__ = ["nearest"]
+__all__ = ["nearest_request"]
 
-# Members of params that say how a request is made.
-_HOW = ("_meta", "requestState", "inputResponses")
-# Characters of params in a message; the data of the error has all of them.
-_SHOWN = 300
-# How many that are equally near are compared letter by letter, which takes its time.
-_LOOKED_AT = 50
-INVALID_PARAMS = -32602
+# Members of params that describe how a request is made, not what it asks for.
+_ENVELOPE_MEMBERS = ("_meta", "requestState", "inputResponses")
+# Characters of params in the message. The data of the error has all of them.
+_MAX_SHOWN = 300
+# How many equally similar requests are compared character by character, which is slow.
+_MAX_COMPARED = 50
 
 
-def nearest(name: str, method: str, params: dict[str, Any], recorded: Sequence[dict[str, Any]]) -> tuple[str, int, str]:
-    """The message, the code and the data (as JSON) of the error for params that were not recorded.
+def nearest_request(
+    name: str, method: str, params: dict[str, Any], recorded: Sequence[dict[str, Any]]
+) -> tuple[str, dict[str, Any]]:
+    """Return the message and the data of the error for params that were not recorded.
 
     Args:
-        name: Of the recording.
-        method: What was asked.
-        params: With what.
+        name: The name of the recording.
+        method: The requested method.
+        params: The requested params.
         recorded: The params of all recorded requests of that method, at least one.
     """
-    asked = set(_leaves(_what(params)))
-    best = max(_likeness(asked, each) for each in recorded)
-    alike = [_what(each) for each in recorded if _likeness(asked, each) == best][:_LOOKED_AT]
-    spelt = json.dumps(_what(params))
-    found = max(alike, key=lambda each: SequenceMatcher(None, spelt, json.dumps(each)).ratio())
-    shown = json.dumps(found, ensure_ascii=False)
-    if len(shown) > _SHOWN:
-        shown = shown[:_SHOWN] + "..."
+    asked = _content(params)
+    leaves = set(_leaves(asked))
+    best = max(_similarity(leaves, each) for each in recorded)
+    candidates = [_content(each) for each in recorded if _similarity(leaves, each) == best][:_MAX_COMPARED]
+    text = json.dumps(asked)
+    nearest = max(candidates, key=lambda each: SequenceMatcher(None, text, json.dumps(each)).ratio())
+    shown = json.dumps(nearest, ensure_ascii=False)
+    if len(shown) > _MAX_SHOWN:
+        shown = shown[:_MAX_SHOWN] + "..."
     message = f"{name} has no {method} with these params; the nearest of {len(recorded)} recorded has {shown}"
-    return message, INVALID_PARAMS, json.dumps({"method": method, "nearest": found, "asked": _what(params)})
+    return message, {"method": method, "nearest": nearest, "asked": asked}
 
 
-def _what(params: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in params.items() if key not in _HOW}
+def _content(params: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in params.items() if key not in _ENVELOPE_MEMBERS}
 
 
-def _likeness(asked: set[tuple[str, str]], recorded: dict[str, Any]) -> tuple[int, int]:
-    """How many members are the same, first of all those at the top, such as the name of the tool; and how few are not."""
-    has = set(_leaves(_what(recorded)))
-    same = asked & has
-    return sum(10 if "." not in path else 1 for path, _ in same), -len(has ^ asked)
+def _similarity(asked: set[tuple[str, str]], recorded: dict[str, Any]) -> tuple[int, int]:
+    """Count the equal members, with more weight for those at the top such as the name of the tool; then the fewest differences."""
+    found = set(_leaves(_content(recorded)))
+    same = asked & found
+    return sum(10 if "." not in path else 1 for path, _ in same), -len(found ^ asked)
 
 
 def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""What came of saying a recording again: the two conversations laid side by side, call by call."""
+"""Compares a replayed conversation with the recorded one, call by call."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from msgspec import UNSET, Struct
 
-from twopipes._tools.replay.script import LISTEN, PING, PROGRESS, Replay, is_left_alone, name_of
+from twopipes._tools.replay.script import LISTEN, PING, PROGRESS, Replay, is_not_compared, name_of
 from twopipes._trace.conversation import Call
 from twopipes._trace.matching import SERVER_INFO, Difference, Ignoring, differences, pair_questions, unmatched
 from twopipes._trace.message import Message
@@ -29,15 +29,15 @@ _CANCELLED = "notifications/cancelled"
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """One thing that is not as it was recorded.
+    """One difference from the recording.
 
     Attributes:
-        kind: What is not.
-        subject: What it is about: ``tools/call add (id 3)``.
-        method: Of that, where there is one.
-        id: Of the request, where there is one.
-        differences: In what they differ.
-        reason: What else there is to say.
+        kind: The kind of difference.
+        subject: The message: ``tools/call add (id 3)``.
+        method: The method of the message, if it has one.
+        id: The id of the request, if there is one.
+        differences: The members that differ.
+        reason: An explanation, for people.
     """
 
     kind: FindingKind
@@ -49,15 +49,15 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """How it went.
+    """The result of a replay.
 
     Attributes:
-        requests: How many the recorded client made.
-        sent: How many of them were made again.
-        answers: How many answers of the recording are to be compared: not those to requests that were cancelled.
+        requests: The number of requests of the recorded client.
+        sent: How many of them were sent again.
+        answers: The number of recorded responses to compare, without those to cancelled requests.
         same: How many of them were the same.
-        findings: What was not.
-        is_cut_short: The live server ended, or was given up, before everything was said.
+        findings: The differences.
+        is_cut_short: Whether the live server exited, or was given up, before everything was sent.
     """
 
     requests: int
@@ -74,7 +74,7 @@ class Report(Struct, frozen=True, kw_only=True):
 
 
 def compare(replay: Replay) -> Report:
-    """Lays the live conversation beside the recorded one, as far as it got."""
+    """Compare the live conversation with the recorded one, as far as it got."""
     calls = [call for call in replay.connection.calls if call.direction == ">"]
     findings: list[Finding] = []
     same = 0
@@ -83,17 +83,17 @@ def compare(replay: Replay) -> Report:
             if (reason := replay.not_sent.get(call.request)) is not None:
                 findings.append(_about("not sent", call, reason=reason))
             continue
-        found = [*_answer(replay, call, live), *_notifications_of(replay, call, live)]
+        found = [*_compare_response(replay, call, live), *_notifications_of(replay, call, live)]
         findings += found
-        same += not found and call.answer is not None and not is_left_alone(call)
-    findings += _questions(replay)
-    findings += _further(replay)
-    findings += _loose_notifications(replay)
+        same += not found and call.answer is not None and not is_not_compared(call)
+    findings += _compare_questions(replay)
+    findings += _extra_responses(replay)
+    findings += _unrelated_notifications(replay)
     findings += _noise(replay)
     sent = sum(call in replay.partners for call in calls)
     skipped = sum(call.request in replay.not_sent for call in calls)
     is_cut_short = replay.was_cut_short or sent + skipped < len(calls)
-    answers = sum(call.answer is not None and not is_left_alone(call) for call in calls)
+    answers = sum(call.answer is not None and not is_not_compared(call) for call in calls)
     return Report(requests=len(calls), sent=sent, answers=answers, same=same, findings=tuple(findings), is_cut_short=is_cut_short)
 
 
@@ -107,21 +107,21 @@ def _ignoring(replay: Replay, method: str) -> Ignoring:
     return Ignoring([*replay.ignored, SERVER_INFO], blanked=replay.recorded.header.redacted)
 
 
-def _answer(replay: Replay, call: Call, live: Call) -> Iterator[Finding]:
-    if is_left_alone(call):
+def _compare_response(replay: Replay, call: Call, live: Call) -> Iterator[Finding]:
+    if is_not_compared(call):
         return
     if call.answer is None:
         if live.answer is not None and not (call.method == LISTEN and live.answer.shape == "result"):
             yield _about(
-                "additional answer", call, found=[Difference(*_only(live.answer))], reason="it had no answer in the recording"
+                "additional answer", call, found=[Difference(*_only(live.answer))], reason="it has no response in the recording"
             )
         return
     if live.answer is None:
-        yield _about("no answer", call, reason="it has one in the recording")
+        yield _about("no answer", call, reason="it has a response in the recording")
         return
-    recorded, answered = _value(call.answer), _value(live.answer)
-    _rename_questions(recorded, answered, replay.ignoring)
-    found = differences(recorded, answered, _ignoring(replay, call.method))
+    recorded, received = _value(call.answer), _value(live.answer)
+    _rename_questions(recorded, received, replay.ignoring)
+    found = differences(recorded, received, _ignoring(replay, call.method))
     if found:
         yield _about("answer differs", call, found=found)
 
@@ -138,7 +138,7 @@ def _only(answer: Message) -> tuple[str, Any, Any]:
 
 
 def _rename_questions(recorded: dict[str, Any], live: dict[str, Any], ignoring: Ignoring) -> None:
-    """Gives the live server's questions the recorded keys, which are as good as its own (MR-03)."""
+    """Rename the keys of the live server's questions to the recorded ones. The server may choose any keys (MR-03)."""
     ours, theirs = recorded.get("result"), live.get("result")
     if not isinstance(ours, dict) or not isinstance(theirs, dict):
         return
@@ -149,10 +149,10 @@ def _rename_questions(recorded: dict[str, Any], live: dict[str, Any], ignoring: 
 
 
 def _notifications_of(replay: Replay, call: Call, live: Call) -> Iterator[Finding]:
-    """Progress, and what was told under a subscription: as sets."""
+    """Compare progress and the notifications of a subscription, as sets."""
     if call.method == LISTEN:
         yield from _sets(replay, call.notifications, live.notifications, f" of {name_of(call)}", call)
-    elif not is_left_alone(call) and live.answer is not None:
+    elif not is_not_compared(call) and live.answer is not None:
         yield from _sets(replay, call.progress, live.progress, f" of {name_of(call)}", call)
 
 
@@ -182,18 +182,18 @@ def _params(message: Message) -> Any:
     if params is UNSET:
         return {}
     if message.method == _CANCELLED and isinstance(params, dict):
-        return {key: value for key, value in params.items() if key != "requestId"}  # an id of the server's own
+        return {key: value for key, value in params.items() if key != "requestId"}  # the server chooses this id
     return params
 
 
-def _questions(replay: Replay) -> Iterator[Finding]:
+def _compare_questions(replay: Replay) -> Iterator[Finding]:
     for call in replay.connection.calls:
         if call.direction == ">" or call.method == PING:
             continue
         live = replay.partners.get(call)
         if live is None:
-            if not _is_behind_the_end(replay, call):
-                yield _about("no question", call, reason="the recorded server asked it")
+            if not _is_after_the_end(replay, call):
+                yield _about("no question", call, reason="the recorded server sent it")
             continue
         found = differences(_params(call.request), _params(live.request), replay.ignoring, ("params",))
         if found:
@@ -202,24 +202,24 @@ def _questions(replay: Replay) -> Iterator[Finding]:
         yield _about("additional question", asked, found=[Difference("params", UNSET, _params(asked.request))])
 
 
-def _is_behind_the_end(replay: Replay, call: Call) -> bool:
-    """Whether it was asked later than this conversation got; then the end itself is what there is to say."""
+def _is_after_the_end(replay: Replay, call: Call) -> bool:
+    """Whether the recorded server sent it after the point where this conversation ended."""
     return replay.sent < len(replay.lines) and call.request.index > replay.lines[replay.sent].index
 
 
-def _further(replay: Replay) -> Iterator[Finding]:
-    """Answers that nobody was waiting for: a second one to the same request, or one to an id that was never used."""
+def _extra_responses(replay: Replay) -> Iterator[Finding]:
+    """Compare unexpected responses: a second response to a request, or one with an unknown id."""
     for live in replay.live.calls:
         recorded = (
             next((call for call, partner in replay.partners.items() if partner is live), None) if live.further_answers else None
         )
         known = len(recorded.further_answers) if recorded is not None else 0
         for answer in live.further_answers[known:]:
-            yield _about("additional answer", live, found=[Difference(*_only(answer))], reason="it had been answered")
-    ours = [_value(message) for message in replay.recorded.messages if _is_for_nobody(message, replay)]
-    theirs = [message for message in replay.live.messages if _is_for_nobody(message, None)]
+            yield _about("additional answer", live, found=[Difference(*_only(answer))], reason="it already had a response")
+    ours = [_value(message) for message in replay.recorded.messages if _is_orphan_response(message, replay)]
+    theirs = [message for message in replay.live.messages if _is_orphan_response(message, None)]
     missing, additional = unmatched(ours, [_value(message) for message in theirs], replay.ignoring, "")
-    subject = "an answer to nothing that was asked"
+    subject = "a response without a request"
     for value in missing if not replay.was_cut_short else []:
         ((path, member),) = value.items()
         yield Finding(kind="no answer", subject=subject, differences=(Difference(path, member, UNSET),))
@@ -228,21 +228,21 @@ def _further(replay: Replay) -> Iterator[Finding]:
         yield Finding(kind="additional answer", subject=subject, differences=(Difference(path, UNSET, member),))
 
 
-def _is_for_nobody(message: Message, replay: Replay | None) -> bool:
+def _is_orphan_response(message: Message, replay: Replay | None) -> bool:
     if replay is not None and message.connection is not replay.connection:
         return False
     return message.is_answer and message.direction == "<" and message.call is None
 
 
-def _loose_notifications(replay: Replay) -> Iterator[Finding]:
-    """What was told to nobody in particular: logs, lists that changed, resources that were updated."""
-    ours = [message for message in replay.recorded.messages if message.connection is replay.connection and _is_loose(message)]
-    theirs = [message for message in replay.live.messages if _is_loose(message)]
-    # Of a conversation that was cut short, nobody knows what would have been told.
+def _unrelated_notifications(replay: Replay) -> Iterator[Finding]:
+    """Compare notifications that do not belong to a call: logs, changed lists, updated resources."""
+    ours = [message for message in replay.recorded.messages if message.connection is replay.connection and _is_unrelated(message)]
+    theirs = [message for message in replay.live.messages if _is_unrelated(message)]
+    # If the conversation was cut short, missing notifications mean nothing.
     yield from _sets(replay, ours, theirs, "", missing_counts=not replay.was_cut_short)
 
 
-def _is_loose(message: Message) -> bool:
+def _is_unrelated(message: Message) -> bool:
     if message.shape != "notification" or message.direction == ">":
         return False
     return message.method != PROGRESS and (message.call is None or (message.method == _CANCELLED and message.call.direction == "<"))
@@ -260,7 +260,7 @@ def _noise(replay: Replay) -> Iterator[Finding]:
         count = len(new) + replay.noise_count - len(replay.noise)
         yield Finding(
             kind="noise",
-            subject="lines on stdout that are no messages",
+            subject="lines on stdout that are not messages",
             differences=(Difference("line", UNSET, first),),
-            reason=f"{count} of them, and none in the recording" if not known else f"{count} that the recording does not have",
+            reason=f"{count} of them; the recording has none" if not known else f"{count} that the recording does not have",
         )

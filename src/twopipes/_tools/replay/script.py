@@ -1,6 +1,6 @@
-"""Saying a recorded client's part to a live server: what may be sent now, what has to be waited for, what goes where.
+"""Sends the messages of a recorded client to a live server: which message is due, and what must come before it.
 
-No I/O and no clock: lines of the live server go in, lines for it come out, and whoever carries them decides how long to wait::
+Without I/O and clock: lines of the live server go in, lines for it come out, and the caller decides how long to wait::
 
     replay = Replay(conversation, conversation.connections[0])
     while not replay.is_done:
@@ -8,9 +8,10 @@ No I/O and no clock: lines of the live server go in, lines for it come out, and 
         replay.receive(next_line)  # or replay.give_up() when it does not come
     report = compare(replay)  # of twopipes._tools.replay.compare
 
-A message is due when all that the recorded server had said before it has come: answers and questions always, notifications for as
-long as the live server shows that it sends them too. What the live server makes up for itself (the ids of its questions,
-``requestState``, cursors) takes the place of what the recorded one made up.
+A message is due when everything that the recorded server sent before it has come: responses and questions always, notifications as
+long as the live server sends them as well. Values that the live server chooses (ids of questions, ``requestState``,
+cursors) replace
+the recorded ones.
 """
 
 from __future__ import annotations
@@ -30,23 +31,23 @@ __all__ = ["Expected", "Replay"]
 PING = "ping"
 PROGRESS = "notifications/progress"
 LISTEN = "subscriptions/listen"
-# What a server gets for a question that the recorded one did not ask. It must not wait for ever.
-_NO_ANSWER = {"code": -32603, "message": "the recording that is being replayed has no answer to this"}
-# Lines of noise that are kept; the rest is counted.
-MOST_NOISE = 100
+# The response to a question that the recorded server did not ask. The server must not wait forever.
+_NOT_RECORDED = {"code": -32603, "message": "the replayed recording has no response to this request"}
+# Noise lines that are kept; the rest is only counted.
+MAX_NOISE = 100
 
 _Group = tuple[str, Call | None]
 
 
 class Expected(Struct, eq=False, kw_only=True):
-    """Something that the recorded server said, and that the live one is waited for to say.
+    """A message of the recorded server that the live server is expected to send.
 
     Attributes:
-        message: As it was recorded.
-        kind: What it is.
-        call: The request that it answers, is, or belongs to.
-        state: ``awaited``; ``came``; ``missed``, when nobody waits for it any more; ``off``, when there is no reason to.
-        waited: Seconds that the recorded client waited for it, since it last said something.
+        message: The recorded message.
+        kind: Its kind.
+        call: The call that it belongs to.
+        state: ``awaited``; ``came``; ``missed`` (given up); ``off`` (no longer expected).
+        waited: Seconds that the recorded client waited for it since its last message.
     """
 
     message: Message
@@ -56,9 +57,9 @@ class Expected(Struct, eq=False, kw_only=True):
     waited: float = 0.0
 
     def describe(self) -> str:
-        """It, in words: ``the answer to tools/call add (id 3)``."""
+        """Return a description: ``the response to tools/call add (id 3)``."""
         if self.kind == "answer" and self.call is not None:
-            return f"the answer to {name_of(self.call)}"
+            return f"the response to {name_of(self.call)}"
         if self.kind == "question":
             return f"the server's question {self.message.method}"
         if self.message.method is None:
@@ -68,22 +69,22 @@ class Expected(Struct, eq=False, kw_only=True):
 
 
 class Replay:
-    """One connection of a recording, said again.
+    """The replay of one connection of a recording.
 
     Args:
-        recorded: The conversation.
-        connection: Which part of it.
-        ignore: Names and paths of members that do not count; see :class:`~twopipes._trace.matching.Ignoring`.
+        recorded: The recorded conversation.
+        connection: The connection of it to replay.
+        ignore: Names and paths of members to ignore; see :class:`~twopipes._trace.matching.Ignoring`.
 
     Attributes:
-        live: What was said this time.
+        live: The live conversation.
         partners: The live call for each recorded one.
-        not_sent: The recorded messages that could not be said again, and why.
+        not_sent: The recorded messages that could not be sent again, and why.
         additional: Questions of the live server that the recorded one did not ask.
-        noise: Lines of the live server that are no messages, the first of them.
-        noise_count: How many there were.
-        has_ended: Whether the live server has ended.
-        was_cut_short: It ended while something was to be said or waited for.
+        noise: The first lines of the live server that are not messages.
+        noise_count: The number of such lines.
+        has_ended: Whether the output of the live server has ended.
+        was_cut_short: Whether it ended while there was something to send or to wait for.
     """
 
     def __init__(self, recorded: Conversation, connection: RecordedConnection, *, ignore: Sequence[str] = ()) -> None:
@@ -114,18 +115,18 @@ class Replay:
         self._plan()
 
     def _plan(self) -> None:
-        """Sorts what was recorded into what is to be said and what is to be waited for."""
-        spoke_at = 0.0
+        """Split the recording into lines to send and messages to expect."""
+        sent_at = 0.0
         for item in self.recorded.items:
             if isinstance(item, Event) and item.name == "eof" and item.stream == ">" and item.connection == self.connection.number:
-                # What came after the end of the client's part comes when we end ours, if at all; nobody waits for it before.
+                # What came after the end of the client's output is not expected before we end ours.
                 if self.lines:
                     break
                 continue
             if not isinstance(item, Message) or item.connection is not self.connection:
                 continue
             if item.direction == ">":
-                spoke_at = item.at
+                sent_at = item.at
                 if item.is_whole:
                     self.lines.append(item)
                 else:
@@ -134,31 +135,31 @@ class Replay:
             for part in item.members or (item,):
                 expected = self._expectation(part)
                 if expected is not None:
-                    expected.waited = item.at - spoke_at
+                    expected.waited = item.at - sent_at
                     self.expected.append(expected)
 
     def _expectation(self, part: Message) -> Expected | None:
         call = part.call
         if part.is_answer:
             if call is None:
-                return self._one_more("", None, part)  # to something that could not be read (JR-17)
-            if call.answer is not part or call.direction == "<" or is_left_alone(call):
+                return self._add_notification("", None, part)  # an error for an unreadable message (JR-17)
+            if call.answer is not part or call.direction == "<" or is_not_compared(call):
                 return None
             return self._answers.setdefault(call, Expected(message=part, kind="answer", call=call))
         if part.shape == "request":
-            # Whether a server asks if we are alive depends on the time that it takes.
+            # Pings depend on the time that the conversation takes.
             return None if part.method == PING else Expected(message=part, kind="question", call=call)
-        return self._one_more(part.method or "", call, part) if part.shape == "notification" else None
+        return self._add_notification(part.method or "", call, part) if part.shape == "notification" else None
 
-    def _one_more(self, method: str, call: Call | None, part: Message) -> Expected:
+    def _add_notification(self, method: str, call: Call | None, part: Message) -> Expected:
         group = self._notifications.setdefault((method, call), [])
         group.append(Expected(message=part, kind="notification", call=call))
         return group[-1]
 
-    # What is due
+    # Lines that are due
 
     def due(self) -> list[bytes]:
-        """The lines to be sent now, with their newlines; they count as sent."""
+        """Return the lines to send now, with their newlines. They count as sent."""
         found, self._replies = self._replies, []
         while not self.has_ended and self._next < len(self.lines) and not any(self._blocking()):
             line = self.lines[self._next]
@@ -166,30 +167,30 @@ class Replay:
             data = self._prepared(line)
             if data is not None:
                 found.append(data + b"\n")
-                self._note_sent(line, data)
+                self._record_sent(line, data)
         return found
 
     @property
     def waiting_for(self) -> list[Expected]:
-        """What has to come before the next message is due or, where none is left, before all is said."""
+        """What must come before the next message is due, or before the end if no message is left."""
         return list(self._blocking())
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing is to be said any more, and nothing is waited for."""
+        """Whether there is nothing more to send or to wait for."""
         return self.has_ended or (self._next == len(self.lines) and not self._replies and not any(self._blocking()))
 
     @property
     def sent(self) -> int:
-        """How many of the recorded lines were dealt with."""
+        """The number of recorded lines that were sent or skipped."""
         return self._next
 
     def give_up(self) -> None:
-        """What is waited for does not come in time: goes on without it."""
+        """Go on without what is awaited, because it does not come in time."""
         for expected in self.waiting_for:
             expected.state = "missed"
             if expected.kind == "notification":
-                # One wait for each kind of notification is enough to learn that this server does not send as many.
+                # After one timeout, do not wait again for notifications of this method.
                 self._doubted.add(expected.message.method or "")
 
     def _blocking(self) -> Iterator[Expected]:
@@ -211,9 +212,9 @@ class Replay:
         if settled and before is None:
             self._first = len(self.expected)
 
-    # What is sent
+    # Sending
 
-    def _note_sent(self, line: Message, data: bytes) -> None:
+    def _record_sent(self, line: Message, data: bytes) -> None:
         item = self.live.feed(Line(line.at, ">", data))
         if not isinstance(item, Message):  # pragma: no cover - a whole line is a message
             return
@@ -226,7 +227,7 @@ class Replay:
         self._recorded_of[live] = recorded
 
     def _prepared(self, line: Message) -> bytes | None:
-        """A line as it is sent, or ``None`` if it makes no sense any more."""
+        """Return a line as it is sent, or ``None`` if it no longer makes sense."""
         if not line.members:
             return self._rewritten(line)
         members = [self._rewritten(member) for member in line.members]
@@ -238,34 +239,34 @@ class Replay:
     def _rewritten(self, part: Message) -> bytes | None:
         changed: Any = None
         if part.is_answer:
-            changed = self._readdressed(part)
+            changed = self._with_live_id(part)
         elif part.shape == "request" and part.call is not None:
             params = part.params
             if part.call.is_retry:
-                changed = self._answered_again(part, params, part.call)
+                changed = self._with_live_state(part, params, part.call)
             elif isinstance(params, dict) and isinstance(params.get("cursor"), str):
-                changed = self._turned_page(part, params)
+                changed = self._with_live_cursor(part, params)
         elif part.method == PROGRESS and isinstance(params := part.params, dict):
             token = params.get("progressToken")
             if isinstance(token, str | int) and token in self._tokens:
                 changed = {**part.value, "params": {**params, "progressToken": self._tokens[token]}}
         if isinstance(changed, str):
             self.not_sent[part] = changed
-            self._expect_nothing_of(part.call)
+            self._stop_expecting(part.call)
             return None
         return part.data if changed is None else json.encode(changed)
 
-    def _readdressed(self, part: Message) -> Any:
-        """An answer to a question of the server's: it goes to the live id."""
+    def _with_live_id(self, part: Message) -> Any:
+        """Return a response to a question of the server, with the live id."""
         if part.call is None or part.call.method == PING:
-            return "it answers no question of the live server"
+            return "it is not a response to a question of the live server"
         live = self.partners.get(part.call)
         if live is None:
             return f"the live server did not ask {part.call.method}"
         return None if _same_id(live.id, part.id) else {**part.value, "id": live.id}
 
-    def _answered_again(self, part: Message, params: Any, call: Call) -> Any:
-        """A further round of a call: with the state and the questions' keys of the live server (MR-05, MR-07)."""
+    def _with_live_state(self, part: Message, params: Any, call: Call) -> Any:
+        """Return the next round of a call, with the state and the question keys of the live server (MR-05, MR-07)."""
         earlier = call.rounds[call.rounds.index(call) - 1]
         live = self.partners.get(earlier)
         asked = live.answer.result if live is not None and live.answer is not None else UNSET
@@ -275,59 +276,59 @@ class Replay:
             return None
         changed = {**params, "requestState": asked.get("requestState")}
         if changed["requestState"] is None:
-            del changed["requestState"]  # MR-07: where none was given, none is sent
+            del changed["requestState"]  # MR-07: without a state from the server, none is sent
         recorded = earlier.answer.result if earlier.answer is not None else {}
         if isinstance(params.get("inputResponses"), dict):
             keys = pair_questions(recorded.get("inputRequests") or {}, asked.get("inputRequests") or {}, self.ignoring)
             changed["inputResponses"] = {keys.get(key, key): value for key, value in params["inputResponses"].items()}
         return None if changed == params else {**part.value, "params": changed}
 
-    def _turned_page(self, part: Message, params: dict[str, Any]) -> Any:
-        """A request for the next page: with the cursor of the live server."""
+    def _with_live_cursor(self, part: Message, params: dict[str, Any]) -> Any:
+        """Return a request for the next page, with the cursor of the live server."""
         live = self._cursors.get((part.method or "", params["cursor"]), params["cursor"])
         if live is None:
             return "the live server has no such page"
         return None if live == params["cursor"] else {**part.value, "params": {**params, "cursor": live}}
 
-    def _expect_nothing_of(self, call: Call | None) -> None:
+    def _stop_expecting(self, call: Call | None) -> None:
         for expected in self.expected:
             if call is not None and expected.call is call and expected.state == "awaited":
                 expected.state = "off"
 
-    # What comes
+    # Receiving
 
     def receive(self, line: bytes) -> None:
-        """Takes a line of the live server."""
+        """Handle a line of the live server."""
         item = self.live.feed(Line(0.0, "<", line))
         if not isinstance(item, Message):  # pragma: no cover - a whole line is a message
             return
         for part in item.members or (item,):
             if part.shape == "request" and part.call is not None:
-                self._take_question(part.call)
+                self._handle_question(part.call)
             elif part.is_answer:
-                self._take_answer(part)
+                self._handle_response(part)
             elif part.shape == "notification":
-                self._take_notification(part)
+                self._handle_notification(part)
             elif part.shape == "noise":
                 self.receive_noise(part.data)
 
     def receive_noise(self, line: bytes) -> None:
-        """Takes what the live server said and what is no message (FR-04)."""
+        """Handle a line of the live server that is not a message (FR-04)."""
         self.noise_count += 1
-        if len(self.noise) < MOST_NOISE:
+        if len(self.noise) < MAX_NOISE:
             self.noise.append(line)
 
     def receive_end(self) -> None:
-        """Takes the end of what the live server says, before we have ended our part."""
+        """Handle the end of the live server's output before we have ended ours."""
         self.was_cut_short = not self.is_done
         self.has_ended = True
         for expected in self.expected:
             if expected.state == "awaited":
                 expected.state = "missed"
 
-    def _take_answer(self, part: Message) -> None:
+    def _handle_response(self, part: Message) -> None:
         if part.call is None:
-            self._take_notification(part)  # to something that could not be read
+            self._handle_notification(part)  # an error for an unreadable message
             return
         call = self._recorded_of.get(part.call)
         if call is None or part.call.answer is not part:
@@ -336,14 +337,14 @@ class Replay:
             expected.state = "came"
         for late in self._notifications.get((PROGRESS, call), ()):
             if late.state == "awaited":
-                late.state = "off"  # PR-04: after the answer there is no progress any more
+                late.state = "off"  # PR-04: no progress after the response
         recorded = call.answer.result if call.answer is not None else UNSET
         cursor = recorded.get("nextCursor") if isinstance(recorded, dict) else None
         if isinstance(cursor, str):
             live = part.result
             self._cursors[call.method, cursor] = live.get("nextCursor") if isinstance(live, dict) else None
 
-    def _take_question(self, asked: Call) -> None:
+    def _handle_question(self, asked: Call) -> None:
         if asked.method == PING:
             self._reply(asked, {"result": {}})
             return
@@ -353,7 +354,7 @@ class Replay:
         expected = next(equal, waiting[0] if waiting else None)
         if expected is None or expected.call is None:
             self.additional.append(asked)
-            self._reply(asked, {"error": _NO_ANSWER})
+            self._reply(asked, {"error": _NOT_RECORDED})
             return
         expected.state = "came"
         self._pair(expected.call, asked)
@@ -369,7 +370,7 @@ class Replay:
         self.live.feed(Line(0.0, ">", data))
         self._replies.append(data + b"\n")
 
-    def _take_notification(self, part: Message) -> None:
+    def _handle_notification(self, part: Message) -> None:
         call = self._recorded_of.get(part.call) if part.call is not None else None
         group = (part.method or "", call)
         count = self._counts[group] = self._counts.get(group, 0) + 1
@@ -378,15 +379,15 @@ class Replay:
             expected[count - 1].state = "came"
 
 
-def is_left_alone(call: Call) -> bool:
-    """Whether nobody compares the answer: of a request that was given up it may come or not; of a subscription it is the end."""
+def is_not_compared(call: Call) -> bool:
+    """Whether the response is not compared: a cancelled request may have none, and a subscription ends with it."""
     if any(cancel.direction == call.direction for cancel in call.cancels):
         return True
     return call.method == LISTEN and call.answer is not None and call.answer.shape == "result"
 
 
 def name_of(call: Call) -> str:
-    """A call on one line: ``tools/call add (id 3)``."""
+    """Return the name of a call: ``tools/call add (id 3)``."""
     params = call.request.params
     named = (
         next((params[key] for key in ("name", "uri") if isinstance(params.get(key), str)), "") if isinstance(params, dict) else ""

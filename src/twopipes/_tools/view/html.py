@@ -1,8 +1,8 @@
-"""A recording as one HTML page that needs nothing else: no network, no library, no leave to run anything but its own script.
+"""A recording as one self-contained HTML page, without network access or libraries.
 
-What crossed the wire is untrusted. It stands in the page as JSON in a block that no browser runs, with every character escaped that
-could end the block; the page's script puts it into the document as text and in no other way; and a policy in the page's head lets
-the browser run that one script and use that one style sheet, known by their hashes, and load nothing from anywhere.
+The recorded data is untrusted. The page contains it as JSON in a block that browsers do not run, with every character escaped that
+could end the block. The script of the page inserts it only as text. A content security policy allows only this script and this
+style sheet, by their hashes, and no other resources.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ from twopipes._trace.reader import Trace
 
 __all__ = ["page_of", "write_page"]
 
-# One script, in files that each can be read at one sitting. Their order is the order in which they need each other.
+# The parts of the script, each after those it depends on.
 _SCRIPTS = ("text.js", "model.js", "list.js", "pane.js", "timeline.js", "page.js")
 _SLOT = re.compile(r"@@([A-Z]+)@@")
 
-# What could end the block of data or begin markup in it, and what would make the page's source lie to whoever reads it: controls,
-# bidi controls and other invisible characters, line separators. All of them can only stand within strings of the JSON, where an
-# escape means the same.
+# Characters that could end the data block or begin markup in it, or that would mislead a reader of the page's source: control
+# characters, bidi controls and other invisible characters, line separators. They can occur only in JSON strings, where an escape is
+# equivalent.
 _UNSAFE = re.compile(
     "[<>&\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
 
 
 def write_page(trace: Trace, path: str | os.PathLike[str]) -> None:
-    """Writes the page of a recording. The same recording gives the same page, byte for byte.
+    """Write the page of a recording. The same recording gives the same page, byte for byte.
 
-    It can be read by its owner alone, like the recording: all that was said is in it.
+    Only the owner can read the file, like the recording, because it contains every message.
 
     Raises:
-        OSError: The recording cannot be read or the page cannot be written. What stood at the path before is then still there.
+        OSError: The recording cannot be read or the page cannot be written. An existing file at the path is then unchanged.
     """
     data = page_data(trace)
     path = Path(path)
     if path.exists() and path.samefile(trace.path):
         raise FileExistsError(EEXIST, "that is the recording itself", str(path))
-    # Beside it and then in its place, so that nobody opens half a page. What is no plain file (/dev/stdout) is written to directly.
+    # Write a temporary file and rename it, so that a reader never sees half a page. Write directly to special files (/dev/stdout).
     is_plain = not path.is_symlink() and (path.is_file() or not path.exists())
     target = path.with_name(f".{path.name}.{os.getpid()}") if is_plain else path
     try:
@@ -65,7 +65,7 @@ def write_page(trace: Trace, path: str | os.PathLike[str]) -> None:
 
 
 def page_of(data: PageData) -> Iterator[str]:
-    """The page in pieces; the long ones are never together in memory."""
+    """Yield the page in pieces, so that it is never in memory as a whole."""
     style = _part("page.css")
     script = "\n".join(_part(name) for name in _SCRIPTS)
     fixed = {
@@ -74,7 +74,7 @@ def page_of(data: PageData) -> Iterator[str]:
         "STYLE": style,
         "SCRIPT": script,
     }
-    # Splitting by a pattern with one group gives texts and names of slots in turn.
+    # Splitting by a pattern with one group yields texts and slot names alternately.
     for number, piece in enumerate(_SLOT.split(_part("page.html"))):
         if number % 2 == 0:
             yield piece
@@ -100,7 +100,7 @@ def _hash(text: str) -> str:
 
 
 def _data(data: PageData) -> Iterator[str]:
-    """The data as JSON, one row a line."""
+    """Yield the data as JSON, with one line per row."""
     yield "{"
     for name in ("name", "end", "facts", "about", "connections", "batches", "calls", "findings"):
         yield f'"{name}":{_json(getattr(data, name))},\n'

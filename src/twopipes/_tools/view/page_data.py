@@ -1,4 +1,4 @@
-"""What the HTML page of a recording is drawn from: rows in the order in which they happened, and the calls they belong to."""
+"""The data of the HTML page: rows in the order in which they happened, and the calls they belong to."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from msgspec import UNSET, Struct, UnsetType, field, json
 from twopipes._protocol.revisions import META_CLIENT_INFO, META_SERVER_INFO
 from twopipes._trace.conversation import Call, Conversation, Item, RecordedConnection, read_conversation
 from twopipes._trace.findings import judge
-from twopipes._trace.format import Damage, Event, Header, Line
+from twopipes._trace.format import Damage, Header, Line
 from twopipes._trace.message import Message
 from twopipes._trace.reader import Trace
 from twopipes._trace.summary import is_failure, summary_of
+from twopipes._trace.wording import ERAS, event_text
 
 __all__ = ["PageCall", "PageData", "PageFinding", "PageRow", "page_data"]
 
@@ -23,49 +24,49 @@ _KINDS: dict[str, Kind] = {"request": "request", "notification": "notification",
 
 
 class PageRow(Struct, omit_defaults=True, kw_only=True):
-    """One row of the page. What was said stands in one of ``text``, ``base64`` and ``part``, and nowhere else in the page."""
+    """One row of the page. Its content is in one of ``text``, ``base64`` and ``part``, and only there."""
 
     at: float
     kind: Kind
     from_: str | UnsetType = field(name="from", default=UNSET)  # > or <
-    side: str | UnsetType = UNSET  # of an event: whose line it stands on
-    method: str | UnsetType = UNSET  # of an answer: that of its request
+    side: str | UnsetType = UNSET  # of an event: client or server
+    method: str | UnsetType = UNSET  # of a response: the method of its request
     about: str | UnsetType = UNSET  # of a notification: the method of the call it belongs to
-    id: str | UnsetType = UNSET  # as JSON, because 7 and "7" are two
+    id: str | UnsetType = UNSET  # as JSON, to keep 7 and "7" apart
     summary: str | UnsetType = UNSET
     text: str | UnsetType = UNSET
-    base64: str | UnsetType = UNSET  # of a line that is no UTF-8
-    part: tuple[int, int, int] | UnsetType = UNSET  # of a batch: which, from where, to where
+    base64: str | UnsetType = UNSET  # of a line that is not UTF-8
+    part: tuple[int, int, int] | UnsetType = UNSET  # of a member of a batch: number of the batch, start, end
     call: int | UnsetType = UNSET
     connection: int | UnsetType = UNSET
-    failed: bool = False  # a result that tells of a failure
-    open: bool = False  # the line never got its end
-    damage: bool = False  # of the file, not of the wire
+    failed: bool = False  # a result with isError
+    open: bool = False  # the line has no newline
+    damage: bool = False  # a damaged line of the file
 
 
 class PageCall(Struct, kw_only=True):
-    """A request with all that belongs to it, as numbers of rows; ``rounds`` are numbers of calls."""
+    """A request and everything that belongs to it, as row numbers; ``rounds`` are numbers of calls."""
 
     request: int
     answer: int | None
     took: float | None
     state: str
-    until: int | None  # where a call without an answer stops waiting
+    until: int | None  # the row where a call without a response stops waiting
     others: list[int]
     rounds: list[int] | None
 
 
 class PageFinding(Struct, kw_only=True):
-    """A broken rule, and where."""
+    """A broken rule and its row."""
 
     row: int | None
     rule: str
     text: str
-    mild: bool  # it should be otherwise, but need not
+    mild: bool  # the rule is a SHOULD
 
 
 class PageData(Struct, kw_only=True):
-    """All that the page shows."""
+    """Everything that the page shows."""
 
     name: str
     end: float
@@ -79,11 +80,11 @@ class PageData(Struct, kw_only=True):
 
 
 def page_data(trace: Trace) -> PageData:
-    """Reads a recording as far as it goes; what is torn or damaged is shown as such."""
+    """Read a recording. Unfinished and damaged lines are included and marked."""
     conversation = read_conversation(trace, trace.header)
     pages = _Rows(conversation)
     return PageData(
-        # A name of a file can be anything, half a character too.
+        # A file name may contain any characters, even lone surrogates.
         name="".join(letter if letter.isprintable() else f"\\u{ord(letter):04x}" for letter in trace.path.name),
         end=conversation.last_at,
         facts=_facts(conversation),
@@ -105,7 +106,7 @@ def page_data(trace: Trace) -> PageData:
 
 
 class _Rows:
-    """The rows of a conversation, and which one each message has become."""
+    """The rows of a conversation, and the row number of each message."""
 
     def __init__(self, conversation: Conversation) -> None:
         self.rows: list[PageRow] = []
@@ -120,7 +121,7 @@ class _Rows:
             self._add(item, at)
 
     def call(self, call: Call) -> PageCall:
-        """A call, told in numbers of rows."""
+        """Return a call with row numbers."""
         exit_ = call.connection.exit
         others = [*call.progress, *call.cancels, *call.notifications, *call.further_answers]
         return PageCall(
@@ -145,37 +146,37 @@ class _Rows:
             row = _message_row(item)
             row.connection = self._numbers[id(item.connection)]
         elif isinstance(item, Damage):
-            # It has no time of its own: it stands after what was written before it.
+            # It has no time: use the time of the entry before it.
             row = PageRow(at=at, kind="noise", damage=True, summary=f"line {item.number} of the file: {item.reason}")
         elif isinstance(item, Line):
             row = PageRow(at=at, kind="stderr", open=not item.is_whole)
             row.connection = self._number_at(item.connection, at)
         else:
-            row = PageRow(at=at, kind="event", summary=_event(item), side="client" if item.stream == ">" else "server")
+            row = PageRow(at=at, kind="event", summary=event_text(item), side="client" if item.stream == ">" else "server")
             row.connection = self._number_at(item.connection, at)
             return row
         _put(row, item.data)
         return row
 
     def _add_batch(self, batch: Message) -> None:
-        """Gives each member of a batch a row; their text stands in the page once, as the line that it was."""
-        # As the page counts: in units of 16 bits.
+        """Add a row for each member of a batch. The page contains their text once, as one line."""
+        # JavaScript counts in UTF-16 code units.
         text = batch.data.decode(errors="backslashreplace")
         self.number_of[id(batch)] = len(self.rows)
         start = 0
         for member in batch.members:
-            said = member.data.decode(errors="backslashreplace")
-            start = text.index(said, start)
+            part = member.data.decode(errors="backslashreplace")
+            start = text.index(part, start)
             row = _message_row(member)
-            row.part = (len(self.batches), _units(text[:start]), _units(text[: start + len(said)]))
+            row.part = (len(self.batches), _units(text[:start]), _units(text[: start + len(part)]))
             row.connection = self._numbers[id(member.connection)]
-            start += len(said)
+            start += len(part)
             self.number_of[id(member)] = len(self.rows)
             self.rows.append(row)
         self.batches.append(text)
 
     def _number_at(self, number: int, at: float) -> int | UnsetType:
-        """Which connection of that number it was at that time: a server that was started again has had several."""
+        """Return the connection of that number at that time. A restarted server has several."""
         found: int | UnsetType = UNSET
         for place, connection in enumerate(self._connections):
             if connection.number == number and (found is UNSET or connection.began <= at):
@@ -214,38 +215,16 @@ def _units(text: str) -> int:
     return len(text.encode("utf-16-le")) // 2
 
 
-# In words
-
-
-def _event(event: Event) -> str:
-    match event.name:
-        case "spawn":
-            return "started" if event.pid is None else f"started as process {event.pid}"
-        case "eof":
-            ends = {">": "the client's side ends", "<": "the server's side ends", "!": "stderr ends"}.get(event.stream or "", "end")
-            return ends + f": {event.reason}" * bool(event.reason)
-        case "signal":
-            return f"{event.signal or 'a signal'} passed on to the server"
-        case "exit":
-            return f"ended by {event.signal}" if event.signal else f"exit code {event.code}" if event.code is not None else "exit"
-        case "lost":
-            lacks = [f"{event.lines} lines"] * bool(event.lines) + [f"{event.size} bytes"] * bool(event.size)
-            reason = f": {event.reason}" * bool(event.reason)
-            return f"the recording lacks {' and '.join(lacks) or 'something'} from here{reason}"
-        case "note":
-            return event.reason or "a note without words"
-
-
-_ERAS = {"legacy": "with a handshake", "modern": "stateless", "both": "with a handshake, and stateless"}
+# Texts
 
 
 def _facts(conversation: Conversation) -> list[str]:
-    """The line at the head of the page."""
+    """Return the facts at the top of the page."""
     header = conversation.header
     found: list[str] = []
     connections = conversation.connections
-    eras = dict.fromkeys(f"{connection.revision}, {_ERAS[connection.era]}" for connection in connections if connection.era)
-    found.extend(eras or ["no revision was agreed on"])
+    eras = dict.fromkeys(f"{connection.revision}, {ERAS[connection.era]}" for connection in connections if connection.era)
+    found.extend(eras or ["no revision negotiated"])
     command = " ".join(header.argv) or header.target
     if command:
         found.append(command)
@@ -261,11 +240,11 @@ def _about(conversation: Conversation) -> list[tuple[str, str]]:
         "Target": header.target,
         "Folder": header.cwd,
         "Started": header.started,
-        "Lasted": f"{conversation.last_at:.3f} s",
+        "Duration": f"{conversation.last_at:.3f} s",
         "Recorded by": recorder,
         "Platform": header.platform,
         "Environment": ", ".join(header.environment),
-        "Blanked": ", ".join(header.redacted),
+        "Redacted": ", ".join(header.redacted),
     }
     return [(name, value) for name, value in facts.items() if value]
 
@@ -276,16 +255,16 @@ def _about_connection(connection: RecordedConnection) -> list[tuple[str, str]]:
     facts = {
         "Client": client,
         "Server": server,
-        "Era": _ERAS[connection.era] if connection.era else "not known",
+        "Era": ERAS[connection.era] if connection.era else "unknown",
         "Revision": ", ".join(dict.fromkeys(filter(None, [connection.negotiated, *connection.revisions]))),
         "Process": "" if connection.pid is None else str(connection.pid),
-        "End": "" if ended is None else f"{_event(ended)} at {ended.at:.3f} s",
+        "End": "" if ended is None else f"{event_text(ended)} at {ended.at:.3f} s",
     }
     return [(name, value) for name, value in facts.items() if value]
 
 
 def _connection_names(conversation: Conversation) -> Iterable[str]:
-    """By their numbers; a server that was started again under the same number is counted."""
+    """Yield the names of the connections. Restarts under the same number are counted."""
     seen: dict[int, int] = {}
     for connection in conversation.connections:
         seen[connection.number] = start = seen.get(connection.number, 0) + 1
@@ -293,7 +272,7 @@ def _connection_names(conversation: Conversation) -> Iterable[str]:
 
 
 def _names(connection: RecordedConnection) -> tuple[str, str]:
-    """How the two sides call themselves, as far as they said so."""
+    """Return the names of client and server, if the recording shows them."""
     client = server = ""
     for call in _introductions(connection):
         params = call.request.params
@@ -305,7 +284,7 @@ def _names(connection: RecordedConnection) -> tuple[str, str]:
 
 
 def _introductions(connection: RecordedConnection) -> Iterable[Call]:
-    """The first few calls; who has not said a name by then does not."""
+    """Return the first calls of the client, which contain the names."""
     return [call for call in connection.calls[:5] if call.direction == ">"]
 
 

@@ -1,7 +1,7 @@
-"""A recorded conversation for the terminal: one line for each thing that happened, and rails from each request to its answer.
+"""Shows a recorded conversation in the terminal: one line per entry, and a rail from each request to its response.
 
-What comes out are lines made of pieces, each a text and a style. The texts hold what the wire holds: whoever writes them to a
-terminal makes control characters visible first.
+The output is lines made of pieces, each a text and a style. The texts may contain control characters of the wire. The caller must
+escape them before writing to a terminal.
 """
 
 from __future__ import annotations
@@ -19,29 +19,39 @@ from twopipes._trace.findings import Finding
 from twopipes._trace.format import Damage, Event, Line
 from twopipes._trace.summary import is_failure, summary_of
 from twopipes._trace.units import columns, cut, duration, size_of
-from twopipes._trace.wording import Piece, Rendered, arrow, command_of, json_pieces, moment, shown_id, told_by, words_of
+from twopipes._trace.wording import (
+    ERAS,
+    Piece,
+    Rendered,
+    arrow,
+    command_of,
+    event_text,
+    json_pieces,
+    message_pieces,
+    moment,
+    shown_id,
+)
 
 __all__ = ["Choice", "Piece", "Rendered", "Renderer"]
 
 
-# More calls than these at once are shown without a rail of their own.
-_MOST_RAILS = 6
+# Further open calls are shown without a rail.
+_MAX_RAILS = 6
 _RAIL_STYLES = ("cyan", "magenta", "blue", "green", "yellow", "red")
 _SLOW = 1.0  # seconds
-_LONG = 10 * 1024  # bytes from which a line is told to be long
-_MOST_TOLD = 5  # of a kind in the summary
-_LONGEST_LINE = 200  # columns, where nobody says how many there are
-_ERAS = {"legacy": "with a handshake", "modern": "stateless", "both": "a handshake and stateless requests"}
+_LONG = 10 * 1024  # bytes; the size of longer lines is shown
+_MAX_LISTED = 5  # calls without a response in the summary
+_LONGEST_LINE = 200  # columns, if the width of the terminal is unknown
 
 
 class Choice(Struct, frozen=True, kw_only=True):
-    """What of a conversation is wanted; everything, if nothing is said.
+    """Which part of a conversation to show; by default everything.
 
     Attributes:
-        methods: Patterns such as ``tools/*``; calls and notifications of these methods.
-        ids: Of requests, as JSON or bare: ``3`` is 3 and "3", ``"3"`` is the string alone.
-        errors: What went wrong: errors, failed tools, calls without an answer, broken rules.
-        slow: Calls that took at least so many seconds.
+        methods: Patterns such as ``tools/*`` for the methods of calls and notifications.
+        ids: Ids of requests, as JSON or bare: ``3`` matches 3 and "3", ``"3"`` matches only the string.
+        errors: Only errors, failed tools, calls without a response, and broken rules.
+        slow: Only calls that took at least this many seconds.
     """
 
     methods: tuple[str, ...] = ()
@@ -51,27 +61,27 @@ class Choice(Struct, frozen=True, kw_only=True):
 
     @property
     def is_everything(self) -> bool:
-        """Whether nothing is left out."""
+        """Whether nothing is filtered."""
         return not (self.methods or self.ids or self.by_outcome)
 
     @property
     def by_outcome(self) -> bool:
-        """Whether it takes the answer to know."""
+        """Whether the choice depends on the response."""
         return self.errors or self.slow is not None
 
     def has_method(self, method: str | None) -> bool:
-        """Whether the method is wanted."""
+        """Whether the method matches."""
         return not self.methods or any(fnmatchcase(method or "", pattern) for pattern in self.methods)
 
     def has_id(self, request_id: Any) -> bool:
-        """Whether the id is wanted."""
+        """Whether the id matches."""
         if not self.ids:
             return True
         return bool({shown_id(request_id), request_id if isinstance(request_id, str) else ""} & set(self.ids))
 
 
 class _Rails:
-    """Which column each open call has."""
+    """The column of each open call."""
 
     def __init__(self) -> None:
         self.calls: list[Call | None] = []
@@ -84,7 +94,7 @@ class _Rails:
             place = self.calls.index(None)
             self.calls[place] = call
             return place
-        if len(self.calls) >= _MOST_RAILS:
+        if len(self.calls) >= _MAX_RAILS:
             return None
         self.calls.append(call)
         return len(self.calls) - 1
@@ -96,7 +106,7 @@ class _Rails:
             self.calls.pop()
 
     def drawn(self, own: int | None = None, joint: str = "│") -> Rendered:
-        """The column of one line, with the joint at the rail that the line belongs to."""
+        """Draw the rails of one line, with the joint at the rail of its call."""
         drawn = [
             Piece(joint if place == own else "│" if call is not None else " ", _RAIL_STYLES[place])
             for place, call in enumerate(self.calls)
@@ -108,11 +118,11 @@ class Renderer:
     """Turns the items of a conversation into lines.
 
     Args:
-        conversation: Finished, or one that goes on while it is shown.
-        choice: What of it is wanted.
-        width: Of the terminal, in columns; ``None`` where nobody has one: then lines are as long as they are.
-        is_full: Whether to show the whole of each message.
-        escape: Makes control characters visible, so that they are counted as what will be seen of them.
+        conversation: The conversation, finished or still being recorded.
+        choice: Which part of it to show.
+        width: The width of the terminal in columns; ``None`` if it is unknown.
+        is_full: Whether to show whole messages.
+        escape: Makes control characters visible, so that the width of a text is known.
     """
 
     def __init__(
@@ -132,32 +142,30 @@ class Renderer:
         self._rails = _Rails()
         self._faulty: set[Call] = set()
         self._findings: list[Finding] = []
-        self._late: set[Call] = set()
-
-    # The whole
+        self._shown: set[Call] = set()
 
     def header(self) -> Iterator[Rendered]:
-        """What was recorded."""
+        """Yield the lines about the recording."""
         header = self._conversation.header
         yield [Piece(command_of(header), "bold")]
         recorder = f"recorded by {header.recorder} {header.recorder_version}".rstrip() if header.recorder else ""
-        told = [recorder, header.platform, moment(header.started)]
+        facts = [recorder, header.platform, moment(header.started)]
         if header.redacted:
-            told.append(f"blanked: {', '.join(header.redacted)}")
-        if line := " · ".join(piece for piece in told if piece):
+            facts.append(f"redacted: {', '.join(header.redacted)}")
+        if line := " · ".join(fact for fact in facts if fact):
             yield [Piece(line, "dim")]
         for connection in self._conversation.connections:
             if (era := connection.era) is not None and connection.revision is not None:
                 several = f"connection {connection.number}: " if len(self._conversation.connections) > 1 else ""
-                yield [Piece(f"{several}{connection.revision}, {_ERAS[era]}", "dim")]
+                yield [Piece(f"{several}{connection.revision}, {ERAS[era]}", "dim")]
         yield []
 
     def know(self, findings: Iterable[Finding]) -> None:
-        """Tells about findings before their messages are shown, so that whole calls can be chosen by them."""
+        """Add findings before their messages are shown, so that whole calls can be selected by them."""
         self._faulty.update(call.first_round for finding in findings if (call := finding.message.call) is not None)
 
     def show(self, item: Item, findings: Sequence[Finding] = ()) -> Iterator[Rendered]:
-        """The lines for the next item."""
+        """Yield the lines for the next item."""
         self._findings += findings
         self.know(findings)
         match item:
@@ -169,64 +177,64 @@ class Renderer:
             case Event():
                 if self._choice.is_everything or (self._choice.errors and item.name == "lost"):
                     yield self._row(
-                        item.at, item.connection, Piece("=", "dim"), [Piece(told_by(item), _EVENT_STYLES.get(item.name, "blue"))]
+                        item.at, item.connection, Piece("=", "dim"), [Piece(event_text(item), _EVENT_STYLES.get(item.name, "blue"))]
                     )
-                self._leave(item)
+                self._close_rails(item)
             case Damage():
                 if self._choice.is_everything or self._choice.errors:
                     yield [Piece(f"line {item.number} of the file cannot be read: {item.reason}", "bold red")]
 
     def summary(self) -> Iterator[Rendered]:
-        """What it all comes to."""
+        """Yield the summary at the end."""
         if self._choice.by_outcome:
             for call in self._conversation.calls:
-                if call.first_round is call and call not in self._late and self._is_wanted(call):
+                if call.first_round is call and call not in self._shown and self._is_wanted(call):
                     yield from self._whole_call(call)
         yield []
         calls = self._conversation.calls
         errors = sum(call.state == "error" for call in calls)
         failures = sum(call.method == "tools/call" and call.answer is not None and is_failure(call.answer) for call in calls)
         hanging = self._conversation.hanging
-        told = [Piece(_count(len(calls), "request"))]
+        counts = [Piece(_count(len(calls), "request"))]
         for number, word, style in (
             (errors, "error", "red"),
             (failures, "failed tool call", "red"),
-            (len(hanging), "without an answer", "bold yellow"),
+            (len(hanging), "without a response", "bold yellow"),
             (len(self._findings), "broken rule", "bold red"),
         ):
             if number:
-                told += [Piece(", "), Piece(_count(number, word) if not word.startswith("with") else f"{number} {word}", style)]
-        told.append(Piece(f" in {duration(self._conversation.last_at)}", "dim"))
-        yield told
+                counts += [Piece(", "), Piece(_count(number, word) if not word.startswith("with") else f"{number} {word}", style)]
+        counts.append(Piece(f" in {duration(self._conversation.last_at)}", "dim"))
+        yield counts
         answered = [call for call in calls if call.latency is not None and not call.is_listen]
         if answered:
             slowest = max(answered, key=lambda call: call.latency or 0.0)
             yield self._about("slowest", slowest, Piece(duration(slowest.latency or 0.0), _latency_style(slowest.latency)))
-        for call in hanging[:_MOST_TOLD]:
+        for call in hanging[:_MAX_LISTED]:
             waited = (call.connection.ended or self._conversation.last_at) - call.request.at
-            left = _who_left(call)
-            why = f"{left} left after" if left is not None else "waiting for"
-            yield self._about("no answer", call, Piece(f"{why} {duration(waited)}", "yellow"))
-        if len(hanging) > _MOST_TOLD:
-            yield [Piece(f"           and {len(hanging) - _MOST_TOLD} more", "dim")]
+            closer = _closed_by(call)
+            why = f"{closer} disconnected after" if closer is not None else "waiting for"
+            yield self._about("no response", call, Piece(f"{why} {duration(waited)}", "yellow"))
+        if len(hanging) > _MAX_LISTED:
+            yield [Piece(f"{'':<{_TITLE}}  and {len(hanging) - _MAX_LISTED} more", "dim")]
         yield from self._rules()
 
     def _about(self, title: str, call: Call, what: Piece) -> Rendered:
-        gist = summary_of(call.request)
-        words = [Piece(f"{title:<9}  ", "dim"), Piece(call.method, "bold"), Piece(f" {gist}" if gist else "")]
+        summary = summary_of(call.request)
+        words = [Piece(f"{title:<{_TITLE}}  ", "dim"), Piece(call.method, "bold"), Piece(f" {summary}" if summary else "")]
         return self._fit(words, [Piece("  "), what, Piece(f"  at {call.request.at:.3f}, id {shown_id(call.id)}", "dim")])
 
     def _rules(self) -> Iterator[Rendered]:
         count = Counter(finding.rule for finding in self._findings)
-        told: set[str] = set()
+        shown: set[str] = set()
         for finding in sorted(self._findings, key=lambda finding: not finding.is_binding):
-            if finding.rule not in told:
-                told.add(finding.rule)
+            if finding.rule not in shown:
+                shown.add(finding.rule)
                 times = f"{count[finding.rule]} times, first " if count[finding.rule] > 1 else ""
-                start = [Piece(f"{finding.rule:<9}  ", _finding_style(finding))]
+                start = [Piece(f"{finding.rule:<{_TITLE}}  ", _finding_style(finding))]
                 yield from self._wrapped(start, f"{finding.by}: {finding.what} ({times}at {finding.at:.3f})")
 
-    # What is wanted
+    # Filtering
 
     def _is_wanted(self, call: Call) -> bool:
         rounds = call.rounds or [call]
@@ -243,7 +251,7 @@ class Renderer:
         return call.is_hanging and (self._conversation.is_finished or call.state == "lost")
 
     def _is_wanted_alone(self, message: Message, findings: Sequence[Finding]) -> bool:
-        """A message that belongs to no call."""
+        """Whether to show a message that does not belong to a call."""
         choice = self._choice
         if choice.is_everything:
             return True
@@ -251,7 +259,7 @@ class Renderer:
             return False
         return bool(choice.methods) and message.method is not None if not choice.errors else bool(findings)
 
-    # The lines
+    # Lines
 
     def _message(self, message: Message, findings: Sequence[Finding]) -> Iterator[Rendered]:
         if message.shape == "batch":
@@ -260,7 +268,7 @@ class Renderer:
                 yield self._row(
                     message.at, message.connection.number, arrow(message), [Piece("batch ", "bold"), Piece(f"of {many}")]
                 )
-            yield from self._found([finding for finding in findings if finding.message is message])
+            yield from self._finding_lines([finding for finding in findings if finding.message is message])
             for member in message.members:
                 yield from self._message(member, [finding for finding in findings if finding.message is member])
             return
@@ -271,20 +279,20 @@ class Renderer:
             return
         if not self._choice.by_outcome or self._conversation.is_finished:
             if self._is_wanted(call):
-                self._late.add(call.first_round)
+                self._shown.add(call.first_round)
                 yield from self._on_its_rail(message, call, findings)
-        elif call.first_round in self._late:
+        elif call.first_round in self._shown:
             yield from self._line(message, findings, None, " ")
         elif (message.is_answer or findings) and self._is_wanted(call):
             yield from self._whole_call(call)
 
     def _whole_call(self, call: Call) -> Iterator[Rendered]:
-        """A call of which it is known only now that it is wanted."""
-        self._late.add(call.first_round)
+        """Show a call that matches only now that its outcome is known."""
+        self._shown.add(call.first_round)
         for each in call.rounds or [call]:
-            told = [each.request, *each.progress, *each.cancels, *each.notifications, *each.further_answers]
-            told += [each.answer] if each.answer is not None else []
-            for message in sorted(told, key=lambda message: message.index):
+            messages = [each.request, *each.progress, *each.cancels, *each.notifications, *each.further_answers]
+            messages += [each.answer] if each.answer is not None else []
+            for message in sorted(messages, key=lambda message: message.index):
                 yield from self._line(message, [finding for finding in self._findings if finding.message is message], None, " ")
 
     def _on_its_rail(self, message: Message, call: Call, findings: Sequence[Finding]) -> Iterator[Rendered]:
@@ -300,7 +308,7 @@ class Renderer:
         yield from self._line(message, findings, own, joint, ends=first if joint == "└" else None)
 
     def _never_ends(self, call: Call) -> bool:
-        """Whether nothing will come any more, so that a rail would lead nowhere."""
+        """Whether nothing else belongs to the call, so that it needs no rail."""
         lone = call.answer is None and not (call.progress or call.cancels or call.notifications)
         return self._conversation.is_finished and lone
 
@@ -312,11 +320,11 @@ class Renderer:
             return not is_finished or message is call.cancels[-1]
         if not is_finished or call.answer is not None or call.cancels:
             return False
-        told = (*call.progress, *call.notifications)
-        return bool(told) and message is max(told, key=lambda each: each.index)
+        others = (*call.progress, *call.notifications)
+        return bool(others) and message is max(others, key=lambda each: each.index)
 
-    def _leave(self, event: Event) -> None:
-        """Ends the rails of a connection that has ended."""
+    def _close_rails(self, event: Event) -> None:
+        """Close the rails of a connection that has ended."""
         if event.name == "exit" or (event.name == "eof" and event.stream == "<"):
             for call in list(self._rails.calls):
                 if call is not None and call.connection.number == event.connection:
@@ -336,14 +344,14 @@ class Renderer:
                 end += [Piece(f"  ({duration(took)} in {len(call.rounds)} rounds)", "dim")]
         elif call is not None and message is call.request and self._conversation.is_finished and call.is_hanging:
             end += [Piece("  "), Piece(_why_hanging(call), "bold yellow")]
-        yield self._row(message.at, message.connection.number, arrow(message), words_of(message), end, own=own, joint=joint)
+        yield self._row(message.at, message.connection.number, arrow(message), message_pieces(message), end, own=own, joint=joint)
         if ends is not None:
             self._rails.close(ends)
         if self._is_full:
             yield from self._whole(message)
-        yield from self._found(findings)
+        yield from self._finding_lines(findings)
 
-    def _found(self, findings: Sequence[Finding]) -> Iterator[Rendered]:
+    def _finding_lines(self, findings: Sequence[Finding]) -> Iterator[Rendered]:
         for finding in findings:
             mark = "✗" if finding.is_binding else "!"
             style = _finding_style(finding)
@@ -352,9 +360,9 @@ class Renderer:
             )
 
     def _wrapped(self, start: Rendered, text: str, style: str = "") -> Iterator[Rendered]:
-        """A sentence that must not be cut: what does not fit goes on below, after the same rails."""
+        """Wrap a sentence, with the same rails before each line."""
         indent = sum(columns(piece.text) for piece in start)
-        room = max(_NARROWEST, (self._width or _LONGEST_LINE) - indent)
+        room = max(_MIN_WIDTH, (self._width or _LONGEST_LINE) - indent)
         lines = wrap(self._escape(text), room, break_on_hyphens=False) or [""]
         yield [*start, Piece(lines[0], style)]
         rails = [*start[:-1], Piece(" " * columns(start[-1].text))] if len(start) > 1 else [Piece(" " * indent)]
@@ -394,14 +402,14 @@ class Renderer:
         return self._fit([*start, arrow, Piece(" "), *words], end or [])
 
     def _fit(self, words: Rendered, end: Rendered | None = None) -> Rendered:
-        """Cuts a line to the width, and puts its end at the right."""
+        """Cut a line to the width, and align its end to the right."""
         end = end or []
         width = self._width
         room = (width if width is not None else _LONGEST_LINE) - sum(columns(piece.text) for piece in end)
         used = 0
         fitting: Rendered = []
         for raw in words:
-            piece = Piece(self._escape(raw.text.replace("\t", "    ")), raw.style)  # a tab has no width of its own
+            piece = Piece(self._escape(raw.text.replace("\t", "    ")), raw.style)  # the width of a tab depends on its position
             needed = columns(piece.text)
             if used + needed > room:
                 fitting.append(Piece(cut(piece.text, room - used), piece.style))
@@ -415,20 +423,21 @@ class Renderer:
 
 
 _TIME = 10  # columns
-_NARROWEST = 20  # columns in which a sentence can still be read
+_MIN_WIDTH = 20  # columns for a sentence
+_TITLE = 11  # columns
 _EVENT_STYLES = {"lost": "bold red", "exit": "bold blue"}
 
 
-def _who_left(call: Call) -> str | None:
-    """Who ended the connection before the answer came; ``None`` if nobody did."""
+def _closed_by(call: Call) -> str | None:
+    """Return which side ended the connection before the response; ``None`` if neither did."""
     if call.state != "lost":
         return None
     return "the client" if call.connection.ended_streams[:1] == [">"] else "the server"
 
 
 def _why_hanging(call: Call) -> str:
-    left = _who_left(call)
-    return f"no answer: {left} left" if left is not None else "no answer"
+    closer = _closed_by(call)
+    return f"no response: {closer} disconnected" if closer is not None else "no response"
 
 
 def _took(call: Call, conversation: Conversation) -> float:

@@ -7,13 +7,13 @@ from twopipes import _jsonrpc as jsonrpc
 from twopipes._cli import main
 from twopipes._process.command import ServerCommand
 from twopipes._rules.table import RULES
-from twopipes._tools.doctor.clues import clue_in, error_line, telling_lines
+from twopipes._tools.doctor.clues import clue_in, error_line, relevant_lines
 from twopipes._tools.doctor.codes import CODES
-from twopipes._tools.doctor.diagnose import judge
+from twopipes._tools.doctor.diagnose import diagnose
 from twopipes._tools.doctor.display import steps_of_attempt, steps_of_resolution
-from twopipes._tools.doctor.observations import Answer, Attempt, Ending, Exit, Listed, Observations, Resolution, StrayLine
+from twopipes._tools.doctor.observations import Attempt, Ending, Exit, Listed, Observations, Reply, Resolution, StrayLine
 from twopipes._tools.doctor.resolve import resolve
-from twopipes._tools.doctor.stdout_reader import Hearing
+from twopipes._tools.doctor.stdout_reader import StdoutReader
 from twopipes._tools.doctor.stray_lines import kind_of, source_of
 from twopipes._tools.doctor.wrappers import layers_of
 from twopipes._wire import LineRejected
@@ -26,11 +26,11 @@ GOOD = Attempt(
     chosen=("2025-11-25",),
     first_byte=0.1,
     answered=0.1,
-    answers=(Answer(method="initialize", took=0.1, usable=True),),
+    answers=(Reply(method="initialize", took=0.1, usable=True),),
     ending=HEALTHY_END,
 )
 PROBE = structs.replace(GOOD, purpose="discover", revision="2026-07-28", chosen=("2026-07-28",))
-SILENT = structs.replace(GOOD, outcome="silent", chosen=(), first_byte=None, answered=None, answers=(Answer(method="initialize"),))
+SILENT = structs.replace(GOOD, outcome="silent", chosen=(), first_byte=None, answered=None, answers=(Reply(method="initialize"),))
 
 
 def observed(*attempts, argv=("python", "server.py"), **options):
@@ -39,7 +39,7 @@ def observed(*attempts, argv=("python", "server.py"), **options):
 
 
 def codes(*attempts, **options):
-    return [each.code for each in judge(observed(*attempts, **options))]
+    return [each.code for each in diagnose(observed(*attempts, **options))]
 
 
 # Commands
@@ -125,7 +125,7 @@ def test_a_container_gets_its_input_and_no_terminal(line, code):
     ],
 )
 def test_the_right_way_into_a_container_is_told(line, right):
-    (told,) = judge(observed(GOOD, PROBE, argv=tuple(line.split())))
+    (told,) = diagnose(observed(GOOD, PROBE, argv=tuple(line.split())))
     assert told.fix == right
 
 
@@ -222,30 +222,30 @@ PYTHON = [
 )
 def test_the_line_that_states_the_error_is_found_wherever_it_is(lines, main):
     assert error_line(lines) == main
-    assert main in [line.strip() for line in telling_lines(lines)]
+    assert main in [line.strip() for line in relevant_lines(lines)]
 
 
 @pytest.mark.parametrize("lines", [[], ["", "  "], ["}", "Node.js v20.20.2"]])
 def test_filler_states_no_error(lines):
     assert error_line(lines) is None
-    assert telling_lines(lines) == tuple(line for line in lines if line.strip())
+    assert relevant_lines(lines) == tuple(line for line in lines if line.strip())
 
 
 def test_what_is_quoted_of_a_failure_is_short_and_in_order():
-    assert telling_lines(NODE) == (
+    assert relevant_lines(NODE) == (
         "node:internal/modules/cjs/loader:1210",
         "  throw err;",
         "Error: Cannot find module 'express'",
         "Require stack:",
         "- /srv/server.js",
     )
-    assert telling_lines(PYTHON)[-2:] == ("    serve()", "ValueError: no such folder: /data")
-    assert [len(line) for line in telling_lines(["Error: " + "x" * 10_000])] == [240]
+    assert relevant_lines(PYTHON)[-2:] == ("    serve()", "ValueError: no such folder: /data")
+    assert [len(line) for line in relevant_lines(["Error: " + "x" * 10_000])] == [240]
 
 
 def test_every_error_among_many_lines_is_quoted_before_what_is_around_it():
     lines = ["FATAL: no database", *(f"retrying {number}" for number in range(20)), "Error: gave up"]
-    assert telling_lines(lines) == ("FATAL: no database", "retrying 17", "retrying 18", "retrying 19", "Error: gave up")
+    assert relevant_lines(lines) == ("FATAL: no database", "retrying 17", "retrying 18", "retrying 19", "Error: gave up")
 
 
 # Lines on stdout
@@ -289,23 +289,23 @@ def test_the_line_that_prints_a_text_is_found():
 
 
 def test_an_answer_over_several_lines_is_not_waited_for():
-    hearing = Hearing()
+    hearing = StdoutReader()
     hearing.expect(1, "initialize")
     hearing.feed(b'{\n  "jsonrpc": "2.0",\n  "id": 1,\n  "result": {}\n', 0.1)
-    assert hearing.heard is None
+    assert hearing.response is None
     hearing.feed(b"}\n", 0.2)
-    assert hearing.heard.fault is not None
+    assert hearing.response.fault is not None
 
 
 def test_what_the_server_asks_is_answered():
-    hearing = Hearing()
+    hearing = StdoutReader()
     hearing.feed(b'{"jsonrpc":"2.0","id":7,"method":"ping"}\n{"jsonrpc":"2.0","id":8,"method":"roots/list"}\n', 0.1)
     assert [jsonrpc.decode(line).id for line in hearing.to_send] == [7, 8]
     assert hearing.strays == []
 
 
 def test_a_carriage_return_at_the_seam_of_two_reads_is_seen():
-    hearing = Hearing()
+    hearing = StdoutReader()
     hearing.feed(b'\xef\xbb\xbf{"jsonrpc":"2.0","method":"x"}\r', 0.1)
     hearing.feed(b"\n", 0.2)
     assert (hearing.byte_order_mark, hearing.carriage_returns, hearing.messages) == (True, True, 1)
@@ -338,43 +338,43 @@ def gone(*stderr, code=1):
 
 
 def test_a_missing_module_is_installed_with_the_tools_of_its_language():
-    (node,) = judge(observed(gone(*NODE), argv=("node", "server.js")))
-    (python,) = judge(observed(gone("ModuleNotFoundError: No module named 'mcp'")))
+    (node,) = diagnose(observed(gone(*NODE), argv=("node", "server.js")))
+    (python,) = diagnose(observed(gone("ModuleNotFoundError: No module named 'mcp'")))
     assert ("npm install" in node.fix, ".venv/bin/python" in node.fix) == (True, False)
     assert ("npm install" in python.fix, ".venv/bin/python" in python.fix) == (False, True)
 
 
 def test_an_error_is_said_once_and_its_cause_is_something_else():
-    (found,) = judge(observed(gone("Usage: server FOLDER", "", "Error: Missing argument 'FOLDER'.", code=2)))
-    assert found.what == "it exits with exit code 2 before it responds: Error: Missing argument 'FOLDER'."
+    (found,) = diagnose(observed(gone("Usage: server FOLDER", "", "Error: Missing argument 'FOLDER'.", code=2)))
+    assert found.what == "it exits (exit code 2) before it responds: Error: Missing argument 'FOLDER'."
     assert "FOLDER" not in found.cause
-    (found,) = judge(observed(gone("Usage: server FOLDER")))
+    (found,) = diagnose(observed(gone("Usage: server FOLDER")))
     assert (found.code, "FOLDER" in found.what + found.cause) == ("wrong-arguments", False)
 
 
 def test_usage_with_exit_code_0_is_help_and_an_error_with_exit_code_0_is_an_error():
-    assert [each.code for each in judge(observed(gone("Usage: server FOLDER", code=0)))] == ["exits-at-once"]
-    assert [each.code for each in judge(observed(gone("Error: Missing argument 'X'.", code=0)))] == ["wrong-arguments"]
+    assert [each.code for each in diagnose(observed(gone("Usage: server FOLDER", code=0)))] == ["exits-at-once"]
+    assert [each.code for each in diagnose(observed(gone("Error: Missing argument 'X'.", code=0)))] == ["wrong-arguments"]
 
 
 def test_a_last_word_is_quoted_in_the_cause():
-    (found,) = judge(observed(gone("the flux capacitor is empty", "}")))
+    (found,) = diagnose(observed(gone("the flux capacitor is empty", "}")))
     assert found.cause == "it wrote: the flux capacitor is empty"
-    (found,) = judge(observed(gone()))
+    (found,) = diagnose(observed(gone()))
     assert found.cause == "it wrote nothing to stderr"
 
 
 @pytest.mark.parametrize(
     ("answer", "rules"),
     [
-        (Answer(method="tools/list"), ("JR-16",)),
-        (Answer(method="tools/list", took=0.1, code=-32601, message="Method not found"), ()),
-        (Answer(method="tools/list", took=0.1, code=-32603, message="Internal error"), ()),
-        (Answer(method="prompts/list", took=0.1, message="its result has no list 'prompts'"), ("PM-01",)),
+        (Reply(method="tools/list"), ("JR-16",)),
+        (Reply(method="tools/list", took=0.1, code=-32601, message="Method not found"), ()),
+        (Reply(method="tools/list", took=0.1, code=-32603, message="Internal error"), ()),
+        (Reply(method="prompts/list", took=0.1, message="its result has no list 'prompts'"), ("PM-01",)),
     ],
 )
 def test_a_list_that_fails_breaks_a_rule_only_where_the_failure_is_against_the_protocol(answer, rules):
-    (found,) = judge(observed(structs.replace(GOOD, answers=(*GOOD.answers, answer)), PROBE))
+    (found,) = diagnose(observed(structs.replace(GOOD, answers=(*GOOD.answers, answer)), PROBE))
     assert (found.code, found.rules) == ("list-failed", rules)
 
 
@@ -388,31 +388,31 @@ def test_a_list_that_fails_breaks_a_rule_only_where_the_failure_is_against_the_p
     ],
 )
 def test_a_malformed_message_breaks_the_rule_about_the_member_that_is_wrong(line, rules):
-    hearing = Hearing()
+    hearing = StdoutReader()
     hearing.expect(1, "initialize")
     hearing.feed(f"{line}\n".encode(), 0.1)
-    (found,) = judge(observed(structs.replace(GOOD, outcome="unusable", strays=tuple(hearing.strays), stray_count=1), PROBE))[:1]
+    (found,) = diagnose(observed(structs.replace(GOOD, outcome="unusable", strays=tuple(hearing.strays), stray_count=1), PROBE))[:1]
     assert (found.code, found.rules) == ("malformed-message", rules)
 
 
 def test_every_list_that_fails_is_named():
-    failed = [Answer(method=f"{kind}/list", took=0.1, code=-32601, message="Method not found") for kind in ("resources", "prompts")]
-    (found,) = judge(observed(structs.replace(GOOD, answers=(*GOOD.answers, *failed)), PROBE))
+    failed = [Reply(method=f"{kind}/list", took=0.1, code=-32601, message="Method not found") for kind in ("resources", "prompts")]
+    (found,) = diagnose(observed(structs.replace(GOOD, answers=(*GOOD.answers, *failed)), PROBE))
     assert found.what == ("resources/list fails: Method not found (-32601); prompts/list fails: Method not found (-32601)")
 
 
 def test_only_a_server_that_declares_nothing_is_said_to_offer_nothing():
     empty = structs.replace(GOOD, listed=Listed())
     assert "offers" in [step.label for step in steps_of_attempt(empty)]
-    tried = structs.replace(empty, answers=(*GOOD.answers, Answer(method="tools/list")))
+    tried = structs.replace(empty, answers=(*GOOD.answers, Reply(method="tools/list")))
     assert "offers" not in [step.label for step in steps_of_attempt(tried)]
-    unreached = structs.replace(GOOD, answers=(*GOOD.answers, Answer(method="ping")))
+    unreached = structs.replace(GOOD, answers=(*GOOD.answers, Reply(method="ping")))
     assert "ping" in [step.label for step in steps_of_attempt(unreached)]
 
 
 def test_a_modern_server_that_refuses_the_handshake_breaks_no_rule():
-    refusing = structs.replace(GOOD, outcome="refused", chosen=(), answers=(Answer(method="initialize", took=0.1, code=-32022),))
-    (found,) = judge(observed(refusing, PROBE))
+    refusing = structs.replace(GOOD, outcome="refused", chosen=(), answers=(Reply(method="initialize", took=0.1, code=-32022),))
+    (found,) = diagnose(observed(refusing, PROBE))
     assert (found.code, found.rules) == ("modern-only", ())  # DE-09
 
 
@@ -427,7 +427,7 @@ def test_noise_while_the_server_runs_is_told_rather_than_noise_at_its_end():
 
 
 def test_a_line_that_comes_after_the_server_was_asked_to_end_is_marked():
-    hearing = Hearing()
+    hearing = StdoutReader()
     hearing.feed(b"hello\n", 0.1)
     hearing.is_ending = True
     hearing.feed(b"bye\n", 0.2)

@@ -65,7 +65,7 @@ def test_a_message_waits_for_what_the_recorded_client_had_heard_before_it():
     replay = recorded((">", call(1, "a")), ("<", text(1, "x")), (">", call(2, "b")), ("<", text(2, "y")))
     assert due(replay) == [call(1, "a")]
     assert due(replay) == []
-    assert [expected.describe() for expected in replay.waiting_for] == ["the answer to tools/call a (id 1)"]
+    assert [expected.describe() for expected in replay.waiting_for] == ["the response to tools/call a (id 1)"]
     hear(replay, text(1, "x"))
     assert due(replay) == [call(2, "b")]
     assert not replay.is_done
@@ -203,7 +203,7 @@ def test_a_second_answer_and_an_answer_to_nothing_are_found():
     hear(replay, text(1, "x"), text(1, "x"), text(99, "z"))
     assert findings(replay) == [
         ("additional answer", "tools/call a (id 1)"),
-        ("additional answer", "an answer to nothing that was asked"),
+        ("additional answer", "a response without a request"),
     ]
 
 
@@ -218,13 +218,13 @@ def test_errors_without_an_id_are_compared():
     error = {"jsonrpc": "2.0", "error": {"code": -32700, "message": "what?"}}
     replay = recorded((">", "{oops"), ("<", error))
     replay.due()
-    assert findings(replay) == [("no answer", "an answer to nothing that was asked")]
+    assert findings(replay) == [("no answer", "a response without a request")]
     assert [expected.describe() for expected in replay.waiting_for] == ["an error without an id"]
     hear(replay, error)
     assert replay.is_done
     assert compare(replay).is_same
     hear(replay, {"jsonrpc": "2.0", "error": {"code": -32600, "message": "what?"}})
-    assert findings(replay) == [("additional answer", "an answer to nothing that was asked")]
+    assert findings(replay) == [("additional answer", "a response without a request")]
 
 
 def test_notifications_are_sets():
@@ -256,7 +256,7 @@ def test_a_flood_of_noise_costs_no_memory():
         replay.receive_noise(b"%d" % number)
     assert len(replay.noise) == 100
     (noise,) = [finding for finding in compare(replay).findings if finding.kind == "noise"]
-    assert noise.reason == "1000 of them, and none in the recording"
+    assert noise.reason == "1000 of them; the recording has none"
 
 
 def test_a_server_that_ends_in_the_middle():

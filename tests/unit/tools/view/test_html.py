@@ -107,7 +107,11 @@ def test_the_page_knows_calls_their_answers_rounds_and_what_hangs(page):
     assert first["rounds"] == second["rounds"] == [1, 2]
     assert [rows[index]["summary"] for index in first["others"]] == ["1 of 2 half"]
     assert first["took"] == pytest.approx(0.2)
-    assert (hanging["state"], hanging["answer"], rows[hanging["until"]]["summary"]) == ("lost", None, "ended by SIGKILL")
+    assert (hanging["state"], hanging["answer"], rows[hanging["until"]]["summary"]) == (
+        "lost",
+        None,
+        "the server exited (signal SIGKILL)",
+    )
     assert rows[hanging["request"]]["id"] == '"3"', "ids keep their type"
     assert data["facts"][0] == "2026-07-28, stateless"
 
@@ -149,24 +153,24 @@ def test_a_line_that_is_no_utf_8_is_kept_exactly(page):
     assert "text" not in rows[-1]
 
 
-def test_each_event_has_words(page):
-    told = [
+def test_each_event_has_a_text(page):
+    events = [
         Event(at=1.0, name="eof", stream=">"),
-        Event(at=1.1, name="eof", stream="<", reason="nobody reads it"),
+        Event(at=1.1, name="eof", stream="<", reason="it is not read"),
         Event(at=1.2, name="signal", signal="SIGTERM"),
         Event(at=1.3, name="lost", lines=3, size=40, reason="the disk is full"),
         Event(at=1.4, name="note", reason="a note"),
         Event(at=1.5, name="exit", code=3),
     ]
-    rows = page([*entries(), *told]).data["rows"]
+    rows = page([*entries(), *events]).data["rows"]
     assert [row["summary"] for row in rows] == [
-        "started as process 4242",
-        "the client's side ends",
-        "the server's side ends: nobody reads it",
-        "SIGTERM passed on to the server",
-        "the recording lacks 3 lines and 40 bytes from here: the disk is full",
+        "the server was started, pid 4242",
+        "the client closed its output",
+        "the server closed its output: it is not read",
+        "SIGTERM was sent to the server",
+        "the recording is missing 3 lines, 40 bytes from here: the disk is full",
         "a note",
-        "exit code 3",
+        "the server exited (exit code 3)",
     ]
 
 

@@ -72,8 +72,8 @@ def test_a_conversation_with_its_rails():
         "    1.200 └< resources/read #4 error -32002 no such thing  100 ms",
         "    1.300 ┌> tools/call #5 slow",
         "    1.400 └> cancelled #5 bored",
-        "    1.500 ╶> tools/call #6 hang  no answer: the server left",
-        "    3.000  = the server has ended with code 1",
+        "    1.500 ╶> tools/call #6 hang  no response: the server disconnected",
+        "    3.000  = the server exited (exit code 1)",
     ]
 
 
@@ -84,11 +84,11 @@ def test_the_summary():
         list(renderer.show(item, found))
     assert text(renderer.summary()) == [
         "",
-        "6 requests, 1 error, 1 failed tool call, 1 without an answer, 2 broken rules in 3 s",
-        "slowest    tools/call slow steps=2  600 ms  at 0.400, id 2",
-        "no answer  tools/call hang  the server left after 1.5 s  at 1.500, id 6",
-        "FR-04      server: no message on stdout: this is not JSON (at 0.900)",
-        "LC-11      client: resources/read, and the server did not declare resources (at 1.100)",
+        "6 requests, 1 error, 1 failed tool call, 1 without a response, 2 broken rules in 3 s",
+        "slowest      tools/call slow steps=2  600 ms  at 0.400, id 2",
+        "no response  tools/call hang  the server disconnected after 1.5 s  at 1.500, id 6",
+        "FR-04        server: no message on stdout: this is not JSON (at 0.900)",
+        "LC-11        client: resources/read, and the server did not declare resources (at 1.100)",
     ]
 
 
@@ -97,7 +97,7 @@ def test_the_header():
     assert lines == ["python server.py", "recorded by tap 0 · linux · 2026-07-30 10:00:00 UTC", "2025-11-25, with a handshake", ""]
     assert text(Renderer(recording(header=Header(target="unix:/run/x.sock", redacted=("token",)))).header()) == [
         "unix:/run/x.sock",
-        "blanked: token",
+        "redacted: token",
         "",
     ]
 
@@ -115,7 +115,7 @@ def test_the_rounds_of_a_call_hang_on_one_rail():
     assert [line[10:] for line in lines if "tools" in line and "VN" not in line and "MR" not in line] == [
         "┌> tools/call #1 ask",
         "├< tools/call #1 asks for input  100 ms",
-        "│> tools/list #2  no answer",
+        "│> tools/list #2  no response",
         "├> tools/call #3 again ask (input: accept)",
         "└< tools/call #3 thanks  100 ms  (400 ms in 2 rounds)",
     ]
@@ -172,11 +172,11 @@ def test_everything_but_the_wire_has_its_line():
         Damage(9, "torn", b"{"),
     ]
     assert [line.strip() for line in shown(recording(*events, spawn=False))] == [
-        "1.000  = the recording lacks 3 lines, 2.0 KiB from here: the disk is full",
-        "1.000  = SIGTERM was passed on to the server",
-        "1.000  = the client has closed its end",
+        "1.000  = the recording is missing 3 lines, 2.0 KiB from here: the disk is full",
+        "1.000  = SIGTERM was sent to the server",
+        "1.000  = the client closed its output",
         "1.000  = by hand",
-        "1.000  = the server has ended by SIGKILL",
+        "1.000  = the server exited (signal SIGKILL)",
         "line 9 of the file cannot be read: torn",
     ]
 
@@ -217,7 +217,7 @@ def test_what_is_chosen_by_its_outcome_is_shown_when_that_is_known():
     assert [line for lines in come[:-2] for line in lines] == []
     assert come[-2] == ["    0.600  > tools/list #2", "    0.700  < tools/list #2 error 1 no  100 ms"]
     assert come[-1] == []
-    assert summary[0] == "    0.800  > tools/list #3  no answer"
+    assert summary[0] == "    0.800  > tools/list #3  no response"
 
 
 @pytest.mark.parametrize("width", [50, 80, 140])

@@ -1,7 +1,7 @@
-// The list. Only the rows in view are in the document; the rest is the height of the paper they would stand on.
+// The list. Only the visible rows are in the document; the paper has the height of all rows.
 
 const ROW = 34;
-// No browser makes an element as high as a million rows; beyond this the paper is scaled.
+// Browsers limit the height of an element. Beyond this height the paper is scaled.
 const HIGHEST = 15_000_000;
 const BEYOND = 8;
 const MOST_BARS = 5;
@@ -17,12 +17,12 @@ paper.append(bars);
 let shown = [];
 let places = new Int32Array(rows.length);
 let spans = [];
-let active = -1; // a row, not a place
-let height = 0; // of the window onto the paper; asking the document for it at each step would make it lay everything out again
-const drawn = new Map(); // from the place to its element
+let active = -1; // a row number, not a position in the list
+let height = 0; // of the visible part; cached, because reading it from the document forces a layout
+const drawn = new Map(); // elements by position
 const slowest = calls.reduce((most, call) => Math.max(most, call.took ?? 0), 0);
 
-/** Takes a new choice of rows; draw() puts them into the document. */
+/** Sets the rows of the list. draw() puts them into the document. */
 function show(chosen) {
   shown = chosen;
   places.fill(-1);
@@ -34,7 +34,7 @@ function show(chosen) {
   document.getElementById("nothing").hidden = shown.length > 0;
 }
 
-/** Each call as a bar beside the line of whoever works on it, in the first column that is free. */
+/** Places each call as a bar beside the line of the side that works on it, in the first free column. */
 function barsOf() {
   const found = [];
   const ends = { client: [], server: [], rounds: [] };
@@ -61,7 +61,7 @@ function barsOf() {
 
 function lastPlaceOf(call, place) {
   if (call.answer !== null) return Math.max(place, places[call.answer]);
-  // It waits until its connection ends; or in this choice of rows, until the next thing that belongs to it.
+  // It waits until its connection ends, or until the next visible row that belongs to it.
   if (isHanging(call) && call.until !== null && places[call.until] > place) return places[call.until];
   return call.others.reduce((last, index) => Math.max(last, places[index]), place);
 }
@@ -185,10 +185,10 @@ function laneCell(index) {
   return cell;
 }
 
-/** What stands first in a row. The arrow of a notification says what it is, and an answer is beside the bar of its request. */
+/** The first text of a row. A notification is recognized by its arrow, a response by the bar of its request. */
 function nameOf(row) {
   if (row.kind === "noise") return row.damage ? "damage" : "noise";
-  if (row.kind === "response") return row.summary === undefined ? "answer" : "";
+  if (row.kind === "response") return row.summary === undefined ? "response" : "";
   if (row.kind === "error") return "error";
   return snippet(row.method.replace(/^notifications\//, ""), 60);
 }
@@ -225,12 +225,12 @@ function tookCell(index) {
   return cell;
 }
 
-/** Of the slowest call: by the logarithm, because calls of a millisecond stand beside calls of a minute. */
+/** The share of the slowest call, on a logarithmic scale, because calls take from milliseconds to minutes. */
 function shareOf(took) {
   return slowest > 0 ? Math.log1p(took * 2000) / Math.log1p(slowest * 2000) : 0;
 }
 
-// Where the reader is
+// The active row
 
 function mark() {
   const call = active < 0 ? null : callOf(active);
@@ -248,7 +248,7 @@ function isInView(index) {
   return index >= 0 && places[index] >= 0 && (places[index] + 1) * ROW > top && places[index] * ROW < top + height;
 }
 
-/** Makes a row the active one and brings it into view. */
+/** Makes a row active and scrolls it into view. */
 function activate(index, { centre = false } = {}) {
   active = index;
   const place = places[index];

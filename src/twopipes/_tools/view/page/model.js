@@ -14,13 +14,13 @@ const KINDS = {
   noise: "noise",
 };
 const STATES = {
-  open: "no answer",
-  lost: "no answer",
+  open: "no response",
+  lost: "no response",
   cancelled: "cancelled",
   listening: "listening",
 };
 
-// Lines of this length are lowered anew for each search; keeping a second copy of them would double the memory.
+// Longer lines are lowercased again for each search; a second copy of them would double the memory.
 const LONGEST_KEPT = 100_000;
 const lowered = new Array(rows.length);
 const decoded = new Map();
@@ -32,7 +32,7 @@ findings.forEach((finding, number) => {
   findingsOf.get(finding.row).push(number);
 });
 
-/** The line as it was sent; bytes that are no text are written as escapes. */
+/** The line as it was sent, with escapes for bytes that are not text. */
 function textOf(index) {
   const row = rows[index];
   if (row.text !== undefined) return row.text;
@@ -50,7 +50,7 @@ function callOf(index) {
   return number === undefined ? null : calls[number];
 }
 
-/** The other end of a call: from its request to its answer, from all else to the request. */
+/** The other end of a call: the response for its request, and the request for everything else. */
 function partnerOf(index) {
   const call = callOf(index);
   if (call === null) return null;
@@ -74,7 +74,7 @@ function fits(index, wanted) {
 }
 
 function hasId(row, wanted) {
-  // Typed as people see it, 7 or "7"; a string may be typed without its quotes.
+  // The user types an id as it is shown, 7 or "7", or a string without quotes.
   return row.id !== undefined && (row.id === wanted || row.id === JSON.stringify(wanted));
 }
 
@@ -86,7 +86,7 @@ function loweredOf(index) {
   return text;
 }
 
-/** Gets the texts ready while nobody needs anything else, so that the first search is as quick as the others. */
+/** Prepares the texts while the browser is idle, so that the first search is as fast as the others. */
 function prepareSearch() {
   const later = window.requestIdleCallback ?? ((action) => setTimeout(() => action({ timeRemaining: () => 5 }), 20));
   let index = 0;
@@ -100,7 +100,7 @@ function prepareSearch() {
   later(step);
 }
 
-/** The rows that fit, by time, or each call with all that belongs to it. */
+/** The matching rows, by time, or grouped by call. */
 function shownRows(wanted) {
   const shown = [];
   for (let index = 0; index < rows.length; index += 1) {
@@ -117,7 +117,7 @@ function shownRows(wanted) {
   return shown;
 }
 
-// In words
+// Texts
 
 const DIRECTIONS = { ">": "client to server", "<": "server to client" };
 
@@ -129,7 +129,7 @@ function titleOf(index) {
   return row.method ? visible(row.method) : row.kind === "error" ? "error" : "answer";
 }
 
-/** What a screen reader says of a row. */
+/** The text of a row for screen readers. */
 function spokenOf(index) {
   const row = rows[index];
   const call = callOf(index);
@@ -144,7 +144,7 @@ function spokenOf(index) {
   return parts.filter(Boolean).join(", ");
 }
 
-/** What is said in a row beside its method. */
+/** The text of a row after its method. */
 function headline(index) {
   const row = rows[index];
   if (row.summary !== undefined) return snippet(row.summary, 160);

@@ -1,9 +1,9 @@
-// What people do: filters, keys, clicks.
+// User interaction: filters, keys, clicks.
 
 const at = (id) => document.getElementById(id);
 const wanted = { kinds: new Set(), method: null, id: "", text: "", connection: null, byCall: false };
 
-// The head of the page
+// The top of the page
 
 function fillHead() {
   at("name").textContent = visible(recording.name);
@@ -14,7 +14,7 @@ function fillHead() {
   const waiting = calls.filter(isHanging).length;
   timeline.setAttribute(
     "aria-label",
-    `${count(calls.length, "call", "calls")} over ${seconds(recording.end)}, ${waiting} without an answer. A click goes to that time.`,
+    `${count(calls.length, "call", "calls")} over ${seconds(recording.end)}, ${waiting} without a response. Click to go to a time.`,
   );
 }
 
@@ -39,7 +39,7 @@ function fillFilters() {
     element.value = value;
     return element;
   };
-  // By number and not by name: a method may be called anything.
+  // By number, because the name of a method may be any text.
   methodNames = [...methods.keys()].sort();
   const named = methodNames.map((method, number) => option(String(number), `${snippet(method, 60)} (${methods.get(method)})`));
   at("method-filter").append(option("", "All methods"), ...named);
@@ -64,7 +64,7 @@ function readFilters() {
 }
 
 function choose() {
-  // The reader stays where they are, if that is still shown.
+  // Keep the position if the active row is still shown.
   const anchor = active >= 0 ? active : shown[Math.floor(topOf() / ROW)] ?? -1;
   const offset = anchor >= 0 ? places[anchor] * ROW - topOf() : 0;
   show(shownRows(wanted));
@@ -86,7 +86,7 @@ function clearFilters() {
 
 // Moving
 
-/** Goes to a row, wherever it is: what hides it is cleared. */
+/** Goes to a row, and clears filters that hide it. */
 function goTo(index, { opens = true } = {}) {
   if (places[index] < 0) clearFilters();
   activate(index, { centre: true });
@@ -264,7 +264,7 @@ function nameTheme() {
 at("theme").addEventListener("click", changeTheme);
 window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", nameTheme);
 
-// Once a frame and not more often
+// At most once per frame
 
 let isWaiting = false;
 list.addEventListener("scroll", () => {
@@ -280,7 +280,7 @@ new ResizeObserver(() => {
   const wasInView = isInView(active);
   height = list.clientHeight;
   width = overview.clientWidth;
-  if (wasInView) activate(active); // the pane that opened under it must not cover it
+  if (wasInView) activate(active); // the opened pane must not cover it
   else draw();
   drawTimeline();
   drawWindow();

@@ -1,4 +1,4 @@
-// The pane beside the list: the open message, the findings, and what the recording is.
+// The pane beside the list: the open message, the findings, and facts about the recording.
 
 const pane = document.getElementById("pane");
 const sheets = { recording: null, findings: null, message: null };
@@ -7,7 +7,7 @@ for (const name of Object.keys(sheets)) {
 }
 let opened = -1;
 
-// What is laid out at once; more is a click away.
+// Limits of what is shown at first; the rest needs a click.
 const MOST_LAID_OUT = 120_000;
 const LONGEST_STRING = 1_500;
 
@@ -50,13 +50,13 @@ function headOf(index) {
   if (DIRECTIONS[row.from]) facts.append(make("span", "", row.from === ">" ? "client → server" : "server → client"));
   if (connections.length > 1 && row.connection !== undefined) facts.append(make("span", "", connections[row.connection].name));
   if (!row.damage && row.kind !== "event") facts.append(make("span", "", size(textOf(index).length)));
-  if (row.part) facts.append(make("span", "", "one of a batch"));
-  if (row.open) facts.append(make("span", "warned", "its line never ended"));
+  if (row.part) facts.append(make("span", "", "part of a batch"));
+  if (row.open) facts.append(make("span", "warned", "line without a newline"));
   head.append(facts);
   const partner = partnerOf(index);
   if (partner !== null) {
     const isAnswer = call.request === index;
-    const words = isAnswer ? "To the answer" : "To the request";
+    const words = isAnswer ? "Go to the response" : "Go to the request";
     const button = jumpButton(partner, words, make("kbd", "", "a"));
     if (isAnswer) button.append(make("span", "after", "after " + seconds(call.took)));
     button.classList.add("partner");
@@ -83,7 +83,7 @@ function bodyOf(index) {
   area.setAttribute("role", "region");
   const json = isJson(text);
   const fill = (asSent) => {
-    area.setAttribute("aria-label", asSent ? "The line as it was sent" : "The message, laid out");
+    area.setAttribute("aria-label", asSent ? "The line as it was sent" : "The message, formatted");
     if (asSent || !json) fillPlain(area, text);
     else fillPretty(area, text);
   };
@@ -171,12 +171,12 @@ async function copyText(text, button) {
     await navigator.clipboard.writeText(text);
     button.textContent = "Copied";
   } catch {
-    // Without leave for the clipboard: the old way.
+    // Without permission for the clipboard API, use the old command.
     const area = make("textarea", "hidden");
     area.value = text;
     document.body.append(area);
     area.select();
-    button.textContent = document.execCommand("copy") ? "Copied" : "Not allowed here";
+    button.textContent = document.execCommand("copy") ? "Copied" : "Copying is not allowed";
     area.remove();
     button.focus();
   }
@@ -191,7 +191,7 @@ function relatedTo(index) {
     const items = call.rounds.flatMap((number) => [calls[number].request, calls[number].answer]).filter((each) => each !== null);
     found.push(...rowList(`One call in ${count(call.rounds.length, "round", "rounds")}`, items, index));
   }
-  if (call.others.length) found.push(...rowList("Under this call", call.others, index));
+  if (call.others.length) found.push(...rowList("Messages of this call", call.others, index));
   return found;
 }
 
@@ -215,7 +215,7 @@ function fillFindings() {
   const { tab, sheet } = sheets.findings;
   tab.append(make("span", "number" + (findings.length ? " bad" : ""), String(findings.length)));
   if (!findings.length) {
-    sheet.append(make("p", "calm", "Nothing in this recording breaks a rule that a recording can show."));
+    sheet.append(make("p", "calm", "No broken rules found. Only rules that a recording can show are checked."));
     return;
   }
   const items = findings.map((finding) => {
@@ -236,7 +236,7 @@ function fillRecording() {
     sheet.append(factList(connection.about));
   }
   const waiting = calls.filter(isHanging).map((call) => call.request);
-  if (waiting.length) sheet.append(...rowList(count(waiting.length, "call without an answer", "calls without an answer"), waiting, -1));
+  if (waiting.length) sheet.append(...rowList(count(waiting.length, "call without a response", "calls without a response"), waiting, -1));
   if (calls.length) sheet.append(make("h3", "", "Calls"), callTable());
 }
 

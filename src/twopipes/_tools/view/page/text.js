@@ -1,9 +1,9 @@
 "use strict";
 
-// Text of the wire, made safe to look at. It is never parsed as markup: what comes from here goes into textContent.
+// Makes text of the wire safe to show. It is never parsed as markup, only assigned to textContent.
 
-// What would hide, reorder or break up what a reader sees: control and format characters (bidi controls among them), separators
-// other than a space, halves of surrogate pairs, and what has no meaning yet.
+// Characters that would hide, reorder or break up text: control and format characters with bidi controls, separators other than a
+// space, lone surrogates, and unassigned code points.
 const INVISIBLE = /[\p{C}\p{Zl}\p{Zp}]|(?! )\p{Zs}/gu;
 
 function escaped(character) {
@@ -14,7 +14,7 @@ function escaped(character) {
   return shown;
 }
 
-/** The text with everything invisible written as an escape that JSON knows. */
+/** The text with JSON escapes for invisible characters. */
 function visible(text) {
   return text.replace(INVISIBLE, escaped);
 }
@@ -23,12 +23,12 @@ function visible(text) {
 function snippet(text, limit) {
   let cut = text.length > limit ? text.slice(0, limit) : text;
   const last = cut.charCodeAt(cut.length - 1);
-  if (cut.length < text.length && last >= 0xd800 && last < 0xdc00) cut = cut.slice(0, -1); // no half of a pair
+  if (cut.length < text.length && last >= 0xd800 && last < 0xdc00) cut = cut.slice(0, -1); // do not split a surrogate pair
   const shown = visible(cut.replace(/\t|\r?\n/g, " "));
   return cut.length < text.length ? shown + "…" : shown;
 }
 
-/** The bytes as text, those that are no UTF-8 as \xNN. */
+/** The bytes as text, with \xNN for bytes that are not UTF-8. */
 function textOfBytes(base64) {
   const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
   const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
@@ -61,8 +61,7 @@ function sequenceAt(bytes, at, strict) {
   }
 }
 
-// Pretty JSON. The text is taken apart and not parsed, so that long numbers, doubled keys and the escapes of the sender stay as
-// they were sent.
+// Formatted JSON. The text is split into tokens instead of parsed, so that long numbers, duplicate keys and escapes stay as sent.
 
 function isJson(text) {
   try {
@@ -75,7 +74,7 @@ function isJson(text) {
 
 const DEEPEST_INDENT = 40;
 
-/** Calls emit(kind, piece) for each piece of a pretty form of valid JSON, until that says false. */
+/** Calls emit(kind, piece) for each piece of formatted JSON, until it returns false. */
 function layOut(text, emit) {
   let depth = 0;
   let at = 0;
@@ -135,7 +134,7 @@ function endOfString(text, at) {
   return end + 1;
 }
 
-/** The whole pretty text, as it is copied: what is invisible is an escape, so that it stays valid JSON and means the same. */
+/** The whole formatted text for copying, with escapes for invisible characters, so that it is equivalent JSON. */
 function pretty(text) {
   const pieces = [];
   layOut(text, (kind, piece) => pieces.push(kind === "space" ? piece : visible(piece)) > 0);
@@ -163,7 +162,7 @@ function size(bytes) {
   return (bytes / 1e6).toFixed(1) + " million characters";
 }
 
-/** An element; its children are elements and texts, and a text can only become text. */
+/** Creates an element with elements and texts as children. A string always becomes a text node. */
 function make(tag, className, ...children) {
   const element = document.createElement(tag);
   if (className) element.className = className;

@@ -1,4 +1,4 @@
-// All calls over real time, at a glance. What it shows can be had from the list too; it is a short cut for the pointer.
+// All calls over real time. The list shows the same; this is a shortcut for the pointer.
 
 const overview = document.getElementById("overview");
 const timeline = document.getElementById("timeline");
@@ -6,9 +6,9 @@ const LANES = 6;
 const LANE = 7;
 const MARGIN = 18; // left and right, for the first and the last tick
 const lanes = lanesOf();
-let width = 0; // of the whole, measured when it changes
+let width = 0; // measured when it changes
 
-/** Each call in the first lane that is free when it begins. */
+/** Places each call in the first lane that is free when it starts. */
 function lanesOf() {
   const ends = new Array(LANES).fill(-1);
   return calls.map((call) => {
@@ -30,7 +30,7 @@ function xOf(at) {
 }
 
 function colour(name) {
-  // A canvas does not understand light-dark(); an element does.
+  // A canvas does not support light-dark(), so an element resolves the colours.
   overview.style.color = `var(--${name})`;
   return getComputedStyle(overview).color;
 }
@@ -114,7 +114,7 @@ function drawWindow() {
   if (active >= 0) cursor.style.left = xOf(rows[active].at) + "px";
 }
 
-/** The place of the row that is nearest to a point of the timeline; -1 if none is shown. */
+/** The position of the row nearest to a point of the timeline; -1 if no row is shown. */
 function placeAt(clientX) {
   const box = overview.getBoundingClientRect();
   const at = ((clientX - box.left - MARGIN) / Math.max(1, box.width - 2 * MARGIN)) * recording.end;

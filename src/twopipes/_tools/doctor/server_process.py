@@ -1,4 +1,4 @@
-"""One process of a server: started, spoken to, watched and ended. Every wait has an end, and nothing of it stays."""
+"""One process of the examined server: start it, send requests, watch it, end it. Every wait is bounded."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from twopipes._process.command import ServerCommand
 from twopipes._process.exit_status import SIGKILL, SIGTERM, ExitStatus
 from twopipes._process.shutdown import ShutdownPlan, Signal, Wait
 from twopipes._tools.doctor.observations import Ending, Exit, Process
-from twopipes._tools.doctor.processes import MARK, end_marked, marked
-from twopipes._tools.doctor.stdout_reader import Heard, Hearing
+from twopipes._tools.doctor.processes import MARK, kill_marked, marked_processes
+from twopipes._tools.doctor.stdout_reader import ReceivedResponse, StdoutReader
 from twopipes.errors import ChannelBroken, ChannelClosed
 
-__all__ = ["Visit"]
+__all__ = ["ServerProcess"]
 
-# Seconds for the output of a process that has ended: what it wrote is in the pipe, but a grandchild may hold the other end.
-_FOR_THE_OUTPUT = 1.0
-# Seconds for a process to end once its output has; one that is dying needs milliseconds.
-_FOR_THE_EXIT = 0.5
-# Seconds that every process gets to end by itself.
-_LEAST_GRACE = 1.0
-# Seconds for processes that were left behind to end by SIGTERM, before SIGKILL.
-_FOR_THE_LEFT_BEHIND = 1.0
-# Seconds between two looks at the processes that the server has started: another process's end is not reported to us.
-_BETWEEN_LOOKS = 0.1
+# Seconds to read the output of a process that has exited. A grandchild may keep the pipe open.
+_OUTPUT_TIMEOUT = 1.0
+# Seconds for a process to exit after it has closed its output.
+_EXIT_TIMEOUT = 0.5
+# The least time in seconds that every process gets to exit.
+_MIN_GRACE = 1.0
+# Seconds between SIGTERM and SIGKILL for processes that were left behind.
+_LEFT_BEHIND_TIMEOUT = 1.0
+# Seconds between two checks of the server's own child processes, whose exit the system does not report to us.
+_POLL_INTERVAL = 0.1
 
 
-class Visit:
+class ServerProcess:
     """A running server, as long as the ``async with`` block lasts.
 
     Args:
-        command: What to start.
-        deadline: When all of it must be over, on the event loop's clock.
+        command: The command to start.
+        deadline: When everything must be over, on the event loop's clock.
 
     Attributes:
-        hearing: What it says.
+        stdout: Reads its output.
         child: The process.
         started_in: Seconds that the system took to start it.
     """
@@ -57,20 +57,20 @@ class Visit:
         self._deadline = deadline
         self._loop = asyncio.get_running_loop()
         self._last_id = 0
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._reading: asyncio.Task[None] | None = None
-        self._is_read = False
-        self.hearing = Hearing()
+        self._stdout_ended = False
+        self.stdout = StdoutReader()
 
     async def __aenter__(self) -> Self:
-        """Starts it.
+        """Start it.
 
         Raises:
-            StartFailed: That was not possible.
+            StartFailed: The system could not start it.
         """
-        begun = self._loop.time()
+        started = self._loop.time()
         self.child = await Child.start(self._command)
-        self.started_in = self._loop.time() - begun
+        self.started_in = self._loop.time() - started
         self._reading = self._loop.create_task(self._read())
         return self
 
@@ -78,12 +78,12 @@ class Visit:
         try:
             await self.child.shut_down(ShutdownPlan.at_once())
         finally:
-            end_marked(self._mark)
+            kill_marked(self._mark)
             if self._reading is not None:
                 self._reading.cancel()
                 await asyncio.gather(self._reading, return_exceptions=True)
 
-    # What it says
+    # Reading and writing
 
     @property
     def elapsed(self) -> float:
@@ -93,112 +93,110 @@ class Visit:
     async def _read(self) -> None:
         with suppress(ChannelBroken, ChannelClosed):
             while data := await self.child.channel.read():
-                self.hearing.feed(data, self.elapsed)
-                while self.hearing.to_send:
-                    self._write(self.hearing.to_send.pop(0))
-                self._news.set()
-                with suppress(ChannelBroken, ChannelClosed):  # what it has said is read all the same
-                    await self.child.channel.drain()  # a server that asks and does not read is not read any further
-        self.hearing.finish(self.elapsed)
-        self._is_read = True
-        self._news.set()
+                self.stdout.feed(data, self.elapsed)
+                while self.stdout.to_send:
+                    self._write(self.stdout.to_send.pop(0))
+                self._changed.set()
+                with suppress(ChannelBroken, ChannelClosed):  # its output is read in any case
+                    await self.child.channel.drain()  # stop reading from a server that sends requests and does not read
+        self.stdout.finish(self.elapsed)
+        self._stdout_ended = True
+        self._changed.set()
 
     def _write(self, data: bytes) -> None:
-        # Gone or going: that is seen by its answer not coming.
+        # If it has exited, the missing response will show that.
         with suppress(ChannelBroken, ChannelClosed):
             self.child.channel.write(data)
 
-    async def _until(self, happened: Callable[[], bool], seconds: float) -> bool:
+    async def _wait_for(self, condition: Callable[[], bool], seconds: float) -> bool:
         end = min(self._loop.time() + seconds, self._deadline)
-        while not happened():
-            self._news.clear()
+        while not condition():
+            self._changed.clear()
             left = end - self._loop.time()
             if left <= 0:
                 return False
             with suppress(TimeoutError):
                 async with asyncio.timeout(left):
-                    await self._news.wait()
+                    await self._changed.wait()
         return True
 
-    # What it is told
-
-    async def ask(self, method: str, params: Any, *, patience: float, framed: bool = False) -> Heard | None:
-        """Sends a request and waits for its answer; ``None`` if there is none in time or the server is gone.
+    async def request(self, method: str, params: Any, *, seconds: float, framed: bool = False) -> ReceivedResponse | None:
+        """Send a request and return its response, or ``None`` if none comes in time or the server exits.
 
         Args:
-            method: What to ask.
-            params: Its params.
-            patience: Seconds.
-            framed: Write it as a language server's client would, with a header before it.
+            method: The method.
+            params: The params.
+            seconds: How long to wait, in seconds.
+            framed: Write a Content-Length header before it, as a client of a language server does.
         """
         self._last_id += 1
-        self.hearing.expect(self._last_id, method)
+        self.stdout.expect(self._last_id, method)
         line = jsonrpc.encode(Request(self._last_id, method, params))
         self._write(b"Content-Length: %d\r\n\r\n%s" % (len(line) - 1, line[:-1]) if framed else line)
-        watching = self._loop.create_task(self._note_the_exit())
+        watching = self._loop.create_task(self._watch_exit())
         try:
-            await self._until(lambda: self.hearing.heard is not None or self._is_read, patience)
+            await self._wait_for(lambda: self.stdout.response is not None or self._stdout_ended, seconds)
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
-        return self.hearing.heard
+        return self.stdout.response
 
-    def tell(self, method: str) -> None:
-        """Sends a notification."""
+    def notify(self, method: str) -> None:
+        """Send a notification."""
         self._write(jsonrpc.encode(Notification(method)))
 
-    async def _note_the_exit(self) -> None:
-        """Its end is an end of waiting as well, even if what it started still holds its output."""
+    async def _watch_exit(self) -> None:
+        """Stop waiting for output when the process exits, even if a grandchild keeps the pipe open."""
         await self.child.wait()
-        await asyncio.sleep(_FOR_THE_OUTPUT)
-        self._is_read = True
-        self._news.set()
+        await asyncio.sleep(_OUTPUT_TIMEOUT)
+        self._stdout_ended = True
+        self._changed.set()
 
     @property
-    def is_talking(self) -> bool:
-        """Whether more may come of it."""
-        return not self._is_read
+    def is_stdout_open(self) -> bool:
+        """Whether more output may come."""
+        return not self._stdout_ended
 
-    async def has_ended(self) -> Exit | None:
-        """How it ended by itself; ``None`` if it runs. One that has closed its output gets a moment."""
-        if self._is_read and self.child.running:
+    async def early_exit(self) -> Exit | None:
+        """Return how it exited before it was asked to; ``None`` if it runs. After EOF it gets a moment to exit."""
+        if self._stdout_ended and self.child.running:
             with suppress(TimeoutError):
-                async with asyncio.timeout(_FOR_THE_EXIT):
+                async with asyncio.timeout(_EXIT_TIMEOUT):
                     await self.child.wait()
-        return exit_of(self.child.exit)
+        return describe_exit(self.child.exit)
 
     def processes(self) -> tuple[Process, ...]:
-        """Those that belong to it."""
-        return marked(self._mark)
+        """Return the processes that belong to the server."""
+        return marked_processes(self._mark)
 
-    # How it ends
+    # The end
 
     async def end(self, how: Literal["eof", "SIGTERM"], *, grace: float) -> Ending:
-        """Asks it to end, sees what happens, and ends it if nothing does.
+        """Ask it to exit, and kill it if it does not.
 
         Args:
-            how: By closing its input, or by the signal.
+            how: Close its input, or send the signal.
             grace: Seconds for each step.
         """
         begun = self._loop.time()
-        self.hearing.is_ending = True
+        self.stdout.is_ending = True
         if how == "eof":
             self.child.close_stdin()
         else:
             self.child.signal(SIGTERM)
-        # Even when the time is over, a server that does as it is told is not to look like one that does not.
-        patience = min(grace, max(_LEAST_GRACE, self._deadline - begun))
+        # Give it a minimum even after the deadline, so that a well-behaved server does not look like a stubborn one.
+        patience = min(grace, max(_MIN_GRACE, self._deadline - begun))
         with suppress(TimeoutError):
             async with asyncio.timeout(patience):
                 await self.child.wait()
         took = None
         if not self.child.running:
             took = max(0.0, self.child.started_at + self.child.lived - begun)
-            await self._until(lambda: self._is_read, _FOR_THE_OUTPUT)
+            await self._wait_for(lambda: self._stdout_ended, _OUTPUT_TIMEOUT)
             await self._wait_for_helpers(patience)
         # What is still running after that was left behind, in its process group or outside it.
         left_behind = self.processes() if took is not None else ()
-        asking = min(patience, _FOR_THE_LEFT_BEHIND) if took is not None else patience
+        asking = min(patience, _LEFT_BEHIND_TIMEOUT) if took is not None else patience
         steps = (Signal(SIGKILL),) if how == "SIGTERM" else (Signal(SIGTERM), Wait(asking), Signal(SIGKILL))
         report = await self.child.shut_down(ShutdownPlan(steps))
         if took is None and self.processes():
@@ -207,22 +205,22 @@ class Visit:
         return Ending(
             asked_by=how,
             took=took,
-            exit=exit_of(self.child.exit),
+            exit=describe_exit(self.child.exit),
             ended_by=how if by_itself else report.ended_by,
             left_behind=left_behind,
         )
 
     async def _wait_for_helpers(self, seconds: float) -> None:
-        """Waits until the processes that the server has started are gone, at most so many seconds.
+        """Wait until the processes that the server started are gone, at most ``seconds``.
 
-        A helper that watches the server, in a session of its own, notices its end only a moment later.
+        A watchdog in a session of its own notices the end of the server a moment later.
         """
         end = self._loop.time() + seconds
         await self.child.wait_until_gone(seconds)
         while self.processes() and self._loop.time() < end:
-            await asyncio.sleep(_BETWEEN_LOOKS)
+            await asyncio.sleep(_POLL_INTERVAL)
 
 
-def exit_of(status: ExitStatus | None) -> Exit | None:
-    """How a process ended, as it is told."""
+def describe_exit(status: ExitStatus | None) -> Exit | None:
+    """Return an exit status in the form of an observation."""
     return None if status is None else Exit(status.code, status.signal_name, status.describe())
