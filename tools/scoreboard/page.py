@@ -1,4 +1,4 @@
-"""The scores where people read them: the tables of the page and of the README, between their marks."""
+"""The scores where people read them: the tables of the page and the line in the README, between their marks."""
 
 from __future__ import annotations
 
@@ -40,17 +40,18 @@ def page_blocks(scores: Mapping[str, Any], notes: Mapping[tuple[str, str], str])
 
 
 def readme_block(scores: Mapping[str, Any]) -> str:
-    """The same for the README: the numbers, and one table."""
-    rows = [[f"{_name(score)} {score['version']}", score["side"], *_numbers(score)] for score in scores["contestants"].values()]
-    return f"{counted(scores)}\n\n{grid(('', 'side', *HEAD[3:]), rows)}"
+    """The same for the README, in one line."""
+    own = [score for key, score in scores["contestants"].items() if key in {"twopipes", "twopipes-client"}]
+    failed = {score["side"]: len(score["failures"]) for score in own}
+    return f"{counted(scores)} twopipes fails {failed['server']} of them as a server and {failed['client']} as a client."
 
 
 def counted(scores: Mapping[str, Any]) -> str:
     """The numbers of rules, probes and mutants, and the day."""
     count = scores["counts"]
     return (
-        f"{count['rules']} rules; {count['judged_server']} of them are judged of servers by {count['probes']} probes, "
-        f"{count['judged_client']} of clients by {count['scenarios']} scenarios, and by what the conversation shows by itself. "
+        f"{count['rules']} rules. {count['judged_server']} of them are checked on servers, with {count['probes']} probes; "
+        f"{count['judged_client']} on clients, with {count['scenarios']} scenarios; in both cases also by reading the conversation. "
         f"{count['mutants']} mutants show that the check can fail. Measured on {scores['date']}."
     )
 
