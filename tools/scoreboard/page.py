@@ -51,7 +51,7 @@ def counted(scores: Mapping[str, Any]) -> str:
     count = scores["counts"]
     return (
         f"{count['rules']} rules. {count['judged_server']} of them are checked on servers, with {count['probes']} probes; "
-        f"{count['judged_client']} on clients, with {count['scenarios']} scenarios; in both cases also by reading the conversation. "
+        f"{count['judged_client']} on clients, with {count['scenarios']} scenarios; both also by reading the conversation. "
         f"{count['mutants']} mutants show that the check can fail. Measured on {scores['date']}."
     )
 
