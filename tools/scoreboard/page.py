@@ -1,4 +1,4 @@
-"""The scores where people read them: the tables of the page and the line in the README, between their marks."""
+"""Write the scores into the tables of the page and the line of the README, between their marks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HEAD = ("", "version", "speaks", "passed", "failed MUST", "failed SHOULD", "agai
 
 
 def read_notes(path: Path = NOTES) -> dict[tuple[str, str], str]:
-    """What was seen when somebody looked at a failure by hand, by the rule and the key of the contestant."""
+    """Return what was observed for each failure, by rule and key of the contestant."""
     found = {}
     for rule, seen in tomllib.loads(path.read_text(encoding="utf-8")).items():
         for keys, what in seen.items():
@@ -30,7 +30,7 @@ def read_notes(path: Path = NOTES) -> dict[tuple[str, str], str]:
 
 
 def page_blocks(scores: Mapping[str, Any], notes: Mapping[tuple[str, str], str]) -> dict[str, str]:
-    """What the page shows, by the name of the place."""
+    """Return the blocks of the page by name."""
     return {
         "run": counted(scores),
         "servers": table(scores, "server"),
@@ -40,14 +40,14 @@ def page_blocks(scores: Mapping[str, Any], notes: Mapping[tuple[str, str], str])
 
 
 def readme_block(scores: Mapping[str, Any]) -> str:
-    """The same for the README, in one line."""
+    """Return the line of the README."""
     own = [score for key, score in scores["contestants"].items() if key in {"twopipes", "twopipes-client"}]
     failed = {score["side"]: len(score["failures"]) for score in own}
     return f"{counted(scores)} twopipes fails {failed['server']} of them as a server and {failed['client']} as a client."
 
 
 def counted(scores: Mapping[str, Any]) -> str:
-    """The numbers of rules, probes and mutants, and the day."""
+    """Return a sentence with the numbers of rules, probes and mutants, and the date."""
     count = scores["counts"]
     return (
         f"{count['rules']} rules. {count['judged_server']} of them are checked on servers, with {count['probes']} probes; "
@@ -57,7 +57,7 @@ def counted(scores: Mapping[str, Any]) -> str:
 
 
 def table(scores: Mapping[str, Any], side: str) -> str:
-    """A row for each contestant of one side."""
+    """Return a table with a row for each contestant of one side."""
     rows = [
         [_name(score), score["version"], _span(score["revisions"]), *_numbers(score)]
         for score in scores["contestants"].values()
@@ -67,7 +67,7 @@ def table(scores: Mapping[str, Any], side: str) -> str:
 
 
 def failures(scores: Mapping[str, Any], notes: Mapping[tuple[str, str], str]) -> str:
-    """For each contestant the rules that it breaks, and what was seen."""
+    """Return for each contestant the rules that it breaks, and what was observed."""
     parts = []
     for key, score in scores["contestants"].items():
         head = f"### {score['name']} {score['version']}, {score['side']}"
@@ -76,18 +76,16 @@ def failures(scores: Mapping[str, Any], notes: Mapping[tuple[str, str], str]) ->
                 f"`{failure['rule']}`",
                 "note" if failure["severity"] == "note" else failure["level"] + (", our reading" if _is_ours(failure) else ""),
                 failure["title"],
-                notes.get((failure["rule"], key), "**nobody has looked at this yet**: " + _short(failure["why"])),
+                notes.get((failure["rule"], key), "**not reviewed yet**: " + _short(failure["why"])),
             ]
             for failure in score["failures"]
         ]
-        parts.append(
-            f"{head}\n\n" + (grid(("rule", "level", "what a good one does", "what this one does"), rows) if rows else "None.")
-        )
+        parts.append(f"{head}\n\n" + (grid(("rule", "level", "requirement", "observed"), rows) if rows else "None."))
     return "\n\n".join(parts)
 
 
 def printed(scores: Mapping[str, Any]) -> str:
-    """The same for a terminal."""
+    """Return the scores as text for a terminal."""
     lines = [counted(scores), ""]
     for side in ("server", "client"):
         rows = [[*HEAD[:3], *HEAD[3:]]] + [
@@ -107,33 +105,32 @@ def printed(scores: Mapping[str, Any]) -> str:
 
 
 def grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of Markdown."""
+    """Return a Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
 def filled(text: str, blocks: Mapping[str, str]) -> str:
-    """The text with each block between its marks.
+    """Return the text with each block between its marks.
 
     Raises:
-        ValueError: A mark is not there.
+        ValueError: A mark is missing.
     """
     for name, block in blocks.items():
         begin = BEGIN.format(name)
         before, found, rest = text.partition(begin)
         _, closed, after = rest.partition(END)
         if not found or not closed:
-            raise ValueError(f"there is no place {begin} ... {END}")
+            raise ValueError(f"the marks {begin} ... {END} are missing")
         text = f"{before}{begin}\n{block}\n{END}{after}"
     return text
 
 
 def write(scores: Mapping[str, Any]) -> None:
-    """Writes the page, and the README where it has a place."""
+    """Write the tables of the page and the line of the README."""
     PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), page_blocks(scores, read_notes())), encoding="utf-8")
     text = README.read_text(encoding="utf-8")
-    if BEGIN.format("scoreboard") in text:
-        README.write_text(filled(text, {"scoreboard": readme_block(scores)}), encoding="utf-8")
+    README.write_text(filled(text, {"scoreboard": readme_block(scores)}), encoding="utf-8")
 
 
 def _name(score: Score) -> str:
