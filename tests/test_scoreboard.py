@@ -126,7 +126,7 @@ def test_our_reading_is_no_word_of_the_specification():
 
 
 def test_a_text_without_a_place_is_refused():
-    with pytest.raises(ValueError, match="the marks .* are missing"):
+    with pytest.raises(ValueError, match=r"the marks .* are missing"):
         page.filled("nothing", {"run": "x"})
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from twopipes._rules.table import RULES
+
 PROJECT = Path(__file__).resolve().parents[2]
 PAGE = PROJECT / "docs" / "explanation" / "scoreboard.md"
 SCORES = PROJECT / "docs" / "explanation" / "scoreboard.json"
@@ -75,7 +77,7 @@ def failures(scores: Mapping[str, Any], notes: Mapping[tuple[str, str], str]) ->
             [
                 f"`{failure['rule']}`",
                 "note" if failure["severity"] == "note" else failure["level"] + (", our reading" if _is_ours(failure) else ""),
-                failure["title"],
+                RULES[failure["rule"]].title,
                 notes.get((failure["rule"], key), "**not reviewed yet**: " + _short(failure["why"])),
             ]
             for failure in score["failures"]
