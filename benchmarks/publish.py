@@ -1,7 +1,7 @@
 """Two runs of the benchmark, put where people read them: ``publish.py FIRST.json SECOND.json``.
 
 The first becomes ``benchmarks/results.json``, which ``make bench-check`` compares with, and gives the plots; the second goes beside
-it. The tables of ``docs/explanation/performance.md`` and of the README are written from both, between their marks.
+it. The tables of ``docs/explanation/performance.md`` and the line in the README are written from both, between their marks.
 """
 
 from __future__ import annotations
@@ -24,15 +24,22 @@ PAGE = PROJECT / "docs" / "explanation" / "performance.md"
 README = PROJECT / "README.md"
 PLOTS = PROJECT / "docs" / "explanation" / "performance"
 BEGIN, END = "<!-- measured: {} -->", "<!-- end of what was measured -->"
-# The rows of the README, in the words of the README; the page has all of them.
+# The rows of the short table. The README names the ones in README_ROWS.
 IN_SHORT = {
-    "cold start": "launch to the first answer",
-    "round trip p50, async tool": "a lone call, there and back",
+    "cold start": "launch to the first response",
+    "round trip p50, async tool": "one call at a time",
     "pipelined calls/s, async tool, 64 in flight": "calls per second, 64 in flight",
     "server CPU per pipelined call": "CPU of the server per call",
     "RSS after many calls": "memory after many calls",
     "client calls/s, 64 in flight": "calls per second of the client",
 }
+README_ROWS = [
+    "launch to the first response",
+    "one call at a time",
+    "calls per second, 64 in flight",
+    "memory after many calls",
+]
+README_COLUMNS = ["the official Python SDK", "the TypeScript SDK"]
 
 Results = Mapping[str, Any]
 
@@ -45,7 +52,7 @@ def main(given: Sequence[str]) -> int:
     runs = [json.loads(Path(each).read_text()) for each in given]
     for run, path in zip(runs, COMMITTED, strict=True):
         path.write_text(json.dumps(run, indent=1) + "\n")
-    for path, blocks in ((PAGE, page_blocks(runs)), (README, {"in short": readme_table(runs)})):
+    for path, blocks in ((PAGE, page_blocks(runs)), (README, {"in short": readme_line(runs)})):
         path.write_text(filled(path.read_text(), blocks))
     import plots  # noqa: PLC0415 - needs matplotlib, and a wrong call should not
 
@@ -58,7 +65,7 @@ def page_blocks(runs: Sequence[Results]) -> dict[str, str]:
     """What the page shows of the two runs, by the name of the place."""
     lengths = " and ".join(f"{run['seconds'] // 60} min {run['seconds'] % 60} s" for run in runs)
     about = f"{environment.as_text(runs[0]['environment'])}\n\nTwo {runs[0]['scale']} runs, of {lengths}."
-    return {"machine": about, "targets": targets(runs), "absolute": absolute(runs[0])}
+    return {"machine": about, "in short": summary_table(runs), "targets": targets(runs), "absolute": absolute(runs[0])}
 
 
 def targets(runs: Sequence[Results]) -> str:
@@ -72,8 +79,21 @@ def targets(runs: Sequence[Results]) -> str:
     return grid(head, [[figure, *(row.get(column, "") for column in columns)] for figure, row in rows.items()])
 
 
-def readme_table(runs: Sequence[Results]) -> str:
-    """The same in six rows, of the run that was less good."""
+def summary_table(runs: Sequence[Results]) -> str:
+    """The most important figures in six rows, each from the worse of the two runs."""
+    head = ["twopipes over ...", *COLUMNS]
+    return grid(head, [[words, *(cells.get(column, "") for column in COLUMNS)] for words, cells in summary(runs).items()])
+
+
+def readme_line(runs: Sequence[Results]) -> str:
+    """The same in one line, for the README."""
+    rows = summary(runs)
+    parts = [f"{words} {' and '.join(rows[words][column] for column in README_COLUMNS)}" for words in README_ROWS]
+    return f"Ratios over {' and '.join(README_COLUMNS)}, from the worse of two runs: {'; '.join(parts)}."
+
+
+def summary(runs: Sequence[Results]) -> dict[str, dict[str, str]]:
+    """The ratios of the short table, by row and column, each from the worse of the two runs."""
     rows = {}
     for figure, words in IN_SHORT.items():
         cells = {}
@@ -83,8 +103,7 @@ def readme_table(runs: Sequence[Results]) -> str:
                 if taken:
                     cells[_column(ratio)] = short(max(taken) if ratio["better"] == "lower" else min(taken)) + " x"
         rows[words] = cells
-    head = ["twopipes over ...", *COLUMNS]
-    return grid(head, [[words, *(cells.get(column, "") for column in COLUMNS)] for words, cells in rows.items()])
+    return rows
 
 
 def absolute(run: Results) -> str:

@@ -1,4 +1,4 @@
-"""A server that asks back: several rounds of questions, the same code in every revision of the protocol."""
+"""A server that asks its user several questions, with the same code in every revision of the protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole MCP server on the ground floor: a session, a channel, and a loop that joins them.
+"""A complete MCP server built on a session, a channel, and a loop that connects them.
 
 This is what a server looks like underneath. It answers both eras and all five revisions, because the session does; what is
 written here is one tool, and how to wait.
@@ -25,13 +25,13 @@ PROFILE = ServerProfile(info=Implementation("echo", "1.0"), capabilities=ServerC
 
 
 class EchoArguments(msgspec.Struct):
-    """What the tool takes."""
+    """The arguments of the tool."""
 
     text: str
 
 
 def answer(session: ServerSession, call: Call) -> None:
-    """Do what a call asks for: here, list the one tool or run it."""
+    """Serve one call: list the tool, or run it."""
     if call.method == "tools/list":
         session.respond(call, ListToolsResult([ECHO]))
     elif call.params.name != ECHO.name:
@@ -47,7 +47,7 @@ def answer(session: ServerSession, call: Call) -> None:
 
 
 async def serve(channel: Channel) -> None:
-    """Run one connection to its end: bytes in, events out, bytes out."""
+    """Run one connection until it ends: bytes in, events out, bytes out."""
     session = ServerSession(PROFILE)
     while chunk := await channel.read():
         for event in session.receive(chunk, now=time.monotonic()):

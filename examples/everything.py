@@ -1,4 +1,4 @@
-"""Each feature of a server once. Tests and other implementations are pointed at this one."""
+"""A server with one example of every feature. The tests and the interop suite use it."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def numbers(count: Annotated[int, Meta(ge=0, le=1000)]) -> ToolResult:
     return ToolResult(structured=list(range(count)))
 
 
-# Tools that fail, and tools that take their time
+# Tools that fail, and tools that take time
 
 
 @server.tool
@@ -168,7 +168,7 @@ async def whoami(ctx: Context) -> dict[str, Any]:
     return {"name": info.name if info else None, "revision": ctx.client.revision, "meta": sorted(ctx.meta)}
 
 
-# Tools that ask
+# Tools that ask questions
 
 
 class Person(TypedDict):

@@ -1,4 +1,4 @@
-"""Serves the files below a folder, and nothing outside of it: ``python files.py FOLDER``."""
+"""Serve the files in a folder, and nothing outside it: ``python files.py FOLDER``."""
 
 from __future__ import annotations
 

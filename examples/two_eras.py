@@ -1,4 +1,4 @@
-"""Talks to a server in both eras over real pipes, and shows every line that crosses them.
+"""Connect to a server in both eras over real pipes, and show every line that crosses them.
 
 Run it with a command to talk to another server: ``python examples/two_eras.py python my_server.py``.
 """
@@ -26,12 +26,12 @@ CYAN, GREEN, DIM, BOLD = "36", "32", "2", "1"
 
 
 def paint(text: str, colour: str) -> str:
-    """Colour a text where somebody can see it."""
+    """Colour a text if the output is a terminal."""
     return f"\x1b[{colour}m{text}\x1b[0m" if COLOURED else text
 
 
 class Screen:
-    """Prints the lines of one direction as they are on the wire, each when it is whole."""
+    """Print the lines of one direction as they are on the wire, each when it is complete."""
 
     def __init__(self, arrow: str, colour: str) -> None:
         self._arrow = arrow
@@ -40,14 +40,14 @@ class Screen:
 
     def show(self, data: bytes) -> None:
         """Print the lines that these bytes complete."""
-        # Cut as bytes: a text would be cut at U+2028 too, and half a character cannot be decoded.
+        # Split bytes, not text: str.splitlines also splits at U+2028, and an incomplete character cannot be decoded.
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             print(paint(f"  {self._arrow} {line.decode(errors='replace')}", self._colour))
 
 
 class Conversation:
-    """A client session over a channel, driven just far enough to ask one thing after the other."""
+    """A client session over a channel, with just enough code to send one request after another."""
 
     def __init__(self, session: ClientSession, channel: Channel) -> None:
         self._session = session
@@ -56,7 +56,7 @@ class Conversation:
         self._received = Screen("server <", GREEN)
 
     async def until(self, *kinds: type[Any]) -> Any:
-        """Send what is to be sent and read until one of these events happens."""
+        """Send pending bytes and read until one of these events happens."""
         while True:
             data = self._session.data_to_send()
             self._sent.show(data)
@@ -92,17 +92,17 @@ class Conversation:
         opened = await self.until(ClientOpened, OpeningEnded)
         if isinstance(opened, OpeningEnded):
             raise opened.error
-        server = f"{opened.server_info.name} {opened.server_info.version}" if opened.server_info else "a server without a name"
+        server = f"{opened.server_info.name} {opened.server_info.version}" if opened.server_info else "unnamed server"
         print(paint(f"    agreed: {server}, {opened.era}, revision {opened.revision}", DIM))
         tools = [tool.name for tool in (await self.ask("tools/list")).tools]
         print(paint(f"    tools: {', '.join(tools) or 'none'}", DIM))
         if "echo" in tools:
             result = await self.ask("tools/call", name="echo", arguments={"text": "one line,\nwhatever is in it \N{SPARKLES}"})
-            print(paint(f"    answer: {result.text!r}", DIM))
+            print(paint(f"    result: {result.text!r}", DIM))
 
 
 async def show_conversation(command: Sequence[str], revisions: Sequence[str]) -> None:
-    """Launch the server, talk, close its input, and wait for it to leave by itself."""
+    """Launch the server, have a conversation, close its input, and wait for it to exit."""
     from_server, servers_output = os.pipe()
     servers_input, to_server = os.pipe()
     channel = PipeChannel(from_server, to_server)

@@ -1,4 +1,4 @@
-"""A server to play with: one tool reports progress, one asks back, and one must not be called twice by mistake."""
+"""A demo server: one tool reports progress, one asks the user, and one must not be called twice by mistake."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Journey(TypedDict):
     season: Literal["spring", "summer", "autumn", "winter"]
 
 
-# It changes nothing, and says so: a client may ask again if this process dies before it has answered.
+# Read-only, and declared so: a client may call it again if this process exits before it responds.
 @server.tool(annotations={"readOnlyHint": True})
 async def forecast(city: str, ctx: Context) -> Forecast:
     """Ask three stations what the weather will be like."""
-    print(f"somebody wants to know about {city}")  # goes to stderr: nothing that is printed reaches the wire
+    print(f"forecast for {city} requested")  # goes to stderr: printed text never reaches the wire
     for number, station in enumerate(STATIONS, 1):
         await asyncio.sleep(0.15)
         await ctx.progress(number, len(STATIONS), f"the {station} has answered")
@@ -51,7 +51,7 @@ async def advise(ctx: Context) -> str:
     return f"For {journey.content['city']} in {journey.content['season']}: {thing}."
 
 
-# Two of these are two journeys, so it does not say that it may be called twice.
+# Two calls book two journeys, so it is not declared idempotent.
 @server.tool
 async def book(city: str, ctx: Context) -> str:
     """Book a journey."""

@@ -17,7 +17,7 @@ from checking import compare  # noqa: E402
 from contenders import Contender  # noqa: E402
 from driver import Call, Exchange, Failed, Served, check  # noqa: E402
 from measuring import ECHO, ECHO_DEF, QUICK, WEATHER, Bench, Metric, Sheet, checked  # noqa: E402
-from publish import BEGIN, COMMITTED, END, PAGE, README, filled, page_blocks, readme_table  # noqa: E402
+from publish import BEGIN, COMMITTED, END, PAGE, README, filled, page_blocks, readme_line  # noqa: E402
 from table import targets_table  # noqa: E402
 from targets import TARGETS, Target, for_file, judged  # noqa: E402
 
@@ -211,7 +211,7 @@ def test_the_program_refuses_a_figure_that_there_is_not():
 def test_the_page_and_the_readme_say_what_was_measured():
     runs = [json.loads(path.read_text()) for path in COMMITTED]
     assert filled(PAGE.read_text(), page_blocks(runs)) == PAGE.read_text(), "write it again: make bench-publish"
-    assert filled(README.read_text(), {"in short": readme_table(runs)}) == README.read_text()
+    assert filled(README.read_text(), {"in short": readme_line(runs)}) == README.read_text()
     assert {run["scale"] for run in runs} == {"full"}
     assert runs[0]["figures"] != runs[1]["figures"], "two runs, not one twice"
 

@@ -54,7 +54,7 @@ def test_it_can_be_read_in_a_pipe(played):
     assert "asks: Where does the journey go, and when?" in said  # stateless: the answer to the call
     assert "elicitation/create" in said  # in a session: a request of the server
     assert "progress 3 of 3 the observatory has answered" in said
-    assert "! somebody wants to know about Lisbon" in said  # a print of the tool, beside the wire
+    assert "! forecast for Lisbon requested" in said  # a print of the tool, beside the wire
 
 
 def test_the_server_is_killed_three_times_and_what_does_no_harm_is_sent_again(played):

@@ -1,6 +1,6 @@
-"""The documentation is run: every Python block, in the order of its page, and every link to a file of the project.
+"""Run every Python block of the documentation, in the order of its page, and check every link to a file of the project.
 
-The site is built by ``make docs``, which fails on any warning; here stands what can be known without building it.
+``make docs`` builds the site and fails on any warning. These tests check what can be checked without building it.
 """
 
 import ast
@@ -31,21 +31,21 @@ def name(path):
 @pytest.mark.walkthrough
 @pytest.mark.parametrize("page", [page for page in PAGES if BLOCK.search(page.read_text())], ids=name)
 def test_the_python_of_the_page_runs(page, monkeypatch):
-    monkeypatch.chdir(ROOT)  # from where the pages name the examples
+    monkeypatch.chdir(ROOT)  # the pages use paths relative to it
     text = page.read_text()
     names = {"__name__": "documentation"}
     with asyncio.Runner() as loop:
         for block in BLOCK.finditer(text):
-            # Padded with newlines, so that a failure names the line of the page.
+            # Pad with newlines, so that a traceback shows the line number of the page.
             source = "\n" * text.count("\n", 0, block.start(1)) + block[1]
             code = compile(source, name(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
             outcome = eval(code, names)
-            if code.co_flags & inspect.CO_COROUTINE:  # as one types it into `python -m asyncio`
+            if code.co_flags & inspect.CO_COROUTINE:  # as in `python -m asyncio`
                 loop.run(asyncio.wait_for(outcome, 60))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_the_links_of_the_page_lead_somewhere(page):
+def test_the_links_of_the_page_have_a_target(page):
     for target in LINK.findall(page.read_text()):
         if not target.startswith(("http://", "https://")):
             assert (page.parent / target).exists(), target
@@ -63,8 +63,8 @@ def test_the_reference_has_every_public_name():
     "kind", [twopipes.Client, twopipes.CallResult, twopipes.Subscription, types.InputRequired, types.Elicitation]
 )
 def test_the_reference_of_the_client_has_every_member(kind):
-    for_others = {"acknowledged", "attach", "changed", "detach", "ended", "fail", "lost", "notified", "reopened"}
-    assert {each for each in dir(kind) if not each.startswith("_")} - for_others <= words_of("client.md")
+    internal = {"acknowledged", "attach", "changed", "detach", "ended", "fail", "lost", "notified", "reopened"}
+    assert {each for each in dir(kind) if not each.startswith("_")} - internal <= words_of("client.md")
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_the_reference_of_the_client_has_every_parameter(function):
 
 
 def load(file):
-    # Under a name of its own: `links` is too plain a name for everybody's path.
+    # `links` alone could hide another module of that name.
     spec = importlib.util.spec_from_file_location(f"site_{Path(file).stem}", ROOT / "tools" / file)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
@@ -92,26 +92,26 @@ NAVIGATION = re.findall(r"^ +- (?:[^:\n]+: )?(\S+\.md)$", (ROOT / "mkdocs.yml").
 
 def test_the_navigation_has_every_page_once():
     pages = {str(page.relative_to(ROOT / "docs")) for page in PAGES if page.is_relative_to(ROOT / "docs")}
-    by_folder = {page for page in pages if page.startswith("decisions/")}  # tools/site/hooks.py fills them in
+    by_folder = {page for page in pages if page.startswith("decisions/")}  # tools/site/hooks.py adds them
     assert sorted(NAVIGATION) == sorted(pages - by_folder)
 
 
 @pytest.mark.parametrize("page", reference_pages.PAGES)
-def test_what_is_written_from_the_code_is_current(page):
+def test_a_generated_page_is_up_to_date(page):
     written = (reference_pages.REFERENCE / page).read_text(encoding="utf-8")
     assert written == reference_pages.PAGES[page](), "run: .venv/bin/python tools/reference_pages.py"
 
 
-def test_the_settings_have_a_reason_each():
+def test_every_setting_has_a_reason():
     source = (ROOT / "src" / "twopipes" / "settings.py").read_text(encoding="utf-8")
     for kind in reference_pages.settings.__all__:
         for field in reference_pages.fields_of(kind, source):
             assert field.reason, f"{kind}.{field.name}"
 
 
-def test_the_codes_of_errors_have_a_row_each():
+def test_every_error_code_has_a_row():
     rows = re.findall(r"^\| (-\d+) \|", (ROOT / "docs" / "reference" / "error-codes.md").read_text(), re.MULTILINE)
-    assert {int(code) for code in rows} == set(ERROR_CODES) - {-32020}  # which a sentence below the table tells of
+    assert {int(code) for code in rows} == set(ERROR_CODES) - {-32020}  # a sentence below the table describes it
 
 
 def test_every_command_has_a_column_in_the_table_of_exit_codes():
@@ -146,12 +146,12 @@ def test_nothing_for_users_imports_a_private_module(page):
 
 
 @pytest.mark.parametrize("identifier", sorted(set(api_pages.identifiers())))
-def test_what_has_an_entry_is_there(identifier):
+def test_every_entry_of_the_reference_exists(identifier):
     module, _, name = identifier.rpartition(".")
     getattr(importlib.import_module(module), name)
 
 
-def test_what_the_generated_reference_leaves_out_is_there_to_be_left_out():
+def test_every_member_left_out_of_the_reference_exists():
     for kind, names in api_pages.INTERNAL.items():
         for each in names:
             assert hasattr(getattr(twopipes, kind), each), f"{kind}.{each}"
@@ -159,7 +159,7 @@ def test_what_the_generated_reference_leaves_out_is_there_to_be_left_out():
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_a_list_has_a_blank_line_before_it(page):
-    """A code forge shows a list without one as a list, and the site as a paragraph."""
+    """Without a blank line, a code forge shows a list, but the site shows a paragraph."""
     before = ""
 
     def look(line):
@@ -187,13 +187,13 @@ def test_a_list_has_a_blank_line_before_it(page):
         ("../../nowhere.py", "tutorial/a.md", "../../nowhere.py"),
     ],
 )
-def test_a_link_of_a_page_leads_to_the_same_on_the_site(target, place, leads_to):
+def test_a_link_of_a_page_has_the_same_target_on_the_site(target, place, leads_to):
     text = f"See [`this`]({target}).\n\n```text\n[this]({target})\n```\n"
     expected = f"See [`this`]({leads_to}).\n\n```text\n[this]({target})\n```\n"
     assert links.rewritten(text, origin=ROOT / "docs" / place, place=place) == expected
 
 
-def test_a_page_of_the_root_leads_into_the_site():
+def test_the_links_of_a_page_in_the_root_folder_are_rewritten_for_the_site():
     text = "[here](docs/howto/run-a-server.md), [there](docs/decisions), ![picture](docs/images/view-terminal.png)"
     assert links.rewritten(text, origin=ROOT / "CONTRIBUTING.md", place="project/contributing.md") == (
         "[here](../howto/run-a-server.md), [there](../decisions/index.md), ![picture](../images/view-terminal.png)"

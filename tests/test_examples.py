@@ -1,4 +1,4 @@
-"""The examples, run as a reader would."""
+"""Run the examples as a reader would."""
 
 import json
 import subprocess
@@ -26,16 +26,16 @@ def test_the_demo_shows_both_eras():
             assert json.loads(line[10:])["jsonrpc"] == "2.0"
 
 
-@pytest.mark.parametrize(("command", "said"), [(["/no/such/server"], "No such file"), ([sys.executable, "-c", ""], "Error: ")])
-def test_the_demo_says_why_a_server_cannot_be_reached(command, said):
+@pytest.mark.parametrize(("command", "message"), [(["/no/such/server"], "No such file"), ([sys.executable, "-c", ""], "Error: ")])
+def test_the_demo_says_why_a_server_cannot_be_reached(command, message):
     shown = run(EXAMPLES / "two_eras.py", *command)
     assert shown.returncode == 1
-    assert said in shown.stderr
+    assert message in shown.stderr
     assert "Traceback" not in shown.stderr
 
 
-def test_the_example_server_answers_a_pipe_to_its_end():
-    """SD-07: what was asked before the end of input is answered."""
+def test_the_example_server_responds_to_every_request_before_the_end_of_input():
+    """SD-07: requests that arrive before the end of input get a response."""
     requests = '{"jsonrpc":"2.0","id":1,"method":"ping"}\n{"jsonrpc":"2.0","id":"last","method":"ping"}'
     served = run(EXAMPLES / "echo_server.py", input=requests)
     assert served.returncode == 0

@@ -1,4 +1,4 @@
-"""The README's first steps, copied from it literally and done in an empty folder, as a newcomer does them."""
+"""Run the first steps of the README literally, in an empty folder, as a new user does."""
 
 import importlib.util
 import sys
@@ -17,7 +17,7 @@ def load():
     sys.modules[spec.name] = module
     before = list(sys.path)
     spec.loader.exec_module(module)
-    sys.path[:] = before  # its neighbours have plain names
+    sys.path[:] = before  # the names of its neighbours are too general to keep on the path
     return module
 
 
@@ -33,20 +33,20 @@ def empty(tmp_path):
 
 
 @pytest.mark.walkthrough
-def test_the_steps_work_with_the_twopipes_of_this_checkout(empty, tmp_path):
+def test_the_steps_work_with_this_checkout(empty, tmp_path):
     tool.follow(STEPS, empty, tool.environment_here(tmp_path), here=True)
 
 
 @pytest.mark.interop
 @pytest.mark.timeout(600)
-def test_the_steps_work_from_nothing_but_a_python(empty, tmp_path):
-    """As on a clean machine: the wheel, and what it needs from the registry."""
+def test_the_steps_work_with_only_python_installed(empty, tmp_path):
+    """As on a clean machine: install the wheel, and its dependencies from the registry."""
     wheel = tool.build_wheel(tmp_path / "wheels")
     tool.follow(STEPS, empty, tool.fresh_environment(tmp_path, wheel.parent))
     tool.check_installed(wheel, empty)
 
 
-def test_they_install_write_a_server_and_a_client_and_run_both():
+def test_the_steps_install_twopipes_and_run_a_server_and_a_client():
     files = {step.name: step.content for step in STEPS if isinstance(step, tool.File)}
     commands = [step.text for step in STEPS if isinstance(step, tool.Command)]
     assert {"server.py", "client.py"} <= set(files)
@@ -55,7 +55,7 @@ def test_they_install_write_a_server_and_a_client_and_run_both():
 
 
 @pytest.mark.parametrize(("name", "most"), [("server.py", 10), ("client.py", 6)])
-def test_a_server_has_ten_lines_and_a_client_six(name, most):
+def test_the_server_has_at_most_ten_lines_and_the_client_six(name, most):
     (content,) = [step.content for step in STEPS if isinstance(step, tool.File) and step.name == name]
     assert len([line for line in content.splitlines() if line.strip()]) <= most
 
@@ -112,20 +112,20 @@ def follow(text, folder, tmp_path):
     tool.follow(tool.steps_of(page), folder, tool.environment_here(tmp_path))
 
 
-def test_what_one_command_changes_the_next_one_finds(empty, tmp_path):
+def test_commands_share_one_shell(empty, tmp_path):
     follow("$ mkdir inner && cd inner\n$ X=1\n$ basename $PWD; echo $X\ninner\n1", empty, tmp_path)
 
 
-def test_times_and_left_out_lines_are_not_compared(empty, tmp_path):
+def test_times_and_omitted_lines_are_not_compared(empty, tmp_path):
     follow("$ printf 'a\\nb\\nc\\nit took 12 ms\\n'\na\n...\nit took 3.4 s", empty, tmp_path)
 
 
-def test_a_command_reads_nothing_of_what_is_typed_next(empty, tmp_path):
+def test_a_command_does_not_read_the_commands_after_it(empty, tmp_path):
     follow("$ cat\n$ echo done\ndone", empty, tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("$ echo hello\nhullo", "hullo"),
         ("$ echo hello; exit 3\nhello", "did not come to its end"),
@@ -133,6 +133,6 @@ def test_a_command_reads_nothing_of_what_is_typed_next(empty, tmp_path):
         ("$ there-is-no-such-command", "ended with 127"),
     ],
 )
-def test_a_step_that_does_otherwise_is_told(text, said, empty, tmp_path):
-    with pytest.raises((tool.Mismatch, TimeoutError), match=said):
+def test_a_step_with_another_outcome_is_reported(text, message, empty, tmp_path):
+    with pytest.raises((tool.Mismatch, TimeoutError), match=message):
         follow(text, empty, tmp_path)

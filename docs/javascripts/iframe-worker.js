@@ -15,7 +15,7 @@ if (location.protocol === "file:") {
           script.onerror = failed
           inside.document.body.append(script)
         })
-      // What the worker's script says goes to whoever started it.
+      // Messages of the worker's script go to the code that started it.
       inside.postMessage = (data) => this.dispatchEvent(new MessageEvent("message", { data }))
       inside.importScripts = (...sources) => sources.reduce((before, source) => before.then(() => load(source)), Promise.resolve())
       this.ready = load(address)

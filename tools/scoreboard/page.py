@@ -1,4 +1,4 @@
-"""The scores where people read them: the tables of the page and of the README, between their marks."""
+"""Write the scores into the tables of the page and the line of the README, between their marks."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from twopipes._rules.table import RULES
 
 PROJECT = Path(__file__).resolve().parents[2]
 PAGE = PROJECT / "docs" / "explanation" / "scoreboard.md"
@@ -20,7 +22,7 @@ HEAD = ("", "version", "speaks", "passed", "failed MUST", "failed SHOULD", "agai
 
 
 def read_notes(path: Path = NOTES) -> dict[tuple[str, str], str]:
-    """What was seen when somebody looked at a failure by hand, by the rule and the key of the contestant."""
+    """Return what was observed for each failure, by rule and key of the contestant."""
     found = {}
     for rule, seen in tomllib.loads(path.read_text(encoding="utf-8")).items():
         for keys, what in seen.items():
@@ -30,7 +32,7 @@ def read_notes(path: Path = NOTES) -> dict[tuple[str, str], str]:
 
 
 def page_blocks(scores: Mapping[str, Any], notes: Mapping[tuple[str, str], str]) -> dict[str, str]:
-    """What the page shows, by the name of the place."""
+    """Return the blocks of the page by name."""
     return {
         "run": counted(scores),
         "servers": table(scores, "server"),
@@ -40,23 +42,24 @@ def page_blocks(scores: Mapping[str, Any], notes: Mapping[tuple[str, str], str])
 
 
 def readme_block(scores: Mapping[str, Any]) -> str:
-    """The same for the README: the numbers, and one table."""
-    rows = [[f"{_name(score)} {score['version']}", score["side"], *_numbers(score)] for score in scores["contestants"].values()]
-    return f"{counted(scores)}\n\n{grid(('', 'side', *HEAD[3:]), rows)}"
+    """Return the line of the README."""
+    own = [score for key, score in scores["contestants"].items() if key in {"twopipes", "twopipes-client"}]
+    failed = {score["side"]: len(score["failures"]) for score in own}
+    return f"{counted(scores)} twopipes fails {failed['server']} of them as a server and {failed['client']} as a client."
 
 
 def counted(scores: Mapping[str, Any]) -> str:
-    """The numbers of rules, probes and mutants, and the day."""
+    """Return a sentence with the numbers of rules, probes and mutants, and the date."""
     count = scores["counts"]
     return (
-        f"{count['rules']} rules; {count['judged_server']} of them are judged of servers by {count['probes']} probes, "
-        f"{count['judged_client']} of clients by {count['scenarios']} scenarios, and by what the conversation shows by itself. "
+        f"{count['rules']} rules. {count['judged_server']} of them are checked on servers, with {count['probes']} probes; "
+        f"{count['judged_client']} on clients, with {count['scenarios']} scenarios; both also by reading the conversation. "
         f"{count['mutants']} mutants show that the check can fail. Measured on {scores['date']}."
     )
 
 
 def table(scores: Mapping[str, Any], side: str) -> str:
-    """A row for each contestant of one side."""
+    """Return a table with a row for each contestant of one side."""
     rows = [
         [_name(score), score["version"], _span(score["revisions"]), *_numbers(score)]
         for score in scores["contestants"].values()
@@ -66,7 +69,7 @@ def table(scores: Mapping[str, Any], side: str) -> str:
 
 
 def failures(scores: Mapping[str, Any], notes: Mapping[tuple[str, str], str]) -> str:
-    """For each contestant the rules that it breaks, and what was seen."""
+    """Return for each contestant the rules that it breaks, and what was observed."""
     parts = []
     for key, score in scores["contestants"].items():
         head = f"### {score['name']} {score['version']}, {score['side']}"
@@ -74,19 +77,17 @@ def failures(scores: Mapping[str, Any], notes: Mapping[tuple[str, str], str]) ->
             [
                 f"`{failure['rule']}`",
                 "note" if failure["severity"] == "note" else failure["level"] + (", our reading" if _is_ours(failure) else ""),
-                failure["title"],
-                notes.get((failure["rule"], key), "**nobody has looked at this yet**: " + _short(failure["why"])),
+                RULES[failure["rule"]].title,
+                notes.get((failure["rule"], key), "**not reviewed yet**: " + _short(failure["why"])),
             ]
             for failure in score["failures"]
         ]
-        parts.append(
-            f"{head}\n\n" + (grid(("rule", "level", "what a good one does", "what this one does"), rows) if rows else "None.")
-        )
+        parts.append(f"{head}\n\n" + (grid(("rule", "level", "requirement", "observed"), rows) if rows else "None."))
     return "\n\n".join(parts)
 
 
 def printed(scores: Mapping[str, Any]) -> str:
-    """The same for a terminal."""
+    """Return the scores as text for a terminal."""
     lines = [counted(scores), ""]
     for side in ("server", "client"):
         rows = [[*HEAD[:3], *HEAD[3:]]] + [
@@ -106,33 +107,32 @@ def printed(scores: Mapping[str, Any]) -> str:
 
 
 def grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of Markdown."""
+    """Return a Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
 def filled(text: str, blocks: Mapping[str, str]) -> str:
-    """The text with each block between its marks.
+    """Return the text with each block between its marks.
 
     Raises:
-        ValueError: A mark is not there.
+        ValueError: A mark is missing.
     """
     for name, block in blocks.items():
         begin = BEGIN.format(name)
         before, found, rest = text.partition(begin)
         _, closed, after = rest.partition(END)
         if not found or not closed:
-            raise ValueError(f"there is no place {begin} ... {END}")
+            raise ValueError(f"the marks {begin} ... {END} are missing")
         text = f"{before}{begin}\n{block}\n{END}{after}"
     return text
 
 
 def write(scores: Mapping[str, Any]) -> None:
-    """Writes the page, and the README where it has a place."""
+    """Write the tables of the page and the line of the README."""
     PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), page_blocks(scores, read_notes())), encoding="utf-8")
     text = README.read_text(encoding="utf-8")
-    if BEGIN.format("scoreboard") in text:
-        README.write_text(filled(text, {"scoreboard": readme_block(scores)}), encoding="utf-8")
+    README.write_text(filled(text, {"scoreboard": readme_block(scores)}), encoding="utf-8")
 
 
 def _name(score: Score) -> str:
