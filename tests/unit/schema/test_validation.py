@@ -63,7 +63,15 @@ def test_a_schema_is_read_in_the_dialect_that_it_names():
         compile_schema({**schema, "$schema": DIALECTS[0]})
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(
+    "dialect",
+    [
+        "https://json-schema.org/draft/2020-12/schema",
+        "https://json-schema.org/draft/2019-09/schema",
+        "http://json-schema.org/draft-07/schema",
+        "http://json-schema.org/draft-06/schema",
+    ],
+)
 def test_every_dialect_in_the_list_is_understood(dialect):
     """JS-02."""
     assert told({"$schema": dialect, "type": "object"}, 1) == ['1 is not of type "object"']
