@@ -1,13 +1,13 @@
-"""What Hypothesis draws from: ids, JSON, messages, and streams that are broken in the ways that streams are broken."""
+"""Hypothesis strategies: ids, JSON, messages, and valid and broken streams."""
 
 from hypothesis import strategies as st
 from msgspec import UNSET
 
 from twopipes._jsonrpc import ErrorObject, ErrorResponse, Notification, Request, Response, encode
 
-# Every character that has a UTF-8 form, newlines, NUL and U+2028 included.
+# Every character that UTF-8 can represent, including newlines, NUL and U+2028.
 texts = st.text(st.characters(exclude_categories=["Cs"]))
-# Those, and halves of characters.
+# Those, and lone surrogates.
 texts_with_surrogates = st.text(st.characters() | st.characters(categories=["Cs"]))
 
 request_ids = st.integers() | st.integers(min_value=-(10**40), max_value=10**40) | st.integers(0, 9).map(str) | texts
@@ -35,7 +35,7 @@ responses = st.builds(Response, request_ids, json_objects)
 error_responses = st.builds(ErrorResponse, st.just(UNSET) | st.none() | request_ids, error_objects)
 messages = requests | notifications | responses | error_responses
 
-# Pieces from which streams are put together: good lines, and everything that has ever been seen in their place.
+# Parts of streams: valid lines, and everything that has been seen instead of them.
 fragments = st.one_of(
     messages.map(encode),
     messages.map(lambda message: encode(message)[:-1]),

@@ -1,3 +1,3 @@
-"""The version of twopipes, said once: for packages, and for the peers that ask who is speaking."""
+"""The version of twopipes, for packages and for peers."""
 
 __version__ = "0.1.0"

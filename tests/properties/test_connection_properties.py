@@ -1,4 +1,4 @@
-"""Running connections under random steps; ``make fuzz`` plays many more of them."""
+"""Running connections under random steps; ``make fuzz`` runs many more of them."""
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""The invariants of the ledgers and of sealed states, under any interleaving that Hypothesis can think of."""
+"""The invariants of the ledgers and of sealed states, under any interleaving that Hypothesis generates."""
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +16,7 @@ SHORT = settings(max_examples=60, stateful_step_count=40)
 
 
 class OutgoingAgainstAModel(RuleBasedStateMachine):
-    """The model is what the ledger must not be: a dictionary that is searched from end to end."""
+    """The model is simple and slow: a dictionary that is searched completely."""
 
     asked = Bundle("asked")
 
@@ -29,7 +29,7 @@ class OutgoingAgainstAModel(RuleBasedStateMachine):
         self.left = set()
 
     def leaves(self, request):
-        """A request leaves the ledger, which it does exactly once."""
+        """A request leaves the ledger exactly once."""
         assert request.id not in self.left
         self.left.add(request.id)
         del self.open[request.id]
@@ -45,7 +45,7 @@ class OutgoingAgainstAModel(RuleBasedStateMachine):
 
     @rule(request=asked)
     def settle(self, request):
-        """An answer or a cancel, in time or late (JR-19, CA-06, CA-07)."""
+        """A response or a cancellation, in time or late (JR-19, CA-06, CA-07)."""
         found = self.ledger.settle(request.id)
         assert found is (request if request.id in self.open else None)
         if found is not None:
@@ -114,11 +114,11 @@ class OutgoingAgainstAModel(RuleBasedStateMachine):
     def teardown(self):
         for request in self.ledger.close():
             self.leaves(request)
-        assert self.left == self.used  # every request left, and left once
+        assert self.left == self.used  # every request left exactly once
 
 
 class IncomingAgainstAModel(RuleBasedStateMachine):
-    """Requests of the peer, with ids that come back and handlers that do not know when it is over."""
+    """Requests of the peer, with reused ids and handlers that respond too late."""
 
     calls = Bundle("calls")
     most = 4
@@ -145,7 +145,7 @@ class IncomingAgainstAModel(RuleBasedStateMachine):
 
     @rule(asked=calls)
     def finish(self, asked):
-        """CA-04, CA-07: by the call itself, so that a stale handler answers nobody else's request."""
+        """CA-04, CA-07: by the call itself, so that a stale handler cannot respond to another request."""
         wanted = self.open.get(asked.id) is asked
         assert self.ledger.is_open(asked) is wanted
         assert self.ledger.finish(asked) is wanted
@@ -186,7 +186,7 @@ times = st.integers(0, 10**10)
 
 
 @given(payload=json_values, bound=st.tuples(texts, json_objects, texts), expires=times, key=st.binary(min_size=16))
-def test_a_state_comes_back_as_it_was_sealed_while_it_is_good(payload, bound, expires, key):
+def test_a_sealed_state_is_restored_until_it_expires(payload, bound, expires, key):
     """MR-15, MR-16, ST-03."""
     method, params, principal = bound
     binding = binding_of(method, params, principal=principal)
@@ -203,8 +203,8 @@ def test_a_state_comes_back_as_it_was_sealed_while_it_is_good(payload, bound, ex
 
 
 @given(payload=json_objects, data=st.data())
-def test_whatever_is_changed_is_noticed(payload, data):
-    """MR-15: one spelling alone is good."""
+def test_any_change_of_a_sealed_state_is_detected(payload, data):
+    """MR-15: only one spelling is valid."""
     sealer = StateSealer(KEY)
     state = sealer.seal(payload, binding=b"b", expires=100)
     other = sealer.seal({"other": payload}, binding=b"b", expires=200)
@@ -228,7 +228,7 @@ def test_whatever_is_changed_is_noticed(payload, data):
 
 
 @given(text=texts)
-def test_whatever_a_client_sends_as_a_state_is_refused_in_words(text):
+def test_any_invalid_state_is_rejected_with_a_message(text):
     """MR-15, JR-20."""
     with pytest.raises(InvalidParams):
         StateSealer(KEY).open(text, object, binding=b"b", now=0)
@@ -246,7 +246,7 @@ def test_a_binding_does_not_see_the_order_of_members_or_what_a_retry_changes(mem
 
 
 @given(ids=st.lists(request_ids, unique_by=lambda each: (type(each), each), max_size=8))
-def test_ids_of_any_kind_are_kept_apart(ids):
+def test_ids_of_different_types_are_distinguished(ids):
     """JR-06, CA-13."""
     ledger = Incoming()
     calls = [call(each) for each in ids]

@@ -109,15 +109,15 @@ def is_id(value):
 
 
 def key(value):
-    """An id with its type, for Python takes 1 for 1.0 and for True."""
+    """Return an id with its type, because 1 == 1.0 == True in Python."""
     return type(value).__name__, value
 
 
 class Watch:
-    """What one side received and wrote, line by line."""
+    """The lines that one side received and wrote."""
 
     def __init__(self):
-        self.open = {}  # what this side was asked and has not answered: by id, the message
+        self.open = {}  # the requests without a response, by id
         self.in_batches = set()
         self.progress = {}
         self.acknowledged = set()
@@ -217,7 +217,7 @@ class Play:
     # Bytes
 
     def move(self, where, amount):
-        """Moves some of the pending bytes, cut as this run cuts them."""
+        """Move some of the pending bytes, in the chunks of this run."""
         stream = self.to_server if where == "server" else self.to_client
         data, rest = stream[:amount], stream[amount:]
         if where == "server":
@@ -235,7 +235,7 @@ class Play:
             self.drain()
 
     def pieces(self, data):
-        """Line by line and finer where the watchers look; all at once in the run that only listens."""
+        """Small chunks if the rules are checked; otherwise all bytes at once."""
         if self.cuts is None:
             return [data]
         size = self.cuts
@@ -298,7 +298,7 @@ class Play:
                         event.call
                     )
                 case InputsAnswered():
-                    self.waiting.remove(event.call)  # who is not waiting gets no answers
+                    self.waiting.remove(event.call)  # only waiting calls get answers
                 case CallAbandoned() | CallCancelled():
                     self.stop_waiting(event.call)
                 case ClientOpened() | OpeningEnded():
@@ -307,10 +307,10 @@ class Play:
     def stop_waiting(self, call):
         self.waiting = [each for each in self.waiting if each is not call]
 
-    # What can happen
+    # Steps
 
     def step(self, op, index, amount):
-        with contextlib.suppress(TwopipesError):  # a side may refuse; then nothing was written or booked by halves
+        with contextlib.suppress(TwopipesError):  # a side may raise; then nothing was written or recorded
             getattr(self, op)(index, amount)
         self.drain()
 
@@ -342,7 +342,7 @@ class Play:
             self.asked.append(self.client.retry(asked, result, answers, now=self.now))
 
     def reply(self, index, amount):
-        """The client's host answers what the server asked."""
+        """The host of the client answers a question of the server."""
         if self.questions:
             call = self.questions[index % len(self.questions)]
             if amount == 1:
@@ -396,14 +396,14 @@ class Play:
         self.to_client += encode(FROM_NO_SERVER[(index * 6 + amount) % len(FROM_NO_SERVER)])
 
     def end(self):
-        """What is on its way arrives, and then both streams end."""
+        """Deliver the pending bytes, then end both streams."""
         self.move("server", len(self.to_server))
         self.move("client", len(self.to_client))
         self.take(self.server.receive_eof(now=self.now))
         self.take(self.client.receive_eof(now=self.now))
         self.take(self.server.tick(now=self.now))
         self.take(self.client.tick(now=self.now))
-        for op in ("ask", "subscribe", "question", "server_pings"):  # whoever does not know yet that it is over
+        for op in ("ask", "subscribe", "question", "server_pings"):  # a side that does not know yet that the connection is over
             self.step(op, 0, 0)
         self.take(self.server.tick(now=self.now))
         for call in self.calls:  # SD-07: who works may still answer
@@ -412,7 +412,7 @@ class Play:
 
 
 def normal(line):
-    """A line without what is random by intention."""
+    """Return a line without its intentionally random parts."""
     line = re.sub(rb'"requestState":"[^"]*"', b'"requestState":"..."', line)
     return re.sub(rb'"elicitationId":"[^"]*"', b'"elicitationId":"..."', line)
 
@@ -429,12 +429,12 @@ OPS = [
     "lie_to_client",
 ]
 steps = st.tuples(st.sampled_from(OPS), st.integers(0, 5), st.integers(0, 5))
-# Long ones on purpose: left alone, Hypothesis draws five steps, which lead nowhere.
+# A minimum length, because by default Hypothesis draws about five steps, which do not reach much.
 scripts = st.lists(steps, min_size=30, max_size=100) | st.lists(steps, max_size=30)
 
 
 def play(revision, script, *, cuts, opened=3):
-    """Plays a script from where the opening has come to: nowhere (0), to the server, back to the client, all the way (3)."""
+    """Run a script from a stage of the opening: not started (0), at the server, back at the client, complete (3)."""
     run = Play(revision, cuts=cuts)
     for where in ("server", "client", "server")[:opened]:
         run.move(where, len(run.to_server if where == "server" else run.to_client))
@@ -447,26 +447,26 @@ def play(revision, script, *, cuts, opened=3):
 @pytest.mark.parametrize("revision", ALL)
 @settings(max_examples=100)
 @given(script=scripts, cuts=st.integers(1, 200), opened=st.sampled_from([3, 3, 3, 2, 1, 0]))
-def test_whatever_happens_the_rules_hold_and_nobody_is_left_waiting(revision, script, cuts, opened):
+def test_the_rules_hold_for_any_script_and_every_request_ends(revision, script, cuts, opened):
     """CA-04, CA-07, PR-03, FR-09, FR-10, FR-13, JR-06, SU-02, SU-04, SU-15, DE-12, DE-16, MR-18, JR-20."""
     run = play(revision, script, cuts=cuts, opened=opened)
-    # Each request ended, and ended once, in one of the ways there are.
+    # Each request ended exactly once.
     assert len(run.ended) == len({id(asked) for asked in run.ended})
     assert {id(asked) for asked in run.asked} == {id(asked) for asked in run.ended}
     assert run.openings == 1
-    # No handler waits for an answer that will not come, and no ledger holds what is over.
+    # No handler waits for an answer that will not come, and the ledgers are empty.
     assert run.waiting == []
     assert len(run.server.outgoing) == len(run.client.outgoing) == 0
     assert len(run.server._rounds) == len(run.server._requests) == 0
     assert run.server.next_deadline() is None
     assert run.client.next_deadline() is None
-    # However the bytes are cut, the same is said (FR-13).
+    # The output does not depend on the chunks (FR-13).
     whole = play(revision, script, cuts=None, opened=opened)
     assert whole.said == run.said
 
 
-def test_scripts_reach_what_they_are_meant_to_reach():
-    """A check of the check: the way through questions, retries, listens and cancels is open to a script."""
+def test_scripts_reach_every_part_of_the_protocol():
+    """A check of the test: scripts reach questions, retries, listens and cancellations."""
     through = [
         *[("ask", 0, 0), ("to_the_server", 0, 0), ("report", 0, 1), ("report", 0, 2), ("question", 0, 0), ("to_the_client", 0, 0)],
         *[("try_again", 0, 0), ("reply", 0, 0), ("to_the_server", 0, 0), ("respond", 0, 0), ("to_the_client", 0, 0)],
@@ -484,5 +484,5 @@ def test_scripts_reach_what_they_are_meant_to_reach():
         assert [each for each in expected if each not in text] == [], revision
 
 
-def test_every_answer_in_the_plays_is_one_of_its_method():
+def test_every_response_in_a_script_matches_its_method():
     assert all(isinstance(result, RESULTS[method]) for method, result in RESULT.items())

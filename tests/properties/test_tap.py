@@ -1,4 +1,4 @@
-"""A tap is not to be seen: whatever bytes pass in whatever pieces, and however the server ends, both sides find the same."""
+"""A tap is transparent: for any bytes in any chunks and any exit of the server, both sides receive the same bytes."""
 
 import os
 import signal
@@ -16,12 +16,12 @@ from twopipes.trace import Damage, Event, Line, read
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="made of POSIX processes")
 
-# Seconds. A net against hanging.
+# Seconds. Reached only if a test hangs.
 NET = 60
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "TWOPIPES"))}
 
-# Reads all of its input, in pieces, into a file. Meanwhile it says what it finds in another one, piece by piece: a number of the
-# stream, a length, the bytes. Then it ends as it is told.
+# Writes its input to a file. Meanwhile it writes the chunks of a script to its outputs: each has the number of the stream, a length
+# and the bytes. Then it exits as the last argument says.
 SERVER = """
 import os, signal, sys, threading
 heard, script, ending = sys.argv[1:]
@@ -48,7 +48,7 @@ if ending.startswith("SIG"):
 """
 ENDINGS = {"eof": 0, "close": 0, "crash": 3, "SIGKILL": -9, "SIGTERM": -15, "SIGSEGV": -11}
 
-# Bytes of all kinds, and often those that something between could stumble over.
+# Bytes of all kinds, and often those that a relay could handle wrongly.
 AWKWARD = [b"\n", b"\r\n", b"\r", b"", b"\x00", b"\xff\xfe", b"\xef\xbb\xbf", b"\xe2\x80", b'{"jsonrpc":"2.0"}\n', b"\x1b[2J"]
 PIECE = st.one_of(
     st.sampled_from(AWKWARD),
@@ -94,7 +94,7 @@ def recorded(entries, kind):
 
 
 def exchange(words, pieces):
-    """Runs the command as a host would, writes each piece by a call of its own, and reads both outputs to their ends."""
+    """Run the command as a host would, write each chunk with its own call, and read both outputs to their end."""
     host = subprocess.Popen(
         [sys.executable, "-m", "twopipes", *words],
         stdin=subprocess.PIPE,

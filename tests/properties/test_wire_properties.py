@@ -1,4 +1,4 @@
-"""Whatever the bytes and however they are cut: what holds for every stream, found by Hypothesis."""
+"""Properties of the framing for any bytes and any chunks."""
 
 import json
 
@@ -51,7 +51,7 @@ def test_a_message_is_read_as_it_was_written(message):
     assert parsed(found) == parsed(message)
     assert getattr(found, "id", None) == getattr(message, "id", None)
     assert type(getattr(found, "id", None)) is type(getattr(message, "id", None))
-    # Once more, and now to the letter: what was read is raw, and raw is written as it was read.
+    # Once more, now compared as bytes: raw values are written as they were read.
     assert encode(found) == line
     assert decode(encode(found)[:-1]) == found
 
@@ -72,8 +72,8 @@ def test_ids_are_equal_when_value_and_type_are(request_id, other):
 
 
 @given(text=texts_with_surrogates, params=json_objects)
-def test_a_string_may_hold_anything_python_lets_it_hold(text, params):
-    """FR-02, FR-03. What has no UTF-8 form is replaced; everything else arrives."""
+def test_any_python_string_can_be_written(text, params):
+    """FR-02, FR-03. Characters that UTF-8 cannot represent are replaced; all others arrive unchanged."""
     line = encode_line({"text": text, "list": [text, {text: params}]})
     assert line.count(b"\n") == 1
     arrived = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -89,7 +89,7 @@ def test_what_another_json_library_escapes_is_read_the_same(text):
 
 
 @given(garbage=streams, cuts=st.lists(st.integers(0, 600)), max_line=st.none() | st.integers(len(GOOD_LINE), 100))
-def test_whatever_the_garbage_the_next_good_line_is_served(garbage, cuts, max_line):
+def test_a_valid_line_after_any_garbage_is_returned(garbage, cuts, max_line):
     """JR-20."""
     events = lines_of(cut(garbage + b"\n" + GOOD_LINE + b"\n", cuts), max_line=max_line)
     assert events[-1] == GOOD_LINE
@@ -109,7 +109,7 @@ def test_any_bytes_hold_what_the_fuzzer_checks(data):
 
 @given(line=st.binary() | streams, max_batch=batch_limits)
 def test_decode_never_raises(line, max_batch):
-    """JR-20. Not even for bytes that no line decoder has looked at."""
+    """JR-20. Also for bytes that no line decoder has checked."""
     found = decode(line, max_batch=max_batch, max_excerpt=MAX_EXCERPT)
     if isinstance(found, LineRejected):
         check_decoded(found, max_batch=max_batch)
@@ -136,7 +136,7 @@ def test_the_excerpt_is_bounded_and_is_the_start_of_the_line(line, max_excerpt, 
 
 
 def parsed(message):
-    """A message with its raw parts parsed, by a library that knows nothing of ours."""
+    """Return a message with its raw parts parsed by another library."""
     fields = msgspec.structs.asdict(message)
     for name in ("params", "result"):
         if isinstance(fields.get(name), msgspec.Raw):

@@ -24,7 +24,7 @@ from twopipes._protocol.types import ElicitResult
 from twopipes.blocking import Client, InputRequired, Subscription, connect
 from twopipes.errors import ClientClosed, LocalProtocolError, OpeningFailed, QuestionFailed, UserRefused
 
-# Seconds. A net under everything that waits; nothing here comes near it unless it hangs.
+# Seconds. A limit for everything that waits, reached only if a test hangs.
 NET = 30
 ERAS = ("legacy", "modern")
 ROOT = Path(__file__).parents[2]
@@ -34,7 +34,7 @@ FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required"
 
 
 class Bench:
-    """A server to talk to, and what has happened in it."""
+    """A server for the tests, with a record of its calls."""
 
     def __init__(self):
         self.server = server = Server("bench", version="1.0", instructions="Sit down.")
@@ -99,12 +99,12 @@ class Bench:
             return [each for each in ("green", "grey", "red") if each.startswith(value)]
 
     def grow(self, client):
-        """Changes the list of tools, in the loop, as a server does."""
+        """Change the list of tools, in the loop, as a server does."""
         client._loop_thread.post(self.server.add_tool, _grown)
 
 
 def _grown() -> str:
-    """A tool that was not there before."""
+    """A tool that is added later."""
     return "grown"
 
 
@@ -112,7 +112,7 @@ def _grown() -> str:
 def nothing_left():
     before = set(threading.enumerate())
     yield
-    # Threads of questions and of plain tools end by themselves, a moment after what they did is known.
+    # Threads of questions and of plain tools end shortly after their result is known.
     for thread in set(threading.enumerate()) - before:
         thread.join(NET)
         assert not thread.is_alive(), thread
@@ -157,7 +157,7 @@ def public(kind):
 
 
 def parameters(function):
-    """Names, kinds, defaults and types, as they are written."""
+    """Return names, kinds, defaults and types, as they are written."""
     return [(each.name, each.kind, each.default, each.annotation) for each in inspect.signature(function).parameters.values()]
 
 
@@ -279,20 +279,20 @@ def test_errors_are_the_same_and_their_tracebacks_show_the_caller(client):
         client.subscribe(resources="bench://colour")
 
 
-def test_a_call_is_given_up_at_its_deadline(client, bench):
+def test_a_call_times_out_at_its_deadline(client, bench):
     with pytest.raises(RequestTimedOut):
         client.call_tool("forever", timeouts=Timeouts(request=0.05))
-    assert bench.cancelled.wait(NET)  # the server was told
+    assert bench.cancelled.wait(NET)  # the server was notified
     assert client.call_tool("add", {"a": 1, "b": 1}).text == "2"
 
 
-def test_a_server_that_cannot_be_agreed_with_is_an_error_and_leaves_nothing():
+def test_a_failed_opening_is_an_error_and_leaves_nothing_behind():
     with nothing_left(), pytest.raises(OpeningFailed):
         connect(Server("old", eras="legacy"), era="modern")
 
 
 @pytest.mark.parametrize("wrong", [{"era": "stone"}, {"revision": "1999-01-01"}, {"cwd": "/"}])
-def test_what_makes_no_sense_is_refused_and_leaves_nothing(bench, wrong):
+def test_invalid_arguments_are_rejected_and_leave_nothing_behind(bench, wrong):
     with nothing_left(), pytest.raises(LocalProtocolError):
         connect(bench.server, **wrong)
 
@@ -306,13 +306,13 @@ def test_a_channel_belongs_to_another_loop():
 # The end
 
 
-def test_without_a_block_it_is_closed_by_hand_and_any_number_of_times(bench, era):
+def test_without_a_with_block_close_may_be_called_any_number_of_times(bench, era):
     client = connect(bench.server, era=era)
     assert client.call_tool("add", {"a": 1, "b": 2}).text == "3"
     client.close()
     assert client.closed is not None
     client.close()
-    assert client.era == era  # what was known is still known
+    assert client.era == era  # it is still known after the end
     for call in (client.list_tools, client.ping, lambda: client.call_tool("add"), lambda: client.subscribe(tools=True).get()):
         with pytest.raises(ClientClosed):
             call()
@@ -381,7 +381,7 @@ def test_many_threads_use_one_client(client):
     assert found == {number: [str(number + each) for each in range(20)] for number in range(8)}
 
 
-def test_a_client_that_nobody_holds_is_closed_and_complained_about(bench):
+def test_an_unreferenced_client_is_closed_with_a_warning(bench):
     with nothing_left(), warnings.catch_warnings(record=True) as complaints:
         warnings.simplefilter("always")
         client = connect(bench.server)
@@ -409,7 +409,7 @@ def test_it_works_inside_a_running_loop(bench):
 
 
 def test_an_interrupted_call_is_cancelled_and_the_client_stays_usable(client, bench):
-    """As Ctrl-C does it: an exception in the middle of the waiting."""
+    """Like Ctrl-C: an exception while the call waits."""
 
     def interrupt(_):
         raise KeyboardInterrupt
@@ -458,7 +458,7 @@ def test_a_progress_callback_may_be_async(client):
     assert seen == [1]
 
 
-def test_a_callback_that_breaks_is_reported_and_harms_nothing(client, caplog):
+def test_a_failing_callback_is_reported_and_has_no_other_effect(client, caplog):
     def broken(_):
         raise RuntimeError("out of ink")
 
@@ -466,7 +466,7 @@ def test_a_callback_that_breaks_is_reported_and_harms_nothing(client, caplog):
     assert "out of ink" in caplog.text
 
 
-def test_log_messages_are_told_in_order_in_one_thread_and_before_the_result(bench, era):
+def test_log_callbacks_run_in_order_in_one_thread_and_before_the_result(bench, era):
     seen = []
     with connect(bench.server, era=era, on_log=lambda message: seen.append((message.data, threading.get_ident()))) as client:
         client.set_log_level("debug")
@@ -496,20 +496,20 @@ def test_a_log_callback_may_call_the_client_and_even_close_it(bench, era):
     assert seen == ["3", "3"]
 
 
-def test_a_log_callback_that_waits_for_the_caller_does_not_hold_the_call_for_ever(bench, era, monkeypatch):
+def test_a_log_callback_that_waits_for_the_caller_does_not_block_the_call(bench, era, monkeypatch):
     monkeypatch.setattr(callbacks, "_CALLBACK_WAIT", 0.05)
     lock = threading.Lock()
-    told = threading.Event()
+    logged = threading.Event()
 
     def on_log(_):
         with lock:
-            told.set()
+            logged.set()
 
     with connect(bench.server, era=era, on_log=on_log) as client:
         client.set_log_level("debug")
         with lock:
             assert client.call_tool("chatty", {"count": 1}).text == "said"
-        assert told.wait(NET)
+        assert logged.wait(NET)
 
 
 def test_an_async_log_callback_runs_in_the_loop(bench, era):
@@ -526,7 +526,7 @@ def test_an_async_log_callback_runs_in_the_loop(bench, era):
 
 
 def test_an_answer_may_take_its_time_while_the_client_goes_on(bench, era):
-    """A plain on_elicit may wait for a person: nothing else waits for it."""
+    """A plain on_elicit may wait for a person without blocking other calls."""
     asked, typed = threading.Event(), threading.Event()
 
     def on_elicit(question):
@@ -569,7 +569,7 @@ def test_answers_may_be_async(bench, era):
         assert client.call_tool("greet").text == "accept Anna"
 
 
-def test_an_async_callback_that_calls_the_client_is_told_instead_of_waiting_for_itself(bench):
+def test_an_async_callback_that_calls_the_client_gets_an_error_instead_of_a_deadlock(bench):
     caught = []
 
     async def on_elicit(question):
@@ -585,7 +585,7 @@ def test_an_async_callback_that_calls_the_client_is_told_instead_of_waiting_for_
 
 
 @pytest.mark.parametrize("breaks", [RuntimeError("no pen"), StopIteration("no pen"), SystemExit("no pen")])
-def test_a_question_whose_callback_breaks_says_why(bench, era, breaks):
+def test_the_error_of_a_failing_question_callback_has_the_reason(bench, era, breaks):
     def on_elicit(question):
         raise breaks
 
@@ -593,7 +593,7 @@ def test_a_question_whose_callback_breaks_says_why(bench, era, breaks):
         client.call_tool("greet")
 
 
-def test_a_refusal_is_handed_on(bench):
+def test_a_refusal_is_passed_on(bench):
     def on_sample(question):
         raise UserRefused("not today")
 
@@ -649,7 +649,7 @@ def test_changes_are_a_plain_iterator(client, bench):
     assert list(changes) == []
 
 
-def test_a_change_can_be_waited_for_with_an_end(client, bench):
+def test_waiting_for_a_change_can_time_out(client, bench):
     changes = client.subscribe(tools=True)
     changes.ready()
     with pytest.raises(TimeoutError, match="nothing has changed within"):
@@ -684,7 +684,7 @@ def test_closing_ends_an_iteration_in_another_thread(client, ends):
     assert changes.get() is None
 
 
-def test_what_came_in_the_moment_of_an_interruption_is_not_lost(client):
+def test_a_change_during_an_interruption_is_not_lost(client):
     def interrupt(_):
         raise KeyboardInterrupt
 
@@ -702,7 +702,7 @@ def test_what_came_in_the_moment_of_an_interruption_is_not_lost(client):
     changes.close()
 
 
-def test_a_server_that_does_not_acknowledge_is_not_waited_for_for_ever(bench, monkeypatch):
+def test_waiting_for_an_acknowledgement_times_out(bench, monkeypatch):
     with connect(bench.server, era="modern", timeouts=Timeouts(request=0.05)) as client:
         changes = client.subscribe(tools=True)
         monkeypatch.setattr(changes._inner, "_on_start", lambda _: None)

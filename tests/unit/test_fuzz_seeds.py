@@ -1,4 +1,4 @@
-"""The seeds of the fuzzer, through the same invariants, without the fuzzer."""
+"""Check the invariants of the fuzzer on its seeds, without the fuzzer."""
 
 from pathlib import Path
 

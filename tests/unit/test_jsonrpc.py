@@ -55,8 +55,8 @@ def test_an_error_response_has_an_error():
     assert decode(b'{"jsonrpc":"2.0","id":1,"error":{"code":0,"message":""}}') == ErrorResponse(1, ErrorObject(0, "", UNSET))
 
 
-def test_params_and_results_stay_as_they_came():
-    """Nobody has parsed them: the numbers still have their zeros and the members their order."""
+def test_params_and_results_stay_raw():
+    """They are not parsed: numbers keep their zeros and members their order."""
     found = decode(b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"b": 1.500, "a":[ ] }}')
     assert bytes(found.params) == b'{"b": 1.500, "a":[ ] }'
 
@@ -95,7 +95,7 @@ def test_of_two_members_with_one_name_the_last_counts():
     assert decode(b'{"jsonrpc":"2.0","id":1,"id":"2","method":"x","method":"y"}') == Request("2", "y")
 
 
-# Null where nothing should be: what some libraries write
+# Null instead of an absent member, as some libraries write
 
 
 def test_null_params_count_as_absent():
@@ -159,14 +159,14 @@ def test_an_id_keeps_its_value_and_its_json_type(written, value):
     assert decode(answer[:-1]).id == value
 
 
-def test_seven_is_not_seven():
+def test_the_number_seven_is_not_the_string_seven():
     """JR-06."""
     number, string = (decode(b'{"jsonrpc":"2.0","id":%s,"method":"x"}' % written) for written in (b"7", b'"7"'))
     assert number != string
 
 
 @pytest.mark.parametrize("written", [b"null", b"1.5", b"1.0", b"1e2", b"true", b"false", b"{}", b"[1]", b"9" * DEEP])
-def test_any_other_id_makes_an_invalid_request_that_has_no_id_to_answer_with(written):
+def test_any_other_id_makes_an_invalid_request_without_an_id(written):
     """JR-02, JR-03, ER-02."""
     found = refused(b'{"jsonrpc":"2.0","id":%s,"method":"x"}' % written)
     assert found.reason == "not JSON-RPC"
@@ -178,21 +178,21 @@ def test_any_other_id_makes_an_invalid_request_that_has_no_id_to_answer_with(wri
 
 
 @pytest.mark.parametrize("written", [b"null", b"1.5", b"true"])
-def test_an_answer_with_such_an_id_is_not_answered(written):
+def test_a_response_with_such_an_id_gets_no_response(written):
     """JR-02, JR-07."""
     found = refused(b'{"jsonrpc":"2.0","id":%s,"result":{}}' % written)
     assert found.is_response
     assert found.request_id is None
 
 
-def test_an_answer_without_an_id_answers_nothing():
+def test_a_response_without_an_id_is_rejected():
     """JR-07."""
     found = refused(b'{"jsonrpc":"2.0","result":{}}')
     assert found.detail == '"id" must be a string or an integer, not absent'
     assert found.is_response
 
 
-# JSON that is no message (ER-02)
+# JSON that is not a message (ER-02)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_an_answer_without_an_id_answers_nothing():
         ),
     ],
 )
-def test_an_invalid_request_is_answered_with_its_id(line, detail):
+def test_an_invalid_request_keeps_its_id_for_the_response(line, detail):
     """JR-01, JR-11, JR-17, ER-02."""
     found = refused(line)
     assert found.reason == "not JSON-RPC"
@@ -252,8 +252,8 @@ def test_an_invalid_request_is_answered_with_its_id(line, detail):
         (b'{"jsonrpc":"1.0","id":1,"result":{}}', '"jsonrpc" must be "2.0"'),
     ],
 )
-def test_an_invalid_answer_names_the_request_it_was_for(line, detail):
-    """JR-07, JR-08. Whoever waits for it learns that it came, and that it was broken."""
+def test_an_invalid_response_keeps_the_id_of_its_request(line, detail):
+    """JR-07, JR-08. The caller learns that a response arrived and was invalid."""
     found = refused(line)
     assert found.reason == "not JSON-RPC"
     assert found.detail == detail
@@ -269,14 +269,14 @@ def test_an_invalid_answer_names_the_request_it_was_for(line, detail):
         b'{"jsonrpc":"1.0","method":"x"}',
     ],
 )
-def test_a_malformed_notification_is_marked_so_that_nobody_answers_it(line):
+def test_a_malformed_notification_is_marked_so_that_it_gets_no_response(line):
     """JR-10."""
     found = refused(line)
     assert found.is_notification
     assert found.request_id is None
 
 
-def test_without_a_method_nobody_can_tell_that_it_was_a_notification():
+def test_without_a_method_it_is_not_a_notification():
     """ER-02."""
     found = refused(b'{"jsonrpc":"2.0","method":5}')
     assert not found.is_notification
@@ -291,7 +291,7 @@ def test_a_scalar_is_not_a_message(line):
     assert found.code == -32600
 
 
-# No JSON at all (ER-01)
+# Not JSON (ER-01)
 
 
 @pytest.mark.parametrize(
@@ -337,8 +337,8 @@ def test_what_is_not_json_is_a_parse_error(line, max_batch):
         b'{"jsonrpc":"2.0","id":7,"method":"x","error":5,',
     ],
 )
-def test_a_line_that_is_wrong_twice_is_no_json_first(line):
-    """ER-01 before ER-02: what breaks off after a wrong member was never a whole message."""
+def test_not_json_is_reported_before_other_faults(line):
+    """ER-01 before ER-02: a truncated line is not JSON, even if a member before is wrong."""
     found = refused(line)
     assert found.reason == "not JSON"
     assert found.request_id == 7
@@ -352,14 +352,14 @@ def test_a_line_that_is_wrong_twice_is_no_json_first(line):
         b'{"jsonrpc":"2.0","id":"a","error":5,"method":"\xff"}',
     ],
 )
-def test_bytes_that_nobody_checked_for_utf8_are_refused_all_the_same(line):
-    """FR-03, ER-01. LineDecoder has refused such a line before; decode does not rely on it."""
+def test_unchecked_bytes_that_are_not_utf8_are_rejected(line):
+    """FR-03, ER-01. LineDecoder already rejects such a line; decode does not rely on that."""
     found = refused(line)
     assert found.reason == "not UTF-8"
     assert found.code == -32700
 
 
-def test_an_id_that_is_not_utf8_is_no_id():
+def test_an_id_that_is_not_utf8_is_not_an_id():
     """FR-03."""
     assert refused(b'{"jsonrpc":"1.0","id":"\xff","method":"x"}').request_id is None
 
@@ -372,7 +372,7 @@ def test_the_excerpt_is_bounded():
         assert len(refused(line).excerpt) == 256
 
 
-# What must not crash anybody
+# Hostile lines
 
 
 @pytest.mark.parametrize("max_batch", [0, None])
@@ -401,14 +401,14 @@ def test_a_hundred_thousand_brackets_are_too_deep(line, max_batch):
         assert found.is_response == (b'"method"' not in line)
 
 
-def test_a_number_of_a_hundred_thousand_digits_is_left_to_whoever_needs_it():
+def test_a_number_of_a_hundred_thousand_digits_stays_raw():
     found = decode(b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"n":%s}}' % (b"9" * DEEP))
     assert isinstance(found, Request)
     assert len(bytes(found.params)) == DEEP + 6
 
 
 @pytest.mark.parametrize("data", [b"9" * DEEP, b"1e400"])
-def test_an_error_with_a_number_that_cannot_be_held_is_malformed(data):
+def test_an_error_with_a_number_out_of_range_is_malformed(data):
     """JR-08."""
     found = refused(b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"x","data":%s}}' % data)
     assert found.is_response
@@ -430,14 +430,14 @@ def test_nul_characters_in_strings_are_characters():
         (rb"\ud83d\ude00", "😀"),
         (rb"\ude00\ud83d", "\ufffd\ufffd"),
         (rb"\ud83d\ud83d\ude00", "\ufffd😀"),
-        (rb"\\ud800 \ud800", "\\ud800 \ufffd"),  # the first is a backslash and four characters
+        (rb"\\ud800 \ud800", "\\ud800 \ufffd"),  # the first is an escaped backslash and text
         (rb"\\\ud800", "\\\ufffd"),
         (rb"\\\\ud800\udc00", "\\\\ud800\ufffd"),
         (rb"\n\ud800\n", "\n\ufffd\n"),
         (rb"\"\ud800\"", '"\ufffd"'),
     ],
 )
-def test_an_escaped_surrogate_without_its_other_half_is_read_as_a_replacement_character(written, text):
+def test_an_escaped_lone_surrogate_becomes_a_replacement_character(written, text):
     """FR-03. JavaScript and Python both write such escapes for broken strings."""
     found = decode(b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"%s":"%s"}}' % (written, written))
     assert read(found.params) == {text: text}
@@ -454,14 +454,14 @@ def test_an_escaped_surrogate_without_its_other_half_is_read_as_a_replacement_ch
         (rb'["\ud800"]', "not an object"),
     ],
 )
-def test_a_bad_line_with_a_lone_surrogate_is_reported_as_it_came(line, reason):
+def test_a_rejected_line_with_a_lone_surrogate_is_reported_unchanged(line, reason):
     found = refused(line)
     assert found.reason == reason
     assert found.excerpt == line
     assert found.size == len(line)
 
 
-def test_millions_of_escapes_around_a_lone_surrogate_are_no_trouble():
+def test_millions_of_escapes_around_a_lone_surrogate_are_fast():
     found = decode(rb'{"jsonrpc":"2.0","id":1,"method":"x","params":{"a":"%s\ud800"}}' % (rb"\n\\" * 250_000))
     assert read(found.params)["a"] == "\n\\" * 250_000 + "\ufffd"
 
@@ -469,7 +469,7 @@ def test_millions_of_escapes_around_a_lone_surrogate_are_no_trouble():
 # Batches
 
 
-def test_a_batch_is_refused_whole_unless_the_revision_has_batches():
+def test_a_batch_is_rejected_unless_the_revision_has_batches():
     """JR-15."""
     found = refused(b'[{"jsonrpc":"2.0","id":1,"method":"x"}]')
     assert found.reason == "not an object"
@@ -490,7 +490,7 @@ def test_a_batch_is_read_member_by_member():
     )
 
 
-def test_a_bad_member_does_not_spoil_the_others():
+def test_an_invalid_member_of_a_batch_does_not_affect_the_others():
     """JR-12, JR-13."""
     first, scalar, nested, last = decode(
         b'[{"jsonrpc":"2.0","id":1},5,[],{"jsonrpc":"2.0","id":2,"method":"x"}]', max_batch=10
@@ -502,7 +502,7 @@ def test_a_bad_member_does_not_spoil_the_others():
 
 
 def test_an_empty_batch_is_an_empty_batch():
-    """JR-13: whoever answers it decides."""
+    """JR-13: the session decides how to respond."""
     assert decode(b"[ ]", max_batch=10) == Batch([])
 
 
@@ -516,13 +516,13 @@ def test_a_batch_has_a_limit(most, served):
         assert found.detail == "a batch of 3 messages; the limit is 2"
 
 
-def test_a_batch_of_nothing_but_commas_is_not_even_taken_apart():
+def test_a_batch_of_nothing_but_commas_is_rejected_undecoded():
     found = refused(b"[%s1]" % (b"1," * 250_001), max_batch=None)
     assert found.reason == "too long"
     assert "commas" in found.detail
 
 
-# Reading the id of a line that cannot be read (JR-17)
+# Finding the id in a line that cannot be decoded (JR-17)
 
 
 def unread(head: bytes, tail: bytes = b"", reason: str = "not JSON") -> LineRejected:
@@ -537,7 +537,7 @@ def unread(head: bytes, tail: bytes = b"", reason: str = "not JSON") -> LineReje
         (b'{"method":"x","id":-7,"params":{"a":', -7),
         (b' { "id" : 123456789012345678901234567890 , "method" : "x" , "params" : {', 123456789012345678901234567890),
         (b'{"jsonrpc":"2.0","id":7,"params":{"a":', 7),
-        (b'{"jsonrpc":"2.0","id":7', None),  # the number may go on
+        (b'{"jsonrpc":"2.0","id":7', None),  # the number may be incomplete
         (b'{"jsonrpc":"2.0","id":"7', None),
         (b'{"jsonrpc":"2.0","id":7.5,"method":"x",', None),
         (b'{"jsonrpc":"2.0","id":null,"method":"x",', None),
@@ -545,8 +545,8 @@ def unread(head: bytes, tail: bytes = b"", reason: str = "not JSON") -> LineReje
         (b'{"jsonrpc":"2.0","method":"x","id":07,"params":{', None),
         (b'{"jsonrpc":"2.0","id":"\xff","method":"x","params":{', None),
         (rb'{"jsonrpc":"2.0","id":"a\"b","method":"x","params":{', None),
-        (b'{"jsonrpc":"2.0","method":"x","params":{"id":7,', None),  # not of the top level
-        (b'{"jsonrpc":"2.0","id":7}', None),  # no request and no answer
+        (b'{"jsonrpc":"2.0","method":"x","params":{"id":7,', None),  # not at the top level
+        (b'{"jsonrpc":"2.0","id":7}', None),  # neither a request nor a response
         (b"[7]", None),
         (b"", None),
     ],
@@ -566,7 +566,7 @@ def test_the_id_is_found_at_the_start_of_a_broken_line(head, request_id):
         (b'xxx"}, "id" : "42" , "jsonrpc":"2.0" } ', "42"),
         (b'xxx"},"id":42,"method":"x"}', 42),
         (b'xxx"},"id":4.2}', None),
-        (b'xxx","id":42}}', None),  # not of the top level
+        (b'xxx","id":42}}', None),  # not at the top level
         (b'xxx","id":42', None),
     ],
 )
@@ -579,20 +579,20 @@ def test_the_id_is_found_at_the_end_of_a_line_that_was_too_long(tail, request_id
 
 
 @pytest.mark.parametrize("member", [b"result", b"error"])
-def test_a_broken_answer_is_known_as_an_answer(member):
+def test_a_broken_response_is_recognised_as_a_response(member):
     """JR-17."""
     found = unread(b'{"jsonrpc":"2.0","id":7,"%s":{"a":' % member)
     assert found.is_response
     assert found.request_id == 7
 
 
-def test_a_broken_notification_is_known_by_its_name():
+def test_a_broken_notification_is_recognised_by_its_method():
     """JR-10."""
     assert unread(b'{"jsonrpc":"2.0","method":"notifications/progress","params":{').is_notification
     assert not unread(b'{"jsonrpc":"2.0","method":"tools/call","params":{').is_notification
 
 
-def test_a_line_too_long_to_be_held_still_tells_whom_to_answer():
+def test_a_line_over_the_limit_still_keeps_its_id():
     """JR-17, JR-20."""
     decoder = LineDecoder(max_line=1000)
     line = b'{"jsonrpc":"2.0","id":"big","method":"tools/call","params":{"text":"' + b"x" * 5000 + b'"}}\n'
@@ -622,7 +622,7 @@ def test_a_message_is_written_with_its_version_first(message, line):
     assert encode(message) == line
 
 
-def test_the_answers_to_a_batch_are_written_as_one_array_on_one_line():
+def test_the_responses_to_a_batch_are_written_as_one_array_on_one_line():
     """JR-13."""
     line = encode([Response(1, {"a": "\n"}), ErrorResponse(2, ErrorObject(1, "no"))])
     assert line.count(b"\n") == 1

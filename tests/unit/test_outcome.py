@@ -1,4 +1,4 @@
-"""Errors as values: what becomes one, and what does not."""
+"""Errors as values: which errors become values."""
 
 import asyncio
 import typing
@@ -11,7 +11,7 @@ from twopipes.outcome import Err, Ok, Outcome, attempt
 TOO_LATE = RequestTimedOut("tools/call", 7, waited=60.0, limit="idle")
 
 
-async def gives(value):
+async def returns(value):
     return value
 
 
@@ -19,7 +19,7 @@ async def raises(error):
     raise error
 
 
-def told(outcome):
+def describe(outcome):
     match outcome:
         case Ok([]):
             return "nothing"
@@ -32,14 +32,14 @@ def told(outcome):
 
 
 def test_a_value_comes_back_as_it_is():
-    outcome = asyncio.run(attempt(gives([1, 2])))
+    outcome = asyncio.run(attempt(returns([1, 2])))
     assert outcome == Ok([1, 2])
     assert outcome.is_ok is True
     assert outcome.unwrap() == outcome.value == [1, 2]
 
 
 def test_none_is_a_value_too():
-    assert asyncio.run(attempt(gives(None))) == Ok(None)
+    assert asyncio.run(attempt(returns(None))) == Ok(None)
 
 
 @pytest.mark.parametrize("error", [TOO_LATE, McpError("no"), RemoteProtocolError("what?"), TwopipesError()], ids=repr)
@@ -55,7 +55,7 @@ def test_every_error_of_twopipes_becomes_a_value(error):
 @pytest.mark.parametrize(
     "error", [ValueError("a bug"), TimeoutError(), ConnectionError(), KeyboardInterrupt(), StopAsyncIteration()]
 )
-def test_every_other_exception_passes(error):
+def test_every_other_exception_is_raised(error):
     async def main():
         with pytest.raises(type(error)) as caught:
             await attempt(raises(error))
@@ -64,7 +64,7 @@ def test_every_other_exception_passes(error):
     assert asyncio.run(main()) is error
 
 
-def test_a_cancellation_passes():
+def test_a_cancellation_is_raised():
     async def main():
         attempted = asyncio.ensure_future(attempt(asyncio.get_running_loop().create_future()))
         await asyncio.sleep(0)
@@ -80,7 +80,7 @@ def test_anything_that_can_be_awaited_can_be_attempted():
     async def main():
         future = asyncio.get_running_loop().create_future()
         future.set_exception(TOO_LATE)
-        return await attempt(future), await attempt(asyncio.create_task(gives(1)))
+        return await attempt(future), await attempt(asyncio.create_task(returns(1)))
 
     assert asyncio.run(main()) == (Err(TOO_LATE), Ok(1))
 
@@ -94,12 +94,12 @@ def test_anything_that_can_be_awaited_can_be_attempted():
         (Err(McpError("no", code=-1)), "failed: no (code -1)"),
     ],
 )
-def test_outcomes_are_told_apart_with_match(outcome, sentence):
-    assert told(outcome) == sentence
+def test_outcomes_are_distinguished_with_match(outcome, sentence):
+    assert describe(outcome) == sentence
 
 
 @pytest.mark.parametrize(("outcome", "name"), [(Ok(1), "value"), (Err(TOO_LATE), "error")])
-def test_an_outcome_does_not_change_and_has_no_room_for_more(outcome, name):
+def test_an_outcome_is_immutable_and_has_no_dict(outcome, name):
     with pytest.raises(AttributeError):
         setattr(outcome, name, 2)
     with pytest.raises(AttributeError):
@@ -107,7 +107,7 @@ def test_an_outcome_does_not_change_and_has_no_room_for_more(outcome, name):
     assert not hasattr(outcome, "__dict__")
 
 
-def test_outcomes_compare_by_what_they_hold_and_can_be_keys():
+def test_outcomes_compare_by_value_and_can_be_keys():
     assert Ok(1) != Ok(2)
     assert Ok(TOO_LATE) != Err(TOO_LATE)
     assert Err(TOO_LATE) != Err(RequestTimedOut("tools/call", 7, waited=60.0, limit="idle"))

@@ -1,4 +1,4 @@
-"""The framing: bytes to lines and back. The rules are those of section FR."""
+"""Framing: bytes to lines and back (section FR of the rules)."""
 
 import json
 import tracemalloc
@@ -20,13 +20,13 @@ PONG = b'{"jsonrpc":"2.0","id":1,"result":{}}'
 
 
 def every_cut(data: bytes):
-    """The stream in two pieces, once for each place where it can be cut, and byte by byte."""
+    """Yield the stream in two chunks for every position, and byte by byte."""
     for position in range(len(data) + 1):
         yield [data[:position], data[position:]]
     yield [data[i : i + 1] for i in range(len(data))]
 
 
-# Cutting
+# Chunks
 
 
 def test_a_line_ends_at_its_newline_and_nowhere_else():
@@ -34,7 +34,7 @@ def test_a_line_ends_at_its_newline_and_nowhere_else():
     assert lines_of([PING + b"\n" + PONG + b"\n"]) == [PING, PONG]
 
 
-def test_lines_come_out_as_soon_as_their_newline_is_there():
+def test_a_line_is_returned_as_soon_as_its_newline_arrives():
     """FR-01."""
     decoder = LineDecoder()
     assert decoder.feed(PING) == []
@@ -43,7 +43,7 @@ def test_lines_come_out_as_soon_as_their_newline_is_there():
     assert decoder.finish() == []
 
 
-def test_nothing_in_nothing_out():
+def test_no_bytes_give_no_lines():
     decoder = LineDecoder()
     assert decoder.feed(b"") == []
     assert decoder.finish() == []
@@ -59,21 +59,21 @@ def test_nothing_in_nothing_out():
         b'{"text":"\xff"}\n' + PING + b"\n",
     ],
 )
-def test_where_the_stream_is_cut_does_not_matter(stream):
+def test_the_size_of_chunks_does_not_matter(stream):
     """FR-13."""
     whole = lines_of([stream])
     for pieces in every_cut(stream):
         assert lines_of(pieces) == whole
 
 
-def test_a_five_mebibyte_line_survives_any_size_of_piece():
+def test_a_five_mebibyte_line_survives_chunks_of_any_size():
     """FR-13."""
     line = b'{"text":"' + b"x" * (5 * MIB) + b'"}'
     for size in (7 * KIB + 1, 64 * KIB, len(line) + 1):
         assert lines_of(cut(line + b"\n", range(size, len(line) + 1, size))) == [line]
 
 
-def test_held_tells_how_much_of_an_unfinished_line_there_is():
+def test_held_is_the_size_of_the_incomplete_line():
     decoder = LineDecoder(max_line=100, max_excerpt=10)
     decoder.feed(b"x" * 50)
     assert decoder.held == 50
@@ -83,7 +83,7 @@ def test_held_tells_how_much_of_an_unfinished_line_there_is():
     assert decoder.held == 0
 
 
-# What is tolerated on input (FR-15)
+# Accepted on input (FR-15)
 
 
 def test_a_carriage_return_before_the_newline_is_tolerated():
@@ -109,14 +109,14 @@ def test_a_last_line_without_a_newline_counts():
     assert lines_of([PING + b"\n", b"  "]) == [PING]
 
 
-def test_the_end_of_the_stream_is_told_only_once():
+def test_the_last_line_is_returned_only_once():
     decoder = LineDecoder()
     decoder.feed(PING)
     assert decoder.finish() == [PING]
     assert decoder.finish() == []
 
 
-def test_a_byte_order_mark_is_tolerated_at_the_start_of_the_stream_alone():
+def test_a_byte_order_mark_is_accepted_only_at_the_start_of_the_stream():
     """FR-03, FR-15."""
     first, second = lines_of([BOM + PING + b"\n" + BOM + PING + b"\n"])
     assert first == PING
@@ -131,7 +131,7 @@ def test_nul_bytes_are_bytes_like_any_other():
     assert lines_of([b"\0\0\n" + PING + b"\n"]) == [b"\0\0", PING]
 
 
-# What is refused
+# Rejected lines
 
 
 @pytest.mark.parametrize(
@@ -139,13 +139,13 @@ def test_nul_bytes_are_bytes_like_any_other():
     [
         (b'{"a":"\xff"}', 6),
         (b'{"a":"\xc3"}', 6),
-        (b'{"a":"\xed\xa0\x80"}', 6),  # a surrogate has no UTF-8 form
-        (b'{"a":"\xc0\xaf"}', 6),  # nor has a slash, in two bytes
-        (b'{"a":"\xf5\x80\x80\x80"}', 6),  # nor anything past U+10FFFF
+        (b'{"a":"\xed\xa0\x80"}', 6),  # a surrogate is not valid in UTF-8
+        (b'{"a":"\xc0\xaf"}', 6),  # an overlong slash
+        (b'{"a":"\xf5\x80\x80\x80"}', 6),  # beyond U+10FFFF
         ("é".encode() + b"\xc3", 2),
     ],
 )
-def test_a_line_that_is_not_utf8_is_refused_and_the_next_one_is_served(line, bad):
+def test_a_line_that_is_not_utf8_is_rejected_and_the_next_one_is_returned(line, bad):
     """FR-03, JR-20."""
     refused, next_line = lines_of([line + b"\n" + PING + b"\n"])
     assert isinstance(refused, LineRejected)
@@ -159,8 +159,8 @@ def test_a_line_that_is_not_utf8_is_refused_and_the_next_one_is_served(line, bad
 
 
 @pytest.mark.parametrize("before", [0, 1, 2, 64 * KIB - 3, 64 * KIB - 2, 64 * KIB - 1, 64 * KIB, 200 * KIB])
-def test_a_long_line_is_checked_in_steps_that_no_character_falls_between(before):
-    """FR-03. The check goes in steps of 64 KiB, so characters are put across the seam."""
+def test_a_character_between_two_chunks_of_the_utf8_check_is_valid(before):
+    """FR-03. The check runs in chunks of 64 KiB, so characters are put across the boundary."""
     good = b"x" * before + "😀é\u2028".encode() * 3
     assert lines_of([good + b"\n"]) == [good]
     (refused,) = lines_of([good + b"\xff" + good + b"\n"])
@@ -169,7 +169,7 @@ def test_a_long_line_is_checked_in_steps_that_no_character_falls_between(before)
     assert cut_off.detail.startswith(f"byte {len(good) - 3} of the line (0xe2)")
 
 
-def test_only_the_head_of_a_refused_line_is_kept():
+def test_only_the_start_of_a_rejected_line_is_kept():
     (refused,) = lines_of([b"\xff" * 10_000 + b"\n"], max_excerpt=20)
     assert refused.excerpt == b"\xff" * 20
     assert refused.tail == b"\xff" * 256
@@ -179,7 +179,7 @@ def test_only_the_head_of_a_refused_line_is_kept():
 # The limit
 
 
-def test_a_line_of_exactly_the_limit_is_served_however_it_arrives():
+def test_a_line_of_exactly_the_limit_is_returned_for_any_chunks():
     line = b"x" * 20
     for ending in (b"\n", b"\r\n", b""):
         for start in (b"", BOM):
@@ -190,8 +190,8 @@ def test_a_line_of_exactly_the_limit_is_served_however_it_arrives():
 @pytest.mark.parametrize("excess", [1, 2, 3, 4, 5, 6, 100, 1000])
 @pytest.mark.parametrize("ending", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("start", [b"", BOM])
-def test_a_line_past_the_limit_is_one_event_and_the_next_line_is_served(start, excess, ending):
-    """JR-20. The same event with the same words, however the bytes are cut."""
+def test_a_line_over_the_limit_is_one_event_and_the_next_line_is_returned(start, excess, ending):
+    """JR-20. The same event with the same message for any chunks."""
     line = b"<" + b"x" * (18 + excess) + b">"
     for pieces in every_cut(start + line + ending + PONG[:20] + b"\n"):
         assert lines_of(pieces, max_line=20) == [
@@ -206,15 +206,15 @@ def test_a_line_past_the_limit_is_one_event_and_the_next_line_is_served(start, e
         ]
 
 
-def test_a_line_past_the_limit_at_the_end_of_the_stream_is_reported():
+def test_a_line_over_the_limit_at_the_end_of_the_stream_is_reported():
     (refused,) = lines_of([b"x" * 10, b"x" * 20], max_line=20)
     assert refused.reason == "too long"
     assert refused.size == 30
     assert refused.code == -32600
 
 
-def test_a_blank_line_past_the_limit_is_too_long_before_it_is_blank():
-    """Otherwise an endless run of spaces would have to be judged without being held."""
+def test_a_blank_line_over_the_limit_is_too_long():
+    """Otherwise an endless line of spaces could not be checked without holding it."""
     for pieces in every_cut(b" " * 30 + b"\n"):
         (refused,) = lines_of(pieces, max_line=20)
         assert refused.reason == "too long"
@@ -225,11 +225,11 @@ def test_the_limit_can_be_switched_off():
     assert lines_of([line + b"\n"], max_line=None) == [line]
 
 
-def test_the_limit_is_64_mebibytes_unless_told_otherwise():
+def test_the_default_limit_is_64_mebibytes():
     assert LineDecoder()._max_line == Limits().max_line == 64 * MIB
 
 
-def test_a_decoder_goes_on_after_any_number_of_long_lines():
+def test_a_decoder_continues_after_any_number_of_long_lines():
     """JR-20."""
     stream = b"".join(b"x" * 1000 + b"\n" + PING + b"\n" for _ in range(50))
     for size in (1, 13, 4096):
@@ -242,7 +242,7 @@ def test_a_decoder_goes_on_after_any_number_of_long_lines():
 
 
 def peak_of(decoder: LineDecoder, pieces) -> tuple[int, list]:
-    """The most memory that the decoder held, its answer included, in bytes."""
+    """Return the peak memory of the decoder in bytes, including its result."""
     events = []
     tracemalloc.start()
     try:
@@ -254,7 +254,7 @@ def peak_of(decoder: LineDecoder, pieces) -> tuple[int, list]:
 
 
 def repeated(piece: bytes, length: int):
-    """A long line without a copy of it outside the decoder."""
+    """Yield a long line without a copy of it outside the decoder."""
     for _ in range(length // len(piece)):
         yield piece
     yield b"\n"
@@ -296,12 +296,12 @@ def test_an_endless_line_is_dropped_in_constant_memory():
 # Writing
 
 
-def test_a_message_leaves_as_one_line():
+def test_a_message_is_written_as_one_line():
     """FR-01."""
     assert encode_line({"a": [1, "b"]}) == b'{"a":[1,"b"]}\n'
 
 
-def test_newlines_in_strings_leave_as_escapes():
+def test_newlines_in_strings_are_escaped():
     """FR-02."""
     line = encode_line({"text\n": "a\nb\r\nc"})
     assert line.count(b"\n") == 1
@@ -317,7 +317,7 @@ def test_every_character_comes_back_as_it_was(text):
     assert not line.startswith(BOM)
 
 
-def test_separators_that_only_some_call_newlines_leave_as_they_are():
+def test_unicode_line_separators_are_written_unchanged():
     """FR-03."""
     assert encode_line("\u2028\u2029\u0085") == '"\u2028\u2029\u0085"\n'.encode()
 
@@ -327,29 +327,29 @@ def test_separators_that_only_some_call_newlines_leave_as_they_are():
     [
         ("\ud800", "\ufffd"),
         ("a\udfffb", "a\ufffdb"),
-        ("\ud83d\ude00", "😀"),  # two halves of one character, as JavaScript would hold them
+        ("\ud83d\ude00", "😀"),  # a surrogate pair, as JavaScript stores it
         (
             {"\ud800": ["\udc00", {"k": ("\ud800",)}], "n": 1, "x": None},
             {"\ufffd": ["\ufffd", {"k": ["\ufffd"]}], "n": 1, "x": None},
         ),
     ],
 )
-def test_lone_surrogates_leave_as_replacement_characters(message, read):
+def test_lone_surrogates_are_written_as_replacement_characters(message, read):
     """FR-03."""
     line = encode_line(message)
     assert json.loads(line.decode("utf-8", "strict")) == read
 
 
-def test_a_lone_surrogate_beside_a_raw_value_leaves_the_raw_value_alone():
+def test_a_lone_surrogate_does_not_change_a_raw_value():
     """FR-03."""
     assert encode_line({"text": "\ud800", "raw": msgspec.Raw(b'{"n":1.50}')}) == '{"text":"\ufffd","raw":{"n":1.50}}\n'.encode()
 
 
-def test_what_json_has_no_word_for_leaves_as_null():
+def test_nan_and_infinity_are_written_as_null():
     assert encode_line([float("nan"), float("inf"), -float("inf")]) == b"[null,null,null]\n"
 
 
-def test_a_raw_value_written_over_several_lines_leaves_on_one():
+def test_a_raw_value_of_several_lines_is_written_as_one():
     """FR-02."""
     pretty = json.dumps({"a": [1, 2.50, "x\n  y"]}, indent=2).encode()
     assert encode_line({"result": msgspec.Raw(pretty)}) == b'{"result":{"a":[1,2.5,"x\\n  y"]}}\n'
@@ -372,16 +372,16 @@ def itself():
         itself(),
         ["\ud800", itself()],
         msgspec.Raw(b"{\n oops"),
-        {(1, 2): "a key that is no string"},
+        {(1, 2): "a key that is not a string"},
     ],
     ids=lambda message: type(message).__name__,
 )
-def test_what_json_cannot_hold_is_the_callers_mistake(message):
+def test_a_message_that_json_cannot_represent_is_a_local_error(message):
     with pytest.raises(LocalProtocolError, match="cannot be written as JSON") as caught:
         encode_line(message)
     assert caught.value.__cause__ is not None
 
 
-def test_integers_of_any_reasonable_size_leave_digit_by_digit():
+def test_large_integers_keep_all_digits():
     """JR-06."""
     assert encode_line([2**63, -(2**64), 10**30]) == f"[{2**63},{-(2**64)},{10**30}]\n".encode()

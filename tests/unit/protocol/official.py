@@ -1,4 +1,4 @@
-"""The official schemas and examples, where they lie beside the project; tests that need them say so when they do not."""
+"""The official schemas and examples, if they are next to the project; tests that need them are skipped otherwise."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SPEC = Path(__file__).resolve().parents[4] / "shared" / "spec"
 
 @cache
 def schema(revision: str) -> dict[str, Any]:
-    """The schema of a revision, with the two flaws mended that CON-15 names."""
+    """Return the schema of a revision, with the two errors fixed that CON-15 describes."""
     path = SPEC / "schema" / f"{revision}.json"
     if not path.exists():
         pytest.skip(f"the official schema of {revision} is not here (looked for ../shared/spec)")
@@ -48,7 +48,7 @@ def examples() -> list[Path]:
     return sorted((SPEC / "examples-2026-07-28").glob("*/*.json"))
 
 
-# Where each of our types stands in a schema: the name of a definition, or a path below one. Several mean: one of them.
+# Where each type is in a schema: the name of a definition, or a path below one. Several entries are alternatives.
 
 REQUEST_OF = {
     "InitializeParams": "InitializeRequest",
@@ -116,7 +116,7 @@ def _at(found: dict[str, Any], path: str) -> Any:
 
 
 def places(name: str, revision: str) -> list[str]:
-    """The paths in the schema where the type of ours is described; none where the revision does not have it."""
+    """Return the paths of a type in the schema; empty if the revision does not have it."""
     found = definitions(revision)
     there = [path for path in PLACES.get(name, [name]) if _at(found, path) is not None]
     if name == "ElicitParams" and "ElicitRequestFormParams" in there:
@@ -127,7 +127,7 @@ def places(name: str, revision: str) -> list[str]:
 
 
 def described(name: str, revision: str) -> list[dict[str, Any]]:
-    """The objects at those places, references followed."""
+    """Return the objects at those paths, with references resolved."""
     found = definitions(revision)
     nodes = []
     for path in places(name, revision):
@@ -138,7 +138,7 @@ def described(name: str, revision: str) -> list[dict[str, Any]]:
     return nodes
 
 
-# Validation that also refuses members which the revision does not know: the schemas themselves are open.
+# Validation that also rejects members that the revision does not have; the schemas themselves allow them.
 
 _OPEN = ("_meta", "inputSchema", "outputSchema", "error", "experimental", "extensions")
 
@@ -169,7 +169,7 @@ def _closed(revision: str) -> tuple[str, dict[str, Any]]:
 
 @cache
 def validator(name: str, revision: str) -> Any:
-    """A validator for one of our types in a revision, closed against unknown members."""
+    """Return a validator for a type in a revision that rejects unknown members."""
     there = places(name, revision)
     assert there, f"{revision} has no {name}"
     key, loaded = _closed(revision)

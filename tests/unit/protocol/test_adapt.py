@@ -1,4 +1,4 @@
-"""What a revision does not know is left out or said otherwise; what it knows passes untouched."""
+"""Adapting values: members that a revision does not have are removed or replaced; all others are unchanged."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ every_revision = pytest.mark.parametrize("revision", ALL)
 
 
 @every_revision
-def test_what_every_revision_knows_passes_as_the_same_object(revision):
+def test_a_value_of_every_revision_is_returned_as_the_same_object(revision):
     spoken = dialect(revision)
     for value in (
         t.CallToolResult([TEXT, t.ImageContent("AA==", "image/png", t.Annotations(["user"], 0.5))], is_error=True),
@@ -46,8 +46,8 @@ MISSING = [(kind, revision) for kind in all_models() for revision in ALL if not 
 
 
 @pytest.mark.parametrize(("kind", "revision"), MISSING)
-def test_a_type_that_a_revision_lacks_is_refused_or_said_otherwise(kind, revision):
-    """CT-02, and the core never sends what it cannot justify."""
+def test_a_type_that_a_revision_lacks_is_rejected_or_replaced(kind, revision):
+    """CT-02."""
     value = fulls(kind)[0]
     if kind in SAID_OTHERWISE:
         assert type(dialect(revision).fit(value)) is SAID_OTHERWISE[kind]
@@ -65,7 +65,7 @@ def test_only_what_changes_is_copied():
     assert changed.title == "B"
 
 
-def test_blocks_in_a_tuple_are_fitted_too():
+def test_blocks_in_a_tuple_are_adapted():
     fitted = D2503.fit(t.CallToolResult((TEXT, t.ResourceLink("a:b", "n"))))
     assert list(fitted.content) == [TEXT, t.TextContent("n: a:b")]
 
@@ -104,7 +104,7 @@ def test_an_unknown_block_becomes_text_for_a_legacy_peer():
     assert D2607.fit(asked) is asked
 
 
-def test_meta_sits_only_where_the_revision_has_it():
+def test_meta_is_sent_only_in_revisions_that_have_it():
     """MT-07."""
     block = t.TextContent("t", meta={"a": 1})
     assert D2503.fit(block).meta is None
@@ -125,7 +125,7 @@ def test_meta_sits_only_where_the_revision_has_it():
 
 
 @pytest.mark.parametrize("value", [[1], "s", 5, None, True, Raw(b"[1]"), (1, 2)])
-def test_structured_content_that_is_no_object_goes_to_modern_peers_alone(value):
+def test_structured_content_other_than_an_object_is_sent_only_to_modern_peers(value):
     """TL-11, TL-12."""
     result = t.CallToolResult([TEXT], value)
     for spoken in (D2411, D2503, D2506, D2511):
@@ -138,7 +138,7 @@ class Point(msgspec.Struct):
 
 
 @pytest.mark.parametrize("value", [{"x": 1}, Point(1), Raw(b'{"x":1}')])
-def test_structured_content_that_is_an_object_goes_where_the_member_is(value):
+def test_an_object_as_structured_content_is_sent_where_the_member_exists(value):
     """TL-11."""
     result = t.CallToolResult([TEXT], value)
     for spoken in (D2506, D2511, D2607):
@@ -152,7 +152,7 @@ def test_structured_content_without_text_becomes_text():
     assert D2503.fit(t.CallToolResult([], {"a": None})) == t.CallToolResult([t.TextContent('{"a":null}')])
 
 
-def test_the_result_inside_a_sampling_message_obeys_too():
+def test_a_tool_result_in_a_sampling_message_follows_the_same_rule():
     """TL-11."""
     message = t.SamplingMessage("user", [t.ToolResultContent("u", [TEXT], [1])])
     assert D2511.fit(message).content == [t.ToolResultContent("u", [TEXT])]
@@ -162,7 +162,7 @@ def test_the_result_inside_a_sampling_message_obeys_too():
     assert D2607.fit(message) is message
 
 
-def test_an_output_schema_that_is_no_object_goes_to_modern_peers_alone():
+def test_an_output_schema_other_than_an_object_is_sent_only_to_modern_peers():
     """TL-11, TL-12."""
     free = t.Tool("n", {"type": "object"}, output_schema={"type": "array"})
     assert D2607.fit(free) is free
@@ -173,7 +173,7 @@ def test_an_output_schema_that_is_no_object_goes_to_modern_peers_alone():
     assert D2503.fit(bound).output_schema is None
 
 
-def test_the_name_of_the_schema_dialect_goes_where_it_has_a_place():
+def test_the_schema_dialect_is_sent_only_in_revisions_that_have_it():
     """JS-08."""
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", "$defs": {}}
     tool = t.Tool("n", schema, output_schema=schema)
@@ -204,21 +204,21 @@ def test_rich_tools_lose_member_by_member():
     assert D2511.fit(rich) is rich
 
 
-def test_at_most_a_hundred_suggestions_travel():
+def test_at_most_a_hundred_suggestions_are_sent():
     """CM-02."""
     values = [str(number) for number in range(250)]
     fitted = D2511.fit(t.CompleteResult(t.Completion(values, 250)))
     assert fitted.completion == t.Completion(values[:100], 250, has_more=True)
 
 
-def test_context_of_a_completion_is_dropped_where_it_is_unknown():
+def test_the_context_of_a_completion_is_removed_for_revisions_without_it():
     """CM-01, CM-04."""
     params = t.CompleteParams(t.PromptReference("p"), t.CompletionArgument("a", "v"), t.CompletionContext({"b": "w"}))
     assert D2503.fit(params).context is None
     assert D2506.fit(params) is params
 
 
-def test_the_message_of_progress_is_dropped_where_it_is_unknown():
+def test_the_message_of_progress_is_removed_for_revisions_without_it():
     """PR-03."""
     assert D2411.fit(t.ProgressParams(1, 2, message="m")) == t.ProgressParams(1, 2)
     params = t.ProgressParams(1, 2, message="m")
@@ -226,7 +226,7 @@ def test_the_message_of_progress_is_dropped_where_it_is_unknown():
 
 
 @every_revision
-def test_a_cancellation_names_its_request(revision):
+def test_a_cancellation_requires_a_request_id(revision):
     """CA-12, CON-10."""
     with pytest.raises(LocalProtocolError, match="CA-12"):
         dialect(revision).fit(t.CancelledParams())
@@ -234,7 +234,7 @@ def test_a_cancellation_names_its_request(revision):
     assert dialect(revision).fit(params) is params
 
 
-def test_answers_to_questions_go_to_modern_peers_alone():
+def test_answers_to_questions_are_sent_only_to_modern_peers():
     """MR-05."""
     retry = t.CallToolParams("n", input_responses={"a": Raw(b'{"action":"cancel"}')}, request_state="s")
     assert D2607.fit(retry) is retry
@@ -276,7 +276,7 @@ def test_tool_use_becomes_text_where_sampling_has_no_tools(block, words, spoken)
 
 
 def test_audio_in_sampling_becomes_text_where_there_is_no_audio():
-    """SA-03: an embedded resource has no place in sampling."""
+    """SA-03: sampling has no embedded resources."""
     message = t.SamplingMessage("user", t.AudioContent("AA==", "audio/wav"))
     assert D2411.fit(message).content == t.TextContent("[audio: audio/wav]")
     assert D2503.fit(message) is message
@@ -343,14 +343,14 @@ def test_a_form_needs_a_schema():
 
 
 @pytest.mark.parametrize("spoken", [D2506, D2511, D2607])
-def test_the_schema_of_a_form_says_that_it_is_an_object(spoken):
+def test_the_schema_of_a_form_has_the_type_object(spoken):
     """EL-01."""
     params = t.ElicitParams("m", requested_schema={"properties": {"a": {"type": "boolean"}}})
     assert spoken.fit(params).requested_schema == {"type": "object", "properties": {"a": {"type": "boolean"}}}
 
 
 @pytest.mark.parametrize("spoken", [D2506, D2511, D2607])
-def test_content_goes_only_with_an_accepted_form(spoken):
+def test_content_is_sent_only_with_an_accepted_form(spoken):
     """EL-06, EL-11."""
     assert spoken.fit(t.ElicitResult("decline", {"a": 1})) == t.ElicitResult("decline")
     assert spoken.fit(t.ElicitResult("cancel", {})) == t.ElicitResult("cancel")
@@ -358,7 +358,7 @@ def test_content_goes_only_with_an_accepted_form(spoken):
         assert spoken.fit(kept) is kept
 
 
-def test_no_answer_is_written_as_none_and_lists_only_where_they_exist():
+def test_null_answers_are_omitted_and_lists_are_joined_for_old_revisions():
     """EL-03, EL-04."""
     answer = t.ElicitResult("accept", {"a": None, "b": ["x", "y"]})
     assert D2511.fit(answer).content == {"b": ["x", "y"]}
@@ -387,7 +387,7 @@ def test_client_capabilities_are_those_of_the_revision():
     assert D2607.fit(full) == structs.replace(full, roots={}, tasks=None)
 
 
-def test_a_client_that_can_only_open_urls_does_not_promise_forms():
+def test_a_client_that_can_only_open_urls_does_not_declare_forms():
     """CP-04: before 2025-11-25 the bare capability means forms."""
     only_urls = t.ClientCapabilities(elicitation={"url": {}})
     assert D2506.fit(only_urls) == t.ClientCapabilities()
@@ -414,7 +414,7 @@ def test_an_extension_has_a_prefixed_name_and_an_object(extensions):
             D2607.fit(declared)
 
 
-def test_implementations_lose_what_a_revision_does_not_know():
+def test_members_of_implementations_are_removed_for_revisions_without_them():
     rich = t.Implementation("n", "1", "T", "D", "https://a.test", [t.Icon("https://a.test")])
     assert D2503.fit(rich) == t.Implementation("n", "1")
     assert D2506.fit(rich) == t.Implementation("n", "1", "T")

@@ -75,7 +75,7 @@ def test_a_missing_resource_names_its_uri(revision):
     assert dialect(revision).write_error(NotFound("tool", "x")).data is UNSET
 
 
-def test_the_promised_data_goes_with_the_code():
+def test_a_code_is_sent_only_with_its_data():
     """ER-09, ER-10, ER-11."""
     assert MODERN_DIALECT.write_error(CapabilityMissing(NEEDS)).data == {"requiredCapabilities": NEEDS}
     refused = MODERN_DIALECT.write_error(UnsupportedRevision("1900-01-01", ["2026-07-28"]))
@@ -105,7 +105,7 @@ def test_data_that_cannot_be_written_is_left_out(data):
     assert written == ErrorObject(5, "broken")
 
 
-def test_a_message_that_cannot_be_written_is_mended():
+def test_a_message_that_utf8_cannot_represent_is_repaired():
     assert MODERN_DIALECT.write_error(McpError("a\ud800b")).message == "a?b"
 
 
@@ -157,21 +157,21 @@ def test_a_received_error_becomes_its_exception(received, method, expected, revi
 
 
 @pytest.mark.parametrize("revision", ALL)
-def test_the_demand_for_urls_is_understood_in_one_revision(revision):
+def test_required_urls_are_recognised_in_one_revision(revision):
     """ER-08, ER-11."""
     error = dialect(revision).read_error(ErrorObject(-32042, "m", {"elicitations": URLS}), method="tools/call")
     assert isinstance(error, UrlsRequired) is (revision == "2025-11-25")
     assert (error.code, error.data) == (-32042, {"elicitations": URLS})
 
 
-def test_a_broken_demand_for_urls_is_a_plain_error():
+def test_required_urls_with_invalid_data_are_a_plain_error():
     for data in (None, {"elicitations": 5}, {"elicitations": [5]}):
         error = dialect("2025-11-25").read_error(ErrorObject(-32042, "m", data), method="tools/call")
         assert type(error) is McpError
 
 
 @pytest.mark.parametrize("revision", LEGACY)
-def test_a_legacy_error_survives_the_way_there_and_back(revision):
+def test_a_legacy_error_survives_a_round_trip(revision):
     for error in (NotFound("resource", "a:b"), MethodNotFound("x"), InvalidParams("x", data=[1]), McpError("x", code=7)):
         back = dialect(revision).read_error(dialect(revision).write_error(error), method="resources/read")
         assert type(back) is type(error)

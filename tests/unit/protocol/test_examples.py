@@ -1,4 +1,4 @@
-"""Every official example of 2026-07-28 is read by our types and written again as it was."""
+"""Every official example of 2026-07-28 survives a round trip through our types."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from unit.protocol import official
 
 SPOKEN = dialect("2026-07-28")
 
-# Folders that hold one value of a type of ours.
+# Folders with examples of one type.
 SAME_NAME = """
     AudioContent BooleanSchema CallToolResult ClientCapabilities CompleteResult CreateMessageRequest CreateMessageResult
     DiscoverResult ElicitRequest ElicitResult EmbeddedResource GetPromptResult ImageContent InputRequiredResult ListPromptsResult
@@ -45,7 +45,7 @@ TYPES: dict[str, type[t.Model]] = {
     "ProgressNotificationParams": t.ProgressParams,
     "ResourceUpdatedNotificationParams": t.ResourceUpdatedParams,
 }
-# Folders that hold an error object without its message, and those that hold values by keys.
+# Folders with error objects without a message, and folders with values by keys.
 ERRORS = ("InternalError", "InvalidParamsError", "MethodNotFoundError", "ParseError")
 RESPONSES = {
     "CallToolResultResponse": "tools/call",
@@ -63,7 +63,7 @@ INPUT_RESPONSES = {"github_login": "elicitation/create", "capital_of_france": "s
 
 
 def written_again(folder: str, raw: bytes) -> Any:
-    """What we write after reading an example, parsed."""
+    """Return what we write after reading an example, parsed."""
     if folder in TYPES:
         return json.loads(msgspec.json.encode(read(TYPES[folder], raw)))
     if folder in ERRORS:

@@ -1,4 +1,4 @@
-"""A form as 2025-06-18 can ask it, and the answer in the terms of the question."""
+"""Forms for 2025-06-18, and answers converted back."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def in_2506(field: dict[str, Any]) -> dict[str, Any]:
         {"type": "boolean", "default": True},
     ],
 )
-def test_a_field_that_every_revision_knows_stays(field):
+def test_a_field_of_every_revision_is_unchanged(field):
     """EL-02, EL-03."""
     question = asked({"f": field}, required=["f"])
     assert all(spoken.fit(question) is question for spoken in (D2506, D2511, D2607))
@@ -56,7 +56,7 @@ def test_titled_choices_become_names():
     assert in_2506(field) == {"f": {"type": "string", "title": "T", "enum": ["r", "g"], "enumNames": ["Red", "Green"]}}
 
 
-def test_a_multiple_choice_becomes_a_question_for_each_choice():
+def test_a_multiple_choice_becomes_a_boolean_for_each_choice():
     """EL-03."""
     field = {
         "type": "array",
@@ -73,7 +73,7 @@ def test_a_multiple_choice_becomes_a_question_for_each_choice():
 
 
 def test_a_required_multiple_choice_is_not_required_under_its_old_name():
-    """EL-01: `required` names only what is there."""
+    """EL-01: `required` names only existing fields."""
     many = {"type": "array", "items": {"enum": ["x"]}}
     fitted = D2506.fit(asked({"a": many, "b": {"type": "string"}}, required=["a", "b"], **{"$schema": "x"}))
     assert fitted.requested_schema["required"] == ["b"]
@@ -108,7 +108,7 @@ def test_the_answers_become_one_list_again(content, restored):
     assert D2506.restore_answer(MANY, t.ElicitResult("accept", content)) == t.ElicitResult("accept", restored)
 
 
-def test_other_answers_pass_as_the_same_object():
+def test_other_answers_are_returned_as_the_same_object():
     for spoken in (D2511, D2607):
         answer = t.ElicitResult("accept", {"many": ["a"]})
         assert spoken.restore_answer(MANY, answer) is answer
@@ -119,7 +119,7 @@ def test_other_answers_pass_as_the_same_object():
 
 
 @given(any_of(t.ElicitSchema), st.data())
-def test_whatever_the_user_chooses_comes_back(form, data):
+def test_any_choice_of_the_user_is_restored(form, data):
     """EL-03: for any form with multiple choices and any choice among them."""
     question = t.ElicitParams("m", requested_schema=msgspec.to_builtins(form))
     flat = D2506.fit(question).requested_schema["properties"]

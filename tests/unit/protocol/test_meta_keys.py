@@ -71,7 +71,7 @@ def test_reserved_prefixes_have_two_definitions(key, in_2506, later):
         ("io.modelcontextprotocol/future", "reserved", "reserved"),
     ],
 )
-def test_a_reserved_key_with_a_meaning_is_legal_where_it_has_it(key, in_2511, in_2607):
+def test_a_reserved_key_is_legal_in_the_revisions_that_define_it(key, in_2511, in_2607):
     """MT-02, MT-04."""
     assert meta_key_fault(key, "2025-11-25") == in_2511
     assert meta_key_fault(key, "2026-07-28") == in_2607

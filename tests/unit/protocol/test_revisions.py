@@ -1,4 +1,4 @@
-"""The tables of the revisions, held against the official schemas."""
+"""The tables of the revisions, compared with the official schemas."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _ours(rows: tuple[revisions.MethodRow, ...], sender: str, revision: str) -> 
 @every_revision
 @pytest.mark.parametrize("sender", ["client", "server"])
 def test_requests_are_those_of_the_schema(sender, revision):
-    """VN-12, PI, LG-09, RS-05: what is gone is gone."""
+    """VN-12, PI, LG-09, RS-05: removed methods are not in the table."""
     assert _ours(revisions.REQUESTS, sender, revision) == _methods(f"{sender.capitalize()}Request", revision)
 
 
@@ -72,9 +72,9 @@ def test_the_capability_of_a_method_is_one_that_can_be_declared():
 
 # Types and members
 
-# Inside a result these exist only in a modern revision; in legacy ones the schema has messages of the same names.
+# As parts of a result these exist only in a modern revision; in legacy ones they are messages.
 INPUT_REQUESTS = {"ElicitRequest", "CreateMessageRequest", "ListRootsRequest"}
-NOT_OURS = {"task"}  # twopipes does not run tasks
+UNSUPPORTED = {"task"}  # twopipes does not run tasks
 
 
 @every_revision
@@ -100,11 +100,11 @@ def test_a_member_exists_where_the_schema_has_it(kind, revision):
     if issubclass(kind, t.Params) and not revisions.is_modern(revision):
         # Up to 2025-06-18 `_meta` is described once for all requests and notifications; 2025-11-25 forgets it in one place.
         theirs.add("_meta")
-    assert ours == theirs - NOT_OURS
+    assert ours == theirs - UNSUPPORTED
 
 
 @every_revision
-def test_every_row_about_a_member_is_true(revision):
+def test_every_row_about_a_member_matches_the_schema(revision):
     names = {kind.__name__ for kind in all_models()}
     for name, spans in revisions.MEMBERS.items():
         assert name in names
@@ -116,7 +116,7 @@ def test_every_row_about_a_member_is_true(revision):
 
 
 @every_revision
-def test_structured_content_is_free_where_the_schema_says_so(revision):
+def test_structured_content_may_be_any_value_where_the_schema_allows_it(revision):
     """TL-11, TL-12."""
     described = official.described("CallToolResult", revision)[0]["properties"].get("structuredContent")
     free = described is not None and "type" not in described
@@ -168,7 +168,7 @@ def _integer_constants(node: object) -> set[int]:
 def test_codes_of_the_schemas_are_in_the_table():
     """ER-06, ER-08, ER-09, ER-10, ER-11."""
     modern = _integer_constants(official.definitions("2026-07-28"))
-    # -32020 speaks of HTTP headers, so it has no place on a byte stream.
+    # -32020 is about HTTP headers and not used on a byte stream.
     assert {code for code, span in revisions.ERROR_CODES.items() if span.has("2026-07-28")} == modern - {-32020}
     assert _integer_constants(official.definitions("2025-11-25")) == {-32042}
     assert revisions.ERROR_CODES[-32042] == revisions.ONLY_2511

@@ -1,4 +1,4 @@
-"""Whatever a dialect lets out is what the official schema of its revision describes, and nothing more."""
+"""Everything that a dialect writes is valid by the official schema of its revision."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ASKED_OF_CLIENTS = {t.ElicitParams, t.CreateMessageParams}
 
 
 def ready(value: Any, revision: str) -> Any:
-    """Makes a value ready to be sent, as the rooms above do."""
+    """Prepare a value for sending, as the session does."""
     spoken = dialect(revision)
     if isinstance(value, t.Result):
         if isinstance(value, t.SubscriptionsListenResult):
@@ -41,7 +41,7 @@ def ready(value: Any, revision: str) -> Any:
 
 
 def is_url_question_without_words(value: Any, revision: str) -> bool:
-    """A question that 2025-06-18 cannot ask."""
+    """A question that 2025-06-18 does not support."""
     return isinstance(value, t.ElicitParams) and value.mode == "url" and revision == "2025-06-18"
 
 
@@ -67,7 +67,7 @@ def test_a_value_with_every_member_fits_the_schema(kind, revision):
 @pytest.mark.parametrize("revision", revisions.ALL)
 @given(st.data())
 def test_any_value_fits_the_schema(revision, data):
-    """The same for values that nobody thought of."""
+    """The same for random values."""
     there = [kind for kind in all_models() if revisions.TYPES.get(kind.__name__, revisions.ALWAYS).has(revision)]
     value = data.draw(any_of(data.draw(st.sampled_from(there))))
     assume(not is_url_question_without_words(value, revision))
@@ -76,7 +76,7 @@ def test_any_value_fits_the_schema(revision, data):
 
 @pytest.mark.parametrize("revision", revisions.ALL)
 @given(st.data())
-def test_fitting_twice_changes_nothing(revision, data):
+def test_adapting_twice_changes_nothing(revision, data):
     there = [kind for kind in all_models() if revisions.TYPES.get(kind.__name__, revisions.ALWAYS).has(revision)]
     value = data.draw(any_of(data.draw(st.sampled_from(there))))
     assume(not is_url_question_without_words(value, revision))
@@ -85,7 +85,7 @@ def test_fitting_twice_changes_nothing(revision, data):
 
 
 def test_the_validator_refuses_members_of_later_revisions():
-    """A check of the checker: what is not fitted does not pass."""
+    """A check of the validator: values that are not adapted are rejected."""
     assert faults_of(fulls(t.Tool)[0], "2024-11-05")
     assert faults_of(t.CallToolResult([t.AudioContent("AA==", "a/b")]), "2024-11-05")
     assert faults_of(t.ElicitParams("m", "url", url="a:b", elicitation_id="e"), "2026-07-28")
@@ -101,7 +101,7 @@ METHODS = {kind.__name__: method for method, kind in {**PARAMS, **NOTIFICATION_P
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 @pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
-def test_the_official_python_types_take_what_we_write(kind, revision):
+def test_the_official_python_types_accept_our_messages(kind, revision):
     """A second opinion from the models of another implementation, message by message."""
     pytest.importorskip("mcp_types", reason="the package mcp-types is not installed")
     if not revisions.TYPES.get(kind.__name__, revisions.ALWAYS).has(revision):

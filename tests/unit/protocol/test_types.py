@@ -1,4 +1,4 @@
-"""The types on their own: they survive the wire, and forgive what they do not know."""
+"""The types: round trips through JSON, and unknown members."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_an_empty_cursor_is_a_cursor():
 
 
 def test_a_negative_time_to_live_is_read():
-    """CH-03: it counts as stale, it does not break the list."""
+    """CH-03: it means stale, and the list is still read."""
     assert read(t.ListToolsResult, b'{"tools":[],"ttlMs":-5,"cacheScope":"public"}').ttl_ms == -5
 
 
@@ -148,8 +148,8 @@ WITH_HOLOGRAMS = [
 
 
 @pytest.mark.parametrize(("kind", "value"), WITH_HOLOGRAMS)
-def test_an_unknown_block_is_kept_and_written_as_it_came(kind, value):
-    """CT-08: the rest of the result is read as if it were not there."""
+def test_an_unknown_block_is_kept_and_written_unchanged(kind, value):
+    """CT-08: the rest of the result is read as usual."""
     assert msgspec.json.decode(msgspec.json.encode(read(kind, msgspec.json.encode(value)))) == value
 
 
@@ -184,12 +184,12 @@ def test_the_blocks_beside_an_unknown_one_are_delivered():
     ],
 )
 def test_a_malformed_value_is_still_refused(kind, value, words):
-    """CT-08 forgives a type that is unknown, not a block that is broken."""
+    """CT-08 allows an unknown type, but not an invalid block."""
     with pytest.raises(ValidationError, match=words.replace("|", r"\|")):
         read(kind, msgspec.json.encode(value))
 
 
-# Small conveniences
+# Helper properties
 
 
 def test_the_text_of_a_result_is_its_text_blocks_joined():
@@ -200,7 +200,7 @@ def test_the_text_of_a_result_is_its_text_blocks_joined():
     assert t.SamplingMessage("user", [image, t.TextContent("b")]).text == "b"
 
 
-def test_what_a_resource_holds_is_its_texts_joined_or_the_bytes_of_its_blob():
+def test_the_contents_of_a_resource_are_its_joined_texts_or_the_bytes_of_its_blob():
     texts = t.ReadResourceResult([t.ResourceContents("a:1", text="a"), t.ResourceContents("a:2", text="b")])
     assert (texts.text, texts.data) == ("a\nb", b"")
     blob = t.ReadResourceResult([t.ResourceContents("a:1", blob="AAE=")])
@@ -276,7 +276,7 @@ def test_elicitation_without_details_means_forms_only(declared, form, url):
     assert capabilities.allows("elicitation", "url") is url
 
 
-def test_details_of_sampling_are_opted_into():
+def test_details_of_sampling_must_be_declared():
     """CP-05."""
     plain, rich = t.ClientCapabilities(sampling={}), t.ClientCapabilities(sampling={"tools": {}, "context": {}})
     assert plain.allows("sampling")

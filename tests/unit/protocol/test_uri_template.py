@@ -1,4 +1,4 @@
-"""URI templates: expanded, matched, and refused (RS-01, RS-08, RS-09)."""
+"""URI templates: expanding, matching and errors (RS-01, RS-08, RS-09)."""
 
 import pytest
 from hypothesis import given
@@ -43,14 +43,14 @@ from twopipes.errors import TwopipesError
         ("config://app", "config://app", {}),
     ],
 )
-def test_a_uri_is_made_of_values_and_gives_them_back(template, uri, values):
+def test_a_template_expands_values_and_matches_them_again(template, uri, values):
     """RS-01."""
     found = UriTemplate(template)
     assert found.match(uri) == values
     assert found.expand(values).replace("%2F", "/") == uri
 
 
-def test_the_names_of_a_query_stand_in_any_order():
+def test_the_names_of_a_query_may_be_in_any_order():
     assert UriTemplate("a:x{?b,c}").match("a:x?c=1&b=2") == {"b": "2", "c": "1"}
 
 
@@ -80,14 +80,14 @@ def test_another_uri_does_not_match(template, uri):
 
 
 @pytest.mark.parametrize("uri", ["a:%00", "a:x\0", "a:%", "a:%2", "a:%zz", "a:%ff", "a:%ed%a0%80"])
-def test_what_cannot_be_decoded_matches_nothing(uri):
-    """RS-08: NUL, broken percent-encoding, bytes that are not UTF-8."""
+def test_a_uri_that_cannot_be_decoded_does_not_match(uri):
+    """RS-08: NUL, invalid percent-encoding, bytes that are not UTF-8."""
     for template in ("a:{x}", "a:{+x}", "a:{x*}"):
         assert UriTemplate(template).match(uri) is None
 
 
-def test_values_are_decoded_once_and_are_not_to_be_trusted():
-    """RS-08: what climbs out of a folder arrives as it was meant, for the one who makes a path of it to refuse."""
+def test_values_are_decoded_once_and_are_untrusted():
+    """RS-08: a value such as ``..`` is returned decoded; code that builds a path must reject it."""
     template = UriTemplate("file:///{name}")
     assert template.match("file:///..%2Fetc") == {"name": "../etc"}
     assert template.match("file:///%2e%2e") == {"name": ".."}
@@ -117,8 +117,8 @@ def test_values_are_decoded_once_and_are_not_to_be_trusted():
         ("notes/{x}", 0, "scheme"),
     ],
 )
-def test_an_error_names_the_template_and_the_place(template, position, why):
-    """RS-09: a template that could make no URI is refused when it is written."""
+def test_an_error_names_the_template_and_the_position(template, position, why):
+    """RS-09: a template that cannot give a URI is rejected when it is created."""
     with pytest.raises(TemplateRejected) as caught:
         UriTemplate(template)
     assert caught.value.position == position
@@ -152,8 +152,8 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 
 
 @given(TEXTS, TEXTS, TEXTS)
-def test_whatever_is_put_in_comes_out(one, two, three):
-    """For values that do not hold what the template has between them; here, nothing that is not encoded in a value."""
+def test_any_values_survive_expanding_and_matching(one, two, three):
+    """For values that do not contain the separators of the template."""
     for text in ("a:{x}/{y}{?z}", "a:{x,y}{#z}", "a:{/x,y}{;z}", "a:b?c{&x,y,z}", "a:{x}/{y}/{+z}", "a:{x}?{y}{#z}"):
         template = UriTemplate(text)
         values = {"x": one, "y": two, "z": three}
@@ -161,16 +161,16 @@ def test_whatever_is_put_in_comes_out(one, two, three):
 
 
 @given(st.text(st.sampled_from("ab/?#%25.,&=+;:")), st.sampled_from(["a:{x}", "a:{+x}/{y}", "a:{x*}{?y}", "a:{x}{/y}.b{#z}"]))
-def test_a_match_is_a_uri_that_the_values_make_again(text, template):
-    """Whatever the URI: the values of a match expand to one that gives the same values."""
+def test_matched_values_expand_to_an_equivalent_uri(text, template):
+    """For any URI that matches, the values expand to a URI that gives the same values."""
     found = UriTemplate(template).match("a:" + text)
     if found is not None:
         again = UriTemplate(template).match(UriTemplate(template).expand(found))
         assert again == found or any(each in value for value in found.values() for each in "/?#.")
 
 
-def test_a_hostile_uri_takes_no_longer_than_its_length():
-    """RS-08: every value is looked for once; this would never end if the match went back."""
+def test_a_hostile_uri_is_matched_in_linear_time():
+    """RS-08: with backtracking this would never end."""
     template = UriTemplate("a:{+a}x{b}x{c}x{d}x{e}/{+f}x/y")
     assert template.match("a:" + "x" * 200_000) is None
     assert template.match("a:" + "x/" * 200_000) is None

@@ -1,4 +1,4 @@
-"""Values of our types for tests: one that has every member, and hypothesis strategies for any."""
+"""Values of our types for tests: instances with every member, and hypothesis strategies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from twopipes._protocol.dialect import dialect
 
 
 def all_models() -> list[type[t.Model]]:
-    """Every type that goes over the wire, the roots of the families left out."""
+    """Return every type that is sent, without the base classes."""
     families = {t.Model, t.MetaModel, t.Params, t.Result, t.CacheableResult, t.AnsweringParams}
     names = [getattr(t, name) for name in t.__all__]
     return sorted(
@@ -26,7 +26,7 @@ def all_models() -> list[type[t.Model]]:
 
 
 def models_by_revision() -> list[Any]:
-    """Every type with every revision that has it, as parameters of a test."""
+    """Return every type with every revision that has it, as parameters of a test."""
     return [
         pytest.param(kind, revision, id=f"{kind.__name__}-{revision}")
         for kind in all_models()
@@ -75,7 +75,7 @@ def _flags(*details: str) -> st.SearchStrategy[dict[str, Any] | None]:
 _EXTENSIONS = st.none() | st.dictionaries(st.sampled_from(["com.example/x", "io.modelcontextprotocol/ui"]), JSON_OBJECTS)
 _EXPERIMENTAL = st.none() | st.dictionaries(st.text(), EMPTY, max_size=2)
 
-# (type, attribute): a strategy and the value that a full instance has. Elsewhere both follow from the annotation.
+# (type, attribute): a strategy and the value in a full instance. For other attributes both follow from the annotation.
 MEMBERS: dict[tuple[type[t.Model], str], tuple[st.SearchStrategy[Any], Any]] = {
     (t.Annotations, "priority"): (st.none() | PRIORITIES, 0.5),
     (t.ModelPreferences, "cost_priority"): (st.none() | PRIORITIES, 0),
@@ -201,7 +201,7 @@ KINDS: dict[type[t.Model], tuple[Any, list[t.Model]]] = {
 
 
 def fulls(kind: type[t.Model]) -> list[Any]:
-    """Instances with every member, one for each form that the type has."""
+    """Return instances with every member, one for each form of the type."""
     if kind in KINDS:
         return KINDS[kind][1]
     members = {field.name: _full_member(kind, field) for field in structs.fields(kind)}
@@ -225,7 +225,7 @@ def _full_client_results() -> list[t.Result]:
 
 
 def _full(annotation: Any) -> list[Any]:
-    """Every form that a value of this annotation can have."""
+    """Return every form of a value of this annotation."""
     origin, args = get_origin(annotation), get_args(annotation)
     if origin in {Union, python_types.UnionType}:
         forms = [form for each in args if each is not type(None) for form in _full(each)]
@@ -242,7 +242,7 @@ def _full(annotation: Any) -> list[Any]:
 
 
 def any_of(kind: type[t.Model]) -> st.SearchStrategy[Any]:
-    """Any instance of a type."""
+    """A strategy for instances of a type."""
     if kind in KINDS and KINDS[kind][0] is not None:
         return KINDS[kind][0]()
     members = {field.name: _member(kind, field) for field in structs.fields(kind)}

@@ -1,6 +1,6 @@
-"""Arguments: read in one pass, or refused in words that a model can act on (TL-06, TL-20)."""
+"""Arguments: converted in one pass, or rejected with messages that a model can act on (TL-06, TL-20)."""
 
-# ruff: noqa: PLR0917 -- a tool may have as many parameters as it likes
+# ruff: noqa: PLR0917 -- a tool may have any number of parameters
 
 import contextlib
 import copy
@@ -70,13 +70,13 @@ def problems(arguments, signature=SEARCH):
     return {problem.path: problem.what for problem in caught.value.problems}
 
 
-def test_what_is_not_given_is_left_to_the_function():
+def test_absent_arguments_are_left_to_the_function():
     assert SEARCH.bind(b'{"query":"q"}') == {"query": "q"}
     assert SEARCH.bind(b'{"query":"q","where":null}') == {"query": "q", "where": None}
 
 
-def test_everything_that_is_wrong_is_said_at_once():
-    """TL-06: which field, what was expected, what was given."""
+def test_all_problems_are_reported_at_once():
+    """TL-06: which field, what was expected, what was received."""
     assert problems({"limit": 0, "colours": ["green"], "quarry": "q"}) == {
         "query": "This argument is missing",
         "limit": "Expected `integer` >= 1 (0)",
@@ -106,14 +106,14 @@ def test_everything_that_is_wrong_is_said_at_once():
         ({"zzz": 1}, "zzz", None),
     ],
 )
-def test_one_wrong_argument_is_named_with_what_was_given(arguments, path, what):
+def test_the_error_for_one_argument_shows_its_value(arguments, path, what):
     """TL-06."""
     found = problems({"query": "q", **arguments})
     assert list(found) == [path] or path == "shape"
     assert what is None or found[path] == what
 
 
-def test_where_one_member_of_a_union_was_meant_its_own_problem_is_told():
+def test_a_near_match_in_a_union_reports_the_problem_of_that_member():
     def function(value: Point | list[int]): ...
 
     assert problems({"value": {"x": "a"}}, describe(function)) == {"value.x": 'Expected `integer`, got `string` ("a")'}
@@ -125,7 +125,7 @@ def test_where_one_member_of_a_union_was_meant_its_own_problem_is_told():
     assert list(problems({"value": {"x": 1, "colour": "r"}}, describe(mixed))) == ["value"]
 
 
-def test_where_one_member_alone_was_meant_the_place_is_told():
+def test_a_near_match_in_a_union_reports_the_path():
     def function(value: Point | pathlib.Path, other: Point | Label | None = None): ...
 
     found = problems({"value": {"x": 1, "colour": "r"}, "other": {"x": 1, "colour": {"deep": 1}}}, describe(function))
@@ -133,7 +133,7 @@ def test_where_one_member_alone_was_meant_the_place_is_told():
     assert "other" in found
 
 
-def test_choices_are_found_behind_references_and_not_where_there_are_none():
+def test_allowed_choices_are_found_through_references():
     @dataclasses.dataclass
     class Line:
         start: Point
@@ -151,7 +151,7 @@ def test_choices_are_found_behind_references_and_not_where_there_are_none():
     }
 
 
-def test_a_name_with_a_dot_hides_what_was_given_and_nothing_else():
+def test_a_name_with_a_dot_hides_only_the_value():
     dotted = TypedDict("dotted", {"a.b": int})
 
     def function(value: dotted): ...
@@ -159,7 +159,7 @@ def test_a_name_with_a_dot_hides_what_was_given_and_nothing_else():
     assert problems({"value": {"a.b": "x"}}, describe(function)) == {"value.a.b": "Expected `integer`, got `string`"}
 
 
-def test_the_choices_of_a_schema_by_hand_are_not_guessed_at():
+def test_the_choices_of_a_handwritten_schema_are_not_guessed():
     def function(value: list[Colour]): ...
 
     for by_hand in ({"type": "object"}, {"type": "object", "properties": {"value": True}}):
@@ -167,13 +167,13 @@ def test_the_choices_of_a_schema_by_hand_are_not_guessed_at():
         assert problems({"value": ["green"]}, found) == {"value[0]": "Invalid enum value 'green'"}
 
 
-def test_a_key_that_does_not_fit_is_called_a_key():
+def test_an_invalid_key_is_reported_as_a_key():
     def function(value: dict[int, str]): ...
 
     assert problems({"value": {"x": "a"}}, describe(function)) == {"value": "Expected `integer`, got `string` as a key"}
 
 
-def test_a_misspelt_argument_without_a_likeness_is_told_the_names():
+def test_an_unknown_argument_without_a_similar_name_lists_the_names():
     def function(alpha: int = 1, beta: int = 2): ...
 
     assert problems({"zzz": 1}, describe(function)) == {"zzz": "Unknown argument; expected one of alpha, beta"}
@@ -188,18 +188,18 @@ def test_a_misspelt_argument_without_a_likeness_is_told_the_names():
         (b'{"anything":' + b"[" * 100_000, "The value is nested too deeply"),
     ],
 )
-def test_what_are_no_arguments_at_all_is_said(raw, what):
+def test_arguments_that_are_not_an_object_are_rejected(raw, what):
     """TL-02, TL-20."""
     assert problems(raw) == {"": what}
 
 
-def test_deep_nesting_in_one_argument_is_an_answer_and_not_a_crash():
+def test_deep_nesting_in_one_argument_is_reported():
     """TL-20."""
     with pytest.raises(ArgumentsRejected, match="nested too deeply"):
         SEARCH.bind(b'{"query":"q","where":' + b'{"x":' * 50_000 + b"1" + b"}" * 50_000 + b"}")
 
 
-def test_a_value_that_is_deep_only_for_its_type_is_an_answer(monkeypatch):
+def test_a_value_that_is_too_deep_for_its_type_is_reported(monkeypatch):
     """TL-20."""
     binder = SEARCH._reader()
     monkeypatch.setattr("twopipes._schema.binding.converted", too_deep)
@@ -213,20 +213,20 @@ def too_deep(value, kind):
     raise RecursionError
 
 
-def test_hostile_names_are_names():
+def test_hostile_names_are_reported_like_other_names():
     """TL-20."""
     assert list(problems({"query": "q", "__proto__": {}, "__class__": 1})) == ["__proto__", "__class__"]
 
 
-def test_what_is_said_about_hostile_values_is_short():
+def test_messages_about_hostile_values_are_short():
     """TL-20."""
     found = problems({"query": "q", "colours": ["x" * 100_000], **{f"{number:07}" * 10_000: 1 for number in range(100)}})
     assert len(found) == 11
     assert sum(len(path) + len(what) for path, what in found.items()) < 5000
 
 
-def test_whole_numbers_may_have_a_point():
-    """JS-01: 3.0 is an integer in JSON Schema. It is read as one, in any depth, where it is exact."""
+def test_integers_may_have_a_decimal_point():
+    """JS-01: 3.0 is an integer in JSON Schema. It is read as one at any depth, if it is exact."""
 
     def function(a: list[Point], b: dict[str, int], c: float = 0.0, d: int = 0): ...
 
@@ -248,11 +248,11 @@ def test_large_arguments_are_decoded_once(monkeypatch):
     assert calls == []
 
 
-# Strings that stand for values
+# Strings that represent values
 
 
-def test_strings_are_read_as_what_the_parameter_takes():
-    """PM-02: a prompt is given strings, whatever it takes."""
+def test_strings_are_converted_to_the_type_of_the_parameter():
+    """PM-02: a prompt gets strings for parameters of any type."""
 
     def prompt(
         text: str,
@@ -298,7 +298,7 @@ def test_paths_are_joined(outer, inner, whole):
     assert join_paths(outer, inner) == whole
 
 
-def test_what_nobody_can_read_or_write_is_a_type_error():
+def test_an_unsupported_type_is_a_type_error():
     with pytest.raises(TypeError, match="cannot be read"):
         read_custom(complex, 1)
     with pytest.raises(TypeError, match="complex cannot be written"):
@@ -311,11 +311,11 @@ VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=2) | st.di
 
 
 @given(VALUES)
-def test_whatever_is_sent_the_answer_is_arguments_or_problems(value):
+def test_any_json_gives_arguments_or_problems(value):
     """TL-20."""
     try:
         raw = msgspec.json.encode(value)
-    except UnicodeEncodeError:  # half a character
+    except UnicodeEncodeError:  # a lone surrogate
         return
     with contextlib.suppress(ArgumentsRejected):
         assert SEARCH.bind(raw).keys() <= set(search.__annotations__)
@@ -339,14 +339,14 @@ QUOTED = {
     "count": "3",
     "ratio": "0.5",
     "sure": "true",
-    "point": {"x": "1", "y": "2"},  # made by its class, and not by msgspec alone
+    "point": {"x": "1", "y": "2"},  # created by its class, not by msgspec
     "sizes": ["1", 2],
     "text": "3",
     "either": "3",
 }
 
 
-def test_quoted_numbers_are_read_where_that_is_wanted():
+def test_quoted_numbers_are_accepted_in_lenient_mode():
     assert MEASURE.bind(msgspec.json.encode(QUOTED), lenient=True) == {
         "count": 3,
         "ratio": 0.5,
@@ -358,13 +358,13 @@ def test_quoted_numbers_are_read_where_that_is_wanted():
     }
 
 
-def test_quoted_numbers_are_refused_by_default():
+def test_quoted_numbers_are_rejected_by_default():
     """TL-06."""
     assert list(problems(QUOTED, MEASURE)) == ["count", "ratio", "sure", "point.x", "sizes[0]"]
 
 
-def test_what_is_no_number_is_refused_with_the_same_words_either_way():
-    """TL-06: also a number beyond its bounds, and a number where a string was asked for."""
+def test_a_string_that_is_not_a_number_gets_the_same_message_in_both_modes():
+    """TL-06: also a number out of range, and a number instead of a string."""
     wrong = msgspec.json.encode({"count": "many", "sure": "perhaps", "point": {"x": "east"}, "text": 3, "limit": "200"})
     refusals = []
     for lenient in (False, True):
@@ -375,6 +375,6 @@ def test_what_is_no_number_is_refused_with_the_same_words_either_way():
     assert refusals[0]["point.x"] == 'Expected `integer`, got `string` ("east")'
 
 
-def test_leniency_ends_with_the_call():
+def test_lenient_mode_ends_with_the_call():
     MEASURE.bind(b'{"count":"3"}', lenient=True)
     assert list(problems({"count": 1, "point": {"x": "1"}}, MEASURE)) == ["point.x"]

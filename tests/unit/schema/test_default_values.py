@@ -1,4 +1,4 @@
-"""Default values of classes: what a function is given is a complete instance, as if its author had made it."""
+"""Default values of classes: a function gets a complete instance."""
 
 import dataclasses
 import json
@@ -76,14 +76,14 @@ class OptionalTags:
 
 @dataclass
 class AlwaysTags(OptionalTags):
-    """Has a factory where the class that it inherits from has a value."""
+    """Has a factory where its base class has a value."""
 
     tags: list[str] = field(default_factory=list)  # type: ignore[assignment]
 
 
 @dataclass
 class Seen:
-    """Looks at itself after it was made."""
+    """Has a ``__post_init__``."""
 
     title: str
     priority: int = 3
@@ -266,7 +266,7 @@ def test_every_field_is_in_the_dict_of_the_instance(kind):
     assert sorted(vars(value)) == sorted(names)
 
 
-def test_factories_give_every_instance_a_value_of_its_own():
+def test_factories_create_a_new_value_for_each_instance():
     def save(values: list[Labelled]): ...
 
     first, second = describe(save).bind(b'{"values":[{"title":"a"},{"title":"b"}]}')["values"]
@@ -274,8 +274,8 @@ def test_factories_give_every_instance_a_value_of_its_own():
     assert first.labels is not second.labels
 
 
-def test_what_is_wrong_in_a_class_with_defaults_is_said_with_its_place():
-    """TL-06: reading a class in another way does not change what a model is told."""
+def test_problems_in_a_class_with_defaults_have_a_path():
+    """TL-06: the messages do not depend on how a class is read."""
 
     def save(notes: list[Note]): ...
 
@@ -285,7 +285,7 @@ def test_what_is_wrong_in_a_class_with_defaults_is_said_with_its_place():
         describe(save).bind(b'{"notes":[{}]}')
 
 
-def test_classes_that_msgspec_completes_are_read_by_msgspec_alone():
+def test_classes_that_msgspec_can_read_are_read_by_msgspec():
     def save(slotted: Slotted, attrs_class: Attrs, row: tuple[int, str], plain: dict[str, int]): ...
 
     assert describe(save)._fields[0].shape.reading() is Slotted

@@ -1,4 +1,4 @@
-"""Docstrings in three styles, and in none."""
+"""Docstrings in three styles, and in no style."""
 
 import pytest
 from msgspec.structs import astuple
@@ -86,12 +86,12 @@ SPHINX = """Adds two numbers.
     ],
     ids=["google", "numpy", "sphinx"],
 )
-def test_the_parameters_are_taken_out_of_the_description(text, description, parameters):
+def test_the_parameters_are_removed_from_the_description(text, description, parameters):
     assert read_docstring(text) == (description, parameters)
 
 
 @pytest.mark.parametrize("text", [None, "", "   \n  "])
-def test_no_docstring_says_nothing(text):
+def test_a_missing_docstring_gives_an_empty_description(text):
     assert read_docstring(text) == ("", {})
 
 
@@ -113,7 +113,7 @@ def test_a_docstring_may_begin_with_its_parameters():
     assert read_docstring("Parameters\n----------\na\n    One.") == ("", {"a": "One."})
 
 
-def test_a_line_that_is_no_entry_continues_the_one_above():
+def test_a_line_that_is_not_an_entry_continues_the_previous_one():
     assert read("X.\n\nArgs:\n    (nothing yet)\n    a: One.\n    and more - of it").parameters == {"a": "One. and more - of it"}
 
 
@@ -127,5 +127,5 @@ def test_attributes_of_a_class_are_read_like_parameters():
     assert read("A point.\n\n:ivar x: Across.\n").parameters == {"x": "Across."}
 
 
-def test_a_parameter_without_a_text_is_not_there():
+def test_a_parameter_without_text_is_omitted():
     assert read(":param a:\n:param b: Two.").parameters == {"b": "Two."}

@@ -1,6 +1,6 @@
-"""Annotations with more to say: constraints, descriptions, defaults; and those that are refused."""
+"""Annotations with constraints, descriptions and defaults, and unsupported annotations."""
 
-# ruff: noqa: PLR0917 -- a tool may have as many parameters as it likes
+# ruff: noqa: PLR0917 -- a tool may have any number of parameters
 
 import dataclasses
 import datetime as dt
@@ -111,7 +111,7 @@ Small = Annotated[int, msgspec.Meta(ge=0, lt=10)]
         (Derived, {}, {"x": 1}, {"x": -1}),
     ],
 )
-def test_a_constraint_is_told_and_kept(annotation, keywords, good, bad):
+def test_a_constraint_is_in_the_schema_and_enforced(annotation, keywords, good, bad):
     found = schema_of(annotation)
     assert {name: found[name] for name in keywords} == keywords
     Draft202012Validator(found).validate(good)
@@ -125,8 +125,8 @@ class Span:
     at: tuple[int, int] | Annotated[int, msgspec.Meta(ge=0)]
 
 
-def test_constraints_in_a_union_are_kept_from_msgspec():
-    """It would crash the process (0.22), now and then; many decoders make it likely."""
+def test_constraints_in_a_union_are_not_passed_to_msgspec():
+    """msgspec 0.22 would sometimes crash the process; many decoders make that likely."""
     for _ in range(300):
         assert read(Annotated[str, msgspec.Meta(pattern="^a")] | list[int], [1]) == [1]
         assert read(Annotated[str, msgspec.Meta(pattern="^a")] | Annotated[dict[str, int], at.MinLen(1)] | None, "a") == "a"
@@ -159,7 +159,7 @@ class Doc:
         (Annotated[Point, "Where"], {"description": "Where"}),
     ],
 )
-def test_what_is_said_about_a_type_is_told(annotation, notes):
+def test_notes_about_a_type_are_in_the_schema(annotation, notes):
     found = schema_of(annotation)
     assert {name: found[name] for name in notes} == notes
 
@@ -191,13 +191,13 @@ def test_what_is_said_about_a_type_is_told(annotation, notes):
         (typing.ForwardRef("Missing", module="decimal"), "'Missing' cannot be resolved"),
     ],
 )
-def test_a_type_without_a_form_is_refused_by_name(annotation, why):
+def test_an_unsupported_type_is_rejected_by_name(annotation, why):
     with pytest.raises(SignatureRejected, match=why) as caught:
         taking(annotation)
     assert str(caught.value).startswith("taking.<locals>.function, parameter value: ")
 
 
-def test_a_default_is_shown_where_json_has_a_form_for_it():
+def test_a_default_is_shown_if_json_can_represent_it():
     def function(
         a: Colour = Colour.RED,
         b: pathlib.Path = pathlib.Path("p"),

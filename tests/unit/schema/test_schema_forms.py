@@ -1,4 +1,4 @@
-"""Forms: what a class asks of the user, and what becomes of the answer (EL-01 to EL-04)."""
+"""Forms from classes, and instances from responses (EL-01 to EL-04)."""
 
 import dataclasses
 import datetime as dt
@@ -92,8 +92,8 @@ def test_a_class_becomes_a_flat_form():
     Draft202012Validator.check_schema(found)
 
 
-def test_every_revision_can_ask_it():
-    """EL-02, EL-03: the types of the form are those that the dialects know."""
+def test_every_revision_supports_the_form():
+    """EL-02, EL-03: the dialects know the types of the form."""
     question = t.ElicitParams("m", requested_schema=elicitation_schema(Booking))
     assert set(question.form.properties) == set(FORM["properties"])
     for revision in ("2025-06-18", "2025-11-25", "2026-07-28"):
@@ -103,12 +103,12 @@ def test_every_revision_can_ask_it():
     assert old["extras.wine"]["type"] == "boolean"
 
 
-def test_the_answer_becomes_an_instance():
+def test_the_response_becomes_an_instance():
     answer = {"name": "n", "mail": "a@b", "day": "2026-07-28", "guests": 2.0, "plan": "p0", "extras": ["wine"], "note": None}
     assert read_form(Booking, answer) == Booking("n", "a@b", dt.date(2026, 7, 28), 2, plan=Plan.FREE_FOREVER, extras=["wine"])
 
 
-def test_an_answer_that_does_not_fit_is_told_field_by_field():
+def test_an_invalid_response_is_reported_field_by_field():
     with pytest.raises(FormRejected) as caught:
         read_form(Booking, {"name": "", "mail": "a@b", "day": "soon", "colour": "green", "code": "y", "extra": 1})
     assert str(caught.value).splitlines()[0] == "Invalid response to the form Booking:"
@@ -162,7 +162,7 @@ def test_an_enum_of_numbers_is_offered_by_its_names(kind):
         read_form(kind, {"level": "MEDIUM"})
 
 
-def test_an_enum_of_numbers_has_titles_in_the_words_of_every_revision():
+def test_an_enum_of_numbers_has_titles_in_every_revision():
     """EL-03."""
     question = t.ElicitParams("m", requested_schema=elicitation_schema(Order))
     old = dialect("2025-06-18").fit(question).requested_schema["properties"]
@@ -203,7 +203,7 @@ class Account(pydantic.BaseModel):
         (Account, ["userName"], {"userName": "me", "kind": "p0"}, Account(userName="me", kind=Plan.FREE_FOREVER)),
     ],
 )
-def test_every_kind_of_class_can_be_asked_for(kind, required, answer, meaning):
+def test_every_kind_of_class_can_be_a_form(kind, required, answer, meaning):
     """EL-01."""
     found = elicitation_schema(kind)
     Draft202012Validator.check_schema(found)
@@ -214,7 +214,7 @@ def test_every_kind_of_class_can_be_asked_for(kind, required, answer, meaning):
         read_form(kind, None)
 
 
-def test_a_model_of_pydantic_is_asked_for_by_its_own_names():
+def test_a_pydantic_model_keeps_its_aliases_in_the_form():
     assert elicitation_schema(Account)["properties"] == {
         "userName": {"type": "string", "minLength": 2, "description": "Who"},
         "kind": {**FORM["properties"]["plan"], "default": "p1"},
@@ -240,7 +240,7 @@ def test_a_model_of_pydantic_is_asked_for_by_its_own_names():
         (pydantic.BaseModel, "a form can contain strings"),
     ],
 )
-def test_what_a_form_cannot_ask_is_refused_by_the_name_of_the_field(annotation, why):
+def test_an_unsupported_field_is_rejected_by_name(annotation, why):
     """EL-01, EL-02."""
     kind = dataclasses.make_dataclass("Form", [("field_name", annotation)])
     with pytest.raises(SignatureRejected, match=f"Form, field field_name: .*{why}"):
@@ -252,17 +252,17 @@ class Pair(NamedTuple):
 
 
 @pytest.mark.parametrize("kind", [int, list[int], Pair, dict[str, int]])
-def test_a_form_is_a_class_with_names(kind):
+def test_a_form_needs_a_class_with_named_fields(kind):
     with pytest.raises(SignatureRejected, match="class with named fields"):
         elicitation_schema(kind)
 
 
-def test_a_field_without_a_form_in_json_is_refused_by_name():
+def test_a_field_that_json_cannot_represent_is_rejected_by_name():
     with pytest.raises(SignatureRejected, match="in Form, field x: complex cannot be represented"):
         elicitation_schema(dataclasses.make_dataclass("Form", [("x", complex)]))
 
 
-def test_what_the_class_says_itself_is_told():
+def test_errors_of_the_class_itself_are_reported():
     @dataclasses.dataclass
     class Even:
         x: Annotated[int, msgspec.Meta(gt=0, lt=10)]
@@ -276,7 +276,7 @@ def test_what_the_class_says_itself_is_told():
         read_form(Even, {"x": 3})
 
 
-def test_types_of_the_function_around_are_found():
+def test_types_of_the_enclosing_function_are_found():
     class Choice(enum.Enum):
         YES = "yes"
 

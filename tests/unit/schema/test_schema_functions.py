@@ -1,4 +1,4 @@
-"""Functions of every make: what is told about them, and which are refused."""
+"""Functions of every kind: their signatures, and which are rejected."""
 
 import dataclasses
 import functools
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Context(Generic[T]):
-    """What a server hands to a tool."""
+    """The object that a server passes to a tool."""
 
 
 class SpecialContext(Context):
@@ -42,7 +42,7 @@ async def wait(seconds: float) -> None:
 
 
 class Thing:
-    """A thing that can be called."""
+    """A callable object."""
 
     async def __call__(self, a: int) -> None:
         pass
@@ -80,7 +80,7 @@ def test_a_function_is_described():
     assert repr(found) == "<Signature of add(a, b)>"
 
 
-def test_a_function_without_parameters_takes_an_empty_object_and_nothing_else():
+def test_a_function_without_parameters_accepts_only_an_empty_object():
     """TL-01, TL-02."""
     found = describe(lambda: None)
     assert found.input_schema == {"type": "object", "additionalProperties": False}
@@ -117,8 +117,8 @@ def asynchronous(function):
         (functools.partial(Thing().method), "method", "Does it.", False, ["a"]),
         (Thing.of_class, "of_class", "", False, ["a"]),
         (Thing.static, "static", "", False, ["a"]),
-        (Thing(), "Thing", "A thing that can be called.", True, ["a"]),
-        (functools.partial(Thing()), "Thing", "A thing that can be called.", True, ["a"]),
+        (Thing(), "Thing", "A callable object.", True, ["a"]),
+        (functools.partial(Thing()), "Thing", "A callable object.", True, ["a"]),
         (Documented(), "Documented", "Calls.", False, ["a"]),
         (lambda a: a, "<lambda>", "", False, ["a"]),
         (functools.cache(add), "add", "Adds two numbers.", False, ["a", "b"]),
@@ -152,14 +152,14 @@ def test_a_partial_keeps_what_it_binds_as_a_default():
         (type("Odd", (), {"__call__": int})(), "cannot be read|by name|parameter"),
     ],
 )
-def test_what_cannot_be_called_by_name_is_refused(function, why):
+def test_parameters_without_a_name_are_rejected(function, why):
     with pytest.raises(SignatureRejected, match=why) as caught:
         describe(function)
     assert isinstance(caught.value, TwopipesError)
     assert isinstance(caught.value, TypeError)
 
 
-def test_a_callable_that_hides_its_parameters_is_refused():
+def test_a_callable_without_a_signature_is_rejected():
     class Hidden:
         __signature__ = "none"
 
@@ -169,7 +169,7 @@ def test_a_callable_that_hides_its_parameters_is_refused():
         describe(Hidden())
 
 
-def test_the_context_is_found_wherever_it_stands():
+def test_the_context_is_found_at_any_position():
     async def function(
         a: int,
         one: Context,
@@ -189,7 +189,7 @@ def test_the_context_is_found_wherever_it_stands():
         describe(function)
 
 
-def test_a_context_that_has_no_name_for_the_server_is_refused():
+def test_a_positional_only_context_is_rejected():
     with pytest.raises(SignatureRejected, match="parameter context: arguments are passed by name"):
         describe(positional, injected=(Context,))
 
@@ -197,7 +197,7 @@ def test_a_context_that_has_no_name_for_the_server_is_refused():
 def positional(context: Context, /): ...
 
 
-def test_what_annotated_says_goes_before_the_docstring():
+def test_annotated_takes_precedence_over_the_docstring():
     def function(a: Annotated[int, "From the annotation."], b: int):
         """Does.
 
@@ -300,19 +300,19 @@ def test_annotations_that_are_strings_are_resolved(future):
     assert describe(future.Holder().method).bind(b'{"a":{"leaves":[]}}') == {"a": future.Tree([])}
 
 
-def test_types_of_the_function_around_are_found(future):
-    """Where the decorator runs, the function around is still running."""
+def test_types_of_the_enclosing_function_are_found(future):
+    """While the decorator runs, the enclosing function is still running."""
     found, _, whole, part, method = future.local()
     assert found.bind(b'{"whole":{"parts":[{"number":1}]}}') == {"whole": whole([part(1)])}
     assert bytes(found.structured(part(3))) == b'{"number":3}'
     assert method.bind(b'{"part":{"number":1}}') == {"part": part(1)}
 
 
-def test_types_that_a_function_refers_to_are_found_later_too(future):
+def test_types_used_by_the_function_are_found_later(future):
     assert describe(future.captured()).bind(b'{"part":{"number":1}}') == {"part": {"number": 1}}
 
 
-def test_a_type_that_is_gone_is_named(future):
+def test_a_type_that_no_longer_exists_is_named(future):
     with pytest.raises(SignatureRejected, match="bad, parameter x: the annotation 'Never' cannot be resolved"):
         describe(future.bad)
     _, tool, *_ = future.local()
@@ -323,7 +323,7 @@ def test_a_type_that_is_gone_is_named(future):
 # Schemas written by hand
 
 
-def test_a_schema_by_hand_takes_the_place_of_the_generated_one():
+def test_a_handwritten_schema_replaces_the_generated_one():
     """JS-01, JS-07: any keyword of 2020-12, at the root too."""
     by_hand = {
         "type": "object",
@@ -350,7 +350,7 @@ def test_a_schema_by_hand_takes_the_place_of_the_generated_one():
         mixed.bind(b"{}")
 
 
-def test_a_schema_by_hand_has_to_fit_the_function():
+def test_a_handwritten_schema_must_match_the_function():
     """TL-01."""
     with pytest.raises(SignatureRejected, match='"type": "object"'):
         describe(add, input_schema={"properties": {}})
@@ -358,13 +358,13 @@ def test_a_schema_by_hand_has_to_fit_the_function():
         describe(add, input_schema={"type": "object", "properties": {"a": {}, "c": {}}})
 
 
-def test_a_schema_by_hand_is_not_shared_with_the_caller():
+def test_a_handwritten_schema_is_copied():
     by_hand = {"type": "object"}
     describe(lambda: None, input_schema=by_hand).input_schema["x"] = 1
     assert by_hand == {"type": "object"}
 
 
-def test_the_signature_that_a_decorator_sets_is_the_one_that_counts():
+def test_the_signature_set_by_a_decorator_is_used():
     def wrapper(**kwargs): ...
 
     wrapper.__signature__ = inspect.Signature([inspect.Parameter("x", inspect.Parameter.KEYWORD_ONLY, annotation=int)])
@@ -384,7 +384,7 @@ def test_nothing_heavy_is_imported():
     assert done.stdout.strip() == "[]"
 
 
-def test_a_default_factory_of_a_class_is_shown_only_where_calling_it_is_harmless():
+def test_a_default_factory_is_shown_only_if_calling_it_is_safe():
     @dataclasses.dataclass
     class Options:
         tags: list[str] = dataclasses.field(default_factory=list)

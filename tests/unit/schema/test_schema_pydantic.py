@@ -1,6 +1,6 @@
-"""Types of pydantic's: described and read by pydantic itself."""
+"""Types of pydantic: described and read by pydantic itself."""
 
-# ruff: noqa: B008, UP045 -- annotations and defaults in the words that authors use
+# ruff: noqa: B008, UP045 -- annotations and defaults as authors write them
 
 import dataclasses
 import decimal
@@ -90,7 +90,7 @@ def read(annotation, value):
         (pydantic.AnyUrl, "https://a.example/", pydantic.AnyUrl("https://a.example/")),
     ],
 )
-def test_what_pydantic_knows_is_read_by_pydantic(annotation, value, meaning):
+def test_pydantic_types_are_read_by_pydantic(annotation, value, meaning):
     found = taking(annotation)
     Draft202012Validator(found.input_schema).validate({"value": value})
     assert read(annotation, value) == meaning
@@ -110,7 +110,7 @@ def test_a_model_keeps_its_own_descriptions_and_names():
         found.structured(1j)
 
 
-def test_problems_are_told_with_their_places():
+def test_problems_have_paths():
     """TL-06."""
     with pytest.raises(ArgumentsRejected) as caught:
         read(list[User], [{"fullName": 3, "address": {"street": "s", "number": 0}}])
@@ -118,7 +118,7 @@ def test_problems_are_told_with_their_places():
     assert caught.value.problems[1].what == "Input should be greater than 0"
 
 
-def test_a_list_in_a_model_is_told_by_its_index():
+def test_a_problem_in_a_list_of_a_model_has_its_index():
     class Bag(BaseModel):
         items: list[int]
 
@@ -126,7 +126,7 @@ def test_a_list_in_a_model_is_told_by_its_index():
         read(Bag, {"items": [1, "x"]})
 
 
-def test_definitions_of_one_name_are_kept_apart():
+def test_definitions_with_the_same_name_are_distinguished():
     def make(kind):
         inner = pydantic.create_model("Inner", x=(kind, ...))
         return pydantic.create_model("Outer", inner=(inner, ...))
@@ -142,7 +142,7 @@ def test_definitions_of_one_name_are_kept_apart():
         Draft202012Validator(found).validate({"a": {"inner": {"x": 1}}, "b": {"inner": {"x": 1}}, "c": {"inner": {"x": 1}}})
 
 
-def test_fields_may_stand_in_the_place_of_a_default():
+def test_a_field_may_be_used_as_a_default():
     def function(
         a: int = Field(ge=0, description="How many."),
         b: int = Field(3, title="B"),
@@ -168,7 +168,7 @@ def test_fields_may_stand_in_the_place_of_a_default():
     assert [problem.path for problem in caught.value.problems] == ["a", "dee"]
 
 
-def test_a_model_may_be_left_out():
+def test_a_model_may_be_optional():
     def function(a: User = None, b: Cat | Dog | None = None): ...
 
     found = describe(function)
@@ -176,7 +176,7 @@ def test_a_model_may_be_left_out():
     assert found.bind(b"{}") == {}
 
 
-def test_what_pydantic_cannot_describe_is_refused_by_name():
+def test_a_type_that_pydantic_cannot_describe_is_rejected_by_name():
     class Odd(BaseModel):
         model_config = pydantic.ConfigDict(arbitrary_types_allowed=True)
         x: complex | object = None
@@ -187,7 +187,7 @@ def test_what_pydantic_cannot_describe_is_refused_by_name():
         taking(Odd)
 
 
-def test_metadata_without_a_hash_is_no_obstacle():
+def test_unhashable_metadata_is_supported():
     class Unhashable(list):
         pass
 
@@ -202,7 +202,7 @@ def test_a_model_whose_root_is_not_an_object_is_wrapped():
     assert read(numbers, [1]) == numbers([1])
 
 
-def test_without_pydantic_nothing_is_asked_of_it(monkeypatch):
+def test_pydantic_is_not_used_unless_imported(monkeypatch):
     monkeypatch.delitem(__import__("sys").modules, "pydantic")
 
     class Colour(enum.Enum):

@@ -1,6 +1,6 @@
-"""Return values: the schema that an annotation promises, and the JSON that keeps the promise (TL-10, TL-11, TL-13)."""
+"""Return values: the output schema of an annotation, and JSON that matches it (TL-10, TL-11, TL-13)."""
 
-# ruff: noqa: UP045 -- annotations in the words that authors use
+# ruff: noqa: UP045 -- annotations as authors write them
 
 import dataclasses
 import datetime as dt
@@ -64,7 +64,7 @@ class Odd(enum.Enum):
 
 
 class Image:
-    """A type of the server's that becomes content."""
+    """A type of the server that becomes content."""
 
 
 def giving(annotation, **options):
@@ -91,8 +91,8 @@ def giving(annotation, **options):
         (Coroutine[Any, Any, "dict[str, int]"], {"a": 1}, {"a": 1}),
     ],
 )
-def test_an_object_is_given_as_it_is(annotation, value, written):
-    """TL-11: the root is an object, and says so without a reference."""
+def test_an_object_is_not_wrapped(annotation, value, written):
+    """TL-11: the root has the type object, without a reference."""
     found = giving(annotation)
     assert not found.wraps_output
     check(found, value, written)
@@ -124,8 +124,8 @@ def test_an_object_is_given_as_it_is(annotation, value, written):
         (Annotated[dt.date, at.Gt(dt.date(1, 1, 1))], dt.date(2026, 7, 28), "2026-07-28"),
     ],
 )
-def test_anything_else_is_wrapped(annotation, value, written):
-    """TL-11: one tool has one contract, in every revision."""
+def test_other_values_are_wrapped(annotation, value, written):
+    """TL-11: a tool has the same output schema in every revision."""
     found = giving(annotation)
     assert found.wraps_output
     check(found, value, {"result": written})
@@ -178,14 +178,14 @@ def test_the_text_form_is_the_same_bytes():
         list[Image],
     ],
 )
-def test_content_and_nothing_promise_nothing(annotation):
+def test_content_and_none_have_no_output_schema(annotation):
     found = giving(annotation, content=(Image,))
     assert found.output_schema is None
     assert not found.wraps_output
     assert bytes(found.structured(1)) == b"1"
 
 
-def test_no_annotation_promises_nothing():
+def test_a_function_without_return_annotation_has_no_output_schema():
     assert describe(lambda: 1).output_schema is None
 
 
@@ -209,7 +209,7 @@ def test_no_annotation_promises_nothing():
         (Any, None, None),
     ],
 )
-def test_a_broken_promise_is_an_error_and_not_bad_data(annotation, value, path):
+def test_a_value_that_does_not_match_its_annotation_is_an_error(annotation, value, path):
     """TL-10."""
     found = giving(annotation)
     if path is None:
@@ -221,7 +221,7 @@ def test_a_broken_promise_is_an_error_and_not_bad_data(annotation, value, path):
     assert str(caught.value).startswith("Invalid return value of function: ")
 
 
-def test_a_value_that_holds_itself_is_an_error():
+def test_a_value_that_contains_itself_is_an_error():
     value: list = []
     value.append(value)
     with pytest.raises(ReturnRejected):
@@ -236,21 +236,21 @@ def test_a_value_that_is_too_deep_to_be_checked_is_an_error():
         giving(Tree).structured(tree)
 
 
-def test_a_check_runs_no_code_of_the_author():
-    """An instance may be made where it matters, and only there."""
+def test_a_check_does_not_run_code_of_the_author():
+    """Creates instances only where that is allowed."""
     point = Point(1)
     point.x = 13
     assert bytes(giving(Point).structured(point)) == b'{"x":13}'
     assert bytes(giving(list[Point]).structured([point])) == b'{"result":[{"x":13}]}'
 
 
-def test_a_type_without_a_form_is_refused_with_a_way_out():
+def test_an_unsupported_return_type_is_rejected_with_a_fix():
     with pytest.raises(SignatureRejected, match=r"function, return: complex cannot be represented in JSON.*use Any"):
         giving(complex)
 
 
-def test_an_output_schema_by_hand_is_anything_that_the_revision_allows():
-    """TL-11, TL-12: nothing is wrapped; an object is asked for where the schema does."""
+def test_a_handwritten_output_schema_may_be_anything_the_revision_allows():
+    """TL-11, TL-12: nothing is wrapped; an object is required if the schema says so."""
     array = giving(list[int], output_schema={"type": "array"})
     assert array.output_schema == {"type": "array"}
     assert not array.wraps_output

@@ -1,6 +1,6 @@
-"""Annotations: what schema they give, what they read, and what they refuse."""
+"""Annotations: their schemas, the values they accept, and the values they reject."""
 
-# ruff: noqa: PLR0917, PYI024, PYI061, UP006, UP007, UP045 -- annotations in the words that authors use
+# ruff: noqa: PLR0917, PYI024, PYI061, UP006, UP007, UP045 -- annotations as authors write them
 
 import collections
 import dataclasses
@@ -166,7 +166,7 @@ class Node:
 
 @dataclasses.dataclass
 class Drawing:
-    """Msgspec cannot read this one by itself, for a point and a label are both objects."""
+    """Msgspec cannot read this by itself, because a point and a label are both objects."""
 
     what: Point | Labelled
     inner: "Drawing | int | None" = None
@@ -180,7 +180,7 @@ class Store:
 
 
 class Frozen(typing_extensions.TypedDict):
-    """Msgspec may not know what cannot be changed."""
+    """A class that msgspec may not know."""
 
     a: typing_extensions.ReadOnly[int]
 
@@ -342,7 +342,7 @@ def test_a_type_is_described_and_read(annotation, schema, given_value, meaning):
     ],
 )
 def test_a_value_of_another_type_is_refused(annotation, value):
-    """TL-06: nothing is bent to fit; true is not 1."""
+    """TL-06: no value is converted; true is not 1."""
     with pytest.raises(ArgumentsRejected):
         read(annotation, value)
 
@@ -419,15 +419,15 @@ def test_a_class_is_described_by_its_docstring_its_fields_and_their_defaults():
     assert schema_of(Coordinates)["properties"]["tags"]["default"] == []
 
 
-def test_generic_classes_are_described_with_what_fills_them():
+def test_generic_classes_are_described_with_their_parameters():
     assert schema_of(Page[int])["properties"]["items"] == {"type": "array", "items": INTEGER}
     assert schema_of(IntPage)["properties"]["first"]["anyOf"][0] == INTEGER
     assert schema_of(Page)["properties"]["items"] == {"type": "array"}
     assert schema_of(Box[list[str]])["properties"]["inside"] == {"type": "array", "items": STRING}
 
 
-def test_what_is_used_once_is_inline_and_the_rest_is_defined():
-    """JS-08: a peer that does not know references sees as few of them as possible."""
+def test_a_class_used_once_is_inline_and_others_are_definitions():
+    """JS-08: a peer that does not support references gets as few of them as possible."""
     assert "$defs" not in taking(Line).input_schema
 
     def twice(a: Point, b: Point, c: Node, d: Page[int], e: Page[int], f: Page[str], g: Page[str]): ...
@@ -439,7 +439,7 @@ def test_what_is_used_once_is_inline_and_the_rest_is_defined():
     assert "$ref" not in found
 
 
-def test_two_classes_of_one_name_are_kept_apart():
+def test_two_classes_with_the_same_name_are_distinguished():
     def make(kind):
         return dataclasses.make_dataclass("Same", [("x", kind)])
 
@@ -499,8 +499,8 @@ typed_values = st.recursive(
 
 
 @given(typed_values, st.data())
-def test_any_value_of_any_type_fits_its_schema_and_comes_back(typed, data):
-    """TL-10, JS-03: what is written conforms to the schema, and what conforms is read."""
+def test_any_value_of_any_type_matches_its_schema_and_survives_a_round_trip(typed, data):
+    """TL-10, JS-03: written values match the schema, and matching values are accepted."""
     annotation, values = typed
     value = data.draw(values)
 
