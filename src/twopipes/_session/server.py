@@ -114,7 +114,7 @@ class ServerSession(ServerGate):
     def respond(self, call: Call, result: Result) -> bool:
         """Send the result of a call, as any session does; its open questions are withdrawn."""
         if self._delegates and call.method == "subscriptions/listen":
-            # SU-13: the result ends the subscription and carries its id, whoever produced it.
+            # SU-13: the result ends the subscription and carries its id, wherever it comes from.
             result = structs.replace(result, meta={**(result.meta or {}), **(self.end_listen(call).meta or {})})
         try:
             return super().respond(call, result)
