@@ -63,9 +63,9 @@ def server_session(
 def opened_server(revision: str = LATEST_LEGACY, *, client: Any = ABLE, initialized: bool = True, **options: Any) -> ServerSession:
     """Return a server after the handshake with a legacy client."""
     session = server_session(**options)
-    tell(session, initialize(revision=revision, capabilities=client))
+    feed(session, initialize(revision=revision, capabilities=client))
     if initialized:
-        tell(session, note("notifications/initialized"))
+        feed(session, note("notifications/initialized"))
     said(session)
     return session
 
@@ -92,12 +92,12 @@ def opened_client(revision: str = LATEST_MODERN, *, server: Any = EVERYTHING, **
             "ttlMs": 0,
             "cacheScope": "private",
         }
-    tell(session, answer(opening["id"], **result))
+    feed(session, answer(opening["id"], **result))
     said(session)
     return session
 
 
-def tell(session: Any, *messages: Any, now: float = 0.0) -> list[Any]:
+def feed(session: Any, *messages: Any, now: float = 0.0) -> list[Any]:
     """Let a session receive messages, and return its events."""
     return session.receive(b"".join(encode(message) for message in messages), now=now)
 
@@ -111,7 +111,7 @@ def said(session: Any) -> list[Any]:
 
 def asks(session: ServerSession, message: Any, *, now: float = 0.0) -> Call:
     """Let a server receive a request for a handler, and return the call."""
-    (event,) = tell(session, message, now=now)
+    (event,) = feed(session, message, now=now)
     return event.call
 
 

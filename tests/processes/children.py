@@ -1,4 +1,4 @@
-"""Short programs that behave, and that do not, and what a test needs to start them with twopipes' own hands."""
+"""Short programs that behave well or badly, and helpers to start them with twopipes itself."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from processes.launching import NET
 from twopipes._process.child import Child
 from twopipes._process.command import ServerCommand
 
-# Answers every line with itself, and leaves at the end of its input.
+# Echoes every line, and exits on EOF.
 POLITE = """
     import sys
     for line in sys.stdin:
         print(line, end="", flush=True)
 """
-# Neither the end of its input nor SIGTERM makes it leave.
+# Ignores EOF and SIGTERM.
 STUBBORN = """
     import signal, sys
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -30,13 +30,13 @@ STUBBORN = """
     while True:
         signal.pause()
 """
-# The end of its input does not make it leave; SIGTERM does.
+# Ignores EOF, but exits on SIGTERM.
 DEAF = """
     import signal
     print("ready", flush=True)
     signal.pause()
 """
-# Leaves at the end of its input, and leaves behind a grandchild that holds all three pipes and ignores SIGTERM.
+# Exits on EOF, and leaves behind a grandchild that holds all three pipes and ignores SIGTERM.
 FORKS_A_GRANDCHILD = """
     import os, signal, sys
     if os.fork() == 0:
@@ -60,7 +60,7 @@ CLOSES_STDOUT = """
     os.close(1)
     sys.stdin.read()
 """
-# Writes without end until its input ends, which it sees at once, because a thread reads it.
+# Writes endlessly until EOF, which it sees at once, because a thread reads its stdin.
 FLOODS_STDERR = """
     import os, sys, threading
     def watch():
@@ -88,7 +88,7 @@ def command(text: str, *arguments: str, **options) -> ServerCommand:
 
 @asynccontextmanager
 async def started(given: ServerCommand | str, **options):
-    """A child that is certainly gone afterwards."""
+    """Yield a child, and make sure that it is gone afterwards."""
     child = await Child.start(command(given) if isinstance(given, str) else given, **options)
     try:
         yield child
@@ -98,7 +98,7 @@ async def started(given: ServerCommand | str, **options):
 
 
 async def line_of(child: Child) -> str:
-    """The next line, or as much of it as came before the end."""
+    """Return the next line, or what arrived of it before EOF."""
     found = b""
     while not found.endswith(b"\n") and (chunk := await child.channel.read()):
         found += chunk
@@ -106,7 +106,7 @@ async def line_of(child: Child) -> str:
 
 
 def is_running(pid: int) -> bool:
-    """Whether the process exists and is no zombie that waits for somebody else's attention."""
+    """Whether the process exists and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in {"Z", "X"}
     except (FileNotFoundError, ProcessLookupError):
@@ -114,7 +114,7 @@ def is_running(pid: int) -> bool:
 
 
 def group_of(number: int) -> list[int]:
-    """The running members of a process group."""
+    """Return the running members of a process group."""
     found = []
     for path in Path("/proc").iterdir():
         if not path.name.isdigit():
@@ -138,7 +138,7 @@ def no_thread_left():
 
 
 def run(body) -> None:
-    """Run a test's coroutine; the timeout is a net against hanging, not an assertion."""
+    """Run a test's coroutine; the timeout only catches a hang."""
 
     async def bounded():
         async with asyncio.timeout(60):
@@ -149,21 +149,21 @@ def run(body) -> None:
 
 
 def end_group(number: int) -> None:
-    """A net for a whole group, also for members that are forked meanwhile."""
+    """Kill a whole group, including members that are forked meanwhile."""
     if group_of(number):
         with suppress(ProcessLookupError):
             os.killpg(number, signal.SIGKILL)
 
 
 def end(pid: int) -> None:
-    """A net: whatever a test left is gone afterwards."""
+    """Make sure that nothing of the test is left afterwards."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
 
 
 @contextmanager
 def watching(pid):
-    """At the end of the block the process ends by itself. It is not a child of this process, so this waits in its own way."""
+    """Expect the process to exit by itself at the end of the block. It is not a child of this process, so waitpid does not work."""
     fd = os.pidfd_open(pid)
     try:
         yield

@@ -1,4 +1,4 @@
-"""A host for tests: starts a real server, speaks to it line by line, and waits for what it says."""
+"""A host for tests: starts a real server, sends lines to it, and waits for its output."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-# Seconds. A net under everything that waits; nothing here comes near it unless it hangs.
+# Seconds. The limit of every wait; only a hang reaches it.
 NET = 60
-# Bytes read at once. Some lines here are very long.
+# Bytes per read. Some lines are very long.
 BUFFER = 1024 * 1024
-# As a host starts it: how this test's own interpreter was started is none of the server's business.
+# As a host starts it: the server must not inherit how this test's own interpreter was started.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "TWOPIPES"))}
 
 INITIALIZE = {
@@ -34,7 +34,7 @@ PING = {"jsonrpc": "2.0", "id": "ping", "method": "ping"}
 
 
 def meta(**capabilities: Any) -> dict:
-    """What a stateless request says about itself."""
+    """Return the _meta of a modern request."""
     return {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
@@ -47,12 +47,12 @@ def request(id_: Any, method: str, **params: Any) -> dict:
 
 
 def call(id_: Any, tool: str, /, **arguments: Any) -> dict:
-    """A tool call of a session that was initialized."""
+    """Return a tool call for a legacy session."""
     return request(id_, "tools/call", name=tool, arguments=arguments)
 
 
 def modern(id_: Any, method: str, /, capabilities: dict | None = None, **params: Any) -> dict:
-    """A stateless request."""
+    """Return a modern request."""
     return request(id_, method, _meta=meta(**(capabilities or {})), **params)
 
 
@@ -61,12 +61,12 @@ def lines(*messages: dict | str) -> bytes:
 
 
 def text_of(answer: dict) -> str:
-    """What a tool said, in its first block."""
+    """Return the text of a tool result's first block."""
     return answer["result"]["content"][0]["text"]
 
 
 class Lines:
-    """The lines of a stream as they come, read by a thread, so that nobody has to read to keep the writer going."""
+    """The lines of a stream, read by a thread so that the writer never blocks."""
 
     def __init__(self, read_line) -> None:
         self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -82,7 +82,7 @@ class Lines:
         self._queue.put(None)
 
     def next(self) -> bytes | None:
-        """The next line, or None at the end."""
+        """Return the next line, or None at EOF."""
         if self._ended:
             return None
         line = self._queue.get(timeout=NET)
@@ -94,14 +94,14 @@ class Lines:
         return line
 
     def until(self, text: str) -> str:
-        """The first line from here on that contains the text."""
+        """Return the next line that contains the text."""
         while (line := self.next()) is not None:
             if text in line.decode():
                 return line.decode()
         raise AssertionError(f"{text!r} never came; these did: {self.seen}")
 
     def rest(self) -> list[bytes]:
-        """All that still comes, to the end."""
+        """Return all lines up to EOF."""
         found = []
         while (line := self.next()) is not None:
             found.append(line)
@@ -109,7 +109,7 @@ class Lines:
 
 
 class Wire:
-    """One side of a conversation: messages out, messages in."""
+    """One side of a connection: sends and receives messages."""
 
     def __init__(self, send, out: Lines) -> None:
         self._send = send
@@ -124,7 +124,7 @@ class Wire:
         return json.loads(line)
 
     def hear_answer(self, id_: Any) -> dict:
-        """The next message with this id; others on the way are skipped."""
+        """Return the next message with this id; skip others."""
         while True:
             message = self.hear()
             if "method" not in message and message.get("id") == id_:
@@ -180,23 +180,23 @@ class Child(Wire):
         self.process.send_signal(number)
 
     def wait(self) -> int:
-        """The exit code, when it has ended by itself."""
+        """Wait for the process to exit, and return its exit code."""
         return self.process.wait(NET)
 
     def finish(self) -> list[dict]:
-        """Ends the input, waits for a good end without a traceback, and returns what was still said."""
+        """Close stdin, expect exit code 0 without a traceback, and return the remaining output."""
         self.end_input()
         return self.ended()
 
     def ended(self, code: int = 0) -> list[dict]:
-        """Waits for the end by whatever cause, and returns what was still said."""
+        """Wait for the exit, whatever its cause, and return the remaining output."""
         said = [json.loads(line) for line in self.out.rest()]
         assert self.wait() == code, self.complaints()
         assert "Traceback" not in self.complaints()
         return said
 
     def ended_by(self, end, *, tracebacks: int) -> list[dict]:
-        """As :meth:`ended`, where the author's own code has failed so many times."""
+        """As :meth:`ended`, with this number of failures in user code."""
         end()
         said = [json.loads(line) for line in self.out.rest()]
         assert self.wait() == 0, self.complaints()
@@ -204,12 +204,12 @@ class Child(Wire):
         return said
 
     def complaints(self) -> str:
-        """All of stderr, once the process has ended."""
+        """Return all of stderr after the process has exited."""
         self.err.rest()
         return b"".join(self.err.seen).decode()
 
     def dispose(self) -> None:
-        """Whatever happened, nothing of it stays."""
+        """Kill the process and free everything."""
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
@@ -224,7 +224,7 @@ class Child(Wire):
 
 
 class Peer(Wire):
-    """A connection to a server that listens."""
+    """A connection to a listening server."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.socket = sock
@@ -244,7 +244,7 @@ def python(*arguments: Any) -> list[str]:
 
 
 def children_of_this_process() -> set[int]:
-    """Every child there is, dead or alive."""
+    """Return all children, including zombies."""
     found: set[int] = set()
     for path in Path("/proc/self/task").glob("*/children"):
         with suppress(FileNotFoundError):  # a thread that has ended since

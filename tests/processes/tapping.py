@@ -1,4 +1,4 @@
-"""What the tests of ``twopipes tap`` share: awkward bytes, servers that are nothing but pipes, and a look into a trace."""
+"""What the tests of ``twopipes tap`` share: awkward bytes, minimal servers, and access to a trace."""
 
 import threading
 
@@ -7,10 +7,10 @@ from processes.launching import NET, python
 from twopipes.trace import Event, Line, read
 
 MIB = 1024 * 1024
-# What no line-minded program would leave as it is.
+# Bytes that a line-oriented program would change.
 NASTY = b'{"a": 1}\r\n\n\xff\xfe not UTF-8 \x00\n\xef\xbb\xbfBOM\r\rtwice\n\xe2\x80\xa8\x1b[31m \xc3\nno end'
 
-# Says what it reads, on both of its outputs.
+# Writes what it reads to both stdout and stderr.
 ECHO = """
     import os
     while data := os.read(0, 65536):
@@ -21,13 +21,13 @@ ECHO = """
 
 
 def command_of_tap(file, command, *options):
-    """A server, as words or as the text of a program, with a tap in front of it."""
+    """Return the command of a server, given as words or as program text, behind a tap."""
     command = program(command) if isinstance(command, str) else command
     return [*python("-m", "twopipes", "tap", "-q", "-o", file), *map(str, options), "--", *map(str, command)]
 
 
 def bytes_of(path, kind):
-    """What a trace holds of one stream, byte for byte."""
+    """Return the bytes of one stream in a trace."""
     entries = [entry for entry in read(path) if isinstance(entry, Line) and entry.kind == kind]
     return b"".join(entry.data + b"\n" * entry.is_whole for entry in entries)
 
@@ -41,7 +41,7 @@ def names_of(path):
 
 
 def wait_until(is_so):
-    """Some things nobody tells of."""
+    """Wait for a condition that has no event."""
     pause = threading.Event()
     for _ in range(NET * 100):
         if is_so():

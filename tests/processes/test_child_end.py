@@ -1,4 +1,4 @@
-"""How a child is brought to its end, and that nothing of it is left, however its owner ends (SD-01)."""
+"""The shutdown of a child, and that nothing of it is left, however its owner ends (SD-01)."""
 
 import asyncio
 import gc
@@ -33,9 +33,9 @@ from twopipes._process.command import ServerCommand
 from twopipes._process.exit_status import ExitStatus
 from twopipes._process.shutdown import CloseStdin, ShutdownPlan, Signal, Wait
 
-# Real steps in a short time: nothing here says how long anything may take.
+# Real steps with short waits; the numbers are not part of any promise.
 BRIEF = ShutdownPlan.default(0.05)
-# One that a polite child never uses up, however slow the machine.
+# Long enough for a polite child on a slow machine.
 LONG = ShutdownPlan.default(60)
 
 
@@ -175,7 +175,7 @@ def test_a_channel_that_was_closed_before_does_no_harm():
     run(body())
 
 
-def test_somebody_who_reads_the_channel_goes_on_reading_during_the_shutdown():
+def test_a_reader_of_the_channel_can_read_during_the_shutdown():
     async def body():
         async with started("import sys; sys.stdin.read(); print('goodbye')") as child:
             reading = asyncio.create_task(line_of(child))
@@ -206,7 +206,7 @@ def test_a_plan_that_does_not_kill_may_leave_something_and_says_so(monkeypatch):
             assert report.exit is None
             assert "not ended" in report.describe()
             assert is_running(child.pid)
-            # It is remembered, so that the exit of the interpreter ends it; here the test does.
+            # It stays registered and is killed at exit of the interpreter; here the test does that.
             live_groups.kill_all()
             assert await child.wait() == ExitStatus(signal=signal.SIGKILL)
 
@@ -215,7 +215,7 @@ def test_a_plan_that_does_not_kill_may_leave_something_and_says_so(monkeypatch):
 
 # The group, when its leader is gone
 
-# Leaves a zombie in the group, whose parent has left the group, lives on, holds the pipes and waits for nobody.
+# Leaves a zombie in the group. Its parent has left the group, keeps running, holds the pipes and reaps no child.
 LEAVES_A_ZOMBIE = """
     import os, signal, time
     if os.fork() == 0:
@@ -232,7 +232,7 @@ LEAVES_A_ZOMBIE = """
 """
 
 
-def test_a_zombie_that_nobody_waits_for_is_not_taken_for_a_survivor():
+def test_a_zombie_does_not_count_as_a_survivor():
     async def body():
         async with started(LEAVES_A_ZOMBIE) as child:
             runaway = int(await line_of(child))
@@ -240,7 +240,7 @@ def test_a_zombie_that_nobody_waits_for_is_not_taken_for_a_survivor():
                 report = await child.shut_down(LONG)
                 assert report.ended_by == "eof"
                 assert not report.left_behind
-                # There is something that can be signalled, and it is nobody.
+                # The group can be signalled, but only a zombie is in it.
                 os.killpg(child.pid, 0)
             finally:
                 end(runaway)
@@ -297,14 +297,14 @@ def test_the_number_of_an_orphaned_group_is_watched_until_it_is_free(monkeypatch
             await child.channel.close_write()
             await child.wait()
             end(grandchild)
-            # Found out by a timer, without anybody asking.
+            # Noticed by a timer.
             while not child._group._is_gone:
                 await asyncio.sleep(0.001)
 
     run(body())
 
 
-# Ends that nobody planned
+# Unplanned ends
 
 
 def test_a_cancelled_shutdown_kills_and_is_still_cancelled():
@@ -316,7 +316,7 @@ def test_a_cancelled_shutdown_kills_and_is_still_cancelled():
             ending.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await ending
-            # Without another await: the cancellation waited for the death.
+            # No further await: the cancellation waited for the death.
             assert child.exit == ExitStatus(signal=signal.SIGKILL)
             assert not child.group_alive()
             report = await child.shut_down()
@@ -379,7 +379,7 @@ def test_kill_now_from_another_thread_leaves_the_rest_to_the_loop():
     run(body())
 
 
-def test_a_child_that_was_forgotten_is_killed_and_named():
+def test_a_garbage_collected_child_is_killed_with_a_warning():
     async def body():
         child = await Child.start(command(STUBBORN))
         pids.append(child.pid)

@@ -1,4 +1,4 @@
-"""A child from its start to its last words: pipes, stderr, exit."""
+"""The life of a child: start, pipes, stderr, exit."""
 
 import asyncio
 import errno
@@ -136,13 +136,13 @@ def test_a_missing_executable_says_where_it_was_searched(tmp_path):
     assert f"\n  {tmp_path}\n  /usr/bin" in str(error)
 
 
-def test_a_folder_that_is_missing_is_told_apart(tmp_path):
+def test_a_missing_folder_is_the_reason_of_the_failure(tmp_path):
     error = failed_start(command(SILENT, cwd=tmp_path / "gone"))
     assert error.reason == "no such folder"
     assert str(tmp_path / "gone") in str(error)
 
 
-def test_a_file_that_nobody_may_execute_is_named(write):
+def test_a_file_without_execute_permission_is_named(write):
     path = write("print(1)\n")
     error = failed_start(ServerCommand([str(path)]))
     assert error.reason == "not executable"
@@ -211,13 +211,13 @@ def test_without_descriptors_nothing_is_started(monkeypatch):
 # Exits
 
 
-def test_an_exit_code_and_the_last_words_are_known():
+def test_the_exit_code_and_the_last_lines_of_stderr_are_known():
     async def body():
         async with started(EXITS_AT_ONCE) as child:
             first, second = await asyncio.gather(child.wait(), child.wait())
             assert first == second == child.exit == ExitStatus(code=3)
             assert first.describe() == "exit code 3"
-            # Known with the exit, although nobody waited for the end of the pipe.
+            # Known together with the exit, without waiting for EOF of the pipe.
             assert child.stderr.lines() == ["nothing works here"]
             assert child.lived >= 0
             assert (await child.shut_down()).ended_by == "already gone"
@@ -256,7 +256,7 @@ def test_an_exit_is_noticed_although_a_grandchild_holds_the_pipes():
             assert await child.wait() == ExitStatus(code=0)
             assert is_running(grandchild)
             assert child.group_alive()
-            # The number of the group is still its own, and can be signalled.
+            # The number of the group is still reserved and can be signalled.
             child.signal(signal.SIGKILL)
             await child.wait_until_gone(60)
             assert not child.group_alive()
@@ -276,7 +276,7 @@ def test_the_end_of_the_output_is_not_the_end_of_the_child():
     run(body())
 
 
-def test_an_exit_that_somebody_else_waited_for_is_still_an_exit():
+def test_an_exit_reaped_by_other_code_is_still_noticed():
     async def body():
         async with started(POLITE) as child:
             await child.channel.close_write()
@@ -337,12 +337,12 @@ def test_many_children_at_once_leave_nothing():
 # stderr
 
 
-def test_a_flood_on_stderr_delays_nobody_and_is_bounded():
+def test_a_flood_on_stderr_delays_no_task_and_is_bounded():
     async def body():
         async with started(FLOODS_STDERR) as child:
             await child.stderr_seen.wait()
             turns = 0
-            # The loop takes its turns while a hundred megabytes pass by.
+            # The loop keeps running while a hundred megabytes are read.
             while child.stderr.received < 100_000_000:
                 await asyncio.sleep(0)
                 turns += 1
@@ -355,17 +355,17 @@ def test_a_flood_on_stderr_delays_nobody_and_is_bounded():
     run(body())
 
 
-def test_each_line_of_stderr_is_told_with_its_time():
+def test_each_line_of_stderr_is_reported_with_its_time():
     async def body():
-        told, also_told = [], []
+        reported, also_reported = [], []
         text = "import sys; sys.stderr.write('one\\ntwo\\nno newline'); sys.stderr.flush(); sys.stdin.read()"
-        async with started(command(text, stderr=also_told.append), on_stderr=told.append) as child:
+        async with started(command(text, stderr=also_reported.append), on_stderr=reported.append) as child:
             assert not child.stderr_seen.is_set()
             await child.stderr_seen.wait()
             await child.shut_down()
-            assert [line.text for line in told] == ["one", "two", "no newline"]
-            assert also_told == told
-            assert child.started_at <= child.stderr.first_at == told[0].time <= told[-1].time
+            assert [line.text for line in reported] == ["one", "two", "no newline"]
+            assert also_reported == reported
+            assert child.started_at <= child.stderr.first_at == reported[0].time <= reported[-1].time
 
     run(body())
 
@@ -400,7 +400,7 @@ def test_stderr_is_written_to_an_open_file(tmp_path):
     assert (tmp_path / "text").read_text() == (tmp_path / "bytes").read_text() == "nothing works here\n"
 
 
-def test_a_file_that_fails_harms_nobody(tmp_path):
+def test_a_failing_file_is_harmless(tmp_path):
     async def body():
         file = (tmp_path / "closed").open("w")
         file.close()
@@ -434,7 +434,7 @@ def test_discarded_stderr_is_nowhere(capfd):
     assert capfd.readouterr().err == ""
 
 
-def test_the_words_of_the_command_reach_the_child_as_they_are():
+def test_arguments_reach_the_child_unchanged():
     words = ["--", "-x", "a b", "", "--pdeathsig", "ünïcode", "'\"$HOME"]
 
     async def body():

@@ -1,4 +1,4 @@
-"""The end of a child's owner: killed, exited, forked. Each owner is a process of its own, which says the number of its child."""
+"""The end of a child's owner: killed, exited, forked. Each owner is a separate process that prints the number of its child."""
 
 import os
 import select
@@ -39,14 +39,14 @@ OWNER = """
 
 class Started(NamedTuple):
     pid: int
-    fd: int  # becomes readable when the process has ended, whoever its parent is by then
+    fd: int  # becomes readable when the process has exited, whatever its parent is by then
 
 
 @contextmanager
 def owner(then, child, *, run="asyncio.run(main())", **options):
     text = textwrap.dedent(OWNER.format(then=then, run=run))
     words = program(child) if isinstance(child, str) else child
-    # The child's stderr is a pipe of its owner, so nothing here is held open by it.
+    # The child's stderr is a pipe of its owner, so it holds nothing of this test open.
     process = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", text, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options
     )
@@ -135,7 +135,7 @@ def test_a_thread_that_ends_does_not_take_its_child_along_but_the_death_of_the_o
 # The whole group
 
 DEAF_BEHIND_A_SHELL = ["sh", "-c", '"$0" "$@"; true', *program(DEAF)]
-# Ignores the end of its input and every signal that can be ignored. So do a grandchild, and one whose parent has ended.
+# Ignores EOF and every signal that can be ignored. So do a grandchild, and one whose parent has exited.
 STUBBORN_FAMILY = """
     import os, signal
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -155,7 +155,7 @@ FORKS_AND_ENDS = """
     import os, signal, time
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    until = time.monotonic() + 100  # a net
+    until = time.monotonic() + 100  # only if the test fails
     print("ready", flush=True)
     if os.fork():
         signal.pause()
@@ -211,8 +211,8 @@ def test_what_left_the_group_on_purpose_outlives_a_killed_owner():
             print(os.getpid(), flush=True)
         signal.pause()
     """
-    tells = "print(said.decode(), flush=True); sys.stdin.read()"
-    with owner(tells, leaves) as (process, child):
+    prints = "print(said.decode(), flush=True); sys.stdin.read()"
+    with owner(prints, leaves) as (process, child):
         daemon = int(process.stdout.readline())
         try:
             process.kill()

@@ -1,4 +1,4 @@
-"""How a server ends: always, in time, with what it owes said and without a traceback."""
+"""How a server ends: always, in time, with every response sent and without a traceback."""
 
 import json
 import os
@@ -25,7 +25,7 @@ from processes.launching import (
     text_of,
 )
 
-# One tool for each way to take one's time. Each says on stderr that it has begun.
+# One tool for each way to take long. Each reports its start on stderr.
 SLEEPER = """
     import asyncio, os, signal, subprocess, sys, threading, time
     from concurrent.futures import ThreadPoolExecutor
@@ -141,7 +141,7 @@ def test_a_listen_does_not_hold_the_process(launch):
     child.finish()
 
 
-def test_a_question_that_nobody_will_answer_does_not_hold_the_process(launch):
+def test_an_unanswerable_question_does_not_hold_the_process(launch):
     """SD-02, MR-18: no retry can come any more."""
     child = launch(EXAMPLES / "everything.py", env={"TWOPIPES_STATE_KEY": "k" * 32})
     asked = child.ask(modern(1, "tools/call", {"elicitation": {}}, name="ask", arguments={}))
@@ -162,7 +162,7 @@ def test_a_tool_that_never_returns_does_not_hold_the_process(tool, sleeper):
 
 @pytest.mark.parametrize("tool", BLOCKING)
 def test_a_blocked_event_loop_does_not_hold_the_process(tool, sleeper):
-    """SD-02: the loop cannot see the end of its input, and somebody else does."""
+    """SD-02: the loop cannot see EOF, but a thread does."""
     child = sleeper(SHORT + ", blocked_after=0.05")
     child.initialize()
     child.say(call(1, tool))
@@ -194,7 +194,7 @@ def test_a_pipe_gets_every_answer(run_by, last_newline, run):
 
 
 def test_a_shell_pipe_gets_every_answer(run):
-    """SD-07: really by a shell, and an `initialize` that leaves out `capabilities`."""
+    """SD-07: with a real shell, and an `initialize` that leaves out `capabilities`."""
     line = (
         '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2024-11-05",'
         '"clientInfo":{"name":"client","version":"1.0"}}}'
@@ -256,7 +256,7 @@ def test_a_signal_ends_subscriptions_properly(number, launch):
 
 
 def test_a_signal_ends_subscriptions_properly_into_a_file(run, write, tmp_path):
-    """SU-13, SD-07: also where writing is a thread's work."""
+    """SU-13, SD-07: also if a thread writes."""
     program = """
         import os, signal, sys
         from twopipes import Server
@@ -298,7 +298,7 @@ def test_a_call_under_way_is_finished_after_a_signal(number, sleeper):
     assert {answer["id"]: text_of(answer) for answer in child.ended()} == {1: "waited", 2: "released"}
 
 
-def test_a_signal_after_the_end_of_input_hurries_the_end_and_everything_is_still_tidied_up(write, launch):
+def test_a_signal_after_eof_cancels_calls_and_still_cleans_up(write, launch):
     """A host closes the input, waits, and sends SIGTERM: what is left is cancelled, and the lifespan ends as it should."""
     program = """
         import asyncio, sys
@@ -402,7 +402,7 @@ def test_another_signal_after_the_first_leaves_the_lifespan_its_time(wire, first
     second = signal.SIGTERM if first == signal.SIGINT else signal.SIGINT
     child.signal(first)
     child.err.until("tidying up")
-    with go_on.open("w"):  # it waits there, and is told to go on by the end of this block
+    with go_on.open("w"):  # it waits there until the end of this block
         child.signal(second)
         if "await" in tidy:
             wait_until_seen(child.process.pid, second)
@@ -411,13 +411,13 @@ def test_another_signal_after_the_first_leaves_the_lifespan_its_time(wire, first
 
 
 def wait_until_seen(pid, number):
-    """Waits until a signal has reached the program, which from then on leaves the next one to the system."""
+    """Wait until a signal has reached the program; the system handles the next one."""
     caught = 1 << (number - 1)
     while int(re.search(r"SigCgt:\s*(\w+)", Path(f"/proc/{pid}/status").read_text())[1], 16) & caught:
         os.sched_yield()
 
 
-# Nobody reads
+# The reader is gone
 
 
 @pytest.mark.parametrize("wire", ["pipe", "socket"])
@@ -430,7 +430,7 @@ def test_a_broken_output_ends_the_server_quietly(wire, write, environment, tmp_p
 
         @server.tool
         def shout(path: str) -> str:
-            open(path).read()  # opened for writing once nobody reads any more
+            open(path).read()  # opened for writing once there is no reader any more
             return "anybody?" * 100_000
 
         server.run()
@@ -461,7 +461,7 @@ MIDDLE = """
 
 
 @pytest.mark.parametrize("tool", [None, "wait", "sleep_in_a_thread", "sleep_in_the_loop"])
-def test_a_server_whose_launcher_was_killed_ends_although_somebody_holds_the_pipe(tool, write, launch):
+def test_a_server_whose_launcher_was_killed_exits_while_another_process_holds_the_pipe(tool, write, launch):
     """Defect 15 of the peers. The test holds both ends all the time; the process in between dies."""
     server = write(SLEEPER.format(settings=SHORT + ", blocked_after=0.05"))
     middle = launch(write(MIDDLE, "middle.py"), server)
@@ -474,7 +474,7 @@ def test_a_server_whose_launcher_was_killed_ends_although_somebody_holds_the_pip
     assert "Traceback" not in middle.complaints()
 
 
-def test_a_server_may_be_told_to_outlive_its_launcher(write, launch):
+def test_a_server_may_outlive_its_launcher_if_configured(write, launch):
     server = write(SLEEPER.format(settings="watch_parent=False"))
     middle = launch(write(MIDDLE, "middle.py"), server)
     middle.initialize()

@@ -1,4 +1,4 @@
-"""The helper process that ends the groups of a dead owner: when it acts, when it must not, and what it holds."""
+"""The helper process that ends the groups of a dead owner: when it acts, when it must not, and what it holds open."""
 
 import os
 import signal
@@ -38,7 +38,7 @@ OWNER = """
 
 @contextmanager
 def owner(steps):
-    """An owner that is dead, whose watchdog has ended; gives the groups."""
+    """Return the groups of a dead owner whose watchdog has exited."""
     steps = textwrap.indent(textwrap.dedent(steps), " " * 4).strip()
     with subprocess.Popen(program(OWNER.format(steps=steps)), stdout=subprocess.PIPE) as process:
         *groups, watchdog = map(int, process.stdout.readline().split())
@@ -172,7 +172,7 @@ def test_a_failed_start_leaves_no_watchdog(tmp_path):
 
 
 def test_a_program_that_waits_for_all_its_children_loses_nothing():
-    """Such a program takes the exit of the watchdog, too."""
+    """Such a program also reaps the watchdog."""
 
     async def body():
         async with started(POLITE) as child:
@@ -199,7 +199,7 @@ def test_without_a_shell_a_child_starts_all_the_same(monkeypatch):
 
 
 def test_a_finalizer_may_remove_a_group_during_a_change(monkeypatch):
-    """A garbage collection can come at any time, also while the watchdog is told something."""
+    """A garbage collection can happen at any time, even while a change is sent to the watchdog."""
     watchdog = GroupWatchdog(grace=0)
     watchdog.add(2**22 + 1, "")
     write = os.write

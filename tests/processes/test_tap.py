@@ -14,7 +14,7 @@ from processes.launching import EXAMPLES, NET, call, lines, python, text_of
 from processes.tapping import ECHO, MIB, NASTY, bytes_of, command_of_tap, events_of, names_of, wait_until
 from twopipes.trace import Line, read
 
-# Tells which signal it got, and leaves at the end of its input.
+# Prints which signal it got, and exits on EOF.
 LISTENS = """
     import os, signal
     for name in "SIGTERM SIGINT SIGHUP SIGQUIT SIGUSR1 SIGWINCH SIGALRM".split():
@@ -23,7 +23,7 @@ LISTENS = """
     while os.read(0, 1):
         pass
 """
-# Has a grandchild, tells both numbers, and neither of the two leaves for anything that can be ignored.
+# Starts a grandchild and prints both numbers. Both ignore everything that can be ignored.
 STUBBORN_FAMILY = """
     import os, signal
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -33,7 +33,7 @@ STUBBORN_FAMILY = """
     while True:
         signal.pause()
 """
-# Leaves at the end of its input, and leaves somebody behind.
+# Exits on EOF, and leaves a child behind.
 LEAVES_SOMEBODY = """
     import os, signal
     grandchild = os.fork()
@@ -44,7 +44,7 @@ LEAVES_SOMEBODY = """
     while os.read(0, 1):
         pass
 """
-# Starts a tap, hands its pipes to somebody who lives on, or not, tells the numbers, and stays.
+# Starts a tap, optionally passes its pipes to a process that keeps running, prints the numbers, and stays.
 HOST = """
     import subprocess, sys
     tap = subprocess.Popen(sys.argv[2:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -53,7 +53,7 @@ HOST = """
     print(tap.pid, holder.pid, tap.stdout.readline().decode().strip(), flush=True)
     tap.wait()
 """
-# The command as it is on macOS before Python 3.13: the system tells of no end, and to look at a dead child is to wait for it.
+# The command as on macOS before Python 3.13: no pidfd, and a dead child cannot be checked without reaping it.
 AS_ON_MACOS = """
     import os, runpy, sys
     del os.waitid, os.pidfd_open
@@ -69,7 +69,7 @@ def file(tmp_path):
 
 @pytest.fixture
 def tapped(file):
-    """The command of a server with a tap in front of it."""
+    """Return the command of a server behind a tap."""
 
     def tapped(command, *options):
         return command_of_tap(file, command, *options)
@@ -79,7 +79,7 @@ def tapped(file):
 
 @pytest.fixture(params=["here", "as on macOS"])
 def tapped_anywhere(request, tapped):
-    """The same, here and as it is elsewhere."""
+    """The same, as on this system and as on others."""
 
     def tapped_anywhere(command):
         words = tapped(command)
@@ -114,7 +114,7 @@ def test_a_line_of_64_mib_passes(run, tapped, file):
     done = run(tapped(["cat"]), input=line)
     assert done.returncode == 0
     assert done.stdout == line
-    # What the disk was too slow for is missing, and the trace says so; or stderr, where that was the end of it.
+    # The trace, or stderr at its end, reports what the disk was too slow for.
     recorded = sum(len(bytes_of(file, kind)) for kind in "><")
     lost = sum(event.size or 0 for event in events_of(file) if event.name == "lost")
     assert recorded + lost >= 2 * (len(line) - 1) or b"is incomplete" in done.stderr
@@ -184,7 +184,7 @@ def test_a_host_that_does_not_read_stops_the_server(launch, tapped, environment,
 def test_a_server_that_does_not_read_stops_the_host(tapped, environment, tmp_path):
     with subprocess.Popen(tapped(DEAF), stdin=-1, stdout=-1, bufsize=0, env=environment, cwd=tmp_path) as host:
         assert host.stdout.readline() == b"ready\n"
-        # What it can write is what the pipes hold.
+        # It can write only what the pipes hold.
         filled = subprocess.run(program(FILLS), stdout=host.stdin, stderr=subprocess.PIPE, check=True, timeout=NET, env=environment)
         assert int(filled.stderr) < MIB
         host.terminate()
@@ -229,7 +229,7 @@ def test_a_host_that_stops_reading_for_good_breaks_the_pipe_of_the_server(tapped
     assert events_of(file)[-1].signal == "SIGPIPE"
 
 
-def test_what_the_server_said_last_is_passed_on_though_somebody_holds_its_output(run, tapped):
+def test_the_last_output_is_passed_on_while_another_process_holds_the_pipe(run, tapped):
     done = run(tapped("import os, subprocess; subprocess.Popen(['sleep', '5']); os.write(1, b'x' * 50000); os._exit(4)"))
     assert (done.returncode, len(done.stdout)) == (4, 50000)
 
@@ -276,7 +276,7 @@ def test_control_c_in_a_terminal_reaches_the_server_once(tapped, environment, tm
         assert host.stdout.readline() == b"ready\n"
         os.write(ours, b"\x03")
         assert host.stdout.readline() == b"SIGINT\n"
-        os.write(ours, b"\x04")  # the end of the input, at the begin of a line
+        os.write(ours, b"\x04")  # EOF at the start of a line
         assert host.stdout.read() == b""
         assert host.wait(NET) == 0
     os.close(ours)
@@ -288,7 +288,7 @@ def test_a_server_starts_with_signals_as_they_were(run, tapped):
     """Python ignores SIGPIPE for itself, and the tap blocks what it waits for."""
     look = ["grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"]
     with_tap, without = (
-        # Two numbers that glibc keeps for itself are ignored in whatever it spawns, until it sets them up again.
+        # Two signals that glibc reserves are ignored in processes that it spawns.
         [int(mask, 16) & ~(0b11 << 31) for mask in run(command).stdout.split()[1::2]]
         for command in (tapped(look), look)
     )
@@ -309,7 +309,7 @@ def test_sigkill_takes_the_server_and_what_it_started_along(launch, tapped, file
     child.signal(signal.SIGKILL)
     assert child.wait() == -signal.SIGKILL
     wait_until(lambda: not any(map(is_running, family)))
-    # Who writes has time to finish.
+    # The writer has time to finish.
     wait_until(lambda: file.exists() and b'"note"' in file.read_bytes())
     wait_until(lambda: "note" in names_of(file))
     assert events_of(file)[-1].reason == "the tap was killed"
@@ -336,7 +336,7 @@ def test_nothing_of_the_tap_is_left_when_the_server_has_ended(launch, tapped):
     child.say("hello")
     child.out.next()
     helpers = list(map(int, Path(f"/proc/{child.process.pid}/task/{child.process.pid}/children").read_text().split()))
-    assert len(helpers) == 3  # the server, who clears up if the tap is killed, and who writes
+    assert len(helpers) == 3  # the server, the watchdog and the writer of the trace
     child.end_input()
     assert child.wait() == 0
     assert not any(map(is_running, helpers))

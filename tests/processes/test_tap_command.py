@@ -22,7 +22,7 @@ def file(tmp_path):
 
 @pytest.fixture
 def tapped(file):
-    """The command of a server with a tap in front of it."""
+    """Return the command of a server behind a tap."""
 
     def tapped(command, *options):
         return command_of_tap(file, command, *options)
@@ -33,7 +33,7 @@ def tapped(file):
 # The disk
 
 
-def test_a_fifo_that_nobody_reads_does_not_hold_up_the_wire(run, tapped, file):
+def test_a_fifo_without_a_reader_does_not_delay_the_wire(run, tapped, file):
     os.mkfifo(file)
     done = run(tapped(ECHO), input=NASTY)
     assert (done.returncode, done.stdout) == (0, NASTY)
@@ -41,25 +41,25 @@ def test_a_fifo_that_nobody_reads_does_not_hold_up_the_wire(run, tapped, file):
     assert b"is incomplete" in done.stderr
 
 
-def test_a_full_disk_does_not_hold_up_the_wire(run, tapped):
+def test_a_full_disk_does_not_delay_the_wire(run, tapped):
     done = run([*python("-m", "twopipes", "tap", "-o", "/dev/full", "--"), *program(ECHO)], input=NASTY)
     assert (done.returncode, done.stdout) == (0, NASTY)
     assert b"No space left on device" in done.stderr
 
 
-def test_a_folder_that_is_missing_does_not_hold_up_the_wire(run, tmp_path):
+def test_a_missing_folder_does_not_delay_the_wire(run, tmp_path):
     done = run(python("-m", "twopipes", "tap", "-o", tmp_path / "no" / "file", "--", "cat"), input=NASTY)
     assert (done.returncode, done.stdout) == (0, NASTY)
     assert b"No such file" in done.stderr
 
 
-def test_a_home_that_cannot_be_written_does_not_hold_up_the_wire(run):
+def test_an_unwritable_home_does_not_delay_the_wire(run):
     done = run(python("-m", "twopipes", "tap", "--", "cat"), input=NASTY, env={"XDG_STATE_HOME": "/dev/null"})
     assert (done.returncode, done.stdout) == (0, NASTY)
     assert b"nothing is recorded" in done.stderr
 
 
-# Far more than may wait for the disk, then whatever it reads.
+# Writes far more than may wait for the disk, then echoes.
 FLOODS = """
     import os
     piece = b"x" * 65535 + b"\\n"
@@ -70,14 +70,14 @@ FLOODS = """
 """
 
 
-def test_a_disk_that_is_too_slow_loses_and_says_so_and_the_wire_does_not_wait(tapped, environment, tmp_path, file):
-    """The disk is a FIFO whose reader sleeps until all has passed."""
+def test_a_slow_disk_loses_data_with_a_report_and_does_not_delay_the_wire(tapped, environment, tmp_path, file):
+    """The disk is a FIFO whose reader waits until everything has passed."""
     os.mkfifo(file)
     reader = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
     os.set_blocking(reader, True)
     copy = tmp_path / "copy.jsonl"
     with subprocess.Popen(tapped(FLOODS), stdin=-1, stdout=-1, env=environment, cwd=tmp_path) as host:
-        assert select.select([reader], [], [], NET)[0]  # the writer is there
+        assert select.select([reader], [], [], NET)[0]  # the writer has started
         for _ in range(96):
             assert len(host.stdout.read(MIB)) == MIB
 
@@ -95,7 +95,7 @@ def test_a_disk_that_is_too_slow_loses_and_says_so_and_the_wire_does_not_wait(ta
     assert any(event.name == "lost" and event.size for event in events_of(copy))
 
 
-# What a person sees
+# Output for people
 
 
 def test_a_fresh_file_in_the_state_folder_is_named_on_stderr(run, tmp_path):
@@ -166,7 +166,7 @@ def test_help_is_for_people_and_only_before_the_command(run):
     assert b"coreutils" in run(python("-m", "twopipes", "tap", "-q", "--", "cat", "--help")).stdout
 
 
-# Beside the three streams
+# Other descriptors
 
 
 def test_other_descriptors_reach_the_server_and_end_with_it(tapped, environment, tmp_path):
@@ -181,7 +181,7 @@ def test_other_descriptors_reach_the_server_and_end_with_it(tapped, environment,
     ) as host:
         os.close(write_end)
         with open(read_end, "rb") as file:
-            assert file.read() == b"extra"  # and the end of it, though the tap and the server live
+            assert file.read() == b"extra"  # and EOF, although the tap and the server keep running
         assert host.poll() is None
         host.stdin.close()
         assert host.wait(NET) == 0

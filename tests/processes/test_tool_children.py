@@ -1,4 +1,4 @@
-"""The processes that tools have started end with the server: all of them, and nothing else."""
+"""Processes started by tools end with the server: all of them, and no others."""
 
 import os
 import signal
@@ -46,7 +46,7 @@ PARENT = """
 """
 PATIENT = PARENT.replace("drain=0.1, drain_on_signal=0.1", "drain=1000, drain_on_signal=1000")
 assert PATIENT != PARENT
-# A child, its child, and the child of that. The last one closes what they have in common, so that it holds nothing open.
+# A child, a grandchild and a great-grandchild. The last one closes the shared descriptors, so that it holds nothing open.
 FAMILY = """
     import os, signal
     {first}
@@ -92,7 +92,7 @@ def test_a_child_with_a_session_of_its_own_goes_on(write, launch):
     pid = int(text_of(child.ask(call(1, "start", detached=True))))
     with watching(pid):
         child.finish()
-        os.kill(pid, signal.SIGKILL)  # which would fail had it ended
+        os.kill(pid, signal.SIGKILL)  # fails if it has exited
 
 
 def test_the_child_that_a_stuck_tool_waits_for_is_ended(write, launch):
@@ -156,7 +156,7 @@ def test_a_server_that_is_killed_while_it_ends_leaves_no_children(how, second, w
     try:
         with watching(pid):
             end_of(child, how)
-            # What ends them if the server cannot: a process in a session of its own.
+            # The watchdog, a process in its own session, ends them if the server cannot.
             wait_until(lambda: len(children_of(child.process.pid)) > 1)
             assert is_running(pid)
             child.signal(second)
@@ -189,7 +189,7 @@ def test_what_the_launcher_left_to_the_server_goes_on(write, launch):
 
 
 def test_shared_memory_is_removed_after_the_end(write, launch):
-    """The helper of multiprocessing that does so is a child that ignores SIGTERM, and must not be killed."""
+    """The helper process of multiprocessing that removes it ignores SIGTERM and must not be killed."""
     program = """
         from multiprocessing.shared_memory import SharedMemory
         from twopipes import Server

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -108,16 +111,11 @@ class ServerCommand(_Words, frozen=True, kw_only=True):
 
         It covers argv, folder, environment policy and ``env``, but not ``stderr`` and ``shutdown``.
         """
-        import hashlib  # noqa: PLC0415 - few commands are ever hashed; keeps the start of a client light
-        import json  # noqa: PLC0415
-
         parts = [list(self.argv), self.folder(), self.environment, sorted((self.env or {}).items())]
         return hashlib.sha256(json.dumps(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
     def describe(self) -> str:
         """Return the command on one line, quoted for a shell."""
-        import shlex  # noqa: PLC0415 - for messages only
-
         return shlex.join(self.argv)
 
     def _check_batch_file(self, executable: str, *, windows: bool = sys.platform == "win32") -> None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["GroupWatchdog", "inheritable_descriptors"]
 
 if sys.platform != "win32":
+    import fcntl
+
     # Absolute paths: PATH is not searched. Without a shell there is no watchdog; a killed owner's children then only see EOF.
     SHELLS = ("/bin/sh", "/system/bin/sh")
     # For `sleep` and `ls`. The owner's environment is not passed on: it may contain secrets, and the script needs none of it.
@@ -242,8 +244,6 @@ done
         """Move a descriptor out of the range 0 to 2, which it can get in a program whose standard streams are closed."""
         if descriptor > 2:
             return descriptor
-        import fcntl  # noqa: PLC0415 - rarely needed
-
         try:
             return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
         finally:

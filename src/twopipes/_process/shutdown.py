@@ -16,8 +16,6 @@ from twopipes._process.exit_status import SIGKILL, SIGTERM, ExitStatus, signal_n
 from twopipes.errors import LocalProtocolError
 
 __all__ = [
-    "POSIX",
-    "WINDOWS",
     "CloseStdin",
     "ShutdownPlan",
     "ShutdownReport",
@@ -98,11 +96,6 @@ class ShutdownPlan(Struct, frozen=True):
 
     def __str__(self) -> str:
         return ", ".join(map(str, self.steps))
-
-
-POSIX = ShutdownPlan.default()
-# The same steps: windows.py explains what the two signal numbers mean there.
-WINDOWS = ShutdownPlan.default()
 
 
 class StepTaken(Struct, frozen=True):

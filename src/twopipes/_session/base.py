@@ -38,20 +38,20 @@ _RESPONSE = 256
 class BatchReply:
     """The responses to one batch: collected and sent as one array when the last one is ready (JR-13)."""
 
-    __slots__ = ("_answers", "_missing", "_out")
+    __slots__ = ("_missing", "_out", "_responses")
 
     def __init__(self, missing: int, out: list[bytes]) -> None:
         self._missing = missing
-        self._answers: list[bytes] = []
+        self._responses: list[bytes] = []
         self._out = out
 
     def add(self, line: bytes | None) -> None:
         """Add the response to one member as a line, or ``None`` for a cancelled member, which gets no response."""
         if line is not None:
-            self._answers.append(line[:-1])
+            self._responses.append(line[:-1])
         self._missing -= 1
-        if self._missing == 0 and self._answers:
-            self._out.append(b"[" + b",".join(self._answers) + b"]\n")
+        if self._missing == 0 and self._responses:
+            self._out.append(b"[" + b",".join(self._responses) + b"]\n")
 
 
 class Session(ABC):
@@ -161,14 +161,14 @@ class Session(ABC):
     def _on_notification(self, notification: Notification, now: float) -> None: ...
 
     @abstractmethod
-    def _on_answer(self, asked: SentRequest, answer: Response | ErrorResponse, now: float) -> None: ...
+    def _on_response(self, asked: SentRequest, response: Response | ErrorResponse, now: float) -> None: ...
 
     @abstractmethod
     def _on_failure(self, asked: SentRequest, error: TwopipesError, now: float) -> None:
         """Handle a request of this side that ends without a readable response: too late, lost or broken."""
 
     @abstractmethod
-    def _may_answer(self, rejected: LineRejected) -> bool: ...
+    def _may_respond(self, rejected: LineRejected) -> bool: ...
 
     @abstractmethod
     def _finish(self, call: Call, result: Result) -> Result: ...
@@ -200,11 +200,11 @@ class Session(ABC):
             self._events.append(rejected)
             self._refuse(rejected)  # JR-13: one error object, not an array, on either side
             return
-        to_answer = sum(
-            isinstance(member, Request) or (isinstance(member, LineRejected) and self._is_answered(member))
+        expected = sum(
+            isinstance(member, Request) or (isinstance(member, LineRejected) and self._gets_response(member))
             for member in batch.members
         )
-        reply = BatchReply(to_answer, self._out)
+        reply = BatchReply(expected, self._out)
         for member in batch.members:
             self._dispatch(member, now, reply)
 
@@ -215,19 +215,19 @@ class Session(ABC):
             case Notification():
                 self._on_notification(message, now)
             case Response() | ErrorResponse():
-                self._read_answer(message, now)
+                self._read_response(message, now)
             case _:
                 self._reject(message, now, batch)
 
-    def _read_answer(self, answer: Response | ErrorResponse, now: float) -> None:
-        request_id = answer.id
+    def _read_response(self, response: Response | ErrorResponse, now: float) -> None:
+        request_id = response.id
         if request_id is UNSET or request_id is None:  # only an error may have no id
-            self._events.append(PeerReportedError(_plain_error(cast("ErrorResponse", answer).error)))
+            self._events.append(PeerReportedError(_plain_error(cast("ErrorResponse", response).error)))
             return
         # FR-14: matched by id alone. JR-19, CA-06: a response to a request that is not open is dropped.
         asked = self.outgoing.settle(request_id)
         if asked is not None:
-            self._on_answer(asked, answer, now)
+            self._on_response(asked, response, now)
 
     def _reject(self, rejected: LineRejected, now: float, batch: BatchReply | None = None) -> None:
         self._events.append(rejected)
@@ -239,19 +239,19 @@ class Session(ABC):
             if asked is not None:
                 error = RemoteProtocolError(f"the response to {asked.method} is {rejected}", excerpt=rejected.excerpt)
                 self._on_failure(asked, error, now)
-        elif self._is_answered(rejected):
+        elif self._gets_response(rejected):
             self._refuse(rejected, batch)
 
     def _refuse(self, rejected: LineRejected, batch: BatchReply | None = None) -> None:
-        answer = ErrorResponse(
+        response = ErrorResponse(
             self._readable_id(rejected.request_id), ErrorObject(rejected.code, f"{rejected.reason}: {rejected.detail}")
         )
-        line = jsonrpc.encode(answer)
+        line = jsonrpc.encode(response)
         self._send_response(line, batch, size=len(line))
 
-    def _is_answered(self, rejected: LineRejected) -> bool:
+    def _gets_response(self, rejected: LineRejected) -> bool:
         # JR-10: a notification never gets a response, even if malformed. Neither does a response.
-        return not rejected.is_response and not rejected.is_notification and self._may_answer(rejected)
+        return not rejected.is_response and not rejected.is_notification and self._may_respond(rejected)
 
     def _readable_id(self, request_id: RequestId | None) -> RequestId | UnsetType | None:
         """The id for an error, or this revision's way to express a missing id (JR-17, CON-09)."""
@@ -283,7 +283,7 @@ class Session(ABC):
                 raise
         self._send_response(line, call.batch, size=_size_of(call))
 
-    def _book(
+    def _add_request(
         self,
         method: str,
         params: Any = None,

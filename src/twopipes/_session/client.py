@@ -125,7 +125,7 @@ class ClientSession(ClientOpening):
         spoken = self.dialect
         if method in _KNOWN_METHODS and not spoken.serves(method):
             raise LocalProtocolError(f"{method} does not exist in revision {spoken.revision}")  # PI-04, LG-09, RS-05
-        asked = self._book(
+        asked = self._add_request(
             method,
             params,
             now=now,
@@ -232,20 +232,20 @@ class ClientSession(ClientOpening):
 
     # Messages of the server
 
-    def _on_answer(self, asked: SentRequest, answer: Response | ErrorResponse, now: float) -> None:
+    def _on_response(self, asked: SentRequest, response: Response | ErrorResponse, now: float) -> None:
         if asked is self._opening:
-            self._on_opening_answer(asked, answer, now)
+            self._on_opening_response(asked, response, now)
             return
         spoken = self.dialect
-        if isinstance(answer, ErrorResponse):
-            self._forget(asked, spoken.read_error(answer.error, method=asked.method))
+        if isinstance(response, ErrorResponse):
+            self._forget(asked, spoken.read_error(response.error, method=asked.method))
         elif asked.method == _LISTEN:
             self._forget(asked, None)  # SU-13: the server has ended it
         elif asked.method not in _KNOWN_METHODS:
-            self._events.append(RequestEnded(asked, answer.result))
+            self._events.append(RequestEnded(asked, response.result))
         else:
             try:
-                result = spoken.read_result(asked.method, answer.result)
+                result = spoken.read_result(asked.method, response.result)
             except TwopipesError as error:
                 self._events.append(RequestEnded(asked, error=error))
             else:
@@ -370,7 +370,7 @@ class ClientSession(ClientOpening):
         if most is not None and turns > most:  # SA-12; in the modern era the rounds of the call are counted
             raise InvalidParams(f"the model used tools in {turns} turns of this conversation; this client allows {most}")
 
-    def _may_answer(self, rejected: LineRejected) -> bool:
+    def _may_respond(self, rejected: LineRejected) -> bool:
         """Respond only to a broken request with an id in a legacy session; other lines are stray output (JR-16, FR-10)."""
         return self.phase is ClientPhase.LEGACY and rejected.request_id is not None
 

@@ -114,13 +114,13 @@ class ClientOpening(Session):
         self._emit(jsonrpc.encode(Request(asked.id, asked.method, spoken.fit(params))))
         self.phase = ClientPhase.INITIALIZING
 
-    def _on_opening_answer(self, asked: SentRequest, answer: Response | ErrorResponse, now: float) -> None:
+    def _on_opening_response(self, asked: SentRequest, response: Response | ErrorResponse, now: float) -> None:
         spoken = cast("Dialect", self._dialect)
-        if isinstance(answer, ErrorResponse):
-            self._on_opening_error(spoken.read_error(answer.error, method=asked.method), now)
+        if isinstance(response, ErrorResponse):
+            self._on_opening_error(spoken.read_error(response.error, method=asked.method), now)
             return
         try:
-            result = spoken.read_result(asked.method, answer.result)
+            result = spoken.read_result(asked.method, response.result)
         except RemoteProtocolError as error:
             self._move(Reply.UNUSABLE, f"the server's response to {asked.method} is invalid: {error.what}", now)
             return

@@ -55,10 +55,10 @@ class Move(enum.Enum):
     SERVE_LEGACY = "serve it by the revision of the session"
     ANSWER_PING = "answer it, session or not"  # PI-02
     OPEN_SESSION = "negotiate a revision and open the session"
-    REFUSE_SECOND = "refuse: the session is open already"  # LC-15
+    REFUSE_SECOND = "refuse: the session is already open"  # LC-15
     REFUSE_BARE = "refuse: neither a session nor the _meta of a modern request"  # DE-13, VN-02
     REFUSE_EARLY = "refuse: initialize comes first"  # LC-14
-    REFUSE_HANDSHAKE = "refuse: there is no handshake here, and name the versions"  # DE-09
+    REFUSE_HANDSHAKE = "refuse: initialize is not supported; name the versions"  # DE-09
 
 
 Offer = tuple[Eras, Phase, Kind]

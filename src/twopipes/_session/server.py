@@ -114,7 +114,7 @@ class ServerSession(ServerGate):
     def respond(self, call: Call, result: Result) -> bool:
         """Send the result of a call, as any session does; its open questions are withdrawn."""
         if self._delegates and call.method == "subscriptions/listen":
-            # SU-13: the result ends the subscription and carries its id, whoever produced it.
+            # SU-13: the result ends the subscription and carries its id, wherever it comes from.
             result = structs.replace(result, meta={**(result.meta or {}), **(self.end_listen(call).meta or {})})
         try:
             return super().respond(call, result)
@@ -192,7 +192,7 @@ class ServerSession(ServerGate):
         """
         if self._session_dialect is None:
             raise LocalProtocolError("there is no legacy session to ping; a modern server sends no requests")
-        asked = self._book("ping", now=now, idle=limit)
+        asked = self._add_request("ping", now=now, idle=limit)
         self._emit(jsonrpc.encode(Request(asked.id, "ping")))
         return asked
 
@@ -369,14 +369,14 @@ class ServerSession(ServerGate):
         self._withdraw_questions(call, "the call that asked was cancelled")
         self._events.append(CallCancelled(call, params.reason))
 
-    def _on_answer(self, asked: SentRequest, answer: Response | ErrorResponse, now: float) -> None:
+    def _on_response(self, asked: SentRequest, response: Response | ErrorResponse, now: float) -> None:
         spoken = self._session_dialect or dialect(LATEST_LEGACY)
         outcome: Any
-        if isinstance(answer, ErrorResponse):
-            outcome = spoken.read_error(answer.error, method=asked.method)
+        if isinstance(response, ErrorResponse):
+            outcome = spoken.read_error(response.error, method=asked.method)
         else:
             try:
-                outcome = spoken.read_result(asked.method, answer.result)
+                outcome = spoken.read_result(asked.method, response.result)
                 if isinstance(outcome, ElicitResult):
                     outcome = spoken.restore_answer(asked.params.params, outcome)
             except TwopipesError as error:
@@ -396,7 +396,7 @@ class ServerSession(ServerGate):
         if complete is not None:
             self._events.append(InputsAnswered(*complete))
 
-    def _may_answer(self, rejected: LineRejected) -> bool:
+    def _may_respond(self, rejected: LineRejected) -> bool:
         return True
 
     def _lose_everything(self, now: float) -> None:

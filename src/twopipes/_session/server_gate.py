@@ -135,8 +135,8 @@ class ServerGate(Session):
                 raise InvalidRequest(message)
             self._make_move(move, arrival, spoken, now)
         except McpError as error:
-            answer = ErrorResponse(self._readable_id(request.id), spoken.write_error(error))
-            line = jsonrpc.encode(answer)
+            response = ErrorResponse(self._readable_id(request.id), spoken.write_error(error))
+            line = jsonrpc.encode(response)
             self._send_response(line, batch, size=len(line))
 
     def _respond_now(self, arrival: Arrival, result: Result) -> None:

@@ -1,4 +1,4 @@
-"""Pairs of joined channels of every kind, and what a test needs to look at them."""
+"""Pairs of connected channels of every kind, and helpers to inspect them."""
 
 import asyncio
 import contextlib
@@ -28,12 +28,12 @@ from twopipes.errors import TwopipesError
 MIB = 1024 * 1024
 # The longest line that the default limits allow, with bytes that show any loss, repetition or exchange.
 LARGE = random.Random(64).randbytes(MIB) * 64
-# More than the buffers of any system take while nobody reads.
+# More than the buffers of any system take without a reader.
 PLENTY = LARGE[: 16 * MIB]
 
 
 def run(body: Coroutine[object, object, None]) -> None:
-    """Run a test's coroutine; the timeout is a net against hanging, not an assertion."""
+    """Run a test's coroutine; the timeout only catches a hang."""
 
     async def bounded():
         async with asyncio.timeout(60):
@@ -43,7 +43,7 @@ def run(body: Coroutine[object, object, None]) -> None:
 
 
 async def spin(rounds: int = 50) -> None:
-    """Let everything that is ready to run have its turn, again and again."""
+    """Let all ready callbacks and tasks run, several times."""
     for _ in range(rounds):
         await asyncio.sleep(0)
 
@@ -67,7 +67,7 @@ async def read_exactly(channel: Channel, size: int) -> bytes:
 
 
 async def blocked(coroutine: Coroutine[object, object, object]) -> asyncio.Task:
-    """Start it and let it get to where it waits."""
+    """Start a coroutine and let it run until it waits."""
     task = asyncio.create_task(coroutine)
     await spin()
     assert not task.done(), task
@@ -81,7 +81,7 @@ async def outcome(task: asyncio.Task) -> BaseException | None:
 
 
 async def write_until_broken(channel: Channel) -> TwopipesError:
-    """A peer that has gone may be noticed by any write, since the system tells when it likes."""
+    """Write until the channel is broken; the system may report a closed peer at any write."""
     while True:
         try:
             channel.write(b"x" * 65536)
@@ -91,7 +91,7 @@ async def write_until_broken(channel: Channel) -> TwopipesError:
         await asyncio.sleep(0)
 
 
-# Each of these makes two channels, and cleans up behind them.
+# Each of these makes two connected channels and cleans up after them.
 
 
 @asynccontextmanager
@@ -162,8 +162,8 @@ async def _at_once(pair):
     yield pair
 
 
-class _Deaf:
-    """Is told of everything, and keeps nothing."""
+class _NullRecorder:
+    """A recorder that keeps nothing."""
 
     def chunk(self, kind, data, *, connection=0):
         assert data
@@ -175,7 +175,7 @@ class _Deaf:
 @asynccontextmanager
 async def _recorded():
     one, other = pipe_pair()
-    yield RecordedChannel(one, _Deaf(), reads="<"), RecordedChannel(other, _Deaf(), reads=">")
+    yield RecordedChannel(one, _NullRecorder(), reads="<"), RecordedChannel(other, _NullRecorder(), reads=">")
 
 
 KINDS = {
@@ -185,7 +185,7 @@ KINDS = {
     "tcp": _tcp,
     "stdio over pipes": _stdio_over_pipes,
     "stdio over a socketpair": _stdio_over_socketpair,
-    # What Windows gets, and files and terminals everywhere.
+    # Used on Windows, and for files and terminals everywhere.
     "pipes by threads": lambda: _at_once(pipe_pair(by_threads=True)),
     "sockets by threads": _sockets_by_threads,
     # A system whose writes gather nothing.
@@ -198,7 +198,7 @@ CONNECTED_BY_SOCKETS = ["unix", "tcp", "stdio over a socketpair", "sockets by th
 
 @asynccontextmanager
 async def joined(kind: str) -> AsyncIterator[tuple[Channel, Channel]]:
-    """Two channels of that kind, closed at the end whatever the test did to them."""
+    """Yield two connected channels of this kind and close them at the end."""
     async with KINDS[kind]() as (one, other), one, other:
         yield one, other
 
@@ -210,9 +210,9 @@ def nothing_left_behind():
     descriptors, threads = _descriptors(), set(threading.enumerate())
     yield
     for thread in set(threading.enumerate()) - threads:
-        # A thread that was inside a blocking call ends when its peer is closed, which it may not have noticed yet.
+        # A thread in a blocking call ends soon after its peer is closed.
         thread.join(30)
-    # What another test left behind may go meanwhile; nothing may have come.
+    # Leftovers of other tests may disappear meanwhile, but nothing may be added.
     assert set(threading.enumerate()) <= threads
     assert _descriptors().items() <= descriptors.items()
 

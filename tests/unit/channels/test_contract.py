@@ -60,7 +60,7 @@ def test_what_one_side_writes_the_other_reads_whatever_the_cut(kind, pieces):
 
 @every_kind
 def test_what_the_system_does_not_take_is_kept_and_arrives_in_order(kind):
-    """FR-13: messages written while the peer sleeps do not interleave."""
+    """FR-13: messages written while the peer does not read do not interleave."""
 
     async def body():
         async with joined(kind) as (one, other):
@@ -72,7 +72,7 @@ def test_what_the_system_does_not_take_is_kept_and_arrives_in_order(kind):
                 sent += size
             assert one.buffered > 0
             await spin()
-            assert one.buffered > 0, "nobody reads"
+            assert one.buffered > 0, "there is no reader"
             assert await read_exactly(other, sent) == PLENTY[:sent]
             await one.flush()
             assert one.buffered == 0
@@ -166,7 +166,7 @@ def test_writing_to_a_peer_that_is_gone_is_a_broken_channel_from_then_on(kind):
 
 
 @every_kind
-def test_a_peer_that_goes_wakes_those_who_wait_for_room(kind):
+def test_a_peer_that_closes_wakes_waiting_writers(kind):
     async def body():
         async with joined(kind) as (one, other):
             one.write(PLENTY)
@@ -186,7 +186,7 @@ def test_closing_a_socket_over_unread_bytes_resets_it(kind):
             one.write(b"never read")
             await one.flush()
             await other.close()
-            # Whether the system had seen the end before the reset is its own business; bytes it must not invent.
+            # The system may report EOF before the reset, but must not invent bytes.
             error = await outcome(reading)
             assert error is None or isinstance(error, ChannelBroken)
             if error is not None:
@@ -353,8 +353,8 @@ def test_cancelling_reads_loses_no_byte(kind, seed):
 
 @every_kind
 @pytest.mark.parametrize("seed", range(3))
-def test_what_is_offered_and_what_is_read_are_together_what_was_sent(kind, seed):
-    """A function may take what arrives and may refuse it, as it likes: nothing is lost, doubled or out of order."""
+def test_taken_and_read_data_together_are_what_was_sent(kind, seed):
+    """A function may take or refuse any data: nothing is lost, duplicated or reordered."""
     chance = random.Random(seed)
 
     async def body():
@@ -397,7 +397,7 @@ def test_what_a_taker_raises_is_raised_by_the_read(kind):
             one.offer_to(take)
             other.write(b"x")
             try:
-                assert await one.read() == b"x"  # a channel may ignore the offer
+                assert await one.read() == b"x"  # a channel may ignore the function
             except KeyError as error:
                 assert error.args == (b"x",)  # noqa: PT017 - either is right
 
@@ -405,7 +405,7 @@ def test_what_a_taker_raises_is_raised_by_the_read(kind):
 
 
 @every_kind
-def test_cancelling_those_who_wait_for_room_drops_nothing(kind):
+def test_cancelling_waiting_writers_drops_nothing(kind):
     async def body():
         async with joined(kind) as (one, other):
             one.write(PLENTY)
@@ -487,7 +487,7 @@ def test_nothing_is_left_behind(kind):
 
 
 @every_kind
-def test_a_channel_says_what_it_is(kind):
+def test_a_channel_describes_itself(kind):
     async def body():
         async with joined(kind) as (one, _other):
             assert one.description
@@ -516,6 +516,6 @@ def test_the_marks_decide_when_drain_waits(make):
     run(body())
 
 
-def test_marks_that_make_no_sense_are_refused():
+def test_invalid_marks_are_rejected():
     with pytest.raises(LocalProtocolError, match="low-water"):
         memory_pair(high_water=1, low_water=2)

@@ -1,4 +1,4 @@
-"""Standard output belongs to the protocol: real servers in which everybody else writes to it, too."""
+"""Standard output belongs to the protocol: real servers whose code also writes to it."""
 
 import os
 import socket
@@ -23,9 +23,9 @@ with Guard.take() as guard:
             os.write(guard.stdout_fd, b"answer to " + line)
 {after}
 """
-# The line on which {tool} stands when {before} has one.
+# The line of {tool} if {before} has one line.
 TOOL = 9
-# As a host starts it: whether this test's own interpreter is unbuffered is none of the server's business.
+# As a host starts it: the server must not inherit that this test's own interpreter is unbuffered.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
 
 
@@ -35,7 +35,7 @@ def report(line):
 
 @pytest.fixture
 def serve(tmp_path):
-    """Start the server with two requests on its standard input; return what came out of standard output and stderr."""
+    """Start the server with two requests on its stdin; return its stdout and stderr."""
 
     def serve(tool="pass", *, before="", after="", arguments=(), environment=(), **streams):
         text = SERVER.format(before=before, tool=tool, after=after)
@@ -90,7 +90,7 @@ BEFORE = "kept, buffer, handler = sys.stdout, sys.stdout.buffer, logging.StreamH
 
 
 @pytest.mark.parametrize("way", [*PYTHON_WRITES, *OTHER_WRITES])
-def test_whoever_writes_to_standard_output_writes_to_stderr(way, serve):
+def test_everything_written_to_stdout_goes_to_stderr(way, serve):
     """FR-04: nothing but messages on stdout."""
     wire, said = serve((PYTHON_WRITES | OTHER_WRITES)[way], before=BEFORE)
     assert wire == ANSWERS
@@ -114,7 +114,7 @@ guard = Guard.take()
     assert serve.program(text) == (b"", ["stray"])
 
 
-def test_a_process_that_ends_guarded_keeps_even_buffers_that_nobody_knows_off_the_wire(serve):
+def test_a_process_that_exits_guarded_keeps_unknown_buffers_off_the_wire(serve):
     """FR-04: from spawn to exit. This is why a server that is about to end does not restore."""
     text = """
 import io, sys
@@ -151,7 +151,7 @@ def test_a_banner_that_was_not_flushed_goes_to_stderr(banner, serve):
     assert said == ["banner"]
 
 
-def test_a_banner_that_was_flushed_cannot_be_fetched_back(serve):
+def test_a_flushed_banner_stays_on_the_wire(serve):
     wire, said = serve(before="print('banner', flush=True)")
     assert wire == b"banner\n" + ANSWERS
     assert said == []
@@ -163,26 +163,26 @@ def test_the_first_print_of_each_call_site_is_reported(serve):
     assert said == [report(TOOL), "a", "b", report(TOOL + 1), "c", "a", "b", "c"]
 
 
-def test_a_report_stands_below_a_line_that_was_left_unfinished(serve):
+def test_a_report_begins_on_a_new_line(serve):
     wire, said = serve("print('name? ', end='', flush=True)\n            print('Ada')", before="pass")
     assert wire == ANSWERS
     assert said == [report(TOOL), "name? ", report(TOOL + 1), "Ada", "name? Ada"]
 
 
-def test_what_the_standard_library_prints_is_reported_where_it_was_asked_to(serve):
+def test_a_print_of_the_standard_library_is_reported_for_its_caller(serve):
     wire, said = serve("import pprint; pprint.pprint('a')", before="pass")
     assert wire == ANSWERS
     assert said == [report(TOOL), "'a'", "'a'"]
 
 
-def test_a_print_with_nobody_behind_it_is_reported_as_the_librarys(serve):
+def test_a_print_without_a_caller_is_reported_for_the_library(serve):
     _, said = serve(PYTHON_WRITES["a thread"])
     warning, *rest = said
     assert "threading.py:" in warning
     assert rest == ["stray", "stray"]
 
 
-def test_reports_come_to_an_end(serve):
+def test_the_number_of_reports_is_bounded(serve):
     tool = "for number in range(1000): exec(compile('print(1)', f'file {number}', 'exec'))"
     wire, said = serve(tool)
     assert wire == ANSWERS
@@ -194,7 +194,7 @@ def test_a_report_that_fails_does_not_fail_the_print(serve):
     tool = "os.mkdir('gone') if line == b'1\\n' else None; os.chdir('/proc/self/cwd/gone' if line == b'1\\n' else '.');"
     wire, said = serve(f"{tool} os.rmdir(os.getcwd()) if line == b'1\\n' else None; print('stray')", before="pass")
     assert wire == ANSWERS
-    # Nobody can tell what the name is relative to, so it is told whole.
+    # The working folder is gone, so the whole path is reported.
     assert f"/server.py:{TOOL} went to stderr" in said[0]
     assert said[1:] == ["stray", "stray"]
 
@@ -209,8 +209,8 @@ def test_text_that_the_locale_cannot_write_is_utf8_on_stderr(serve):
     assert said[1:] == ["é \\udc80", "é"] * 2
 
 
-def test_nobody_else_reads_the_requests(serve):
-    """A tool that asks the terminal gets the end at once, and so does a child."""
+def test_tools_and_children_cannot_read_the_requests(serve):
+    """A tool that reads stdin gets EOF at once, and so does a child."""
     tool = textwrap.indent(
         textwrap.dedent("""
         try:
@@ -237,7 +237,7 @@ def test_no_child_inherits_the_wire(serve):
     assert said == ["4"] * 2
 
 
-def test_afterwards_everything_is_as_it_was(serve):
+def test_restore_undoes_everything(serve):
     text = """
 import io, os, sys
 def state():
@@ -306,7 +306,7 @@ assert Guard.current() is None
     assert said[0].startswith(f"{name} is not open. A stdio server must be started by its host")
 
 
-def test_without_stderr_strays_vanish_and_no_file_takes_its_place(serve):
+def test_without_stderr_prints_are_discarded_and_no_file_gets_its_number(serve):
     tool = "print('stray'); print('stray', file=sys.stderr); f = open('file', 'w'); assert f.fileno() > 2; os.write(2, b'stray')"
     wire, said = serve(tool, arguments=["sh", "-c", 'exec "$0" "$@" 2>&-'])
     assert wire == ANSWERS
@@ -343,7 +343,7 @@ assert os.listdir("/proc/self/fd") == before
         ("sys.stdout = sys.stderr", ["stray"] * 2),
     ],
 )
-def test_a_standard_output_that_somebody_replaced(replaced, expected, serve):
+def test_a_replaced_standard_output(replaced, expected, serve):
     before = f"was = sys.stdout; {replaced}; now = sys.stdout"  # pytest and others keep the one that was
     wire, said = serve("print('stray')", before=before, after="assert sys.stdout is now")
     assert wire == ANSWERS

@@ -1,4 +1,4 @@
-"""What pipes alone can do: each direction is a pipe of its own."""
+"""Each direction of a pipe channel can be closed on its own."""
 
 import sys
 
@@ -11,7 +11,7 @@ from unit.channels.joined import blocked, run, write_until_broken
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="made by POSIX calls")
 
 
-def test_who_gives_up_reading_can_go_on_to_write():
+def test_writing_continues_after_close_read():
     async def body():
         one, other = pipe_pair()
         async with one, other:

@@ -1,4 +1,4 @@
-"""Connecting and listening: many connections, private files, and what is in the way."""
+"""Connecting and listening: many connections, private socket files, obstacles."""
 
 import asyncio
 import errno
@@ -106,12 +106,12 @@ def test_a_connection_that_fails_harms_no_other():
     run(body())
 
 
-def test_without_on_error_the_exception_handler_of_the_loop_is_told():
+def test_without_on_error_the_exception_handler_of_the_loop_is_called():
     async def body():
-        told = asyncio.get_running_loop().create_future()
-        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: told.set_result(context))
+        reported = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: reported.set_result(context))
         async with await listen_tcp(0, never_called) as listener, await connect_tcp("127.0.0.1", listener.port):
-            context = await told
+            context = await reported
             assert isinstance(context["exception"], AssertionError)
             assert listener.address in context["message"]
 
@@ -197,7 +197,7 @@ def test_a_loop_that_watches_no_descriptors_accepts_by_a_task(path, monkeypatch)
     run(body())
 
 
-def test_where_there_are_no_unix_sockets_both_ends_say_what_to_use_instead(path, monkeypatch):
+def test_without_unix_sockets_the_error_names_the_alternative(path, monkeypatch):
     monkeypatch.setattr("twopipes._channels.sockets.sys", SimpleNamespace(platform="win32"))
 
     async def body():
@@ -230,7 +230,7 @@ def test_a_connection_accepted_at_the_moment_of_closing_is_closed_too(path):
             listener = await listen_unix(path, never_called)
             channel = await connect_unix(path)
             listener._accept()
-            # Its task has been made and has not run: cancelling it never enters the handler.
+            # Its task was created but has not run: cancelling it never enters the handler.
             await listener.close()
             assert await channel.read() == b""
             await channel.close()
@@ -281,7 +281,7 @@ def test_a_socket_that_a_dead_server_left_is_replaced(path):
     run(body())
 
 
-def test_a_socket_that_a_live_server_listens_on_is_refused_and_left_alone(path):
+def test_the_socket_of_a_live_server_is_never_replaced(path):
     async def body():
         async with await listen_unix(path, echo):
             with pytest.raises(ListenFailed, match="another server is listening there"):
@@ -294,7 +294,7 @@ def test_a_socket_that_a_live_server_listens_on_is_refused_and_left_alone(path):
     run(body())
 
 
-def test_a_file_that_is_no_socket_is_refused_and_left_alone(path):
+def test_a_file_that_is_not_a_socket_is_never_replaced(path):
     async def body():
         with pytest.raises(ListenFailed, match=r"not a socket is in the way. Remove it, or choose another path"):
             await listen_unix(path, never_called)
@@ -356,7 +356,7 @@ def test_of_servers_that_race_for_a_dead_socket_one_listens_and_none_is_displace
             paused.set()
 
     def until_another_has_come():
-        """Returns when another server has done what it wanted, or waits for this one."""
+        """Return when another server has finished, or waits for this one."""
         paused.clear()
         threads.append(threading.Thread(target=place))
         threads[-1].start()
@@ -392,7 +392,7 @@ def test_of_servers_that_race_for_a_dead_socket_one_listens_and_none_is_displace
         sock.close()
 
 
-def test_a_folder_that_stays_locked_is_given_up_with_its_name(path, tmp_path, monkeypatch):
+def test_a_folder_that_stays_locked_is_named_in_the_error(path, tmp_path, monkeypatch):
     monkeypatch.setattr(unix_path, "PATIENCE", 0.0)
     folder = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(folder, fcntl.LOCK_EX)
@@ -439,7 +439,7 @@ def test_a_path_that_is_too_long_is_refused_with_its_length():
     run(body())
 
 
-def test_what_cannot_be_connected_to_says_what_was_tried(path):
+def test_a_failed_connection_names_its_target(path):
     async def body():
         with pytest.raises(ChannelBroken, match=r"unix:wire.sock: the socket file does not exist; is the server running\?"):
             await connect_unix(path)
@@ -455,7 +455,7 @@ def test_what_cannot_be_connected_to_says_what_was_tried(path):
     run(body())
 
 
-def test_a_name_that_does_not_exist_says_so(monkeypatch):
+def test_an_unknown_host_name_is_reported(monkeypatch):
     async def body():
         def unknown(host, *_, **__):
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
@@ -467,7 +467,7 @@ def test_a_name_that_does_not_exist_says_so(monkeypatch):
     run(body())
 
 
-def test_a_folder_that_does_not_exist_says_so(tmp_path, monkeypatch):
+def test_a_missing_folder_is_reported(tmp_path, monkeypatch):
     async def body():
         monkeypatch.chdir(tmp_path)
         with nothing_left_behind(), pytest.raises(ListenFailed, match=r"cannot listen on unix:.*No such file or directory"):
@@ -476,7 +476,7 @@ def test_a_folder_that_does_not_exist_says_so(tmp_path, monkeypatch):
     run(body())
 
 
-def test_tcp_is_bound_to_the_loopback_address_unless_told_otherwise():
+def test_tcp_is_bound_to_the_loopback_address_by_default():
     async def body():
         async with await listen_tcp(0, echo) as listener:
             assert listener._sock.getsockname()[0] == "127.0.0.1"

@@ -1,4 +1,4 @@
-"""Lines for stderr: whoever reads them late, or never, the writer does not wait."""
+"""Lines for stderr: the writer never waits for a slow or missing reader."""
 
 import errno
 import fcntl
@@ -23,7 +23,7 @@ NOTICE = re.compile(rb"^\.\.\. (\d+) lines? dropped, because stderr was not read
 
 
 class Reader:
-    """Both ends of what stderr may be connected to."""
+    """Both ends of each kind of stderr."""
 
     def __init__(self, kind):
         if kind == "socket":
@@ -77,7 +77,7 @@ def test_lines_arrive_in_order_and_in_utf8(reader):
         log.close()
 
 
-def test_while_nobody_reads_the_writer_goes_on_and_whole_lines_are_dropped_and_counted(reader):
+def test_without_a_reader_the_writer_continues_and_whole_lines_are_dropped_and_counted(reader):
     """FR-06: stderr that is full never blocks the server."""
     with nothing_left_behind():
         log = StderrLog(reader.fd, limit=20_000)
@@ -123,7 +123,7 @@ def test_closing_does_not_wait_for_a_reader(reader):
     assert b"too late" not in received
 
 
-def test_a_line_longer_than_the_limit_is_cut_and_the_count_stands_on_its_own_line(pipe):
+def test_a_line_longer_than_the_limit_is_cut_and_the_count_has_its_own_line(pipe):
     log = StderrLog(pipe.fd, limit=1000)
     log.write("y" * 1_000_000 + "\n")
     first, notice = pipe.read_until(b"in time\n").splitlines()
@@ -132,7 +132,7 @@ def test_a_line_longer_than_the_limit_is_cut_and_the_count_stands_on_its_own_lin
     log.close()
 
 
-def test_what_we_say_ourselves_stands_below_a_line_that_somebody_left_unfinished(pipe):
+def test_our_own_lines_begin_on_a_new_line(pipe):
     log = StderrLog(pipe.fd)
     log.write_lines("first\n")
     log.write("What is your name? ")
@@ -183,7 +183,7 @@ def test_lines_of_many_threads_stay_whole(pipe):
     log.close()
 
 
-def test_whoever_interrupts_a_write_queues_behind_it(pipe):
+def test_a_nested_write_is_queued(pipe):
     """A signal handler, or a finalizer, that logs in the middle of a write."""
     log = StderrLog(pipe.fd)
     send = log._target.send
@@ -225,7 +225,7 @@ def test_what_is_not_open_takes_everything_and_keeps_nothing():
 
 
 @pytest.mark.parametrize("kind", ["pipe", "socket"])
-def test_when_the_reader_has_gone_lines_vanish(kind):
+def test_without_a_reader_end_lines_are_discarded(kind):
     reader = Reader(kind)
     log = StderrLog(reader.fd)
     for _ in range(10_000):
@@ -239,7 +239,7 @@ def test_when_the_reader_has_gone_lines_vanish(kind):
     os.close(reader.fd)
 
 
-def test_a_full_disk_is_nothing_to_fail_for():
+def test_a_full_disk_raises_nothing():
     full = os.open("/dev/full", os.O_WRONLY)
     log = StderrLog(full)
     log.write("line\n")
@@ -248,7 +248,7 @@ def test_a_full_disk_is_nothing_to_fail_for():
     os.close(full)
 
 
-def test_where_no_thread_can_be_had_lines_wait_for_one(pipe, monkeypatch):
+def test_lines_are_kept_until_a_thread_can_be_started(pipe, monkeypatch):
     def refuse(_):
         raise RuntimeError("can't start new thread")
 
@@ -294,7 +294,7 @@ def make_stderr(pipe, monkeypatch):
     return stream
 
 
-def test_whoever_took_sys_stderr_before_is_rerouted_and_put_back(pipe, monkeypatch):
+def test_a_stored_sys_stderr_is_rerouted_and_restored(pipe, monkeypatch):
     own_stderr = make_stderr(pipe, monkeypatch)
     log = StderrLog(pipe.fd)
     handler = logging.StreamHandler()
@@ -315,7 +315,7 @@ def test_whoever_took_sys_stderr_before_is_rerouted_and_put_back(pipe, monkeypat
     own_stderr.detach().close()
 
 
-def test_a_stream_that_goes_elsewhere_is_left_alone(pipe, monkeypatch):
+def test_a_stream_over_another_descriptor_is_not_changed(pipe, monkeypatch):
     captured = io.StringIO()
     closed = io.TextIOWrapper(io.BytesIO())
     closed.close()
@@ -329,7 +329,7 @@ def test_a_stream_that_goes_elsewhere_is_left_alone(pipe, monkeypatch):
     log.close()
 
 
-def test_where_there_is_no_stream_one_is_made_for_the_time(pipe, monkeypatch):
+def test_a_missing_stream_is_created_temporarily(pipe, monkeypatch):
     monkeypatch.setattr(sys, "stderr", None)
     log = StderrLog(pipe.fd)
     undo = reroute("stderr", LogStream(log, pipe.fd, "<stderr>"))
@@ -353,7 +353,7 @@ def test_a_stream_that_was_closed_meanwhile_stays_closed(pipe, monkeypatch):
     log.close()
 
 
-# Real children whose stderr is a pipe that nobody reads
+# Real children whose stderr is a pipe without a reader
 
 # Answers lines; before each answer it logs ten megabytes in every way that Python has.
 NOISY = """
@@ -375,7 +375,7 @@ with Guard.take() as guard:
 
 
 def test_a_server_whose_stderr_is_never_read_answers():
-    """FR-06, FR-04: stderr fills, stdout stays clean; and nobody needs to read it (hosts do not)."""
+    """FR-06, FR-04: stderr fills up, stdout stays clean, although the host never reads stderr."""
     with subprocess.Popen(
         [sys.executable, "-c", NOISY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as child:
@@ -416,8 +416,8 @@ os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
 """
 
 
-def test_the_child_of_a_fork_logs_without_the_thread_that_stayed_behind():
-    # Python 3.12 and later warn of such a fork, on the very stderr that nobody reads here.
+def test_a_forked_child_logs_without_the_parents_thread():
+    # Python 3.12 and later warn of such a fork, on the stderr that is not read here.
     with subprocess.Popen([sys.executable, "-W", "ignore", "-c", FORKS], stderr=subprocess.PIPE) as child:
         assert child.wait() == 7
 

@@ -104,7 +104,7 @@ def test_a_child_on_a_terminal_echoes_and_leaves_the_terminal_blocking():
     assert child.returncode == 0
 
 
-TELLS_WHETHER_STDERR_BLOCKS = """
+REPORTS_WHETHER_STDERR_BLOCKS = """
 import asyncio, os
 from twopipes._channels.stdio import open_stdio
 
@@ -121,7 +121,7 @@ asyncio.run(main())
 
 @pytest.mark.parametrize("connect", ["pipe", "socket"])
 def test_stderr_that_shares_the_description_of_stdout_keeps_blocking(connect):
-    command = [sys.executable, "-c", TELLS_WHETHER_STDERR_BLOCKS]
+    command = [sys.executable, "-c", REPORTS_WHETHER_STDERR_BLOCKS]
     if connect == "pipe":
         done = subprocess.run(command, input=b"hello\n", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True)
         said = done.stdout
@@ -148,7 +148,7 @@ def test_a_default_timeout_of_the_program_does_not_make_reads_wait():
             socket.setdefaulttimeout(None)
         with ours, theirs:
             async with channel:
-                # As if the loop had been told of bytes that another process then took.
+                # As if the loop had reported bytes that another process then read.
                 channel._source._waiter = asyncio.get_running_loop().create_future()
                 channel._source._readable()
                 assert not channel._source._waiter.done()
@@ -281,7 +281,7 @@ def test_closing_does_not_wait_for_a_thread_that_reads_a_terminal_and_what_it_br
     run(body())
 
 
-def test_closing_does_not_wait_for_a_thread_that_writes_to_a_terminal_nobody_looks_at():
+def test_closing_does_not_wait_for_a_thread_that_writes_to_a_terminal_without_a_reader():
     async def body():
         master, slave = os.openpty()
         tty.setraw(slave)

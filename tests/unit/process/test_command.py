@@ -1,4 +1,4 @@
-"""What to start: checked when it is made, found by the rules of the child, and never telling its secrets."""
+"""ServerCommand: validated when it is created, looked up by the rules of the child, and never showing secrets."""
 
 import copy
 import os
@@ -17,7 +17,7 @@ posix_only = pytest.mark.skipif(sys.platform == "win32", reason="made of POSIX p
 
 @pytest.fixture
 def program(tmp_path):
-    """A file that may be executed."""
+    """An executable file."""
     path = tmp_path / "bin" / "server"
     path.parent.mkdir()
     path.write_text("#!/bin/sh\n")
@@ -36,7 +36,7 @@ def program(tmp_path):
         (["python", "a\0b"], "NUL"),
     ],
 )
-def test_a_command_that_nobody_could_start_is_refused_at_once(argv, complaint):
+def test_an_invalid_command_is_rejected_when_it_is_created(argv, complaint):
     with pytest.raises(LocalProtocolError, match=complaint):
         ServerCommand(argv)
 
@@ -54,12 +54,12 @@ def test_a_command_that_nobody_could_start_is_refused_at_once(argv, complaint):
         ({"stderr": 7}, "not one of 'tail'"),
     ],
 )
-def test_options_that_cannot_be_are_refused_at_once(options, complaint):
+def test_invalid_options_are_rejected_when_the_command_is_created(options, complaint):
     with pytest.raises(LocalProtocolError, match=complaint):
         ServerCommand(["server"], **options)
 
 
-def test_paths_may_stand_for_words():
+def test_arguments_may_be_paths():
     assert ServerCommand([Path("/bin/sh"), Path("x")]).argv == ("/bin/sh", "x")
 
 
@@ -71,7 +71,7 @@ def test_no_value_of_the_environment_is_ever_shown():
     assert repr(command) == "ServerCommand(['server', '--fast'], env={'TOKEN': '***'}, cwd='/srv', shutdown='SIGKILL')"
 
 
-def test_what_is_usual_is_not_shown():
+def test_defaults_are_not_shown_in_the_repr():
     assert repr(ServerCommand(["server"])) == "ServerCommand(['server'])"
     unusual = ServerCommand(["server"], environment="inherit", stderr="discard", die_with_us=False)
     assert repr(unusual) == "ServerCommand(['server'], environment='inherit', stderr='discard', die_with_us=False)"
@@ -88,12 +88,12 @@ def test_it_cannot_be_changed_by_changing_what_it_was_made_from():
         command.cwd = "/"
 
 
-def test_it_survives_a_copy_and_a_trip_to_another_process():
+def test_a_command_can_be_copied_and_pickled():
     command = ServerCommand(["server"], env={"A": "1"}, shutdown=ShutdownPlan.patient(5))
     assert copy.copy(command) == copy.deepcopy(command) == pickle.loads(pickle.dumps(command)) == command
 
 
-def test_the_identity_is_that_of_the_same_command_and_of_no_other(tmp_path):
+def test_equal_commands_have_equal_identities(tmp_path):
     command = ServerCommand(["server", "x"], env={"A": "1", "B": "2"})
     assert command.identity() == ServerCommand(("server", "x"), env={"B": "2", "A": "1"}, stderr="discard").identity()
     others = [
@@ -126,13 +126,13 @@ def test_a_name_is_searched_for_on_the_path_of_the_child_and_not_on_ours(program
 
 @posix_only
 @pytest.mark.parametrize("entry", ["bin", "./bin", "other:bin", ""])
-def test_relative_entries_of_the_path_are_seen_from_the_childs_folder(program, tmp_path, entry):
+def test_relative_path_entries_are_relative_to_the_childs_folder(program, tmp_path, entry):
     folder = tmp_path if entry else program.parent
     assert ServerCommand(["server"], env={"PATH": entry}, cwd=folder).resolve() == str(program)
 
 
 @posix_only
-def test_a_name_with_a_slash_is_a_path_seen_from_the_childs_folder(program, tmp_path):
+def test_a_name_with_a_slash_is_relative_to_the_childs_folder(program, tmp_path):
     assert ServerCommand(["bin/server"], cwd=tmp_path).resolve() == str(program)
     assert ServerCommand(["./server"], cwd=program.parent).resolve() == str(program)
     assert ServerCommand([str(program)], env={"PATH": ""}).resolve() == str(program)
@@ -150,7 +150,7 @@ def test_without_a_path_the_usual_folders_are_searched():
 
 
 @posix_only
-def test_a_file_without_permission_is_passed_over_and_named_if_there_is_no_better(program, tmp_path):
+def test_a_file_without_permission_is_skipped_and_named_if_no_other_is_found(program, tmp_path):
     unfit = tmp_path / "server"
     unfit.write_text("")
     assert ServerCommand(["server"], env={"PATH": f"{tmp_path}:{program.parent}"}).resolve() == str(program)
@@ -161,19 +161,19 @@ def test_a_file_without_permission_is_passed_over_and_named_if_there_is_no_bette
         ServerCommand([str(tmp_path)]).resolve()
 
 
-def test_a_line_instead_of_words_gets_a_hint():
+def test_a_command_line_in_one_string_gets_a_hint():
     with pytest.raises(StartFailed, match=r"a list of words: \['python', 'server.py', '-v'\]"):
         ServerCommand(["python server.py", "-v"]).resolve()
 
 
-def test_a_folder_that_is_a_file_is_none(tmp_path):
+def test_a_file_is_not_accepted_as_folder(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StartFailed) as caught:
         ServerCommand([sys.executable], cwd=tmp_path / "file").resolve()
     assert caught.value.reason == "no such folder"
 
 
-def test_cmd_cannot_be_fed_through_the_arguments_of_a_batch_file():
+def test_arguments_of_a_batch_file_cannot_inject_commands():
     with pytest.raises(StartFailed, match="batch file") as caught:
         ServerCommand(["npx", "a&calc"])._check_batch_file(r"C:\node\npx.CMD", windows=True)
     assert caught.value.reason == "refused"

@@ -1,4 +1,4 @@
-"""What a child learns of our environment, and the rules by which Windows finds a program."""
+"""The environment of a child, and the rules by which Windows finds a program."""
 
 import pytest
 
@@ -18,7 +18,7 @@ OURS = {
 }
 
 
-def test_a_minimal_environment_says_where_things_are_and_no_secrets():
+def test_a_minimal_environment_has_paths_and_no_secrets():
     found = environment_of("minimal", {}, ours=OURS, windows=False)
     assert found == {"HOME": "/home/me", "PATH": "/bin", "LANG": "C.UTF-8", "LC_TIME": "C", "XDG_CACHE_HOME": "/cache"}
 
@@ -32,7 +32,7 @@ def test_an_explicit_environment_is_what_was_given():
 
 
 @pytest.mark.parametrize("policy", ["minimal", "inherit"])
-def test_what_is_given_lies_on_top(policy):
+def test_given_variables_override_the_policy(policy):
     found = environment_of(policy, {"PATH": "/mine", "TOKEN": "x"}, ours=OURS, windows=False)
     assert (found["PATH"], found["TOKEN"], found["HOME"]) == ("/mine", "x", "/home/me")
 
@@ -41,7 +41,7 @@ def test_nothing_is_set_for_the_sake_of_python():
     assert not any(name.startswith("PYTHON") for name in environment_of("minimal", {}, ours=OURS, windows=False))
 
 
-def test_windows_takes_names_in_any_case_for_the_same():
+def test_names_are_case_insensitive_on_windows():
     ours = {"Path": r"C:\bin", "SystemRoot": r"C:\Windows", "SECRET": "x", "PATHEXT": ".EXE"}
     found = environment_of("minimal", {"path": r"C:\mine"}, ours=ours, windows=True)
     assert found == {"PATH": r"C:\mine", "SYSTEMROOT": r"C:\Windows", "PATHEXT": ".EXE"}
@@ -53,7 +53,7 @@ def test_our_own_environment_is_read_when_it_is_needed(monkeypatch):
     assert environment_of("minimal", {}, windows=False)["LC_MEASUREMENT"] == "C"
 
 
-# The rules of Windows, on whatever system this runs
+# The rules of Windows, tested on any system
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_on_windows_a_program_has_an_extension(folder, name, found):
     assert look_up(name, {"PATH": str(folder)}, "/", windows=True).found == str(folder / found)
 
 
-def test_on_windows_the_child_says_which_extensions_there_are(folder):
+def test_on_windows_the_childs_pathext_lists_the_extensions(folder):
     assert look_up("tool", {"PATH": str(folder)}, "/", windows=True).found is None
     assert look_up("tool", {"PATH": str(folder), "PATHEXT": ".PY;.EXE"}, "/", windows=True).found == str(folder / "tool.py")
 

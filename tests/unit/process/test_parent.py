@@ -1,4 +1,4 @@
-"""The death of the process that launched us, with real processes that die."""
+"""The death of the process that launched us, with real processes."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ from unit.channels.joined import blocked, nothing_left_behind, outcome, run
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="made of POSIX processes")
 
-# Starts the watcher and waits to be killed. Its own standard input is a pipe, which the watcher holds as well.
+# Starts the watcher and waits to be killed. The watcher holds its stdin pipe as well.
 MIDDLE = """
 import subprocess, sys
 report, way = int(sys.argv[2]), sys.argv[3]
@@ -22,7 +22,7 @@ subprocess.Popen([sys.executable, "-c", sys.argv[1], str(report), way], pass_fds
 sys.stdin.read()
 """
 
-# Reports who it is, then that its parent has ended. The timeout is a net: it must not stay when a test fails.
+# Reports its process id, then the death of its parent. The timeout only ends it if a test fails.
 WATCHER = """
 import asyncio, os, sys
 from twopipes._process.parent import watch_parent
@@ -57,7 +57,7 @@ def started(way):
             assert word == b"watches"
             watcher = int(pid)
             yield middle, report
-            # The end of the report is the end of the watcher: nobody else holds the pipe.
+            # EOF of the report means that the watcher has exited: no other process holds the pipe.
             assert report.read() == b""
             watcher = None
     finally:
@@ -68,7 +68,7 @@ def started(way):
 
 
 @pytest.mark.parametrize("way", ["pidfd", "polling"])
-def test_the_end_of_the_parent_is_noticed_although_somebody_holds_the_pipe(way):
+def test_the_death_of_the_parent_is_noticed_while_another_process_holds_the_pipe(way):
     with started(way) as (middle, report):
         middle.kill()
         assert report.readline() == b"orphaned\n"
@@ -77,7 +77,7 @@ def test_the_end_of_the_parent_is_noticed_although_somebody_holds_the_pipe(way):
 
 
 @pytest.mark.parametrize("way", ["pidfd", "polling"])
-def test_a_parent_that_ends_by_itself_is_noticed(way):
+def test_a_parent_that_exits_is_noticed(way):
     with started(way) as (middle, report):
         middle.stdin.close()
         assert report.readline() == b"orphaned\n"
@@ -105,7 +105,7 @@ def test_a_parent_that_had_ended_before_is_noticed_at_once(either_way):
     run(body())
 
 
-def test_a_process_that_is_not_the_parent_any_more_counts_as_ended(either_way):
+def test_a_process_that_is_no_longer_the_parent_counts_as_dead(either_way):
     async def body():
         with nothing_left_behind():
             assert await watch_parent(os.getpid()) == os.getpid()
@@ -124,7 +124,7 @@ def test_cancelling_leaves_nothing_behind(either_way):
 
 
 @pytest.mark.parametrize("pid", [0, 1])
-def test_a_parent_that_outlives_everybody_is_not_watched(pid, monkeypatch):
+def test_init_is_not_watched(pid, monkeypatch):
     monkeypatch.setattr(os, "getppid", lambda: pid)
     monkeypatch.setattr(os, "pidfd_open", None)
 

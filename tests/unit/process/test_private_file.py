@@ -1,4 +1,4 @@
-"""Files that hold what was said are for their owner alone, however they came to be."""
+"""Private files can be read only by their owner, however they were created."""
 
 import os
 import stat
@@ -18,7 +18,7 @@ def mode_of(path):
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o666, 0o640, 0o604])
-def test_a_file_that_exists_becomes_private(tmp_path, mode):
+def test_an_existing_file_becomes_private(tmp_path, mode):
     path = tmp_path / "file"
     path.write_text("kept")
     path.chmod(mode)

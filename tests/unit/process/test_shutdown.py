@@ -1,4 +1,4 @@
-"""The plan, carried out on something that is no process, by a clock that only the plan moves (SD-01)."""
+"""Shutdown plans, run on a fake child with a fake clock (SD-01)."""
 
 import asyncio
 import signal
@@ -11,16 +11,16 @@ from twopipes.errors import LocalProtocolError
 
 
 class Actor:
-    """Dies of what it is told to die of, some time later."""
+    """Exits some time after the configured action."""
 
-    def __init__(self, dies_of=None, *, after=0.0, hurry_at=None):
+    def __init__(self, dies_of=None, *, after=0.0, cancelled_at=None):
         self.now = 0.0
         self.suffered = []
         self._dies_of = dies_of
         self._after = after
         self._dies_at = 0.0 if dies_of == "already" else None
-        self._hurry_at = hurry_at
-        self._hurry_seen = False
+        self._cancelled_at = cancelled_at
+        self._cancellation_seen = False
 
     @property
     def exit(self):
@@ -28,7 +28,7 @@ class Actor:
 
     @property
     def shutdown_cancelled(self):
-        return self._hurry_at is not None and self.now >= self._hurry_at
+        return self._cancelled_at is not None and self.now >= self._cancelled_at
 
     def is_gone(self):
         return self._dies_at is not None and self.now >= self._dies_at
@@ -48,16 +48,16 @@ class Actor:
         ends = [self.now + seconds]
         if self._dies_at is not None:
             ends.append(self._dies_at)
-        if self._hurry_at is not None and not self._hurry_seen and self._hurry_at > self.now:
-            self._hurry_seen = True
-            ends.append(self._hurry_at)
+        if self._cancelled_at is not None and not self._cancellation_seen and self._cancelled_at > self.now:
+            self._cancellation_seen = True
+            ends.append(self._cancelled_at)
         self.now = min(ends)
 
     def end_by(self, plan):
         return asyncio.run(run_plan(plan, self, clock=lambda: self.now))
 
 
-def test_who_leaves_at_the_end_of_input_is_left_alone():
+def test_a_child_that_exits_on_eof_gets_no_signal():
     actor = Actor("eof", after=0.5)
     report = actor.end_by(ShutdownPlan.default())
     assert actor.suffered == [("eof", 0.0)]
@@ -67,14 +67,14 @@ def test_who_leaves_at_the_end_of_input_is_left_alone():
     assert report.describe() == "ended by eof after 0.50 s, exit code 0"
 
 
-def test_who_ignores_the_end_of_input_is_asked_by_a_signal_two_seconds_later():
+def test_a_child_that_ignores_eof_gets_sigterm_after_two_seconds():
     actor = Actor("SIGTERM", after=1.5)
     report = actor.end_by(ShutdownPlan.default())
     assert actor.suffered == [("eof", 0.0), ("SIGTERM", 2.0)]
     assert (report.ended_by, report.took) == ("SIGTERM", 3.5)
 
 
-def test_who_ignores_that_too_is_killed_after_two_more():
+def test_a_child_that_ignores_sigterm_is_killed_after_two_more_seconds():
     actor = Actor("SIGKILL", after=0.1)
     report = actor.end_by(ShutdownPlan.default())
     assert actor.suffered == [("eof", 0.0), ("SIGTERM", 2.0), ("SIGKILL", 4.0)]
@@ -83,14 +83,14 @@ def test_who_ignores_that_too_is_killed_after_two_more():
     assert [taken.at for taken in report.steps] == [0.0, 0.0, 2.0, 2.0, 4.0]
 
 
-def test_who_survives_everything_is_reported():
+def test_a_child_that_survives_the_plan_is_reported():
     report = Actor().end_by(ShutdownPlan.default())
     assert report.left_behind
     assert report.exit is None
     assert report.describe() == "not ended after 6.00 s (close stdin, wait 2 s, SIGTERM, wait 2 s, SIGKILL)"
 
 
-def test_who_is_gone_already_is_not_touched():
+def test_a_child_that_is_already_gone_gets_nothing():
     actor = Actor("already")
     report = actor.end_by(ShutdownPlan.default())
     assert actor.suffered == []
@@ -99,8 +99,8 @@ def test_who_is_gone_already_is_not_touched():
     assert ShutdownReport().describe() == "had ended before"
 
 
-def test_a_hurry_skips_to_the_end():
-    actor = Actor("SIGKILL", hurry_at=0.5)
+def test_a_cancelled_shutdown_skips_to_sigkill():
+    actor = Actor("SIGKILL", cancelled_at=0.5)
     report = actor.end_by(ShutdownPlan.default(60))
     assert actor.suffered == [("eof", 0.0), ("SIGKILL", 0.5)]
     assert report.ended_by == "SIGKILL"
@@ -127,7 +127,7 @@ def test_a_plan_can_be_printed():
         (Wait(float("nan")), "cannot wait for nan"),
     ],
 )
-def test_a_plan_that_cannot_be_carried_out_is_refused(step, complaint):
+def test_an_invalid_plan_is_rejected(step, complaint):
     with pytest.raises(LocalProtocolError, match=complaint):
         ShutdownPlan((step,))
 

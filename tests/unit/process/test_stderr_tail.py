@@ -1,4 +1,4 @@
-"""The tail of a child's stderr: the last lines, never too many, whatever comes."""
+"""The tail of a child's stderr: the last lines, bounded."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ def test_lines_are_put_together_however_they_are_cut():
         assert tail.lines() == ["eins", "zwölf", "", "ende"]
 
 
-def test_the_unfinished_line_is_one_too():
+def test_the_unfinished_line_is_included():
     tail = StderrTail()
     tail.feed(b"a\nb", 1.0)
     assert tail.lines() == ["a", "b"]
@@ -31,7 +31,7 @@ def test_the_unfinished_line_is_one_too():
     assert (tail.first_at, tail.last_at, tail.received, tail.dropped) == (1.0, 2.0, 5, 0)
 
 
-def test_what_is_no_utf8_is_replaced():
+def test_bytes_that_are_not_utf8_are_replaced():
     tail = StderrTail()
     tail.feed(b"caf\xe9\n", 1.0)
     assert tail.lines() == ["caf\ufffd"]
@@ -45,7 +45,7 @@ def test_only_the_last_lines_are_kept():
     assert tail.dropped == 7
 
 
-def test_they_are_bounded_in_bytes_as_well():
+def test_the_tail_is_bounded_in_bytes_as_well():
     tail = StderrTail(max_bytes=10)
     for number in range(5):
         tail.feed(b"%d234\n" % number, 1.0)
@@ -59,7 +59,7 @@ def test_a_long_line_is_cut_and_says_so():
     assert tail.lines() == ["1234", "1234" + CUT_MARK]
 
 
-def test_a_line_without_an_end_costs_no_memory():
+def test_an_endless_line_is_bounded_in_memory():
     tail = StderrTail(max_line=4)
     for _ in range(1000):
         tail.feed(b"x" * 1000, 1.0)
@@ -69,19 +69,19 @@ def test_a_line_without_an_end_costs_no_memory():
     assert tail.lines() == ["xxxx" + CUT_MARK, "next"]
 
 
-def test_every_line_is_told_even_those_that_are_not_kept():
-    told = []
-    tail = StderrTail(max_lines=1, on_line=told.append)
+def test_every_line_is_reported_even_those_that_are_not_kept():
+    lines = []
+    tail = StderrTail(max_lines=1, on_line=lines.append)
     tail.feed(b"1\n2\n3", 1.0)
     tail.finish(2.0)
     tail.finish(3.0)
-    assert told == [StderrLine(1.0, "1"), StderrLine(1.0, "2"), StderrLine(2.0, "3")]
+    assert lines == [StderrLine(1.0, "1"), StderrLine(1.0, "2"), StderrLine(2.0, "3")]
     assert tail.lines() == ["3"]
 
 
-def test_a_listener_that_fails_is_reported_once_and_the_others_hear_everything():
+def test_a_failing_listener_is_reported_once_and_the_others_get_every_line():
     async def body():
-        reports, heard, tried = [], [], []
+        reports, received, tried = [], [], []
 
         def fail(line):
             tried.append(line)
@@ -89,10 +89,10 @@ def test_a_listener_that_fails_is_reported_once_and_the_others_hear_everything()
 
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: reports.append(context))
-        listeners = Listeners([fail, heard.append], loop)
+        listeners = Listeners([fail, received.append], loop)
         for number in range(3):
             listeners(StderrLine(0.0, str(number)))
-        assert [line.text for line in heard] == ["0", "1", "2"]
+        assert [line.text for line in received] == ["0", "1", "2"]
         assert len(tried) == 3
         assert len(reports) == 1
         assert "a listener for the stderr of a child failed" in reports[0]["message"]

@@ -1,4 +1,4 @@
-"""When a crashed child is started again, and when no longer (SD-04). Nothing is started here, and no clock is read."""
+"""When a crashed child is restarted, and when not any more (SD-04). No process is started, and no clock is read."""
 
 import pytest
 from hypothesis import given
@@ -18,7 +18,7 @@ policies = st.builds(
     window=seconds,
     healthy_after=seconds,
 )
-# What random.random gives: 1 is never among it.
+# The range of random.random, which excludes 1.
 chances = st.floats(0.0, 1.0, exclude_max=True)
 
 
@@ -51,7 +51,7 @@ def test_delays_do_not_get_shorter_while_the_child_keeps_dying(policy, count, ch
 
 
 @given(policies, st.integers(1, 60), chances)
-def test_chance_only_shortens_a_delay_and_by_no_more_than_its_share(policy, count, chance):
+def test_jitter_only_shortens_a_delay_within_its_limit(policy, count, chance):
     exact = delays(Restarts(policy, random=lambda: 0.0), count=count)
     for plain, drawn in zip(exact, delays(Restarts(policy, random=lambda: chance), count=count), strict=True):
         assert (plain is None) == (drawn is None)
@@ -91,7 +91,7 @@ def test_a_day_of_crashes_neither_overflows_nor_piles_up():
     assert len(supervised._crashes) == 10
 
 
-def test_chance_takes_its_share_off():
+def test_jitter_shortens_a_delay():
     assert restarts(first_delay=1.0, jitter=0.5, chance=0.5).crashed(0.0, 0.0) == 0.75
     assert restarts(first_delay=1.0, jitter=0.0, chance=0.5).crashed(0.0, 0.0) == 1.0
 
@@ -110,7 +110,7 @@ def test_crashes_leave_the_window_one_by_one():
     assert supervised.closes_in(11.0) == 3.0
 
 
-def test_a_long_life_wipes_the_slate_clean():
+def test_a_long_uptime_clears_the_history():
     supervised = restarts(first_delay=0.1, max_restarts=2, healthy_after=60.0, window=1000.0)
     assert delays(supervised, count=2) == pytest.approx([0.1, 0.2])
     assert supervised.crashed(60.0, 60.0) == pytest.approx(0.1)
@@ -118,7 +118,7 @@ def test_a_long_life_wipes_the_slate_clean():
     assert supervised.crashed(62.0, 0.0) is None
 
 
-def test_somebody_who_knows_that_the_child_is_well_can_say_so():
+def test_a_caller_can_report_that_the_child_is_healthy():
     supervised = restarts(first_delay=0.1, max_restarts=1)
     assert supervised.crashed(0.0, 0.0) == pytest.approx(0.1)
     assert supervised.crashed(1.0, 0.0) is None

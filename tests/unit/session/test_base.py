@@ -1,4 +1,4 @@
-"""What both ends do alike: lines, ids, batches, deadlines, the end."""
+"""What both sides share: lines, ids, batches, deadlines, EOF."""
 
 import json
 
@@ -13,6 +13,7 @@ from sessions import (
     client_session,
     code,
     error,
+    feed,
     initialize,
     modern,
     note,
@@ -21,7 +22,6 @@ from sessions import (
     request,
     said,
     server_session,
-    tell,
 )
 from twopipes._protocol import types
 from twopipes._protocol.revisions import ALL, LEGACY
@@ -63,7 +63,7 @@ def test_bytes_may_be_cut_anywhere():
     assert said(session) == [answer(1)]
 
 
-def test_nothing_to_send_is_no_bytes():
+def test_without_output_data_to_send_is_empty():
     assert server_session().data_to_send() == b""
 
 
@@ -98,7 +98,7 @@ def test_an_error_without_an_id_says_so_in_the_way_of_the_revision(revision):
     """CON-09, JR-17."""
     session = opened_server(revision) if revision in LEGACY else server_session()
     if revision == ALL[-1]:
-        tell(session, modern(1, "server/discover"))
+        feed(session, modern(1, "server/discover"))
         said(session)
     session.receive(b"{oops\n", now=0.0)
     (line,) = said(session)
@@ -127,13 +127,13 @@ def test_a_handler_may_still_answer_after_the_end():
     assert said(session)[0]["id"] == 1
 
 
-# Answers
+# Responses
 
 
-def test_an_answer_to_nobody_is_dropped():
+def test_an_unexpected_response_is_dropped():
     """JR-19."""
     for session in (server_session(), opened_client(), opened_client("2025-06-18")):
-        assert tell(session, answer(999), error(998, -1), answer("1")) == []
+        assert feed(session, answer(999), error(998, -1), answer("1")) == []
         assert said(session) == []
 
 
@@ -141,14 +141,14 @@ def test_an_answer_that_comes_twice_counts_once():
     """JR-19, CA-07."""
     session = opened_client()
     asked = session.request("tools/list", now=0.0)
-    assert len(tell(session, answer(asked.id, tools=[]), answer(asked.id, tools=[]), error(asked.id, -1))) == 1
+    assert len(feed(session, answer(asked.id, tools=[]), answer(asked.id, tools=[]), error(asked.id, -1))) == 1
 
 
 def test_answers_are_matched_by_id_and_not_by_order():
     """FR-14."""
     session = opened_client()
     first, second = (session.request("tools/list", now=0.0) for _ in range(2))
-    events = tell(session, answer(second.id, tools=[]), answer(first.id, tools=[]))
+    events = feed(session, answer(second.id, tools=[]), answer(first.id, tools=[]))
     assert [event.asked for event in events] == [second, first]
 
 
@@ -163,26 +163,26 @@ def test_a_broken_answer_ends_the_wait_all_the_same():
     assert said(session) == []
 
 
-def test_a_broken_answer_to_nobody_is_only_reported():
+def test_a_broken_unexpected_response_is_only_reported():
     session = server_session()
     assert len(session.receive(b'{"jsonrpc":"2.0","id":5,"result":5}\n{"jsonrpc":"2.0","result":5}\n', now=0.0)) == 2
     assert said(session) == []
 
 
 @pytest.mark.parametrize("more", [{}, {"id": None}])
-def test_an_error_without_an_id_is_a_complaint(more):
+def test_an_error_without_an_id_is_reported(more):
     """CON-09: absent and null mean the same."""
     session = opened_client()
     session.request("tools/list", now=0.0)
-    complaint = only(tell(session, {"jsonrpc": "2.0", **more, "error": {"code": -32700, "message": "what?", "data": 5}}))
+    complaint = only(feed(session, {"jsonrpc": "2.0", **more, "error": {"code": -32700, "message": "what?", "data": 5}}))
     assert isinstance(complaint, PeerReportedError)
     assert (complaint.error.code, complaint.error.message, complaint.error.data) == (-32700, "what?", 5)
-    plain = only(tell(session, {"jsonrpc": "2.0", "error": {"code": -32700, "message": "what?"}}))
+    plain = only(feed(session, {"jsonrpc": "2.0", "error": {"code": -32700, "message": "what?"}}))
     assert plain.error.data is None
     assert len(session.outgoing) == 1
 
 
-# Answering
+# Responding
 
 
 def test_a_call_is_answered_once():
@@ -203,7 +203,7 @@ def test_an_error_says_only_what_its_author_meant_to_say():
 
 
 class Odd:
-    """Something that JSON has no word for."""
+    """An object that JSON cannot represent."""
 
 
 @pytest.mark.parametrize("revision", ALL)
@@ -216,7 +216,7 @@ class Odd:
         {"content": Odd()},
     ],
 )
-def test_a_result_that_cannot_be_written_leaves_nobody_waiting(revision, result):
+def test_a_result_that_cannot_be_encoded_still_ends_the_request(revision, result):
     session = opened_server(revision) if revision in LEGACY else server_session()
     message = request(1, "tools/call", name="odd") if revision in LEGACY else modern(1, "tools/call", name="odd")
     asked = asks(session, message)
@@ -234,7 +234,7 @@ def test_a_result_that_cannot_be_written_leaves_nobody_waiting(revision, result)
 # Deadlines
 
 
-def test_silence_past_the_idle_limit_ends_a_request_and_tells_the_peer():
+def test_silence_past_the_idle_limit_ends_a_request_and_notifies_the_peer():
     """TO-01, TO-02, CA-01."""
     session = opened_client()
     asked = session.request("tools/call", {"name": "slow"}, now=0.0, idle=10.0, total=None)
@@ -254,7 +254,7 @@ def test_progress_moves_the_idle_limit_and_not_the_total_one():
     session = opened_client()
     asked = session.request("tools/call", {"name": "slow"}, now=0.0, idle=10.0, total=25.0)
     for now in (9.0, 18.0):
-        tell(session, note("notifications/progress", progressToken=asked.id, progress=now), now=now)
+        feed(session, note("notifications/progress", progressToken=asked.id, progress=now), now=now)
         assert session.tick(now=now + 1) == []
     ended = only(session.tick(now=25.0))
     assert (ended.error.limit, ended.error.waited) == ("total", 25.0)
@@ -265,10 +265,10 @@ def test_a_late_answer_is_dropped_after_a_timeout():
     session = opened_client()
     asked = session.request("tools/list", now=0.0, idle=1.0)
     session.tick(now=1.0)
-    assert tell(session, answer(asked.id, tools=[])) == []
+    assert feed(session, answer(asked.id, tools=[])) == []
 
 
-def test_what_the_driver_brought_about_is_told_by_a_tick_at_once():
+def test_events_of_a_driver_call_are_returned_by_the_next_tick():
     session = opened_client()
     asked = session.request("tools/list", now=0.0)
     session.cancel(asked)
@@ -293,7 +293,7 @@ def test_the_end_ends_every_request_with_a_local_error():
 
 @pytest.mark.parametrize("rest", ['"text', '"tail of \u00e9'], ids=["in the middle", "within a character"])
 def test_an_answer_that_the_end_cut_off_is_lost_and_not_broken(rest):
-    """SD-03: a peer that dies while it writes has broken no rule, and the request may be sent to the next one."""
+    """SD-03: a peer that dies while it writes has broken no rule, and the request may be sent again."""
     session = opened_client()
     asked = session.request("tools/list", now=0.0)
     cut = f'{{"jsonrpc":"2.0","id":{asked.id},"result":{{"x":{rest}'.encode()[:-1]
@@ -359,7 +359,7 @@ def test_a_batch_without_requests_is_not_answered():
     assert said(session) == []
 
 
-def test_an_empty_batch_gets_one_error_that_is_no_array():
+def test_an_empty_batch_gets_one_error_and_not_an_array():
     """JR-13."""
     session = opened_server(BATCHING)
     batch(session)
@@ -397,12 +397,12 @@ def test_a_cancelled_member_leaves_no_gap(first):
     session = opened_server(BATCHING)
     one, two = (event.call for event in batch(session, request(1, "tools/list"), request(2, "tools/list")))
     if first:
-        tell(session, cancelled(1))
+        feed(session, cancelled(1))
         session.respond(two, LIST)
     else:
         session.respond(two, LIST)
         assert said(session) == []
-        tell(session, cancelled(1))
+        feed(session, cancelled(1))
     assert said(session) == [[answer(2, tools=[])]]
     assert not session.respond(one, LIST)
 
@@ -442,7 +442,7 @@ def test_too_many_members_are_refused_whole():
 
 
 def test_a_modern_request_does_not_come_in_a_batch():
-    """JR-15, DE-12: the array belongs to the session, and requests that stand alone have none."""
+    """JR-15, DE-12: batches belong to legacy sessions; modern requests have none."""
     session = opened_server(BATCHING)
     listen = modern(1, "subscriptions/listen", notifications={})
     assert batch(session, listen, modern(2, "tools/call", name="ask"), request(3, "ping")) == []
@@ -452,14 +452,14 @@ def test_a_modern_request_does_not_come_in_a_batch():
 
 
 @pytest.mark.parametrize("revision", [None, "2024-11-05", "2025-06-18", "2025-11-25"])
-def test_elsewhere_an_array_is_refused_whole_and_nothing_of_it_runs(revision):
+def test_in_other_revisions_an_array_is_rejected_as_a_whole(revision):
     """JR-14, JR-15, CON-20."""
     session = server_session() if revision is None else opened_server(revision)
     (event,) = batch(session, request(1, "tools/call", name="echo"), initialize(2), modern(3, "tools/call", name="echo"))
     assert isinstance(event, LineRejected)
     (line,) = said(session)
     assert code(line) == -32600
-    assert tell(session, request(4, "ping")) == []
+    assert feed(session, request(4, "ping")) == []
     assert said(session) == [answer(4)]
 
 

@@ -1,8 +1,8 @@
-"""How a client opens: every row of its table, walked by a real session."""
+"""The opening of a client: every row of its table, with a real session."""
 
 import pytest
 
-from sessions import CAPABILITIES, EVERYTHING, VERSION, answer, client_session, error, note, request, said, tell
+from sessions import CAPABILITIES, EVERYTHING, VERSION, answer, client_session, error, feed, note, request, said
 from twopipes._protocol import types
 from twopipes._protocol.revisions import ALL, LATEST_LEGACY, LATEST_MODERN, LEGACY, MODERN
 from twopipes._session.eras import CLIENT_MOVES, ClientPhase, Reply
@@ -24,26 +24,26 @@ def unsupported(request_id, versions):
 
 
 def replies(reply, session, last):
-    """Brings about a reply to the request with the id ``last``."""
+    """Feed a reply to the request with the id ``last``."""
     match reply:
         case Reply.DISCOVERED:
-            return tell(session, discovered(last))
+            return feed(session, discovered(last))
         case Reply.OTHER_VERSION:
-            return tell(session, unsupported(last, ALL))
+            return feed(session, unsupported(last, ALL))
         case Reply.LEGACY_VERSIONS:
-            return tell(session, unsupported(last, LEGACY))
+            return feed(session, unsupported(last, LEGACY))
         case Reply.NO_COMMON_VERSION:
-            return tell(session, unsupported(last, ["2099-01-01"]))
+            return feed(session, unsupported(last, ["2099-01-01"]))
         case Reply.INITIALIZED:
-            return tell(session, initialized(last))
+            return feed(session, initialized(last))
         case Reply.STRANGE_VERSION:
-            return tell(session, initialized(last, "1999-01-01"))
+            return feed(session, initialized(last, "1999-01-01"))
         case Reply.NEEDS_CAPABILITY:
-            return tell(session, error(last, -32021, data={"requiredCapabilities": {"roots": {}}}))
+            return feed(session, error(last, -32021, data={"requiredCapabilities": {"roots": {}}}))
         case Reply.REFUSED:
-            return tell(session, error(last, -32601))
+            return feed(session, error(last, -32601))
         case Reply.UNUSABLE:
-            return tell(session, answer(last))
+            return feed(session, answer(last))
         case Reply.SILENCE:
             return session.tick(now=1000.0)
         case Reply.GONE:
@@ -51,18 +51,18 @@ def replies(reply, session, last):
 
 
 def reach(phase, **options):
-    """A client in a phase of its opening, and the id of the request that it waits for."""
+    """Return a client in a phase of its opening, and the id of its open request."""
     session = client_session(**options)
     session.open(now=0.0)
     (line,) = said(session)
     if phase in {ClientPhase.INITIALIZING, ClientPhase.RECONSIDERING}:
-        tell(session, error(line["id"], -32601))
+        feed(session, error(line["id"], -32601))
         (line,) = said(session)
     if phase is ClientPhase.RECONSIDERING:
-        tell(session, unsupported(line["id"], MODERN))
+        feed(session, unsupported(line["id"], MODERN))
         (line,) = said(session)
     if phase is ClientPhase.RETRYING:
-        tell(session, unsupported(line["id"], ALL))
+        feed(session, unsupported(line["id"], ALL))
         (line,) = said(session)
     assert session.phase is phase
     return session, line["id"]
@@ -100,18 +100,18 @@ def test_the_client_goes_where_the_table_says(row, to):
 
 
 def test_a_modern_server_that_starts_slowly_is_found_out_by_its_refusal():
-    """DE-07, DE-09: the probe ran into its limit, and so was taken for the silence of a legacy server."""
+    """DE-07, DE-09: the probe timed out, so the server was taken for a legacy one."""
     session = client_session(timeouts=Timeouts(probe=5.0, connect=30.0))
     session.open(now=0.0)
     (probe,) = said(session)
     session.tick(now=5.0)
     (handshake,) = said(session)
     assert handshake["method"] == "initialize"
-    assert tell(session, discovered(probe["id"]), unsupported(handshake["id"], MODERN)) == []
+    assert feed(session, discovered(probe["id"]), unsupported(handshake["id"], MODERN)) == []
     (again,) = said(session)
     assert again["method"] == "server/discover"
-    assert session.tick(now=20.0) == []  # no less patient than with a handshake
-    (opened,) = tell(session, discovered(again["id"]))
+    assert session.tick(now=20.0) == []  # the limit of a handshake applies
+    (opened,) = feed(session, discovered(again["id"]))
     assert opened.era == "modern"
 
 
@@ -146,17 +146,17 @@ def test_where_there_is_nothing_to_find_out_the_handshake_comes_first(options):
 def test_any_legacy_version_that_is_spoken_will_do(revision):
     """LC-04, LC-08."""
     session, last = reach(ClientPhase.INITIALIZING)
-    (event,) = tell(session, initialized(last, revision, instructions="Be kind."))
+    (event,) = feed(session, initialized(last, revision, instructions="Be kind."))
     assert event == ClientOpened("legacy", revision, types.ServerCapabilities(), types.Implementation("s", "1"), "Be kind.")
     assert session.dialect.revision == revision
     assert session.session_dialect is session.dialect
 
 
-def test_a_modern_opening_tells_all_there_is_to_tell():
+def test_a_modern_opening_reports_everything():
     """DE-02."""
     session, last = reach(ClientPhase.PROBING)
     meta = {"io.modelcontextprotocol/serverInfo": {"name": "s", "version": "2"}}
-    (event,) = tell(session, discovered(last, ALL, instructions="Be kind.", _meta=meta))
+    (event,) = feed(session, discovered(last, ALL, instructions="Be kind.", _meta=meta))
     assert event == ClientOpened(
         "modern", LATEST_MODERN, types.ServerCapabilities(**EVERYTHING), types.Implementation("s", "2"), "Be kind."
     )
@@ -165,10 +165,10 @@ def test_a_modern_opening_tells_all_there_is_to_tell():
 
 
 @pytest.mark.parametrize("info", [None, 5, {"name": 5}])
-def test_a_server_need_not_say_who_it_is(info):
+def test_server_info_is_optional(info):
     """VN-08."""
     session, last = reach(ClientPhase.PROBING)
-    (event,) = tell(session, discovered(last, _meta={"io.modelcontextprotocol/serverInfo": info}))
+    (event,) = feed(session, discovered(last, _meta={"io.modelcontextprotocol/serverInfo": info}))
     assert event.server_info is None
 
 
@@ -176,7 +176,7 @@ def test_a_server_need_not_say_who_it_is(info):
 def test_the_fallback_is_not_tied_to_a_code(code):
     """DE-04, DE-05: -32021 and -32022 without their data prove nothing either (CON-17)."""
     session, last = reach(ClientPhase.PROBING)
-    assert tell(session, error(last, code)) == []
+    assert feed(session, error(last, code)) == []
     assert said(session)[0]["method"] == "initialize"
 
 
@@ -189,14 +189,14 @@ def test_the_fallback_is_not_tied_to_a_code(code):
         {"protocolVersion": LATEST_LEGACY},
     ],
 )
-def test_a_result_that_makes_no_sense_means_legacy(result):
+def test_an_invalid_result_means_legacy(result):
     """DE-04, VN-11."""
     session, last = reach(ClientPhase.PROBING)
-    tell(session, answer(last, **result))
+    feed(session, answer(last, **result))
     assert said(session)[0]["method"] == "initialize"
 
 
-def test_an_answer_that_is_no_message_means_legacy():
+def test_a_response_that_is_not_a_message_means_legacy():
     """DE-04."""
     session, last = reach(ClientPhase.PROBING)
     session.receive(b'{"jsonrpc":"2.0","id":%d,"result":null}\n' % last, now=0.0)
@@ -207,13 +207,13 @@ def test_an_answer_that_is_no_message_means_legacy():
 def test_a_discovery_of_legacy_dates_alone_permits_the_handshake(versions):
     """DE-15."""
     session, last = reach(ClientPhase.PROBING)
-    tell(session, discovered(last, versions))
+    feed(session, discovered(last, versions))
     assert said(session)[0]["method"] == "initialize"
 
 
 def test_a_discovery_without_a_date_we_speak_is_the_end():
     session, last = reach(ClientPhase.PROBING)
-    (event,) = tell(session, discovered(last, ["2099-01-01"]))
+    (event,) = feed(session, discovered(last, ["2099-01-01"]))
     assert event.error.offered == ("2099-01-01",)
     assert "2099-01-01" in str(event.error)
     assert not event.respawn
@@ -226,10 +226,10 @@ def test_a_late_answer_to_the_probe_is_dropped():
     session.tick(now=5.0)
     (line,) = said(session)
     assert line["id"] != probe
-    assert tell(session, discovered(probe), now=6.0) == []
+    assert feed(session, discovered(probe), now=6.0) == []
     assert session.phase is ClientPhase.INITIALIZING
-    tell(session, initialized(line["id"]), now=7.0)
-    assert tell(session, discovered(probe), error(probe, -32601), now=8.0) == []
+    feed(session, initialized(line["id"]), now=7.0)
+    assert feed(session, discovered(probe), error(probe, -32601), now=8.0) == []
     assert session.phase is ClientPhase.LEGACY
     assert session.request("tools/list", now=9.0).id not in {probe, line["id"]}
 
@@ -267,7 +267,7 @@ def test_a_client_of_the_modern_era_alone_does_not_fall_back(reply):
 
 def test_a_client_of_the_modern_era_alone_opens():
     session, last = reach(ClientPhase.PROBING, revisions=MODERN)
-    (event,) = tell(session, discovered(last, ALL))
+    (event,) = feed(session, discovered(last, ALL))
     assert event.era == "modern"
 
 
@@ -275,7 +275,7 @@ def test_a_client_of_the_modern_era_alone_opens():
 def test_a_version_that_is_not_spoken_here_ends_the_handshake(version):
     """LC-10."""
     session, last = reach(ClientPhase.INITIALIZING, revisions=("2025-11-25", "2026-07-28"))
-    (event,) = tell(session, initialized(last, version))
+    (event,) = feed(session, initialized(last, version))
     assert event.error.offered == (version,)
     assert said(session) == []
 
@@ -283,7 +283,7 @@ def test_a_version_that_is_not_spoken_here_ends_the_handshake(version):
 def test_a_refused_handshake_says_why():
     """LC-13, CON-08, DE-09."""
     session, last = reach(ClientPhase.RECONSIDERING)
-    (event,) = tell(session, unsupported(last, MODERN))
+    (event,) = feed(session, unsupported(last, MODERN))
     assert session.phase is ClientPhase.FAILED
     assert "no" in event.error.why
 
@@ -302,14 +302,14 @@ def test_a_connection_is_opened_once():
 def test_only_ping_is_answered_while_the_handshake_is_under_way():
     """PI-02, FR-10."""
     probing, _ = reach(ClientPhase.PROBING)
-    assert tell(probing, request("p", "ping")) == [RequestIgnored("ping", "p")]
+    assert feed(probing, request("p", "ping")) == [RequestIgnored("ping", "p")]
     assert said(probing) == []
     shaking, _ = reach(ClientPhase.INITIALIZING)
-    assert tell(shaking, request("p", "ping")) == []
+    assert feed(shaking, request("p", "ping")) == []
     assert said(shaking) == [answer("p")]
 
 
-def test_a_server_that_leaves_before_the_opening_has_just_left():
+def test_a_server_that_exits_before_the_opening_is_reported():
     session = client_session()
     assert session.receive_eof(now=0.0) == [PeerClosed()]
     with pytest.raises(OpeningFailed, match="exited before"):
@@ -325,6 +325,6 @@ def test_a_client_that_speaks_no_handshake_cannot_skip_the_probe():
 
 def test_a_connection_that_failed_stays_failed():
     session, last = reach(ClientPhase.INITIALIZING)
-    tell(session, error(last, -1))
-    assert tell(session, initialized(last), request("p", "ping")) == [RequestIgnored("ping", "p")]
+    feed(session, error(last, -1))
+    assert feed(session, initialized(last), request("p", "ping")) == [RequestIgnored("ping", "p")]
     assert session.receive_eof(now=0.0) == [PeerClosed()]

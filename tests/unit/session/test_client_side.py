@@ -1,4 +1,4 @@
-"""The client's end after its opening: requests, retries, subscriptions, and what the server asks."""
+"""The client session after its opening: requests, retries, subscriptions, requests of the server."""
 
 import json
 
@@ -17,11 +17,11 @@ from sessions import (
     client_session,
     code,
     error,
+    feed,
     note,
     opened_client,
     request,
     said,
-    tell,
 )
 from twopipes._protocol import types
 from twopipes._protocol.revisions import ALL, LEGACY
@@ -129,11 +129,11 @@ def test_what_the_revision_does_not_have_is_not_sent(revision, method):
     assert len(session.outgoing) == 0
 
 
-def test_a_method_that_nobody_knows_is_sent_and_its_result_left_raw():
+def test_an_unknown_method_is_sent_and_its_result_left_raw():
     session = opened_client()
     asked = session.request("com.example/own", {"a": 1}, now=0.0)
     assert said(session)[0]["params"]["a"] == 1
-    event = only(tell(session, answer(asked.id, b=2)))
+    event = only(feed(session, answer(asked.id, b=2)))
     assert isinstance(event.result, Raw)
     assert json.loads(bytes(event.result)) == {"b": 2}
 
@@ -161,18 +161,18 @@ def test_a_result_comes_with_its_types():
     """VN-10, JR-18."""
     session = opened_client()
     asked = session.request("tools/call", {"name": "x"}, now=0.0, context="mine")
-    event = only(tell(session, answer(asked.id, content=[{"type": "text", "text": "hi"}], zz=1)))
+    event = only(feed(session, answer(asked.id, content=[{"type": "text", "text": "hi"}], zz=1)))
     assert event.asked.context == "mine"
     assert event.result.text == "hi"
     assert event.error is None
 
 
 @pytest.mark.parametrize("result", [{"resultType": "weird", "content": []}, {"content": 5}, {"resultType": "input_required"}])
-def test_a_result_that_makes_no_sense_is_the_fault_of_the_server(result):
+def test_an_invalid_result_is_a_remote_error(result):
     """VN-11, MR-02."""
     session = opened_client()
     asked = session.request("tools/call", {"name": "x"}, now=0.0)
-    event = only(tell(session, answer(asked.id, **result)))
+    event = only(feed(session, answer(asked.id, **result)))
     assert isinstance(event.error, RemoteProtocolError)
     assert event.result is None
 
@@ -181,7 +181,7 @@ def test_an_error_comes_as_what_it_means():
     """ER-14, ER-07."""
     session = opened_client()
     missing, strange = session.request("resources/read", {"uri": "x:"}, now=0.0), session.request("tools/list", now=0.0)
-    first, second = tell(session, error(missing.id, -32002), error(strange.id, -32001))
+    first, second = feed(session, error(missing.id, -32002), error(strange.id, -32001))
     assert isinstance(first.error, NotFound)
     assert type(second.error) is McpError
 
@@ -203,7 +203,7 @@ def test_a_later_failure_does_not_demote_a_connection():
     session = opened_client()
     asked = session.request("tools/list", now=0.0)
     said(session)
-    tell(session, error(asked.id, -32601))
+    feed(session, error(asked.id, -32601))
     assert said(session) == []
     assert session.phase is ClientPhase.MODERN
 
@@ -212,14 +212,14 @@ def test_a_later_failure_does_not_demote_a_connection():
 
 
 @pytest.mark.parametrize("revision", ALL)
-def test_a_cancelled_request_ends_at_once_and_the_server_is_told(revision):
+def test_a_cancelled_request_ends_at_once_and_the_server_is_notified(revision):
     """CA-01, CA-02, CA-06, CA-08, CA-12."""
     session = opened_client(revision)
     asked = session.request("tools/call", {"name": "slow"}, now=0.0)
     said(session)
     assert session.cancel(asked, reason="bored")
     assert said(session) == [cancelled(asked.id, reason="bored")]
-    late = tell(session, answer(asked.id, content=[]), note("notifications/progress", progressToken=asked.id, progress=1))
+    late = feed(session, answer(asked.id, content=[]), note("notifications/progress", progressToken=asked.id, progress=1))
     ended = only(late)
     assert ended.asked is asked
     assert isinstance(ended.error, RequestCancelled)
@@ -231,7 +231,7 @@ def test_what_is_over_is_not_cancelled():
     """CA-02."""
     session = opened_client()
     asked = session.request("tools/list", now=0.0)
-    tell(session, answer(asked.id, tools=[]))
+    feed(session, answer(asked.id, tools=[]))
     said(session)
     assert not session.cancel(asked)
     assert said(session) == []
@@ -242,8 +242,8 @@ def test_a_modern_server_may_cancel_nothing_but_a_subscription(params):
     """CA-10, CA-05."""
     session = opened_client()
     asked = session.request("tools/call", {"name": "slow"}, now=0.0)
-    assert tell(session, note("notifications/cancelled", **params), cancelled(asked.id)) == []
-    assert only(tell(session, answer(asked.id, content=[]))).asked is asked
+    assert feed(session, note("notifications/cancelled", **params), cancelled(asked.id)) == []
+    assert only(feed(session, answer(asked.id, content=[]))).asked is asked
 
 
 # Progress
@@ -253,11 +253,11 @@ def test_progress_comes_with_its_request():
     """PR-08."""
     session = opened_client()
     asked = session.request("tools/call", {"name": "slow"}, now=0.0)
-    event = only(tell(session, note("notifications/progress", progressToken=asked.id, progress=0.5, total=2, message="x")))
+    event = only(feed(session, note("notifications/progress", progressToken=asked.id, progress=0.5, total=2, message="x")))
     assert isinstance(event, ProgressReceived)
     assert (event.asked, event.params.progress, event.params.total, event.params.message) == (asked, 0.5, 2, "x")
     for token in (str(asked.id), 999, asked.id + 0.5, None, True):
-        assert tell(session, note("notifications/progress", progressToken=token, progress=1)) == []
+        assert feed(session, note("notifications/progress", progressToken=token, progress=1)) == []
 
 
 # Retries
@@ -274,7 +274,7 @@ def input_required(request_id, state=UNSET, **questions):
 
 def asked_back(session, asked, message):
     said(session)
-    event = only(tell(session, message))
+    event = only(feed(session, message))
     assert event.asked is asked
     assert isinstance(event.result, types.InputRequiredResult)
     return event.result
@@ -317,7 +317,7 @@ def test_nothing_of_an_earlier_round_stays(typed):
     (line,) = said(session)
     assert "inputResponses" not in line["params"]
     assert line["params"]["requestState"] == "four"
-    assert only(tell(session, answer(fourth.id, content=[]))).result == types.CallToolResult([])
+    assert only(feed(session, answer(fourth.id, content=[]))).result == types.CallToolResult([])
 
 
 def test_a_retry_keeps_level_limits_and_own_keys():
@@ -356,7 +356,7 @@ def test_all_questions_are_answered_at_once():
     assert said(session) == []
 
 
-def test_a_server_that_asks_back_for_ever_is_given_up():
+def test_a_server_that_asks_for_input_forever_is_given_up():
     """MR-10."""
     session = opened_client()
     asked = session.request("prompts/get", None, now=0.0)
@@ -375,7 +375,7 @@ def listening(session, *, acknowledged=True, **wanted):
     asked = session.listen(types.SubscriptionFilter(**wanted), now=0.0)
     said(session)
     if acknowledged:
-        tell(session, note("notifications/subscriptions/acknowledged", notifications={}, _meta={TAG: asked.id}))
+        feed(session, note("notifications/subscriptions/acknowledged", notifications={}, _meta={TAG: asked.id}))
     return asked
 
 
@@ -400,7 +400,7 @@ def test_only_the_acknowledgement_is_waited_for_with_a_limit():
     acknowledgement = note(
         "notifications/subscriptions/acknowledged", notifications={"toolsListChanged": True}, _meta={TAG: asked.id}
     )
-    event = only(tell(session, acknowledgement, acknowledgement))
+    event = only(feed(session, acknowledgement, acknowledgement))
     assert event == ListenAcknowledged(asked, types.SubscriptionFilter(tools_list_changed=True))
     assert session.next_deadline() is None
     assert session.tick(now=1e9) == []
@@ -421,14 +421,14 @@ def test_each_subscription_sees_its_own():
     session = opened_client()
     one, two = listening(session), listening(session)
     changed = "notifications/tools/list_changed"
-    events = tell(session, note(changed, _meta={TAG: two.id}), note(changed, _meta={TAG: one.id}))
+    events = feed(session, note(changed, _meta={TAG: two.id}), note(changed, _meta={TAG: one.id}))
     assert [(type(event), event.asked, event.method) for event in events] == [
         (ListenNotified, two, changed),
         (ListenNotified, one, changed),
     ]
     plain = session.request("tools/list", now=0.0)
     for tag in (str(one.id), 999, True, None, [], plain.id, 1.5):
-        events = tell(session, note(changed, _meta={TAG: tag}))
+        events = feed(session, note(changed, _meta={TAG: tag}))
         assert [type(event) for event in events] == ([] if tag is not None else [NotificationReceived])
 
 
@@ -447,7 +447,7 @@ def test_however_the_server_ends_a_subscription_it_ends_once(ending, acknowledge
     session = opened_client()
     asked, other = listening(session, acknowledged=acknowledged), listening(session)
     after = note("notifications/tools/list_changed", _meta={TAG: asked.id})
-    assert tell(session, *ENDINGS[ending](asked), after) == [ListenEnded(asked)]
+    assert feed(session, *ENDINGS[ending](asked), after) == [ListenEnded(asked)]
     assert said(session) == []
     assert session._acknowledged == {other.id}
     assert not session.cancel(asked)
@@ -457,7 +457,7 @@ def test_a_refused_subscription_ends_with_the_error():
     """CON-12, SU-18."""
     session = opened_client()
     asked = listening(session, acknowledged=False)
-    event = only(tell(session, error(asked.id, -32601)))
+    event = only(feed(session, error(asked.id, -32601)))
     assert isinstance(event, ListenEnded)
     assert event.error.code == -32601
 
@@ -468,7 +468,7 @@ def test_a_client_ends_its_subscription_by_a_cancel():
     asked = listening(session)
     assert session.cancel(asked)
     assert said(session) == [cancelled(asked.id)]
-    event = only(tell(session, *ENDINGS["cancel, result"](asked)))
+    event = only(feed(session, *ENDINGS["cancel, result"](asked)))
     assert isinstance(event, ListenEnded)
     assert isinstance(event.error, RequestCancelled)
 
@@ -496,7 +496,7 @@ def test_there_are_no_listens_in_a_session():
 
 def test_notifications_come_out_as_they_are():
     session = opened_client("2025-06-18")
-    events = tell(
+    events = feed(
         session,
         note("notifications/message", level="error", data=[1]),
         note("notifications/resources/updated", uri="x:", _meta={TAG: 1}),
@@ -513,9 +513,9 @@ def test_notifications_come_out_as_they_are():
     assert said(session) == []
 
 
-def test_notifications_before_the_opening_harm_nobody():
+def test_notifications_before_the_opening_are_harmless():
     session = client_session()
-    assert len(tell(session, note("notifications/message", level="error", data=1), cancelled(1))) == 1
+    assert len(feed(session, note("notifications/message", level="error", data=1), cancelled(1))) == 1
 
 
 def test_a_client_notifies_only_what_its_revision_has():
@@ -533,14 +533,14 @@ def test_a_client_notifies_only_what_its_revision_has():
     assert said(stateless) == []
 
 
-# What the server asks
+# Requests of the server
 
 
 @pytest.mark.parametrize("method", ["ping", "roots/list", "nope"])
 def test_a_modern_client_answers_no_requests(method):
     """FR-10, PI-04."""
     session = opened_client()
-    assert tell(session, request(9, method)) == [RequestIgnored(method, 9)]
+    assert feed(session, request(9, method)) == [RequestIgnored(method, 9)]
     session.receive(b'{"jsonrpc":"2.0","id":9,"method":5}\n', now=0.0)
     assert said(session) == []
 
@@ -549,7 +549,7 @@ def test_a_modern_client_answers_no_requests(method):
 def test_a_legacy_client_answers_pings_and_refuses_what_it_does_not_know(revision):
     """PI-01, JR-16."""
     session = opened_client(revision)
-    assert tell(session, request("p", "ping"), request("x", "foo/bar"), request("t", "tools/list")) == []
+    assert feed(session, request("p", "ping"), request("x", "foo/bar"), request("t", "tools/list")) == []
     ping, unknown, wrong_side = said(session)
     assert ping == answer("p")
     assert (unknown["id"], code(unknown)) == ("x", -32601)
@@ -566,7 +566,7 @@ def test_a_broken_request_with_an_id_is_answered_in_a_session():
 
 def test_a_question_comes_out_and_its_answer_goes_back():
     session = opened_client("2025-11-25")
-    event = only(tell(session, request(5, "elicitation/create", **QUESTION["params"], _meta={"progressToken": 0})))
+    event = only(feed(session, request(5, "elicitation/create", **QUESTION["params"], _meta={"progressToken": 0})))
     assert isinstance(event, CallReceived)
     assert event.call.progress_token == 0
     assert session.respond(event.call, SAID_ANNA)
@@ -577,16 +577,16 @@ def test_what_was_not_declared_is_refused():
     """CP-02, RT-02, ER-15, EL-07, EL-09, SA-05."""
     session = opened_client("2025-11-25", capabilities={})
     sampling = {"messages": [], "maxTokens": 1}
-    tell(session, request(1, "roots/list"), request(2, "sampling/createMessage", **sampling))
-    tell(session, request(3, "elicitation/create", **QUESTION["params"]))
+    feed(session, request(1, "roots/list"), request(2, "sampling/createMessage", **sampling))
+    feed(session, request(3, "elicitation/create", **QUESTION["params"]))
     assert [code(line) for line in said(session)] == [-32601] * 3
     session = opened_client("2025-11-25", capabilities={"elicitation": {}, "sampling": {}})
-    tell(session, request(1, "elicitation/create", mode="url", url="https://example.com/", message="?", elicitationId="e"))
-    tell(session, request(2, "sampling/createMessage", **sampling, tools=[]))
-    tell(session, request(3, "sampling/createMessage", messages=5))
+    feed(session, request(1, "elicitation/create", mode="url", url="https://example.com/", message="?", elicitationId="e"))
+    feed(session, request(2, "sampling/createMessage", **sampling, tools=[]))
+    feed(session, request(3, "sampling/createMessage", messages=5))
     assert [code(line) for line in said(session)] == [-32602] * 3
     assert (
-        len(tell(session, request(4, "sampling/createMessage", **sampling), request(5, "elicitation/create", **QUESTION["params"])))
+        len(feed(session, request(4, "sampling/createMessage", **sampling), request(5, "elicitation/create", **QUESTION["params"])))
         == 2
     )
 
@@ -594,7 +594,7 @@ def test_what_was_not_declared_is_refused():
 def test_elicitation_does_not_exist_in_the_first_revisions():
     """LC-11."""
     session = opened_client("2025-03-26")
-    tell(session, request(1, "elicitation/create", **QUESTION["params"]))
+    feed(session, request(1, "elicitation/create", **QUESTION["params"]))
     assert code(said(session)[0]) == -32601
 
 
@@ -602,8 +602,8 @@ def test_elicitation_does_not_exist_in_the_first_revisions():
 def test_an_id_in_flight_is_refused_without_an_id(revision):
     """JR-05, CON-09."""
     session = opened_client(revision)
-    event = only(tell(session, request(1, "roots/list")))
-    assert tell(session, request(1, "roots/list"), request(1, "ping")) == []
+    event = only(feed(session, request(1, "roots/list")))
+    assert feed(session, request(1, "roots/list"), request(1, "ping")) == []
     lines = said(session)
     assert [code(line) for line in lines] == [-32600, -32600]
     assert all(line.get("id") is None for line in lines)
@@ -615,9 +615,9 @@ def test_an_id_in_flight_is_refused_without_an_id(revision):
 def test_a_server_may_withdraw_its_question():
     """CA-02, CA-03, CA-13."""
     session = opened_client("2025-11-25", capabilities=ABLE)
-    event = only(tell(session, request(1, "roots/list")))
-    assert tell(session, cancelled("1"), cancelled(2), note("notifications/cancelled")) == []
-    assert tell(session, cancelled(1, reason="never mind")) == [CallCancelled(event.call, "never mind")]
+    event = only(feed(session, request(1, "roots/list")))
+    assert feed(session, cancelled("1"), cancelled(2), note("notifications/cancelled")) == []
+    assert feed(session, cancelled(1, reason="never mind")) == [CallCancelled(event.call, "never mind")]
     assert not session.respond(event.call, types.ListRootsResult([]))
     assert said(session) == []
 
@@ -626,8 +626,8 @@ def test_a_question_during_the_handshake_can_be_withdrawn_too():
     session = client_session(skip_probe=True)
     session.open(now=0.0)
     said(session)
-    event = only(tell(session, request("a", "roots/list")))
-    assert tell(session, cancelled("a")) == [CallCancelled(event.call, None)]
+    event = only(feed(session, request("a", "roots/list")))
+    assert feed(session, cancelled("a")) == [CallCancelled(event.call, None)]
     assert not session.respond(event.call, types.ListRootsResult([]))
     assert said(session) == []
 
@@ -635,7 +635,7 @@ def test_a_question_during_the_handshake_can_be_withdrawn_too():
 def test_an_answer_is_fitted_to_the_revision():
     """LC-11."""
     session = opened_client("2025-06-18")
-    event = only(tell(session, request(1, "elicitation/create", **QUESTION["params"])))
+    event = only(feed(session, request(1, "elicitation/create", **QUESTION["params"])))
     session.respond(event.call, types.ElicitResult("accept", {"which": ["a", "b"]}, result_type="complete"))
     assert said(session) == [answer(1, action="accept", content={"which": "a, b"})]
 
@@ -643,4 +643,4 @@ def test_an_answer_is_fitted_to_the_revision():
 def test_an_answered_event_holds_what_came():
     session = opened_client("2025-11-25")
     asked = session.request("ping", now=0.0)
-    assert only(tell(session, answer(asked.id))) == RequestEnded(asked, types.EmptyResult())
+    assert only(feed(session, answer(asked.id))) == RequestEnded(asked, types.EmptyResult())

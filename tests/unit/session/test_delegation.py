@@ -1,4 +1,4 @@
-"""A session that does nothing by itself: what only the protocol can do comes out, too, and is done when somebody says so."""
+"""A session with delegates=True: protocol requests become events and are handled when the driver calls perform()."""
 
 import pytest
 
@@ -11,13 +11,13 @@ from sessions import (
     asks,
     cancelled,
     code,
+    feed,
     initialize,
     modern,
     note,
     request,
     said,
     server_session,
-    tell,
 )
 from twopipes import Limits, McpError
 from twopipes._protocol import types
@@ -51,7 +51,7 @@ def opened() -> ServerSession:
     session = delegating()
     call = asks(session, initialize())
     session.respond(call, session.perform(call))
-    tell(session, OPENED)
+    feed(session, OPENED)
     said(session)
     return session
 
@@ -65,17 +65,17 @@ def listen(request_id, **wanted):
 
 
 @pytest.mark.parametrize(("method", "params"), OWN)
-def test_the_answer_is_the_one_that_the_session_gives_by_itself(method, params):
-    """LC-08, PI-01, LG-03, RS-03: who stands in between changes nothing unless he wants to."""
+def test_a_delegated_call_gets_the_same_response(method, params):
+    """LC-08, PI-01, LG-03, RS-03: delegation alone changes nothing."""
     alone, session = server_session(instructions="Be kind"), delegating()
     if method != "initialize":
         for each in (alone, session):
-            for event in tell(each, initialize(), OPENED):
+            for event in feed(each, initialize(), OPENED):
                 if isinstance(event, SessionCallReceived):
                     each.respond(event.call, each.perform(event.call))
             said(each)
-    tell(alone, message(method, params))
-    (event,) = tell(session, message(method, params))
+    feed(alone, message(method, params))
+    (event,) = feed(session, message(method, params))
     assert isinstance(event, SessionCallReceived)
     assert event.call.method == method
     assert said(session) == []
@@ -85,7 +85,7 @@ def test_the_answer_is_the_one_that_the_session_gives_by_itself(method, params):
 
 def test_discovery_comes_out_too():
     alone, session = server_session(instructions="Be kind"), delegating()
-    tell(alone, modern("d", "server/discover"))
+    feed(alone, modern("d", "server/discover"))
     call = asks(session, modern("d", "server/discover"))
     session.respond(call, session.perform(call))
     assert said(session) == said(alone)
@@ -103,7 +103,7 @@ def test_a_ping_before_the_handshake_comes_out_with_params_whatever_it_carried()
 
 def test_what_comes_in_the_same_read_as_the_handshake_belongs_to_its_session():
     session = delegating()
-    events = tell(session, initialize(), OPENED, request(1, "tools/list"), request(2, "ping"))
+    events = feed(session, initialize(), OPENED, request(1, "tools/list"), request(2, "ping"))
     assert [type(event) for event in events] == [SessionCallReceived, ServerOpened, CallReceived, SessionCallReceived]
     assert session.phase is Phase.OPEN
     assert events[0].call.client_info.name == "c"
@@ -115,7 +115,7 @@ def test_a_refused_handshake_leaves_no_session():
     assert [code(line) for line in said(session)] == [-31000]
     assert session.phase is Phase.FRESH
     assert session.session_dialect is None
-    tell(session, request(2, "tools/list"))
+    feed(session, request(2, "tools/list"))
     assert [code(line) for line in said(session)] == [-32602]
     again = asks(session, initialize(3))
     session.respond(again, session.perform(again))
@@ -126,13 +126,13 @@ def test_a_handshake_is_not_cancelled():
     """LC-12."""
     session = delegating()
     call = asks(session, initialize(1))
-    assert tell(session, cancelled(1)) == []
+    assert feed(session, cancelled(1)) == []
     assert session.respond(call, session.perform(call))
     assert len(said(session)) == 1
 
 
 def test_a_handshake_cannot_ask():
-    """LC-06: the client would answer after it has its answer."""
+    """LC-06: the client answers only after it has the response to initialize."""
     session = delegating()
     call = asks(session, initialize(1, capabilities={"elicitation": {}}))
     with pytest.raises(LocalProtocolError, match="initialize must not ask"):
@@ -152,7 +152,7 @@ def test_a_call_that_was_cancelled_gets_no_answer_and_nothing_is_done():
     """CA-04."""
     session = opened()
     call = asks(session, request(1, "logging/setLevel", level="error"))
-    assert [type(event) for event in tell(session, cancelled(1))] == [CallCancelled]
+    assert [type(event) for event in feed(session, cancelled(1))] == [CallCancelled]
     with pytest.raises(LocalProtocolError, match="has ended"):
         session.perform(call)
     assert session.log_level == "info"
@@ -160,7 +160,7 @@ def test_a_call_that_was_cancelled_gets_no_answer_and_nothing_is_done():
     assert said(session) == []
 
 
-def test_what_a_handler_must_do_is_not_for_the_session():
+def test_the_session_does_not_handle_methods_of_handlers():
     session = opened()
     call = asks(session, request(1, "tools/list"))
     with pytest.raises(LocalProtocolError, match="the session does not handle tools/list"):
@@ -170,18 +170,18 @@ def test_what_a_handler_must_do_is_not_for_the_session():
 def test_too_many_open_calls_are_refused_here_as_everywhere():
     session = delegating(limits=Limits(max_in_flight=1))
     asks(session, modern(1, "tools/call", name="x"))
-    assert tell(session, initialize(2)) == []
+    assert feed(session, initialize(2)) == []
     assert [code(line) for line in said(session)] == [-32600]
     assert session.phase is Phase.FRESH
 
 
-def test_a_batch_waits_for_the_answers_that_somebody_else_gives():
+def test_a_batch_waits_for_delegated_responses():
     """JR-13."""
     session = delegating()
     call = asks(session, initialize(0, revision="2025-03-26"))
     session.respond(call, session.perform(call))
     said(session)
-    first, second = tell(session, [request(1, "ping"), request(2, "tools/call", name="x")])
+    first, second = feed(session, [request(1, "ping"), request(2, "tools/call", name="x")])
     session.respond(second.call, DONE)
     assert said(session) == []
     session.respond(first.call, session.perform(first.call))
@@ -213,7 +213,7 @@ def test_a_listen_that_is_refused_is_never_acknowledged():
     assert [code(line) for line in said(session)] == [-31000]
 
 
-def test_a_listen_too_many_is_an_error_for_whoever_opens_it():
+def test_a_listen_too_many_is_an_error_for_its_opener():
     """SU-18."""
     session = delegating(limits=Limits(max_listens=0))
     call = asks(session, listen(1))
@@ -231,14 +231,14 @@ def test_a_listen_is_opened_once():
 
 
 @pytest.mark.parametrize("is_open", [True, False])
-def test_a_cancelled_listen_is_told_and_silent(is_open):
+def test_a_cancelled_listen_is_reported_and_sends_nothing_more(is_open):
     """SU-11: opened or not."""
     session = delegating()
     call = asks(session, listen(1, toolsListChanged=True))
     if is_open:
         session.listen(call)
     said(session)
-    (event,) = tell(session, cancelled(1))
+    (event,) = feed(session, cancelled(1))
     assert event == CallCancelled(call)
     session.announce(Change("tools"))
     session.end_listen(call)
@@ -247,7 +247,7 @@ def test_a_cancelled_listen_is_told_and_silent(is_open):
     assert said(session) == []
 
 
-def test_a_listen_ends_with_what_is_pending_a_cancel_and_the_result_that_somebody_gives():
+def test_a_listen_ends_with_pending_changes_a_cancellation_and_the_given_result():
     """SU-13, SU-14."""
     session = delegating()
     call = asks(session, listen("1", toolsListChanged=True))

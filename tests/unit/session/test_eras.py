@@ -1,4 +1,4 @@
-"""The tables of the opening moves, by themselves; the sessions walk through them in their own tests."""
+"""The tables of the opening; the tests of the sessions use every row of them."""
 
 import itertools
 

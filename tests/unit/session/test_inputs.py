@@ -18,13 +18,13 @@ from sessions import (
     cancelled,
     code,
     error,
+    feed,
     modern,
     note,
     opened_server,
     request,
     said,
     server_session,
-    tell,
 )
 from twopipes._protocol import types
 from twopipes._session.events import CallAbandoned, CallCancelled, CallReceived, InputsAnswered, PeerClosed, ProgressReceived
@@ -129,7 +129,7 @@ def test_a_call_that_needs_what_is_missing_ends_by_an_object_that_names_it():
     assert line["error"]["data"] == {"requiredCapabilities": {"elicitation": {}}}
 
 
-def test_no_questions_have_no_answers():
+def test_no_questions_give_no_answers():
     session = server_session()
     assert session.ask(asks(session, modern(1, "tools/call", name="ask")), {}, now=0.0) == {}
 
@@ -149,7 +149,7 @@ class Legacy:
         return said(self.session)
 
     def answered(self, *messages, now=0.0):
-        (event,) = tell(self.session, *messages, now=now)
+        (event,) = feed(self.session, *messages, now=now)
         assert isinstance(event, InputsAnswered)
         assert event.call is self.call
         return event.answers
@@ -171,7 +171,7 @@ def test_several_questions_are_answered_together_in_any_order():
     legacy = Legacy()
     form, sample, roots = legacy.ask(f=FORM, s=SAMPLE, r=ROOTS)
     assert "params" not in roots
-    assert tell(legacy.session, answer(roots["id"], roots=[]), answer(form["id"], action="decline")) == []
+    assert feed(legacy.session, answer(roots["id"], roots=[]), answer(form["id"], action="decline")) == []
     answers = legacy.answered(answer(sample["id"], **SAMPLED))
     assert answers["f"] == types.ElicitResult("decline")
     assert answers["r"] == types.ListRootsResult([])
@@ -198,26 +198,26 @@ def test_error_answers_and_refusals_come_as_errors():
     assert isinstance(answers["b"], RemoteProtocolError)
 
 
-def test_an_answer_that_is_no_message_comes_as_an_error():
+def test_a_response_that_is_not_a_message_becomes_an_error():
     legacy = Legacy()
     (line,) = legacy.ask(q=FORM)
     _, event = legacy.session.receive(b'{"jsonrpc":"2.0","id":%d,"result":[]}\n' % line["id"], now=0.0)
     assert isinstance(event.answers["q"], RemoteProtocolError)
 
 
-def test_a_question_that_nobody_answers_is_given_up():
+def test_an_unanswered_question_is_given_up():
     """TO-01, TO-02, CA-02."""
     legacy = Legacy(questions=InputPolicy(wait=10.0))
     slow, quick = legacy.ask(slow=FORM, quick=ROOTS)
-    tell(legacy.session, answer(quick["id"], roots=[]))
-    (progress,) = tell(legacy.session, note("notifications/progress", progressToken=slow["id"], progress=1), now=5.0)
+    feed(legacy.session, answer(quick["id"], roots=[]))
+    (progress,) = feed(legacy.session, note("notifications/progress", progressToken=slow["id"], progress=1), now=5.0)
     assert isinstance(progress, ProgressReceived)
     assert legacy.session.tick(now=14.0) == []
     (event,) = legacy.session.tick(now=15.0)
     assert isinstance(event.answers["slow"], RequestTimedOut)
     (line,) = said(legacy.session)
     assert line["params"]["requestId"] == slow["id"]
-    assert tell(legacy.session, answer(slow["id"], **ANNA)) == []
+    assert feed(legacy.session, answer(slow["id"], **ANNA)) == []
 
 
 @pytest.mark.parametrize("how", ["cancel", "respond", "fail"])
@@ -225,31 +225,33 @@ def test_when_the_call_is_over_its_questions_are_withdrawn(how):
     """CA-02, CA-03."""
     legacy = Legacy()
     lines = legacy.ask(f=FORM, s=SAMPLE) + legacy.ask(r=ROOTS)
-    tell(legacy.session, answer(lines[0]["id"], **ANNA))
+    feed(legacy.session, answer(lines[0]["id"], **ANNA))
     if how == "cancel":
-        assert [type(event) for event in tell(legacy.session, cancelled("c"))] == [CallCancelled]
+        assert [type(event) for event in feed(legacy.session, cancelled("c"))] == [CallCancelled]
     elif how == "respond":
         assert legacy.session.respond(legacy.call, DONE)
     else:
         assert legacy.session.fail(legacy.call, InternalError("no"))
-    told = [line["params"]["requestId"] for line in said(legacy.session) if line.get("method") == "notifications/cancelled"]
-    assert told == [line["id"] for line in lines[1:]]
+    cancelled_ids = [
+        line["params"]["requestId"] for line in said(legacy.session) if line.get("method") == "notifications/cancelled"
+    ]
+    assert cancelled_ids == [line["id"] for line in lines[1:]]
     assert len(legacy.session.outgoing) == 0
-    assert tell(legacy.session, *(answer(line["id"]) for line in lines)) == []
+    assert feed(legacy.session, *(answer(line["id"]) for line in lines)) == []
     assert legacy.session.next_deadline() is None
 
 
-def test_the_questions_of_one_call_are_none_of_another():
+def test_the_questions_of_two_calls_are_separate():
     """ST-02."""
     legacy = Legacy()
     (mine,) = legacy.ask(q=FORM)
     other = asks(legacy.session, request("d", "tools/call", name="ask"))
     legacy.session.ask(other, {"q": FORM}, now=0.0)
     (theirs,) = said(legacy.session)
-    tell(legacy.session, cancelled("c"))
+    feed(legacy.session, cancelled("c"))
     said(legacy.session)
-    assert tell(legacy.session, answer(mine["id"], **ANNA)) == []
-    (event,) = tell(legacy.session, answer(theirs["id"], **ANNA))
+    assert feed(legacy.session, answer(mine["id"], **ANNA)) == []
+    (event,) = feed(legacy.session, answer(theirs["id"], **ANNA))
     assert event == InputsAnswered(other, {"q": SAID_ANNA})
 
 
@@ -257,7 +259,7 @@ def test_questions_before_initialized_are_held_back():
     """LC-06."""
     legacy = Legacy(initialized=False)
     assert legacy.ask(q=FORM) == []
-    tell(legacy.session, note("notifications/initialized"))
+    feed(legacy.session, note("notifications/initialized"))
     (line,) = said(legacy.session)
     assert line["method"] == "elicitation/create"
     assert legacy.answered(answer(line["id"], **ANNA)) == {"q": SAID_ANNA}
@@ -270,8 +272,8 @@ def test_a_question_that_was_held_back_and_given_up_was_never_asked():
     (event,) = legacy.session.tick(now=10.0)
     assert isinstance(event.answers["late"], RequestTimedOut)
     legacy.ask(withdrawn=FORM, now=10.0)
-    tell(legacy.session, cancelled("c"))
-    tell(legacy.session, note("notifications/initialized"))
+    feed(legacy.session, cancelled("c"))
+    feed(legacy.session, note("notifications/initialized"))
     assert said(legacy.session) == []
 
 
@@ -344,7 +346,7 @@ def test_what_a_call_knows_already_is_not_asked_again():
     assert answers == {"known": types.ElicitResult("decline"), "new": types.ListRootsResult([])}
 
 
-def test_a_legacy_call_may_not_ask_without_end():
+def test_the_questions_of_a_legacy_call_are_bounded():
     legacy = Legacy(questions=InputPolicy(max_rounds=2))
     for _ in range(2):
         (line,) = legacy.ask(q=FORM)
@@ -357,7 +359,7 @@ def test_a_legacy_call_may_not_ask_without_end():
 
 
 class Stateless:
-    """A handler on the stateless wire, and the client that answers it."""
+    """A handler in the modern era, and the client that answers it."""
 
     def __init__(self, *, can=ABLE, session=None, method="tools/call", token=None, **options):
         self.session = session or server_session(**options)
@@ -373,7 +375,7 @@ class Stateless:
         return self.asked()
 
     def asked(self):
-        """The questions that the client sees, and the state."""
+        """Return the questions that the client gets, and the state."""
         (line,) = said(self.session)
         result = line["result"]
         assert result["resultType"] == "input_required"
@@ -386,7 +388,7 @@ class Stateless:
         can = members.pop("can", self.can)
         if answers is not None:
             members["inputResponses"] = answers
-        return tell(session or self.session, modern(f"r{self.count}", self.method, can=can, **members), now=now)
+        return feed(session or self.session, modern(f"r{self.count}", self.method, can=can, **members), now=now)
 
 
 @pytest.mark.parametrize("method", ["tools/call", "prompts/get", "resources/read"])
@@ -553,7 +555,7 @@ def test_a_state_of_an_earlier_round_gets_a_run_of_its_own():
 
 
 def test_the_same_retry_twice_wakes_one_handler_and_starts_another():
-    """MR-17: whether that matters is for the handler to say."""
+    """MR-17: the handler decides whether that matters."""
     flow = Stateless()
     flow.ask(q=FORM)
     (first,) = flow.retry({"q": ANNA})
@@ -578,7 +580,7 @@ def test_two_dialogues_do_not_mix():
     assert event == InputsAnswered(one.call, {"q": SAID_ANNA})
 
 
-def test_a_state_of_another_connection_wakes_nobody_here():
+def test_a_state_of_another_connection_resumes_no_handler():
     """ST-02."""
     here, there = Stateless(), Stateless()
     here.ask(q=FORM)
@@ -609,7 +611,7 @@ def test_the_token_and_level_of_the_retry_count():
     flow.count += 1
     meta = {"progressToken": "new"}
     message = modern("again", "tools/call", can=ABLE, meta=meta, name="ask", requestState=flow.state, inputResponses={"q": ANNA})
-    tell(flow.session, message)
+    feed(flow.session, message)
     assert flow.session.report_progress(flow.call, 1)
     assert said(flow.session)[0]["params"]["progressToken"] == "new"
 
@@ -618,10 +620,10 @@ def test_a_cancel_between_two_rounds_is_for_a_request_that_is_over():
     """CA-05, CA-07."""
     flow = Stateless()
     flow.ask(q=FORM)
-    assert tell(flow.session, cancelled("r0")) == []
+    assert feed(flow.session, cancelled("r0")) == []
     (event,) = flow.retry({"q": ANNA})
     assert event.call is flow.call
-    assert tell(flow.session, cancelled("r1")) == [CallCancelled(flow.call)]
+    assert feed(flow.session, cancelled("r1")) == [CallCancelled(flow.call)]
     assert not flow.session.respond(flow.call, DONE)
 
 
@@ -632,7 +634,7 @@ def test_nothing_is_asked_twice_at_once():
         flow.session.ask(flow.call, {"r": ROOTS}, now=0.0)
 
 
-def test_handlers_do_not_wait_for_ever():
+def test_waiting_handlers_are_abandoned_in_time():
     """MR-18."""
     flow = Stateless(questions=InputPolicy(wait=10.0))
     flow.ask(q=FORM, now=5.0)
@@ -644,7 +646,7 @@ def test_handlers_do_not_wait_for_ever():
     assert isinstance(event, CallReceived)
 
 
-def test_handlers_may_wait_for_ever_if_that_is_wanted():
+def test_handlers_may_wait_forever_if_configured():
     flow = Stateless(questions=InputPolicy(wait=None))
     flow.ask(q=FORM)
     assert flow.session.next_deadline() is None
@@ -652,7 +654,7 @@ def test_handlers_may_wait_for_ever_if_that_is_wanted():
     assert flow.session.receive_eof(now=1e9) == [CallAbandoned(flow.call), PeerClosed()]
 
 
-def test_only_so_many_handlers_wait_and_the_oldest_gives_way():
+def test_the_number_of_waiting_handlers_is_bounded():
     """MR-18."""
     session = server_session(questions=InputPolicy(max_waiting=2))
     flows = []
@@ -685,7 +687,7 @@ def test_ten_thousand_abandoned_questions_cost_no_more_than_a_few():
     assert len(session.receive_eof(now=0.0)) == 257
 
 
-def test_the_end_abandons_who_waits():
+def test_eof_abandons_waiting_handlers():
     """MR-18."""
     session = server_session(questions=InputPolicy(max_waiting=1))
     one, two = Stateless(session=session), None
@@ -696,8 +698,8 @@ def test_the_end_abandons_who_waits():
     assert session.tick(now=1e9) == []
 
 
-def test_after_the_end_the_questions_are_still_the_answer_but_nobody_waits():
-    """SD-07, MR-18: an input_required result needs only the way out, and the retry comes by another connection."""
+def test_after_eof_questions_are_still_sent_but_no_handler_waits():
+    """SD-07, MR-18: an input_required result can still be sent, and the retry may come over another connection."""
     flow = Stateless()
     flow.session.receive_eof(now=0.0)
     assert flow.session.ask(flow.call, {"q": FORM}, now=0.0) is None
@@ -716,7 +718,7 @@ def test_a_call_that_cannot_be_answered_does_not_wait():
     assert driver.next_deadline() is None
 
 
-def test_a_call_may_not_ask_without_end():
+def test_the_rounds_of_a_modern_call_are_bounded():
     flow = Stateless(questions=InputPolicy(max_rounds=3))
     for number in range(3):
         flow.ask(**{f"q{number}": FORM})
@@ -736,7 +738,7 @@ def test_rounds_are_counted_across_processes():
         fresh.ask(event.call, {"a": FORM}, now=0.0)
 
 
-def test_a_retry_that_leaves_out_answers_for_ever_is_ended():
+def test_retries_that_leave_out_answers_are_bounded():
     flow = Stateless(questions=InputPolicy(max_rounds=2))
     flow.ask(q=FORM)
     flow.retry({})

@@ -1,4 +1,4 @@
-"""The two ledgers by themselves."""
+"""The two ledgers."""
 
 import math
 
@@ -53,7 +53,7 @@ def test_progress_starts_the_idle_limit_again_and_not_the_total_one():
     assert len(ledger) == 0
 
 
-def test_progress_of_nobody_is_nothing():
+def test_progress_of_an_unknown_request_is_ignored():
     assert Outgoing().record_progress(7, now=0.0) is None
 
 
@@ -65,7 +65,7 @@ def test_a_request_past_both_limits_leaves_once_for_the_one_that_came_first():
     assert ledger.next_deadline() is None
 
 
-def test_who_was_heard_of_last_expires_last():
+def test_the_most_recently_active_request_expires_last():
     ledger = Outgoing()
     first, second = (ledger.open("a", now=0.0, idle=5.0) for _ in range(2))
     ledger.record_progress(first.id, now=1.0)

@@ -1,4 +1,4 @@
-"""The gate: which requests pass, by which rules, and what the others are told."""
+"""Validation of requests on the server, and the errors of invalid ones."""
 
 import pytest
 
@@ -10,6 +10,7 @@ from sessions import (
     answer,
     asks,
     code,
+    feed,
     initialize,
     modern,
     note,
@@ -17,7 +18,6 @@ from sessions import (
     request,
     said,
     server_session,
-    tell,
 )
 from twopipes._protocol import types
 from twopipes._protocol.revisions import ALL, LATEST_LEGACY, LEGACY, MODERN
@@ -67,8 +67,8 @@ OUTCOMES = [
 
 
 def refused(session, message):
-    """The code that a request is refused with; nothing happens beside that."""
-    assert tell(session, message) == []
+    """Return the error code of a rejected request; nothing else happens."""
+    assert feed(session, message) == []
     (line,) = said(session)
     assert line["id"] == message["id"]
     return code(line)
@@ -86,12 +86,12 @@ def test_the_era_the_phase_and_the_kind_of_a_request_decide_its_outcome(eras, ph
     """VN-07, DE-09, DE-10, DE-11, DE-12, DE-13, LC-05, LC-14, LC-15, PI-02, PI-04."""
     session = server_session(revisions=ERAS[eras])
     if phase is not Phase.FRESH:
-        tell(session, initialize(0))
+        feed(session, initialize(0))
     if phase is Phase.OPEN:
-        tell(session, note("notifications/initialized"))
+        feed(session, note("notifications/initialized"))
     assert session.phase is phase
     said(session)
-    events = tell(session, BY_KIND[kind])
+    events = feed(session, BY_KIND[kind])
     lines = said(session)
     if outcome in {"legacy call", "modern call"}:
         (event,) = events
@@ -116,7 +116,7 @@ def test_the_era_the_phase_and_the_kind_of_a_request_decide_its_outcome(eras, ph
 def test_a_version_that_is_spoken_is_echoed(revision):
     """LC-03, LC-08, DE-11."""
     session = server_session(instructions="Be kind.")
-    tell(session, initialize(7, revision=revision))
+    feed(session, initialize(7, revision=revision))
     (line,) = said(session)
     result = line["result"]
     assert line["id"] == 7
@@ -134,7 +134,7 @@ def test_a_version_that_is_spoken_is_echoed(revision):
 def test_any_other_version_is_answered_with_the_newest_legacy_one(revision):
     """LC-09, LC-16, CON-08."""
     session = server_session(revisions=("2026-07-28", "2025-03-26", "2025-06-18"))
-    tell(session, initialize(revision=revision))
+    feed(session, initialize(revision=revision))
     assert said(session)[0]["result"]["protocolVersion"] == "2025-06-18"
 
 
@@ -146,7 +146,7 @@ def test_a_handshake_without_version_or_name_is_refused_and_can_be_tried_again(m
     del message["params"][missing]
     assert refused(session, message) == -32602
     assert session.phase is Phase.FRESH
-    tell(session, initialize(2))
+    feed(session, initialize(2))
     assert "result" in said(session)[0]
 
 
@@ -155,7 +155,7 @@ def test_a_handshake_without_capabilities_counts_as_one_with_none():
     session = server_session()
     message = initialize(1)
     del message["params"]["capabilities"]
-    tell(session, message)
+    feed(session, message)
     assert "result" in said(session)[0]
     assert asks(session, request(2, "tools/list")).capabilities == types.ClientCapabilities()
 
@@ -170,9 +170,9 @@ def test_a_second_initialize_disturbs_nothing():
 def test_the_session_opens_when_the_client_says_so_and_once():
     """LC-04."""
     session = server_session()
-    assert tell(session, note("notifications/initialized")) == []
-    tell(session, initialize(revision="2025-06-18", capabilities={"roots": {}}))
-    (event,) = tell(session, note("notifications/initialized"), note("notifications/initialized"))
+    assert feed(session, note("notifications/initialized")) == []
+    feed(session, initialize(revision="2025-06-18", capabilities={"roots": {}}))
+    (event,) = feed(session, note("notifications/initialized"), note("notifications/initialized"))
     assert event == ServerOpened("2025-06-18", types.Implementation("c", "1"), types.ClientCapabilities(roots={}))
 
 
@@ -223,7 +223,7 @@ def test_a_request_without_meta_and_without_a_session_is_refused(params):
 def test_a_version_that_is_not_served_is_refused_whatever_the_method(method, version):
     """VN-04, DE-14, ER-09."""
     session = server_session()
-    assert tell(session, modern(1, method, meta={VERSION: version}, notifications={})) == []
+    assert feed(session, modern(1, method, meta={VERSION: version}, notifications={})) == []
     (line,) = said(session)
     assert code(line) == -32022
     assert line["error"]["data"] == {"supported": sorted(ALL, reverse=True), "requested": version}
@@ -264,7 +264,7 @@ def test_what_a_legacy_revision_does_not_have_does_not_exist_there(method):
 
 @pytest.mark.parametrize("method", ["prompts/list", "prompts/get", "resources/list", "resources/read", "completion/complete"])
 def test_methods_of_what_was_not_declared_do_not_exist(method):
-    """ER-03, ER-17: even before their params are looked at."""
+    """ER-03, ER-17: even before their params are checked."""
     assert refused(server_session(capabilities={"tools": {}}), modern(1, method)) == -32601
     assert refused(opened_server(capabilities={"tools": {}}), request(1, method)) == -32601
 
@@ -287,10 +287,10 @@ def test_a_legacy_subscription_needs_its_own_capability():
         (modern(1, "tools/call", name=5, can={"roots": 5}), -32602),
     ],
 )
-def test_of_two_faults_the_earlier_rung_is_told(message, expected):
+def test_of_two_faults_the_first_check_is_reported(message, expected):
     """ER-17, CON-18."""
     session = server_session(capabilities={"tools": {}})
-    tell(session, message)
+    feed(session, message)
     (line,) = said(session)
     assert (line["id"], code(line)) == (1, expected)
 
@@ -307,7 +307,7 @@ def test_a_log_level_is_known_or_refused(level):
 
 
 @pytest.mark.parametrize("info", [None, 5, {}, {"name": "c"}, {"name": "c", "version": "1"}])
-def test_who_asks_steers_nothing(info):
+def test_client_info_has_no_effect(info):
     """VN-03, VN-14, MT-06."""
     session = server_session()
     call = asks(session, modern(1, "tools/list", meta={"io.modelcontextprotocol/clientInfo": info, "traceparent": "junk"}))
@@ -341,7 +341,7 @@ def test_no_depth_of_nesting_raises(depth, method):
     assert "error" in said(session)[0]
 
 
-def test_malformed_meta_is_no_meta():
+def test_malformed_meta_counts_as_missing():
     session = server_session()
     assert refused(session, request(1, "nope", _meta=5)) == -32602
     assert refused(opened_server(), request(1, "nope", _meta=5)) == -32601
@@ -354,7 +354,7 @@ def test_an_id_in_flight_is_refused_without_an_id_and_the_first_is_answered_once
     """JR-05."""
     for session, message in ((server_session(), modern(1, "tools/list")), (opened_server(), request(1, "tools/list"))):
         call = asks(session, message)
-        assert tell(session, message) == []
+        assert feed(session, message) == []
         (line,) = said(session)
         assert "id" not in line
         assert code(line) == -32600
@@ -366,13 +366,13 @@ def test_a_duplicate_of_any_kind_does_not_carry_the_open_id():
     session = opened_server("2025-06-18")
     asks(session, request(1, "tools/list"))
     for message in (request(1, "ping"), initialize(1), modern(1, "nope"), {"jsonrpc": "2.0", "id": 1}):
-        tell(session, message)
+        feed(session, message)
         (line,) = said(session)
         assert line["id"] is None
         assert code(line) == -32600
 
 
-def test_an_id_is_free_again_once_it_is_answered_and_types_are_told_apart():
+def test_an_id_is_free_again_once_it_is_answered_and_types_are_distinguished():
     """JR-05, JR-06."""
     session = server_session()
     first, second = asks(session, modern(1, "tools/list")), asks(session, modern("1", "tools/list"))

@@ -1,4 +1,4 @@
-"""Sealed states by themselves. What a session does with them is in test_inputs."""
+"""Sealed states. Their use in a session is tested in test_inputs."""
 
 import base64
 
@@ -48,7 +48,7 @@ def test_a_state_is_good_for_one_binding_alone():
 
 
 @pytest.mark.parametrize("state", ["", ".", "..", "a.b", "a.b.c.d", "é.é.é", "a=.b.c", "a b.c.d", "\0.\0.\0", "." * 9])
-def test_what_is_no_state_is_refused(state):
+def test_an_invalid_state_is_rejected(state):
     """MR-15."""
     with pytest.raises(InvalidParams):
         opened(state)
@@ -100,7 +100,7 @@ def test_parts_cannot_be_swapped_between_states():
 
 
 def test_a_state_with_another_content_than_expected_is_refused():
-    """A key may be shared with something that keeps other things in its states."""
+    """A key may be shared with a program that seals other payloads."""
     with pytest.raises(InvalidParams, match="was not issued by"):
         StateSealer(KEY).open(sealed(), int, binding=BINDING, now=0.0)
 

@@ -1,4 +1,4 @@
-"""Who hears of which change, by itself; what is written is in test_server_side."""
+"""Which listens get which change; what is written is tested in test_server_side."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def test_only_what_is_asked_and_declared_is_honoured():
     assert honoured(SubscriptionFilter(resource_subscriptions=[]), ALL) == SubscriptionFilter()
 
 
-def test_each_listen_hears_what_it_asked_for_in_the_order_they_were_opened():
+def test_each_listen_gets_what_it_asked_for_in_the_order_of_opening():
     """SU-05, SU-10."""
     listens = bus()
     listens.listen(7, SubscriptionFilter(tools_list_changed=True))
@@ -52,7 +52,7 @@ def test_each_listen_hears_what_it_asked_for_in_the_order_they_were_opened():
     assert list(listens) == [7, "7", 8]
 
 
-def test_an_ended_listen_hears_nothing_and_the_others_live_on():
+def test_an_ended_listen_gets_nothing_and_the_others_continue():
     """SU-10, SU-11."""
     listens = bus()
     for each in (1, 2):
@@ -71,7 +71,7 @@ def test_an_ended_listen_hears_nothing_and_the_others_live_on():
 
 
 @pytest.mark.parametrize(
-    ("watched", "changed", "hears"),
+    ("watched", "changed", "is_notified"),
     [
         ("file:///a/b", "file:///a/b", True),
         ("file:///a", "file:///a/b", True),
@@ -90,23 +90,23 @@ def test_an_ended_listen_hears_nothing_and_the_others_live_on():
         ("plain", "plain", True),
     ],
 )
-def test_whoever_watches_a_collection_hears_of_what_lies_in_it(watched, changed, hears):
+def test_a_watcher_of_a_collection_is_notified_of_its_members(watched, changed, is_notified):
     """SU-09, RS-04."""
     listens = bus()
     listens.listen(1, watching(watched))
-    assert listens.listens_for(Change("resource", changed)) == ([1] if hears else [])
+    assert listens.listens_for(Change("resource", changed)) == ([1] if is_notified else [])
     listens.watch(watched)
-    assert listens.session_wants(Change("resource", changed), ALL) is hears
+    assert listens.session_wants(Change("resource", changed), ALL) is is_notified
 
 
-def test_one_change_is_told_to_a_listen_once_however_often_it_fits():
+def test_a_change_is_sent_to_a_listen_once_however_often_it_matches():
     listens = bus()
     listens.listen(2, watching("file:///a", "file:///a/", "file:///a/b"))
     listens.listen(1, watching("file:///a/b"))
     assert listens.listens_for(Change("resource", "file:///a/b")) == [2, 1]
 
 
-def test_the_session_wants_of_declared_lists_and_of_what_it_watches():
+def test_the_session_is_notified_of_declared_lists_and_watched_resources():
     """RS-03, RS-04."""
     session = bus()
     assert session.session_wants(TOOLS, ALL)
