@@ -65,7 +65,7 @@ def test_what_one_learns_of_a_command_another_does_not_know(server):
     for opening in (first, second):
         with opening:
             pass
-    assert first.talk.transcript() == second.talk.transcript()
+    assert first.conversation.transcript() == second.conversation.transcript()
 
 
 # Whom to start

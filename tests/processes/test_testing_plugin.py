@@ -116,7 +116,7 @@ def test_an_expectation_that_fails_shows_the_test_and_not_our_own_lines(pytest_r
             talk.expect_result("tools/call")
     """)
     assert ">       talk.expect_result" in done.stdout
-    assert "E       twopipes.testing.expecting.ExpectationFailed: the client asked for no tools/call" in done.stdout
+    assert "E       twopipes.testing.expectations.ExpectationFailed: the client asked for no tools/call" in done.stdout
     assert "talk.py" not in done.stdout
     assert done.stdout.count("What was said:") == 1
 

@@ -26,7 +26,7 @@ from twopipes.errors import LocalProtocolError
 from twopipes.testing.clock import clock_of
 from twopipes.testing.faults import Fault, FaultPlan
 from twopipes.testing.faulty_channel import FaultyChannel
-from twopipes.testing.talk import LiveConversation
+from twopipes.testing.live_conversation import LiveConversation
 from twopipes.testing.wire_log import WireLog
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Opening:
     """
 
     def __init__(self, target: _Tested, faults: Iterable[Fault], options: Mapping[str, Any]) -> None:
-        self.talk: LiveConversation[Any] = LiveConversation(WireLog(), FaultPlan(faults))
+        self.conversation: LiveConversation[Any] = LiveConversation(WireLog(), FaultPlan(faults))
         self._target = target
         self._options = {"client_info": _CLIENT_INFO, **options}
         self._is_entered = False
@@ -118,31 +118,31 @@ class Opening:
         from twopipes._blocking.connect import connect  # noqa: PLC0415 - a test with await needs no threads
 
         self._enter()
-        self.talk.connected(connect(self._target, **self._options))
-        return self.talk
+        self.conversation.connected(connect(self._target, **self._options))
+        return self.conversation
 
     def __exit__(
         self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.talk.client.close()
+        self.conversation.client.close()
         self._tell_failure(error)
 
     async def __aenter__(self) -> LiveConversation[Client]:
         from twopipes._client.connect import connect  # noqa: PLC0415 - likewise
 
         self._enter()
-        self.talk.connected(await connect(self._target, **self._options))
-        return self.talk
+        self.conversation.connected(await connect(self._target, **self._options))
+        return self.conversation
 
     async def __aexit__(
         self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await self.talk.client.close()
+        await self.conversation.client.close()
         self._tell_failure(error)
 
     def _tell_failure(self, error: BaseException | None) -> None:
         """What went wrong in a function of the test's own goes to the test: by itself, or with what came of it."""
-        failure = self.talk.faults.failure
+        failure = self.conversation.faults.failure
         if failure is None:
             return
         if error is None:
@@ -153,7 +153,7 @@ class Opening:
         if self._is_entered:
             raise LocalProtocolError("a conversation is entered once; call pair() or child() again for another one")
         self._is_entered = True
-        self._target.log, self._target.plan_of_faults = self.talk.log, self.talk.faults
+        self._target.log, self._target.plan_of_faults = self.conversation.log, self.conversation.faults
 
 
 class _Tested(Target):

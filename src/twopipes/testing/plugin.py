@@ -14,8 +14,8 @@ import pytest
 
 if TYPE_CHECKING:
     from twopipes.testing.clock import ManualClock
+    from twopipes.testing.live_conversation import LiveConversation
     from twopipes.testing.opening import Opening
-    from twopipes.testing.talk import LiveConversation
 
 __all__ = ["ConversationSnapshot"]
 
@@ -116,7 +116,7 @@ class ConversationSnapshot:
 def _shown_if_it_fails(node: pytest.Item, opened: Callable[..., Opening]) -> Callable[..., Opening]:
     def opening(*arguments: Any, **options: Any) -> Opening:
         found = opened(*arguments, **options)
-        node.stash.setdefault(_talks, []).append(found.talk)
+        node.stash.setdefault(_talks, []).append(found.conversation)
         return found
 
     return opening

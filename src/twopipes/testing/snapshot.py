@@ -31,7 +31,7 @@ from twopipes._trace.conversation import Conversation
 from twopipes._trace.format import Event
 from twopipes._trace.matching import BUILT_IN, Ignoring
 from twopipes._trace.message import Message
-from twopipes.testing.expecting import ANYTHING, ExpectationFailed, form_errors, told
+from twopipes.testing.expectations import ANYTHING, ExpectationFailed, describe_difference, differences
 
 __all__ = ["VARIABLE", "Step", "compare", "read_steps", "shortened", "steps_of", "written"]
 
@@ -72,7 +72,7 @@ class Step(Struct, frozen=True):
         if self.text == found.text:
             return True
         expected, there = _value(self.text), _value(found.text)
-        return expected is not UNSET and there is not UNSET and not any(form_errors(expected, there))
+        return expected is not UNSET and there is not UNSET and not any(differences(expected, there))
 
 
 # From a conversation
@@ -314,4 +314,4 @@ def _told_step(stored: Step, now: Step) -> list[str]:
     expected, found = _value(stored.text), _value(now.text)
     if stored.kind != now.kind or expected is UNSET or found is UNSET:
         return []
-    return [f"  {now.kind} {told(each, 'stored', 'now')}" for each in form_errors(expected, found)]
+    return [f"  {now.kind} {describe_difference(each, 'stored', 'now')}" for each in differences(expected, found)]

@@ -70,7 +70,7 @@ def test_a_silent_server_is_given_up_without_waiting():
         opening = pair(fake, timeouts=Timeouts(probe=5, connect=30))
         entering = asyncio.create_task(opening.__aenter__())
         await clock.advance(5)
-        assert [call.method for call in opening.talk.calls] == ["server/discover", "initialize"]
+        assert [call.method for call in opening.conversation.calls] == ["server/discover", "initialize"]
         await clock.advance(25)
         with pytest.raises(Exception, match="did not"):
             await entering

@@ -74,7 +74,7 @@ def test_a_conversation_is_entered_once():
 
 def test_before_it_is_entered_there_is_no_client():
     with pytest.raises(LocalProtocolError, match="there is no client"):
-        _ = pair(sums()).talk.client
+        _ = pair(sums()).conversation.client
 
 
 def test_an_opening_that_fails_leaves_what_was_said():
@@ -82,8 +82,8 @@ def test_an_opening_that_fails_leaves_what_was_said():
     opening = pair(fake, era="modern", timeouts=Timeouts(connect=5))
     with pytest.raises(OpeningFailed), opening:
         pass
-    assert opening.talk.calls[0].method == "server/discover"
-    assert isinstance(opening.talk, LiveConversation)
+    assert opening.conversation.calls[0].method == "server/discover"
+    assert isinstance(opening.conversation, LiveConversation)
 
 
 @scene

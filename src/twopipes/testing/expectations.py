@@ -9,7 +9,7 @@ from msgspec import UNSET, json
 
 from twopipes._trace.matching import Difference
 
-__all__ = ["ANYTHING", "ExpectationFailed", "form_errors", "told"]
+__all__ = ["ANYTHING", "ExpectationFailed", "describe_difference", "differences"]
 
 ANYTHING = "..."
 """Stands for any value where something is expected, and as the name of a member for any further members."""
@@ -22,7 +22,7 @@ class ExpectationFailed(AssertionError):
     """Something is not as a test expects it to be."""
 
 
-def form_errors(expected: Any, found: Any, path: tuple[str, ...] = (), *, further_members: bool = False) -> Iterator[Difference]:
+def differences(expected: Any, found: Any, path: tuple[str, ...] = (), *, further_members: bool = False) -> Iterator[Difference]:
     """In what a JSON value is not what is expected.
 
     Args:
@@ -37,20 +37,20 @@ def form_errors(expected: Any, found: Any, path: tuple[str, ...] = (), *, furthe
         is_open = further_members or _is(expected.get(ANYTHING), ANYTHING)
         for name in [*expected, *(name for name in found if name not in expected)]:
             if name in expected and name != ANYTHING:
-                yield from form_errors(expected[name], found.get(name, UNSET), (*path, name), further_members=further_members)
+                yield from differences(expected[name], found.get(name, UNSET), (*path, name), further_members=further_members)
             elif name in found and not is_open:
                 yield Difference(".".join((*path, name)), UNSET, found[name])
     elif _is_list(expected) and _is_list(found):
         for number in range(max(len(expected), len(found))):
             wanted = expected[number] if number < len(expected) else UNSET
             there = found[number] if number < len(found) else UNSET
-            yield from form_errors(wanted, there, (*path, str(number)), further_members=further_members)
+            yield from differences(wanted, there, (*path, str(number)), further_members=further_members)
     # To Python true is 1, and to JSON it is not.
     elif isinstance(expected, bool) != isinstance(found, bool) or expected != found:
         yield Difference(".".join(path), expected, found)
 
 
-def told(difference: Difference, expected: str, found: str) -> str:
+def describe_difference(difference: Difference, expected: str, found: str) -> str:
     """A difference on one line.
 
     Args:

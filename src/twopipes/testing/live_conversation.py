@@ -13,7 +13,7 @@ from twopipes._trace.conversation import Call, Conversation, read_conversation
 from twopipes._trace.format import Line
 from twopipes._trace.message import Message
 from twopipes.errors import LocalProtocolError
-from twopipes.testing.expecting import ExpectationFailed, form_errors, told
+from twopipes.testing.expectations import ExpectationFailed, describe_difference, differences
 from twopipes.testing.faults import Fault, FaultPlan, Strike
 from twopipes.testing.wire_log import WireLog
 
@@ -114,7 +114,8 @@ class LiveConversation(Generic[ClientT]):
             raise self._failure(f"the last {method} was answered by an error: {answer.error!r}")
         result = answer.result
         if found := [
-            told(each, "expected", "found") for each in form_errors(members or {}, result, ("result",), further_members=True)
+            describe_difference(each, "expected", "found")
+            for each in differences(members or {}, result, ("result",), further_members=True)
         ]:
             raise self._failure(f"the last {method} was answered otherwise:\n  " + "\n  ".join(found))
         return result
