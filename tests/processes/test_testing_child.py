@@ -104,7 +104,7 @@ def test_env_and_cwd_reach_the_child(write, tmp_path):
     ("make", "words"),
     [
         (lambda: child("not there.py"), "there is no server file .*not there.py"),
-        (lambda: child(ServerCommand(["x"]), "y"), "'y' are too many"),
+        (lambda: child(ServerCommand(["x"]), "y"), "remove 'y'"),
         (lambda: child([]), "at least one word"),
     ],
 )
