@@ -139,7 +139,7 @@ def test_expect_result_says_what_else_there_was():
         with pytest.raises(ExpectationFailed, match="failed with an error"):
             talk.expect_result("tools/call")
         assert talk.expect_error("tools/call", -32602)["code"] == -32602
-        with pytest.raises(ExpectationFailed, match="with the code -32602, and not -1"):
+        with pytest.raises(ExpectationFailed, match="got the error code -32602 instead of -1"):
             talk.expect_error("tools/call", -1)
         with pytest.raises(ExpectationFailed, match="got a result instead"):
             talk.expect_error("server/discover")
