@@ -462,7 +462,7 @@ def test_ctrl_c_on_a_terminal_ends_the_server_without_a_traceback(environment):
                 seen += os.read(ours, 1000)
             except OSError:  # the end of a terminal
                 break
-            if b"Ctrl-D ends it." in seen and not interrupted:
+            if b"Press Ctrl-D to end it." in seen and not interrupted:
                 os.write(ours, lines(PING))
             if b'"result":{}' in seen and not interrupted:
                 interrupted = True

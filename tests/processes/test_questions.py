@@ -211,7 +211,7 @@ def make_a_public_key(path):
     [
         (make_a_file_of_the_folder, "Not a directory"),
         (make_a_damaged_key, "is damaged; remove it"),
-        (make_a_public_key, "is not this user's alone; remove it"),
+        (make_a_public_key, "belongs to another user or can be read by others; remove it"),
     ],
 )
 def test_where_no_key_can_be_kept_a_random_one_serves_and_stderr_says_so(trouble, reason, launch, key_file):
@@ -221,7 +221,7 @@ def test_where_no_key_can_be_kept_a_random_one_serves_and_stderr_says_so(trouble
     assert asked(child.ask(book(2, **answering(question, DESTINATION)))) == "Book Lisbon in spring?"
     child.finish()
     warning = child.complaints()
-    assert warning.startswith("Warning: the key for answers that outlive this process cannot be kept")
+    assert warning.startswith("Warning: the key for answers that outlive this process cannot be stored")
     assert reason in warning
     assert warning.count("\n") == 1
     # Another process cannot open it.

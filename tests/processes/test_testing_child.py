@@ -65,7 +65,7 @@ def test_what_one_learns_of_a_command_another_does_not_know(server):
     for opening in (first, second):
         with opening:
             pass
-    assert first.talk.transcript() == second.talk.transcript()
+    assert first.conversation.transcript() == second.conversation.transcript()
 
 
 # Whom to start
@@ -104,7 +104,7 @@ def test_env_and_cwd_reach_the_child(write, tmp_path):
     ("make", "words"),
     [
         (lambda: child("not there.py"), "there is no server file .*not there.py"),
-        (lambda: child(ServerCommand(["x"]), "y"), "'y' are too many"),
+        (lambda: child(ServerCommand(["x"]), "y"), "remove 'y'"),
         (lambda: child([]), "at least one word"),
     ],
 )

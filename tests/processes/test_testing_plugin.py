@@ -116,9 +116,9 @@ def test_an_expectation_that_fails_shows_the_test_and_not_our_own_lines(pytest_r
             talk.expect_result("tools/call")
     """)
     assert ">       talk.expect_result" in done.stdout
-    assert "E       twopipes.testing.expecting.ExpectationFailed: the client asked for no tools/call" in done.stdout
+    assert "E       twopipes.testing.expectations.ExpectationFailed: the client did not send tools/call" in done.stdout
     assert "talk.py" not in done.stdout
-    assert done.stdout.count("What was said:") == 1
+    assert done.stdout.count("The conversation:") == 1
 
 
 SNAPSHOT = """
@@ -136,7 +136,7 @@ def test_a_conversation_is_never_stored_unless_asked_for(pytest_run, tmp_path):
     for env in ({}, {"CI": "1"}):
         done = pytest_run(SNAPSHOT, env=env)
         assert done.returncode == 1
-        assert "ExpectationFailed: there is no conversation in" in done.stdout
+        assert "ExpectationFailed: the file " in done.stdout
         assert "store it: pytest --update-conversations" in done.stdout
         assert not (tmp_path / "conversations").exists()
 
@@ -158,7 +158,7 @@ def test_a_conversation_is_stored_compared_and_stored_again(pytest_run, tmp_path
     file.write_text(stored.replace('"result":3}', '"result":4}'))
     done = pytest_run(SNAPSHOT)
     assert done.returncode == 1
-    assert f"ExpectationFailed: the conversation is not the one in {file}" in done.stdout
+    assert f"ExpectationFailed: the conversation differs from {file}" in done.stdout
     assert re.search(r'^E +-< \{.*"structuredContent":\{"result":4\}', done.stdout, re.MULTILINE)
     assert re.search(r'^E +\+< \{.*"structuredContent":\{"result":3\}', done.stdout, re.MULTILINE)
     assert re.search(r"^E +< result\.structuredContent\.result: stored 4, now 3$", done.stdout, re.MULTILINE)

@@ -43,7 +43,7 @@ def test_the_files_of_the_page_are_found(project):
 def test_its_tests_pass_as_the_page_says(project):
     done = project()
     assert "1 failed" in done.stdout, done.stdout  # there is no conversation yet
-    assert "there is no conversation in" in done.stdout
+    assert "does not exist yet. The conversation now:" in done.stdout
     assert re.search(r" \d+ passed", done.stdout), done.stdout
     done = project("--update-conversations", "test_conversation.py")
     assert done.returncode == 0, done.stdout

@@ -1,8 +1,7 @@
-"""The processes that tools have started and that still run when the server ends: they end with it.
+"""End the processes that tools have started and that still run when the server ends.
 
-A host does not know them, so nothing else would end them. They are found where the system lists them, which Linux does: our
-children, their children, and so on, but for what is in a session of its own (``start_new_session=True``), which was meant to
-outlive us. See docs/decisions/0026.
+A host does not know them, so nothing else would end them. Linux lists them: our children, their children, and so on. Processes in a
+session of their own (``start_new_session=True``) are left alone, because they are meant to outlive us. See docs/decisions/0026.
 """
 
 from __future__ import annotations
@@ -26,20 +25,20 @@ if sys.platform == "linux":
     GRACE: Final = 0.5
     # The same if the server is killed while it ends.
     GRACE_AFTER_US: Final = 0.2
-    # Seconds that the system gets to remove what was killed.
+    # Seconds for the system to remove killed processes.
     SETTLE: Final = 0.2
     # Seconds between two looks: the system does not report the end of a grandchild.
     PAUSE: Final = 0.01
-    # How often processes are looked for again because one has forked and exited meanwhile.
+    # How often the scan is repeated because a process has forked and exited meanwhile.
     MAX_SCANS: Final = 100
     PR_SET_CHILD_SUBREAPER: Final = 36
     PR_GET_CHILD_SUBREAPER: Final = 37
 
-    # The number of a process, and its start time, which tells it from a later one with the same number.
+    # The id of a process, and its start time, which distinguishes it from a later one with the same id.
     _Process = tuple[int, int]
 
     class Children:
-        """The descendants of this process, except those that it had when this was made: the launcher may have left us some."""
+        """The descendants of this process, except those that existed when this object was made."""
 
         def __init__(self) -> None:
             self._before = _children_of("self")
@@ -49,15 +48,15 @@ if sys.platform == "linux":
             self._is_over = False
 
         def guard(self) -> None:
-            """Have what runs now ended by another process if ours is killed before it comes to :meth:`end`.
+            """Let a watchdog process end the children if ours is killed before :meth:`end`.
 
-            Called again and again from the moment the end has begun: some hosts send a second signal or SIGKILL after 0.1 s.
+            Called repeatedly while the server ends: some hosts send a second signal or SIGKILL after 0.1 s.
             """
             if not self._lock.acquire(blocking=False):
                 return
             try:
                 if not self._is_over:
-                    self._tell_watchdog(self._living())
+                    self._update_watchdog(self._living())
             finally:
                 self._lock.release()
 
@@ -70,15 +69,15 @@ if sys.platform == "linux":
                     with _adopted_orphans():
                         self._send_until_gone(signal.SIGTERM, GRACE)
                         self._send_until_gone(signal.SIGKILL, SETTLE)
-                        # A program that goes on after run() does not know these. What a tool started itself, the tool waits for.
+                        # A program that goes on after run() does not know these. A tool waits for what it started itself.
                         _reap(_children_of("self") - direct)
-                self._tell_watchdog(())
+                self._update_watchdog(())
 
         def _send_until_gone(self, number: int, seconds: float) -> None:
             deadline = time.monotonic() + seconds
             sent: set[_Process] = set()
             while (left := self._living()) and time.monotonic() < deadline:
-                self._tell_watchdog(left)
+                self._update_watchdog(left)
                 for pid, _ in left - sent:
                     with suppress(OSError):  # it has ended meanwhile
                         os.kill(pid, number)
@@ -86,7 +85,7 @@ if sys.platform == "linux":
                 time.sleep(PAUSE)
 
         def _living(self) -> set[_Process]:
-            """Everything that runs: what descends from us now, and what did when we looked before and lost its parent since."""
+            """Return all running descendants: those of now, and those of earlier scans that have lost their parent since."""
             for _ in range(MAX_SCANS):
                 listed = _children_of("self")
                 self._known = self._scan(listed)
@@ -107,7 +106,7 @@ if sys.platform == "linux":
                     unseen |= _children_of(pid)
             return found
 
-        def _tell_watchdog(self, processes: Iterable[_Process]) -> None:
+        def _update_watchdog(self, processes: Iterable[_Process]) -> None:
             if self._watchdog is None and processes:
                 from twopipes._process.group_watchdog import GroupWatchdog  # noqa: PLC0415 - most servers never need it
 
@@ -125,10 +124,10 @@ if sys.platform == "linux":
         return found
 
     def _look_at(pid: int, session: int) -> _Process | None:
-        """The process, if it runs and is in this session."""
+        """Return the process, if it runs and is in this session."""
         try:
             with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
-                # The name of the program, in parentheses, may hold anything, parentheses included.
+                # The name of the program, in parentheses, may itself contain parentheses.
                 fields = file.read(4096).rpartition(b")")[2].split()
         except OSError:
             return None
@@ -139,13 +138,13 @@ if sys.platform == "linux":
         return _look_at(process[0], session) == process
 
     def _resource_tracker() -> set[int]:
-        """The helper of multiprocessing that removes shared memory after our end, and ends by itself then."""
+        """Return the helper of multiprocessing that removes shared memory after our end, and then exits."""
         module = sys.modules.get("multiprocessing.resource_tracker")
         return {getattr(getattr(module, "_resource_tracker", None), "_pid", None) or 0}
 
     @contextmanager
     def _adopted_orphans() -> Generator[None, None, None]:
-        """While this lasts, a descendant whose parent ends becomes our child instead of that of process 1, and stays in sight.
+        """Make orphaned descendants our children instead of those of process 1, so that they can be found.
 
         Only at the end: an adopted orphan would stay a zombie, because nothing in the program waits for it.
         """
@@ -171,7 +170,7 @@ if sys.platform == "linux":
 else:
 
     class Children:
-        """As on Linux, but the system does not list them: nothing is ended."""
+        """Does nothing: this system does not list the children of a process."""
 
         def guard(self) -> None:
             """Do nothing."""

@@ -19,15 +19,15 @@ from twopipes.errors import LocalProtocolError
 
 __all__ = ["CompletionEntry", "completed", "suggestions"]
 
-_MOST_VALUES: Final = 100  # CM-02
-_MOST_TEXTS: Final = 2  # what is typed, and what is settled
+_MAX_VALUES: Final = 100  # CM-02
+_MAX_TEXTS: Final = 2  # the text typed so far, and the arguments that are filled in
 
 
 class CompletionEntry:
     """A function that suggests values for one argument.
 
-    It takes what is typed so far, the arguments that are settled if it has a second parameter, and a :class:`Context` in any
-    parameter that is annotated with it.
+    It takes the text typed so far, the arguments that are already filled in if it has a second parameter, and a
+    :class:`Context` in any parameter that is annotated with it.
     """
 
     __slots__ = ("_context_names", "_signature", "_texts", "function", "place")
@@ -39,15 +39,15 @@ class CompletionEntry:
         self._context_names = injected_names(function, (Context,))
         texts = [each for each in self._signature.parameters.values() if _may_take_text(each, self._context_names)]
         required = [each for each in texts if each.default is each.empty and each.kind is not each.VAR_POSITIONAL]
-        if not texts or len(required) > _MOST_TEXTS:
+        if not texts or len(required) > _MAX_TEXTS:
             raise LocalProtocolError(
-                f"the completion at {self.place} must take what is typed so far, and may take a dict of the arguments that are "
-                "settled, and a Context: def suggest(typed: str, settled: dict[str, str], ctx: Context)"
+                f"the completion at {self.place} must take the text typed so far, and may take a dict of the arguments that are "
+                "filled in, and a Context: def suggest(typed: str, settled: dict[str, str], ctx: Context)"
             )
-        self._texts = texts[:_MOST_TEXTS]
+        self._texts = texts[:_MAX_TEXTS]
 
     async def suggest(self, value: str, resolved: Mapping[str, str], context: Context, run_blocking: RunBlocking) -> CompleteResult:
-        """Asks the function, with what is typed so far and, if it wants it, the arguments that are settled (CM-04)."""
+        """Call the function with the text typed so far and, if it takes them, the arguments that are filled in (CM-04)."""
         arguments: dict[str, Any] = dict.fromkeys(self._context_names, context)
         for parameter, given in zip(self._texts, (value, dict(resolved)), strict=False):
             arguments[parameter.name] = (given,) if parameter.kind is parameter.VAR_POSITIONAL else given
@@ -64,7 +64,7 @@ def _may_take_text(parameter: inspect.Parameter, context_names: Collection[str])
 
 
 def completed(found: CompleteResult | Completion | Iterable[Any] | None) -> CompleteResult:
-    """What a function found, as a result with at most a hundred values."""
+    """Turn the return value of a function into a result with at most 100 values."""
     if isinstance(found, CompleteResult):
         return msgspec.structs.replace(found, completion=_cut(found.completion))
     if isinstance(found, Completion):
@@ -74,14 +74,14 @@ def completed(found: CompleteResult | Completion | Iterable[Any] | None) -> Comp
 
 
 def _cut(completion: Completion) -> Completion:
-    if len(completion.values) <= _MOST_VALUES:
+    if len(completion.values) <= _MAX_VALUES:
         return completion
-    return msgspec.structs.replace(completion, values=completion.values[:_MOST_VALUES], has_more=True)
+    return msgspec.structs.replace(completion, values=completion.values[:_MAX_VALUES], has_more=True)
 
 
 def suggestions(schema: Mapping[str, Any], value: str) -> list[str]:
-    """What the type of an argument itself allows: the values of an enum that begin with what is typed, or hold it."""
+    """Return the values of an enum that start with the typed text, then those that contain it."""
     choices = [str(choice) for choice in schema.get("enum", ())]
     typed = value.casefold()
-    begins = [choice for choice in choices if choice.casefold().startswith(typed)]
-    return begins + [choice for choice in choices if typed in choice.casefold() and choice not in begins]
+    starting = [choice for choice in choices if choice.casefold().startswith(typed)]
+    return starting + [choice for choice in choices if typed in choice.casefold() and choice not in starting]

@@ -21,19 +21,19 @@ from twopipes.settings import MAX_FILE_SIZE, MIB
 
 __all__ = ["Directory", "page_with_files"]
 
-# Files on a page of a list where the server sets no page size, and entries in the listing of one folder.
+# Files on a page of a list if the server sets no page size, and entries in the listing of one folder.
 _PAGE = 1000
-# Entries that are looked at for one page. A tree of empty folders has no file to end a page with.
-_LOOKED_AT = 50_000
+# Entries that are scanned for one page. A tree of empty folders has no file to end a page with.
+_MAX_SCANNED = 50_000
 # Entries of one folder that are held at once.
 _BATCH = 4096
-# Folders inside of each other that a list descends into; each costs a descriptor. Files further below can be read all the same.
-_DEEPEST = 64
+# Levels of folders that a list descends into; each costs a descriptor. Files further below can still be read.
+_MAX_DEPTH = 64
 _AFTER = "?after="
-# RFC 2483: a URI on each line; other lines begin with #.
+# RFC 2483: a URI on each line; comment lines start with #.
 _URI_LIST = "text/uri-list"
 
-# What the cursors of files are called, to tell them from those of other resources.
+# The kind of cursors of files, to distinguish them from those of other resources.
 _FILES = "files"
 
 Parts = tuple[str, ...]
@@ -43,11 +43,11 @@ class Directory:
     """Serves the files below one folder.
 
     Args:
-        uri: The address of the folder, such as ``file:///docs/``.
+        uri: The URI of the folder, such as ``file:///docs/``.
         path: The folder. It must exist.
-        name: What it is called in lists.
-        description: What it holds.
-        max_size: Bytes of the largest file that can be read; ``None`` for no limit.
+        name: Its name in lists.
+        description: What it contains.
+        max_size: The largest file that can be read, in bytes; ``None`` for no limit.
 
     Raises:
         LocalProtocolError: There is no such folder.
@@ -64,7 +64,7 @@ class Directory:
     ) -> None:
         root = Path(path).resolve()
         if not root.is_dir():
-            raise LocalProtocolError(f"{root} is not a folder that could be served as {uri}")
+            raise LocalProtocolError(f"cannot serve {root} as {uri}: it is not a folder")
         self.uri = uri if uri.endswith("/") else uri + "/"
         self.place = str(root)
         self.template = ResourceTemplate(f"{self.uri}{{+path}}", name or root.name, description=description)
@@ -72,21 +72,21 @@ class Directory:
         self._max_size = max_size
 
     def serves(self, uri: str) -> bool:
-        """Whether an address lies in the folder, going by the address alone."""
+        """Return whether a URI is below that of the folder. The file system is not read."""
         return uri.startswith(self.uri) or uri == self.uri[:-1]
 
     def page(self, after: str | None, size: int) -> tuple[list[Resource], str | None]:
-        """Lists files, in the order of their names, folder by folder.
+        """List files, sorted by name, folder by folder.
 
         Args:
-            after: The address that the page before ended with; ``None`` for the first page. What was there may be gone.
-            size: Files on the page, at most.
+            after: The last URI of the previous page; ``None`` for the first page. The file may be gone.
+            size: How many files the page has at most.
 
         Returns:
-            The page, and the address that it ends with if there may be more.
+            The page, and its last URI if there may be more.
 
         Raises:
-            InvalidParams: The address is not one in this folder.
+            InvalidParams: The URI is not in this folder.
         """
         try:
             start = () if after is None else self._parts(after)
@@ -95,7 +95,7 @@ class Directory:
         found: list[Resource] = []
         last: Parts = ()
         for number, (parts, size_of_file) in enumerate(self._files((), start)):
-            if len(found) == size or number == _LOOKED_AT:
+            if len(found) == size or number == _MAX_SCANNED:
                 return found, self._uri_of(last)
             last = parts
             if size_of_file is not None:
@@ -104,10 +104,10 @@ class Directory:
         return found, None
 
     def read(self, uri: str) -> ReadResourceResult:
-        """A file, or the addresses of what is directly in a folder.
+        """Read a file, or list the URIs of the entries of a folder.
 
         Raises:
-            NotFound: There is no such file, or the address leads out of the folder; the two cannot be told apart.
+            NotFound: There is no such file, or the URI leads out of the folder. A client cannot distinguish the two.
             InvalidParams: The file is too large.
         """
         address, sign, after = uri.rpartition(f"/{_AFTER}") if f"/{_AFTER}" in uri else (uri, "", "")
@@ -124,7 +124,7 @@ class Directory:
         return ReadResourceResult(_contents(uri, parts, data))
 
     def _data(self, uri: str, descriptor: int, size: int) -> bytes:
-        """Reads a file to its end; it may grow meanwhile, and files that the system makes up have no size."""
+        """Read a file to its end. It may grow meanwhile, and files in /proc have no size."""
         limit = self._max_size
         data = bytearray()
         if limit is None or size <= limit:
@@ -136,8 +136,8 @@ class Directory:
             else:
                 return bytes(data)
         raise InvalidParams(
-            f"{uri} has {size} bytes or more, and at most {limit} can be read at once; read it in another way, or have the server "
-            "serve it with a larger max_size",
+            f"{uri} has {size} bytes or more, and at most {limit} can be read at once; read it in another way, or use a larger "
+            "max_size in the server",
             data={"uri": uri, "limit": limit},
         )
 
@@ -147,7 +147,7 @@ class Directory:
         name = ""
         is_cut = False
         for number, entry in enumerate(_entries(opened, after, inclusive=False)):
-            if len(lines) == _PAGE or number == _LOOKED_AT:
+            if len(lines) == _PAGE or number == _MAX_SCANNED:
                 is_cut = True
                 break
             name = entry.name
@@ -162,7 +162,7 @@ class Directory:
         return ResourceContents(uri, text="\r\n".join(lines) + "\r\n", mime_type=_URI_LIST)
 
     def _entry_uri(self, parts: Parts, entry: os.DirEntry[str]) -> str | None:
-        """The address of something in a folder; ``None`` for what cannot be read."""
+        """Return the URI of an entry of a folder; ``None`` if it cannot be read."""
         try:
             if entry.is_file(follow_symlinks=False):
                 return self._uri_of(parts)
@@ -173,13 +173,13 @@ class Directory:
                     if opened.is_file or opened.is_folder:
                         return self._uri_of(parts) + ("/" if opened.is_folder else "")
         except (OSError, ValueError):
-            pass  # it is gone, or leads out of the folder
+            pass  # it does not exist any more, or leads out of the folder
         return None
 
     def _files(self, folder: Parts, after: Parts) -> Iterator[tuple[Parts, int | None]]:
-        """Everything below a folder that comes after a path: with its size if it is a file, with ``None`` otherwise.
+        """Yield everything below a folder that comes after a path: with its size if it is a file, with ``None`` otherwise.
 
-        Folders behind links are not descended into, so that nothing is listed twice.
+        Linked folders are not entered, so that nothing is listed twice.
         """
         try:
             with self._open(folder) as opened:
@@ -188,10 +188,10 @@ class Directory:
                     was_seen = after[:1] == (entry.name,)
                     if not was_seen:
                         yield parts, self._size(parts, entry)
-                    if len(parts) < _DEEPEST and entry.is_dir(follow_symlinks=False):
+                    if len(parts) < _MAX_DEPTH and entry.is_dir(follow_symlinks=False):
                         yield from self._files(parts, after[1:] if was_seen else ())
         except OSError:
-            return  # it is gone, or not ours to read
+            return  # it does not exist any more, or cannot be read
 
     def _size(self, parts: Parts, entry: os.DirEntry[str]) -> int | None:
         try:
@@ -208,8 +208,8 @@ class Directory:
         return open_beneath(self.place, parts, spellings=(self._as_given,))
 
     def _parts(self, uri: str) -> Parts:
-        """The names that an address consists of."""
-        name = os.fsdecode(unquote_to_bytes(uri[len(self.uri) :]))  # once: what is still encoded after it is a name
+        """Split a URI into the names of its path."""
+        name = os.fsdecode(unquote_to_bytes(uri[len(self.uri) :]))  # decoded once: what is still encoded then is part of a name
         parts = name.split("/")
         if parts[-1] == "":
             parts.pop()
@@ -228,10 +228,10 @@ async def page_with_files(
     size: int | None,
     run_blocking: RunBlocking,
 ) -> tuple[Sequence[Resource], str | None]:
-    """One page of a list that ends with the files of folders, and the cursor of the next.
+    """Return one page of a list that ends with the files of folders, and the cursor of the next page.
 
     Raises:
-        InvalidParams: The cursor is not one of this list (PG-05).
+        InvalidParams: The cursor does not belong to this list (PG-05).
     """
     size = size or _PAGE
     place = None if cursor is None else name_in(cursor, _FILES)
@@ -251,7 +251,7 @@ async def page_with_files(
         if len(page) == size:
             return page, cursor_of(f"{directory.uri}\n", _FILES)
         files, ended_with = await run_blocking(partial(directory.page, after or None, size - len(page)))
-        # What is a resource of its own, or in an earlier folder too, is read from there, and listed there.
+        # A URI that is also a resource, or in an earlier folder, is served and listed there.
         page += [file for file in files if file.uri not in resources and _serving(file.uri, directories) == position]
         if ended_with is not None:
             return page, cursor_of(f"{directory.uri}\n{ended_with}", _FILES)
@@ -264,7 +264,7 @@ def _serving(uri: str, directories: Sequence[Directory]) -> int | None:
 
 
 def _entries(folder: Opened, start: str, *, inclusive: bool) -> Iterator[os.DirEntry[str]]:
-    """What is in a folder, in the order of the names, from a name on. However many there are, a batch of them is held at once."""
+    """Yield the entries of a folder, sorted by name, from a name on. At most one batch is held in memory."""
     while True:
         with os.scandir(folder.handle) as found:
             following = (entry for entry in found if entry.name > start or (inclusive and entry.name == start))

@@ -1,4 +1,4 @@
-"""What may be said about a tool, a resource or a prompt beside its function. For type checkers: nothing else loads it."""
+"""The options of tools, resources and prompts. Only for type checkers; not imported at run time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["PromptOptions", "ResourceOptions", "ToolOptions"]
 
 
 class PromptOptions(TypedDict, total=False):
-    """What :meth:`twopipes.Server.prompt` takes."""
+    """The options of :meth:`twopipes.Server.prompt`."""
 
     name: str | None
     title: str | None
@@ -23,7 +23,7 @@ class PromptOptions(TypedDict, total=False):
 
 
 class ToolOptions(PromptOptions, total=False):
-    """What :meth:`twopipes.Server.tool` takes."""
+    """The options of :meth:`twopipes.Server.tool`."""
 
     annotations: ToolAnnotations | Mapping[str, Any] | None
     input_schema: Mapping[str, Any] | None
@@ -31,7 +31,7 @@ class ToolOptions(PromptOptions, total=False):
 
 
 class ResourceOptions(PromptOptions, total=False):
-    """What :meth:`twopipes.Server.resource` takes."""
+    """The options of :meth:`twopipes.Server.resource`."""
 
     mime_type: str | None
     annotations: Annotations | None

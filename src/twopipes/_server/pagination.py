@@ -1,4 +1,4 @@
-"""Pages of a list: opaque cursors that stay good while the list changes, and are refused if they are not ours (section PG)."""
+"""Pages of a list: opaque cursors that stay valid while the list changes, and are refused if they are not ours (section PG)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ T = TypeVar("T")
 
 
 def page_of(items: Mapping[str, T], cursor: str | None, size: int | None, kind: str) -> tuple[Sequence[T], str | None]:
-    """One page and the cursor of the next, or ``None`` after the last.
+    """Return one page and the cursor of the next, or ``None`` after the last.
 
-    A cursor names the last item of its page, so it means the same after others were added or removed; if that very item is
-    gone, the cursor is refused and the client starts over (CH-09).
+    A cursor names the last item of its page, so it stays valid when others are added or removed. If that item itself is gone,
+    the cursor is refused and the client starts again (CH-09).
 
     Raises:
-        InvalidParams: The cursor is not one of this list (PG-05).
+        InvalidParams: The cursor does not belong to this list (PG-05).
     """
     if size is None and cursor is None:
         return list(items.values()), None
@@ -31,8 +31,8 @@ def page_of(items: Mapping[str, T], cursor: str | None, size: int | None, kind: 
 
 
 def cursor_of(name: str, kind: str) -> str:
-    """A cursor for what comes after the item of this name."""
-    from base64 import urlsafe_b64encode  # noqa: PLC0415 - few servers have so much to list
+    """Return the cursor of the items after the one with this name."""
+    from base64 import urlsafe_b64encode  # noqa: PLC0415 - few servers need pages
     from binascii import crc32  # noqa: PLC0415 - likewise
 
     text = f"{crc32(f'{kind} {name}'.encode()):08x}{name}"
@@ -40,7 +40,7 @@ def cursor_of(name: str, kind: str) -> str:
 
 
 def name_in(cursor: str, kind: str) -> str | None:
-    """The name that a cursor of such a list was made of; ``None`` if it is not one."""
+    """Return the name in a cursor; ``None`` if the cursor does not belong to such a list."""
     from base64 import urlsafe_b64decode  # noqa: PLC0415 - as above
 
     try:
@@ -52,5 +52,5 @@ def name_in(cursor: str, kind: str) -> str | None:
 
 def _position(names: list[str], name: str | None) -> int:
     if name not in names:
-        raise InvalidParams("Invalid cursor: it does not belong to this list, or what it named is gone; start without a cursor")
+        raise InvalidParams("Invalid cursor: it does not belong to this list, or its item was removed; start without a cursor")
     return names.index(name) + 1

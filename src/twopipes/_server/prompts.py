@@ -17,7 +17,7 @@ __all__ = ["PromptEntry", "make_prompt"]
 
 
 class PromptEntry:
-    """A prompt: how it is described, and how it is made."""
+    """A prompt: its description, and the function that makes it."""
 
     __slots__ = ("function", "place", "prompt", "signature")
 
@@ -28,7 +28,7 @@ class PromptEntry:
         self.place = place_of(function)
 
     async def get(self, texts: Mapping[str, str], context: Context, run_blocking: RunBlocking) -> GetPromptResult:
-        """Fills the arguments in.
+        """Fill in the arguments.
 
         Raises:
             InvalidParams: A required argument is missing, or cannot be read (PM-04).
@@ -51,14 +51,14 @@ def make_prompt(
     icons: Sequence[Icon] | None = None,
     meta: Mapping[str, Any] | None = None,
 ) -> PromptEntry:
-    """Describes a function as a prompt. Its parameters are the arguments, which always come as text (PM-02)."""
+    """Describe a function as a prompt. Its parameters are the arguments, which always arrive as text (PM-02)."""
     signature = describe(function, injected=(Context,))
     required = set(signature.input_schema.get("required", ()))
     arguments = [
         PromptArgument(argument, description=schema.get("description"), required=argument in required)
         for argument, schema in signature.input_schema.get("properties", {}).items()
     ]
-    signature.name = name or signature.name  # as clients know it, also in what they are told about its arguments
+    signature.name = name or signature.name  # error messages about arguments use the name that clients know
     prompt = Prompt(
         signature.name,
         title=title,

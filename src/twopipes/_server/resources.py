@@ -1,4 +1,4 @@
-"""Resources: what a client may read, by URI (section RS of the rules)."""
+"""Resources that a client can read by URI (section RS of the rules)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["ResourceEntry", "TemplateEntry", "make_resource"]
 
 
 class Caching:
-    """How long a client may keep what it read, and whether it is the same for every user."""
+    """How long a client may cache a resource, and whether it is the same for every user."""
 
     __slots__ = ("scope", "ttl_ms")
 
@@ -31,7 +31,7 @@ class Caching:
 
 
 class ResourceEntry:
-    """A resource at one address."""
+    """A resource with one URI."""
 
     __slots__ = ("caching", "function", "place", "resource", "signature")
 
@@ -43,13 +43,13 @@ class ResourceEntry:
         self.place = place_of(function)
 
     async def read(self, uri: str, context: Context, run_blocking: RunBlocking) -> ReadResourceResult:
-        """Reads it."""
+        """Read the resource."""
         value = await call_with_texts(self.function, self.signature, {}, context, run_blocking)
         return _result(uri, value, self.resource.mime_type, self.caching)
 
 
 class TemplateEntry:
-    """Resources at all the addresses that a template describes."""
+    """The resources of a URI template."""
 
     __slots__ = ("caching", "function", "matcher", "place", "signature", "template")
 
@@ -69,7 +69,7 @@ class TemplateEntry:
         self.place = place_of(function)
 
     async def read(self, uri: str, found: Mapping[str, str], context: Context, run_blocking: RunBlocking) -> ReadResourceResult:
-        """Reads the resource at an address that the template describes. A variable that cannot be read means: not found."""
+        """Read a resource of the template. If a variable cannot be converted, the resource is not found."""
         try:
             value = await call_with_texts(self.function, self.signature, found, context, run_blocking)
         except InvalidParams:
@@ -81,7 +81,7 @@ def _result(uri: str, value: Any, mime_type: str | None, caching: Caching) -> Re
     if isinstance(value, ReadResourceResult):
         return value
     if value is None:
-        raise NotFound("resource", uri)  # RS-06: never an empty answer
+        raise NotFound("resource", uri)  # RS-06: never an empty result
     return ReadResourceResult(contents_of(uri, value, mime_type), ttl_ms=caching.ttl_ms, cache_scope=caching.scope)
 
 
@@ -100,12 +100,12 @@ def make_resource(
     ttl_ms: int | None = None,
     cache_scope: CacheScope | None = None,
 ) -> ResourceEntry | TemplateEntry:
-    """Describes a function as a resource or, where the URI has variables, as a template of resources.
+    """Describe a function as a resource or, if the URI has variables, as a template of resources.
 
     Raises:
-        LocalProtocolError: The variables of the URI and the parameters of the function do not fit together.
+        LocalProtocolError: The variables of the URI and the parameters of the function do not match.
     """
-    from twopipes._protocol.uri_template import UriTemplate  # noqa: PLC0415 - a server that has tools alone starts without it
+    from twopipes._protocol.uri_template import UriTemplate  # noqa: PLC0415 - servers without resources start faster
 
     signature = describe(function, injected=(Context,))
     matcher = UriTemplate(uri)

@@ -1,4 +1,4 @@
-"""What a handler may return, and what becomes of it."""
+"""Return values of handlers, and their conversion to content."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ __all__ = ["Audio", "Image", "ToolResult", "blocks_of", "contents_of", "messages
 
 
 class _Media(Struct, frozen=True):
-    """Bytes and what they are, given as they are or by the file that holds them."""
+    """Bytes with a MIME type, given directly or by a file."""
 
-    data: bytes = UNSET  # type: ignore[assignment]  # set below where a path is given
+    data: bytes = UNSET  # type: ignore[assignment]  # set below if a path is given
     mime_type: str = ""
     annotations: Annotations | None = None
     path: str | os.PathLike[str] | None = None
@@ -40,12 +40,14 @@ class _Media(Struct, frozen=True):
         kind = type(self).__name__
         data: Any = self.data
         if (data is UNSET) is (self.path is None):
-            raise LocalProtocolError(f"{kind} needs data= or path=, and not both")
+            raise LocalProtocolError(f"{kind} needs either data= or path=, not both")
         if self.path is not None:
             with open(self.path, "rb") as file:
                 structs.force_setattr(self, "data", file.read())
         elif not isinstance(data, bytes | bytearray | memoryview):
-            raise LocalProtocolError(f"the data of {kind} is bytes, not {type(data).__name__}; a file is {kind}(path=...)")
+            raise LocalProtocolError(
+                f"the data of {kind} must be bytes, got {type(data).__name__}; for a file use {kind}(path=...)"
+            )
         if not self.mime_type:
             structs.force_setattr(self, "mime_type", self._guessed_type())
 
@@ -63,12 +65,12 @@ class Image(_Media, frozen=True):
 
     Attributes:
         data: The bytes.
-        mime_type: What they are. By default it follows from the ending of the path; ``image/png`` without a path.
+        mime_type: Their type. By default it follows from the extension of the path; ``image/png`` without a path.
         annotations: For whom the picture is, and how important.
-        path: The file to read, at once.
+        path: The file to read. It is read immediately.
 
     Raises:
-        LocalProtocolError: There is neither data nor a path, or there are both, or the ending of the path is unknown.
+        LocalProtocolError: There is neither data nor a path, or there are both, or the extension of the path is unknown.
         OSError: The file cannot be read.
     """
 
@@ -86,7 +88,7 @@ class Image(_Media, frozen=True):
     }
 
     def block(self) -> ImageContent:
-        """The block it is sent as."""
+        """Return the content block as it is sent."""
         return ImageContent(_base64(self.data), self.mime_type, self.annotations)
 
 
@@ -109,18 +111,18 @@ class Audio(_Media, frozen=True):
     }
 
     def block(self) -> AudioContent:
-        """The block it is sent as."""
+        """Return the content block as it is sent."""
         return AudioContent(_base64(self.data), self.mime_type, self.annotations)
 
 
 class ToolResult(Struct, frozen=True, kw_only=True):
-    """A tool's result in full, for a tool that wants to decide about all of it.
+    """The complete result of a tool, for a tool that sets every part itself.
 
     Attributes:
-        content: Anything a tool may return: a text, a block, a list of these.
+        content: Anything a tool may return: a string, a block, a list of these.
         structured: The value for programs; absent if not given.
-        is_error: The tool failed, and ``content`` says how.
-        meta: For ``_meta``.
+        is_error: Whether the tool failed; ``content`` then describes the failure.
+        meta: The ``_meta`` of the result.
     """
 
     content: Any = ()
@@ -129,7 +131,7 @@ class ToolResult(Struct, frozen=True, kw_only=True):
     meta: dict[str, Any] | None = None
 
     def result(self) -> CallToolResult:
-        """The result it is sent as."""
+        """Return the result as it is sent."""
         blocks = blocks_of(self.content)
         if not blocks and self.structured is not UNSET:
             blocks = [TextContent(as_json(self.structured))]  # TL-13
@@ -137,11 +139,11 @@ class ToolResult(Struct, frozen=True, kw_only=True):
 
 
 CONTENT_TYPES = (Image, Audio, ToolResult, CallToolResult, Block, UnknownContent, ResourceContents, bytes, bytearray)
-"""What is content, and not data, when a tool returns it."""
+"""Types of return values that are content, not structured data."""
 
 
 def blocks_of(value: Any) -> list[ContentBlock]:
-    """What a tool returned, as content blocks."""
+    """Convert the return value of a tool to content blocks."""
     match value:
         case None:
             return []
@@ -152,7 +154,7 @@ def blocks_of(value: Any) -> list[ContentBlock]:
         case Block() | UnknownContent():
             return [value]  # type: ignore[list-item]
         case bytes() | bytearray():
-            # Bytes of no stated kind: a resource without an address of its own.
+            # Bytes without a type: a resource without a URI of its own.
             return [EmbeddedResource(ResourceContents("data:", blob=_base64(value), mime_type="application/octet-stream"))]
         case ResourceContents():
             return [EmbeddedResource(value)]
@@ -164,30 +166,27 @@ def blocks_of(value: Any) -> list[ContentBlock]:
             return [TextContent(as_json(value))]
 
 
-# A tuple, made once: a union of types would be made anew at every call.
-_CONTENT_BUT_TEXT: Final = (bytes, bytearray, Image, Audio, Block, UnknownContent, ResourceContents)
+_CONTENT_EXCEPT_TEXT: Final = (bytes, bytearray, Image, Audio, Block, UnknownContent, ResourceContents)
 
 
 def _is_content(value: Any) -> bool:
-    return isinstance(value, (str, *_CONTENT_BUT_TEXT))
+    return isinstance(value, (str, *_CONTENT_EXCEPT_TEXT))
 
 
 def is_content(value: Any) -> bool:
-    """Whether a value is content, as against data: blocks, pictures, bytes, or a list in which there is one."""
-    if type(value) is str:  # most are
-        return False
+    """Return whether a value is content and not structured data: blocks, pictures, bytes, or a list that contains one."""
     if isinstance(value, (list, tuple)):
-        return any(isinstance(item, _CONTENT_BUT_TEXT) for item in value)
-    return isinstance(value, _CONTENT_BUT_TEXT)
+        return any(isinstance(item, _CONTENT_EXCEPT_TEXT) for item in value)
+    return isinstance(value, _CONTENT_EXCEPT_TEXT)
 
 
 def as_json(value: Any) -> str:
-    """A value as JSON text, the way it would be sent."""
+    """Return a value as JSON text, as it would be sent."""
     return encode(value).decode()
 
 
 def contents_of(uri: str, value: Any, mime_type: str | None) -> list[ResourceContents]:
-    """What a resource function returned, as resource contents (RS-02)."""
+    """Convert the return value of a resource function to resource contents (RS-02)."""
     match value:
         case ResourceContents():
             return [value]
@@ -205,13 +204,13 @@ Role = Literal["user", "assistant"]
 
 
 def messages_of(value: Any, role: Role = "user") -> list[PromptMessage]:
-    """What a prompt function returned, as messages, each with exactly one block (PM-03)."""
+    """Convert the return value of a prompt function to messages, each with exactly one block (PM-03)."""
     match value:
         case PromptMessage():
             return [value]
         case Mapping() if "role" in value and "content" in value:
             if value["role"] not in get_args(Role):
-                raise LocalProtocolError(f"a message of a prompt is the user's or the assistant's, not {value['role']!r}'s")
+                raise LocalProtocolError(f"the role of a prompt message must be 'user' or 'assistant', got {value['role']!r}")
             return messages_of(value["content"], value["role"])
         case list() | tuple():
             return [message for item in value for message in messages_of(item, role)]

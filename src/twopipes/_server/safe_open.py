@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 __all__ = ["Opened", "open_beneath"]
 
-# Links and ".." in links that one path may lead through. Linux allows 40 links.
-_MOST_TURNS = 40
-# Steps of one path; no file system takes many more.
-_MOST_STEPS = 2048
+# Links, and ".." in links, on one path. Linux allows 40 links.
+_MAX_LINKS = 40
+# Steps of one path; no file system allows many more.
+_MAX_STEPS = 2048
 
 
 class Opened(NamedTuple):
@@ -28,7 +28,7 @@ class Opened(NamedTuple):
 
     Attributes:
         handle: The descriptor; for a folder on Windows, which has none, the path.
-        status: What it is, as of now.
+        status: Its status.
     """
 
     handle: int | str
@@ -47,7 +47,7 @@ class Opened(NamedTuple):
 
 @contextmanager
 def open_beneath(root: str, parts: Sequence[str], *, spellings: Sequence[str] = ()) -> Iterator[Opened]:
-    """Opens a file or folder below another one, and closes it in the end.
+    """Open a file or folder below another one, and close it at the end.
 
     Args:
         root: The folder, as an absolute path without links.
@@ -55,7 +55,7 @@ def open_beneath(root: str, parts: Sequence[str], *, spellings: Sequence[str] = 
         spellings: Other absolute paths of the folder. A link to one of them leads inside, too.
 
     Raises:
-        OSError: There is no such file, it cannot be opened, or the way to it leads out of the folder.
+        OSError: There is no such file, it cannot be opened, or its path leads out of the folder.
     """
     handle = _open(root, list(parts), (root, *spellings))
     try:
@@ -66,28 +66,28 @@ def open_beneath(root: str, parts: Sequence[str], *, spellings: Sequence[str] = 
 
 
 if sys.platform != "win32":
-    # Folders on the way need not be readable, where the system has a way to say so.
+    # O_PATH, where it exists: the folders on the path need not be readable.
     _STEP = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    # Not blocking, because a pipe would wait for a writer before it can be seen that it is one.
+    # Non-blocking, because opening a pipe would wait for a writer.
     _LAST = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-    # What opening a link without following it fails with: as a folder, on most systems, on FreeBSD.
+    # The errors of opening a link with O_NOFOLLOW: as a folder, on most systems, on FreeBSD.
     _MAY_BE_LINK = (errno.ENOTDIR, errno.ELOOP, errno.EMLINK)
 
     def _open(root: str, parts: list[str], spellings: Sequence[str]) -> int | str:
-        for _ in range(_MOST_TURNS):
-            if len(parts) > _MOST_STEPS:
+        for _ in range(_MAX_LINKS):
+            if len(parts) > _MAX_STEPS:
                 break
             found = _walk(root, parts)
             if isinstance(found, int):
                 return found
             position, target = found
-            parts = [*_turned(parts[:position], target, spellings), *parts[position + 1 :]]
+            parts = [*_follow(parts[:position], target, spellings), *parts[position + 1 :]]
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
 
     def _walk(root: str, parts: list[str]) -> int | tuple[int, str]:
-        """Opens what a path leads to; or returns the position and the target of the first link on it."""
+        """Open the end of a path, or return the position and the target of the first link on it."""
         here = os.open(root, (_STEP if parts else _LAST | os.O_DIRECTORY))
-        has_arrived = False
+        is_open = False
         try:
             for position, name in enumerate(parts):
                 if name == "..":
@@ -101,27 +101,27 @@ if sys.platform != "win32":
                     return position, _target(name, here, error)
                 os.close(here)
                 here = following
-            has_arrived = True
+            is_open = True
             return here
         finally:
-            if not has_arrived:
+            if not is_open:
                 os.close(here)
 
     def _target(name: str, folder: int, error: OSError) -> str:
         try:
             return os.readlink(name, dir_fd=folder)
         except OSError:
-            raise error from None  # it is not a link: what went wrong first counts
+            raise error from None  # it is not a link, so the first error is the right one
 
-    def _turned(before: list[str], target: str, spellings: Sequence[str]) -> list[str]:
-        """The path to the target of a link, where ``before`` leads to the folder that the link is in."""
+    def _follow(before: list[str], target: str, spellings: Sequence[str]) -> list[str]:
+        """Return the path to the target of a link; ``before`` is the path of the folder that contains the link."""
         if target.startswith("/"):
             root = next((each for each in spellings if target == each or target.startswith(each.rstrip("/") + "/")), None)
             if root is None:
                 raise OSError(errno.EXDEV, "the link leads out of the folder")
             before, target = [], target[len(root) :]
         parts = [part for part in target.split("/") if part not in {"", "."}]
-        # What is before was walked without a link, so that ".." means the folder that it is written in.
+        # The path before contains no link, so ".." simply removes its last name.
         while parts and parts[0] == "..":
             if not before:
                 raise OSError(errno.EXDEV, "the link leads out of the folder")

@@ -1,4 +1,4 @@
-"""How a server ends: once, for a reason, politely, and for sure."""
+"""The end of a server: by signals, with time for running handlers, and with a deadline that always holds."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from twopipes._channels.fork import in_forked_children
 
 __all__ = ["GRACE", "Ending", "LastResort", "ended_by_signals", "finish_in_time"]
 
-# Seconds for what comes after the handlers: the lifespan's end, the last write.
+# Seconds for what follows the handlers: the end of the lifespan, the last write.
 GRACE: Final = 1.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# What Python does with them unless a program says otherwise.
+# What Python does with them by default.
 _DEFAULTS: Final[dict[signal.Signals, Any]] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
-# Seconds between two calls of what is done while a server ends.
+# Seconds between two calls of ``meanwhile`` while a server ends.
 _TICK: Final = 0.05
 
 
 class Ending:
-    """The wish to end, from wherever it comes: a signal, the death of the parent, the author's code.
+    """A request to end: by a signal, the death of the parent process, or the author's code.
 
     Attributes:
-        by_signal: Somebody sent a signal, and will not wait long.
+        by_signal: Whether a signal was sent; its sender does not wait long.
     """
 
     def __init__(self) -> None:
@@ -41,30 +41,30 @@ class Ending:
         self._loop = asyncio.get_running_loop()
 
     def begin(self, *, by_signal: bool = False) -> None:
-        """Begins to end."""
+        """Begin to end."""
         if by_signal:
             self.by_signal = True
             self._signalled.set()
         self._begun.set()
 
     def begin_by_signal(self) -> None:
-        """Begins to end, out of a signal handler."""
-        with suppress(RuntimeError):  # the loop is closed, so the end has come already
+        """Begin to end. For signal handlers."""
+        with suppress(RuntimeError):  # the loop is closed, so the server has ended
             self._loop.call_soon_threadsafe(lambda: self.begin(by_signal=True))
 
     async def wait(self) -> None:
-        """Waits until it begins."""
+        """Wait until it begins."""
         await self._begun.wait()
 
     async def wait_for_signal(self) -> None:
-        """Waits until somebody is in a hurry."""
+        """Wait for a signal."""
         await self._signalled.wait()
 
 
 async def finish_in_time(work: Coroutine[Any, Any, object], ending: Ending | None, seconds: float) -> None:
-    """Waits for the last work, which has a limit of its own; from a signal on, for so many seconds at the most.
+    """Wait for the last work, which has its own time limit. After a signal, wait at most ``seconds``.
 
-    A host that closes the input and then sends a signal waits for the input's end no longer.
+    A host that closes the input and then sends a signal does not wait for the longer limit.
     """
     if ending is None:
         await work
@@ -80,13 +80,13 @@ async def finish_in_time(work: Coroutine[Any, Any, object], ending: Ending | Non
 
 
 class LastResort:
-    """Ends the process at a deadline, whatever still runs: a tool that never returns must not hold it.
+    """Ends the process at a deadline, whatever still runs: a tool that never returns must not keep it alive.
 
-    A thread, because the event loop may be what does not come round.
+    It uses a thread, because the event loop may be blocked.
 
     Args:
-        before: Called before the end, one after the other: children are ended, and what people should see is not lost.
-        meanwhile: Called every 50 ms from the moment it is armed: the host may kill the process before the deadline.
+        before: Called in order before the end, to end children and to write the rest of the log.
+        meanwhile: Called every 50 ms once it is armed, because the host may kill the process before the deadline.
     """
 
     def __init__(self, *before: Callable[[], object], meanwhile: Callable[[], object]) -> None:
@@ -95,12 +95,12 @@ class LastResort:
         self._meanwhile = meanwhile
 
     def arm(self, seconds: float, status: int = 0) -> None:
-        """From now on there are so many seconds left. The earliest deadline counts. Signal handlers may call it."""
-        # Not threading.Thread: whoever is interrupted by a signal may be starting a thread, and would hold the lock for it.
+        """End the process in so many seconds. The earliest deadline counts. Signal handlers may call it."""
+        # Not threading.Thread: the signal may have interrupted the start of a thread, which holds a lock.
         _thread.start_new_thread(self.end_after, (seconds, status))
 
     def end_after(self, seconds: float, status: int = 0) -> None:
-        """Wait, and end the process unless it is called off. For a thread of its own."""
+        """Wait, and end the process unless it is called off. Runs in a thread of its own."""
         deadline = time.monotonic() + seconds
         while not self._called_off.is_set() and (left := deadline - time.monotonic()) > 0:
             with suppress(Exception):
@@ -114,13 +114,13 @@ class LastResort:
         os._exit(status)
 
     def call_off(self) -> None:
-        """Everything has ended properly."""
+        """Cancel it: everything has ended properly."""
         self._called_off.set()
 
     def call_off_until_exit(self, seconds: float) -> None:
-        """The same, but when the program comes to its end, threads that the interpreter would wait for get so many seconds.
+        """Cancel it, and arm it again at the exit of the interpreter, which waits for the threads of a tool's thread pool.
 
-        A thread pool of a tool is joined there, before anything else that runs at exit.
+        These get so many seconds.
         """
         self.call_off()
         exiting = threading.Event()
@@ -129,30 +129,30 @@ class LastResort:
             exiting.wait()
             LastResort(*self._before, meanwhile=self._meanwhile).end_after(seconds)
 
-        with suppress(AttributeError, RuntimeError):  # not a public function; without it, things are as everywhere
+        with suppress(AttributeError, RuntimeError):  # not a public function; without it, the interpreter waits as in every program
             threading._register_atexit(exiting.set)  # type: ignore[attr-defined]
-            # Started now, because Python 3.12 starts no thread once the interpreter has begun to end.
+            # Started now, because Python 3.12 starts no thread while the interpreter exits.
             _thread.start_new_thread(end, ())
 
 
 @contextmanager
 def ended_by_signals(ending: Ending, last_resort: LastResort, seconds: float) -> Generator[None, None, None]:
-    """While this lasts, the first SIGINT or SIGTERM begins the end, and the same one again is the end.
+    """Let the first SIGINT or SIGTERM begin the end, and a second one of the same kind end the process at once.
 
-    Another one changes nothing: a host may send SIGINT, a moment later SIGTERM and at last SIGKILL (Claude Code does), and what
-    there is to be tidied up has the time until then. A person who sends the same one twice is in a hurry.
+    A signal of the other kind changes nothing: a host may send SIGINT, then SIGTERM and at last SIGKILL (Claude Code does), and
+    clean-up has the time until then. A person who sends the same signal twice is in a hurry.
 
-    Not the event loop's own handlers: they wait for their turn, and a coroutine that blocks the loop would not give them one.
+    Not the event loop's own handlers: they run in the loop, and a coroutine may block it.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield  # signals belong to the main thread; whoever runs a server elsewhere has plans of their own
+        yield  # only the main thread handles signals; a program that serves in another thread handles them itself
         return
     seen = False
 
     def handle(number: int, _frame: FrameType | None) -> None:
         nonlocal seen
-        # The next one is the system's to handle: it ends a process whose main thread does not come round to do anything,
-        # and it shows no traceback while the interpreter ends. So nothing is put back, either.
+        # The default action for the next one ends a process even if its main thread is blocked, and shows no traceback while the
+        # interpreter exits. For the same reason the previous handlers are not restored after a signal.
         signal.signal(number, signal.SIG_DFL)
         if not seen:
             seen = True
@@ -160,17 +160,17 @@ def ended_by_signals(ending: Ending, last_resort: LastResort, seconds: float) ->
             ending.begin_by_signal()
 
     def put_back_defaults() -> None:
-        # A process that a tool has forked ends by a signal, as any other: the server's way to end is not its own.
+        # A process that a tool has forked must end by a signal as any other process does.
         for number, default in _DEFAULTS.items():
             if signal.getsignal(number) is handle:
                 signal.signal(number, default)
 
     before = {number: signal.signal(number, handle) for number in _SIGNALS}
-    no_longer = in_forked_children(put_back_defaults)
+    remove_hook = in_forked_children(put_back_defaults)
     try:
         yield
     finally:
-        no_longer()
+        remove_hook()
         if not seen:
             for number, previous in before.items():
                 signal.signal(number, previous)

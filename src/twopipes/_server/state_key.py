@@ -1,7 +1,7 @@
-"""The key that seals ``requestState`` when its author gave none: one for each user, which outlives the process.
+"""The default key that seals ``requestState``: one per user, which outlives the process.
 
-A stateless client carries its answers in a sealed state. Were the key a random one of each process, a restart between a question
-and its answer would lose what the user typed. So the key lies in the user's state folder, readable by nobody else, and is made
+In the modern era a client sends its answers back in a sealed state. With a random key per process, a restart between a question and
+its answer would lose what the user typed. So the key is a file in the user's state folder that only the user can read. It is made
 when the first question needs it: most servers never ask, and touch no file.
 """
 
@@ -13,6 +13,7 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from twopipes._server.log import logger
 from twopipes._session.state_token import StateSealer
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ T = TypeVar("T")
 
 
 def default_sealer(name: str) -> StateSealer:
-    """What seals the states of the server called ``name``: the key of the environment, or else the user's.
+    """Return the sealer for the server called ``name``, with the key of the environment, or else the user's.
 
     Raises:
         LocalProtocolError: The key in ``TWOPIPES_STATE_KEY`` is too short.
@@ -40,10 +41,10 @@ def default_sealer(name: str) -> StateSealer:
 class UserSealer(StateSealer):
     """Seals and opens states with the user's key, which is read or made at the first use.
 
-    Where that cannot be done, a random key serves for the life of the process, and stderr says so.
+    If that fails, a random key is used for the life of the process, and a warning is logged.
 
     Args:
-        name: The server. A state of one server is worthless for another one of the same user (MR-16).
+        name: The server. Another server of the same user cannot use its states (MR-16).
     """
 
     def __init__(self, name: str) -> None:
@@ -61,24 +62,26 @@ class UserSealer(StateSealer):
     def _sealer(self) -> StateSealer:
         if self._real is None:
             try:
-                # The key comes first and its length is fixed, so no two pairs of key and name look the same.
+                # The key comes first and has a fixed length, so that different pairs of key and name cannot be equal.
                 self._real = StateSealer(_user_key(key_path()) + self._name.encode("utf-8", "backslashreplace"))
             except (OSError, RuntimeError) as error:
                 self._real = StateSealer()
-                sys.stderr.write(
-                    f"Warning: the key for answers that outlive this process cannot be kept ({error}). After a restart, users will "
-                    f"be asked again. Set {VARIABLE} to at least 16 secret characters to avoid it\n"
+                logger.warning(
+                    "Warning: the key for answers that outlive this process cannot be stored (%s). After a restart, users will be "
+                    "asked again. Set %s to at least 16 secret characters to avoid this",
+                    error,
+                    VARIABLE,
                 )
         return self._real
 
 
 def key_path() -> Path:
-    """Where the user's key lies.
+    """Return the path of the user's key.
 
     Raises:
-        RuntimeError: Nobody knows where this user is at home.
+        RuntimeError: The home folder of the user is unknown.
     """
-    from twopipes._process.state_folder import state_folder  # noqa: PLC0415 - paths take their time, and most servers never ask
+    from twopipes._process.state_folder import state_folder  # noqa: PLC0415 - most servers never ask
 
     return state_folder() / "state.key"
 
@@ -88,14 +91,14 @@ def _user_key(path: Path) -> bytes:
         return _read(path)
     path.parent.mkdir(parents=True, exist_ok=True, mode=_PRIVATE_FOLDER)
     _make(path)
-    return _read(path)  # ours, or that of another process which was faster
+    return _read(path)  # ours, or that of a process which was faster
 
 
 def _read(path: Path) -> bytes:
     with path.open("rb") as file:
         status = os.fstat(file.fileno())
         if sys.platform != "win32" and (status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077):
-            raise PermissionError(f"{path} is not this user's alone; remove it")
+            raise PermissionError(f"{path} belongs to another user or can be read by others; remove it")
         key = file.read(_KEY_BYTES + 1)
     if len(key) != _KEY_BYTES:
         raise OSError(f"{path} is damaged; remove it")
@@ -103,7 +106,7 @@ def _read(path: Path) -> bytes:
 
 
 def _make(path: Path) -> None:
-    """Puts a new key in its place, whole or not at all, unless there is one already."""
+    """Write a new key atomically, unless there is one already."""
     draft = path.with_name(f"{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE_FILE)
     try:
@@ -111,7 +114,7 @@ def _make(path: Path) -> None:
             file.write(os.urandom(_KEY_BYTES))
         with suppress(FileExistsError):
             if sys.platform == "win32":
-                draft.rename(path)  # which replaces nothing, there
+                draft.rename(path)  # on Windows this does not replace a file
             else:
                 path.hardlink_to(draft)
     finally:

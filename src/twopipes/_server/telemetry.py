@@ -1,4 +1,4 @@
-"""A span for each request, if the author has OpenTelemetry; nothing is imported otherwise."""
+"""A span for each request, if OpenTelemetry is installed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Spans = Callable[[Context], AbstractContextManager[Any]]
 
 
 def find_spans() -> Spans | None:
-    """What opens a span around a request, child of the one that the client names in ``_meta``; ``None`` without OpenTelemetry."""
+    """Return a function that opens a span around a request, a child of the span in ``_meta``; ``None`` without OpenTelemetry."""
     try:
         from opentelemetry import propagate, trace  # noqa: PLC0415 - only where it is installed
     except ImportError:
@@ -24,10 +24,10 @@ def find_spans() -> Spans | None:
 
     def open_span(context: Context) -> AbstractContextManager[Any]:
         if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
-            return nullcontext()  # nobody has set anything up, so nobody would see it
+            return nullcontext()  # OpenTelemetry is not configured
         call = context.call
         target = getattr(call.params, "name", None) or getattr(call.params, "uri", None)
-        # MT-06: what is malformed in there costs the parent, not the request.
+        # MT-06: a malformed trace context loses the parent span, not the request.
         carrier = {key: value for key, value in context.meta.items() if isinstance(value, str)}
         return tracer.start_as_current_span(
             f"{call.method} {target}" if target else call.method,

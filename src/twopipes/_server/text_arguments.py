@@ -1,4 +1,4 @@
-"""Calling an author's function with values that came as text: template variables and prompt arguments."""
+"""Call an author's function, also with arguments that arrive as text: template variables and prompt arguments."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ async def call_with_texts(
     context: Context,
     run_blocking: RunBlocking,
 ) -> Any:
-    """Calls a function with texts, read as the types its parameters have.
+    """Call a function with texts, converted to the types of its parameters.
 
     Raises:
-        InvalidParams: A text cannot be read as its type, or a required one is missing.
+        InvalidParams: A text cannot be converted, or a required one is missing.
     """
     taken = {parameter.name for parameter in signature.parameters}
     try:
@@ -44,11 +44,11 @@ async def call_function(
     context: Context,
     run_blocking: RunBlocking,
 ) -> Any:
-    """Calls a function with arguments that fit: a coroutine here, anything else in a thread, where it may block."""
+    """Call a function with valid arguments: a coroutine function here, any other in a thread, where it may block."""
     for name in signature.injected_names:
         arguments[name] = context
     if signature.is_async:
         return await function(**arguments)
     value = await run_blocking(functools.partial(function, **arguments))
-    # A plain function may still hand back something to wait for: a decorator that forgot to say so.
+    # A plain function may still return an awaitable, for example because of a decorator.
     return await value if inspect.isawaitable(value) else value

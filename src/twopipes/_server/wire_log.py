@@ -1,4 +1,4 @@
-"""Every message that crosses the channels of a server: on stderr for people (``TWOPIPES_TRACE=1``), or recorded in a file."""
+"""Show every message of a server on stderr (``TWOPIPES_TRACE=1``), or record it in a file."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from twopipes.errors import LocalProtocolError
 
 __all__ = ["Trace", "Tracing", "open_tracing"]
 
-# What run() takes: a file, "1" for stderr, or a recorder of the caller's.
+# The trace= of run(): a file, "1" for stderr, or a recorder of the caller's.
 Trace = str | os.PathLike[str] | Recorder
 
 
 class Tracing:
-    """Watches the channels of one server.
+    """Observes the channels of one server.
 
     Args:
-        observer: Whom to tell.
-        recorder: The same, where it is ours to close.
+        observer: Gets every chunk and event.
+        recorder: The same object, if it is ours to close.
     """
 
     def __init__(self, observer: Observer, recorder: Recorder | None = None) -> None:
@@ -35,7 +35,7 @@ class Tracing:
         self._connections = 0
 
     def watch(self, channel: Channel) -> Channel:
-        """The channel, watched, as the next connection."""
+        """Wrap a channel as the next connection."""
         number = self._connections
         self._connections += 1
         return RecordedChannel(channel, self._observer, reads=">", connection=number)
@@ -44,17 +44,17 @@ class Tracing:
 def open_tracing(
     wanted: Trace | None, to_stderr: Callable[[str], None], *, redact: Iterable[str] = (), target: str = ""
 ) -> Tracing | None:
-    """Begins to trace, if that is wanted by the program or by ``TWOPIPES_TRACE``.
+    """Begin to trace, if the program or ``TWOPIPES_TRACE`` asks for it.
 
     Args:
-        wanted: By the program.
-        to_stderr: Writes lines there; from any thread.
-        redact: Names of members whose values are blanked, beside those of ``TWOPIPES_REDACT``.
-        target: What the server listens on, where it does.
+        wanted: The ``trace=`` of the program.
+        to_stderr: Writes lines to stderr, from any thread.
+        redact: Names of members whose values are blanked, in addition to those of ``TWOPIPES_REDACT``.
+        target: The address that the server listens on, if any.
 
     Raises:
-        LocalProtocolError: The file was named by the program and cannot be written. If the environment names such a file, stderr
-            says so, and the server serves on: whoever set it wants to see, not to break.
+        LocalProtocolError: The file was named by the program and cannot be written. If the environment names such a file, an error
+            is shown on stderr, and the server goes on.
     """
     if isinstance(wanted, Recorder):
         return Tracing(wanted)
@@ -77,7 +77,7 @@ def open_tracing(
 
 
 class _Shown:
-    """Shows each line to whoever reads stderr."""
+    """Shows each line on stderr."""
 
     def __init__(self, show: Callable[[str], None], redactor: Redactor | None) -> None:
         self._show = show
@@ -91,7 +91,7 @@ class _Shown:
 
     def event(self, name: str, *, connection: int = 0, stream: Kind | None = None, **_: Any) -> None:
         if name == "eof" and stream is not None and (cutter := self._cutters.pop((connection, stream), None)) is not None:
-            for cut in cutter.rest():  # FR-15: the last line may lack its end
+            for cut in cutter.rest():  # FR-15: the last line may have no newline
                 self._show_line(stream, cut.data)
 
     def _show_line(self, kind: Kind, line: bytes) -> None:

@@ -6,10 +6,10 @@ Names are loaded when they are first used, because pytest loads the plugin of th
 TYPE_CHECKING = False  # see twopipes._lazy
 if TYPE_CHECKING:
     from twopipes.testing.clock import ManualClock
-    from twopipes.testing.expecting import ExpectationFailed
+    from twopipes.testing.expectations import ExpectationFailed
     from twopipes.testing.faults import Fault, Strike, delay, drop, duplicate, garble, kill, truncate
+    from twopipes.testing.live_conversation import LiveConversation
     from twopipes.testing.opening import Opening, child, pair
-    from twopipes.testing.talk import LiveConversation
 else:
     from twopipes._lazy import lazy_names
 
@@ -17,10 +17,10 @@ else:
         __name__,
         {
             "twopipes.testing.clock": "ManualClock",
-            "twopipes.testing.expecting": "ExpectationFailed",
+            "twopipes.testing.expectations": "ExpectationFailed",
             "twopipes.testing.faults": "Fault Strike delay drop duplicate garble kill truncate",
             "twopipes.testing.opening": "Opening child pair",
-            "twopipes.testing.talk": "LiveConversation",
+            "twopipes.testing.live_conversation": "LiveConversation",
         },
     )
 

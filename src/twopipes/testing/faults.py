@@ -1,4 +1,4 @@
-"""What can go wrong on a wire: which line is hit, and what becomes of it. Nothing here knows of a channel or a clock."""
+"""Faults on a connection: which line is affected, and what happens to it. Independent of channels and clocks."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ __all__ = ["Fault", "FaultPlan", "Strike", "WireReader", "delay", "drop", "dupli
 What = Literal["drop", "delay", "garble", "truncate", "duplicate", "kill"]
 When = Callable[[Any], object]
 
-_OTHER_WAY: dict[Direction, Direction] = {">": "<", "<": ">"}
+_OPPOSITE: dict[Direction, Direction] = {">": "<", "<": ">"}
 _decode = Decoder().decode
 
 
 class Fault(Struct, frozen=True, kw_only=True):
-    """One thing that goes wrong: made by :func:`drop` and its like.
+    """One fault, made by :func:`drop` or one of the other functions.
 
     Attributes:
         what: What happens to a line.
         direction: ``>`` from the client to the server, ``<`` from the server to the client.
-        method: Only lines that have to do with this method: requests, notifications, and answers to such requests.
-        nth: The first line that is hit, of those that fit, from 1.
-        times: How many are, from that one on; ``None`` for all.
-        when: Only lines whose JSON value this says yes to.
+        method: Only lines of this method: requests, notifications, and responses to such requests.
+        nth: The first matching line that is affected, from 1.
+        times: How many lines are affected, from that one on; ``None`` for all.
+        when: Only lines for whose JSON value this function returns true.
     """
 
     what: What
@@ -45,23 +45,23 @@ class Fault(Struct, frozen=True, kw_only=True):
     copies: int = 2  # duplicate
 
     def __post_init__(self) -> None:
-        if self.direction not in _OTHER_WAY:
-            raise LocalProtocolError(f"a fault has a direction: '>' to the server or '<' to the client, and not {self.direction!r}")
+        if self.direction not in _OPPOSITE:
+            raise LocalProtocolError(f"a fault needs a direction, '>' to the server or '<' to the client, got {self.direction!r}")
         if self.nth < 1 or (self.times is not None and self.times < 1):
-            raise LocalProtocolError(f"lines are counted from 1: nth={self.nth!r}, times={self.times!r} would never hit one")
+            raise LocalProtocolError(f"nth and times must be 1 or more, got nth={self.nth!r}, times={self.times!r}")
         if not self.seconds >= 0 or self.copies < 1 or (self.keep is not None and self.keep < 0):
-            raise LocalProtocolError(f"{self.what} cannot be done by a negative number")
+            raise LocalProtocolError(f"{self.what} does not take a negative number")
 
     def __str__(self) -> str:
         method = f" {self.method}" if self.method else ""
         return f"{self.what} {self.direction}{method}"
 
     def hits(self, count: int) -> bool:
-        """Whether the line with this number, of those that fit, is hit."""
+        """Return whether the matching line with this number is affected."""
         return count >= self.nth and (self.times is None or count < self.nth + self.times)
 
     def altered(self, line: bytes) -> list[bytes]:
-        """What crosses the wire instead of a line, newlines and all."""
+        """Return what is sent instead of a line, including newlines."""
         match self.what:
             case "drop" | "kill":
                 return []
@@ -82,16 +82,16 @@ class Fault(Struct, frozen=True, kw_only=True):
         if self.into is not None:
             return self.into
         middle = len(body) // 2
-        return body[:middle] + b"\xff" + body[middle + 1 :]  # no letter of UTF-8 has it
+        return body[:middle] + b"\xff" + body[middle + 1 :]  # a byte that is never valid in UTF-8
 
 
 class Strike(Struct, frozen=True):
-    """A fault that has hit.
+    """One line that a fault has affected.
 
     Attributes:
-        fault: Which.
-        line: What it hit, without the newline.
-        connection: On which connection, from 0; a server that was started again has the next one.
+        fault: The fault.
+        line: The line, without the newline.
+        connection: The number of the connection, from 0. A restarted server has the next number.
     """
 
     fault: Fault
@@ -100,21 +100,21 @@ class Strike(Struct, frozen=True):
 
 
 class Seen(Struct, frozen=True):
-    """A line as a fault looks at it."""
+    """A line with the properties that faults match."""
 
     direction: Direction
     line: bytes
-    method: str | None  # its own, or that of the request that it answers
-    value: Any  # its JSON; UNSET where it is none
+    method: str | None  # its own, or that of the request to which it responds
+    value: Any  # its JSON value; UNSET if it is not JSON
 
 
 class FaultPlan:
-    """The faults of one conversation, and how far each has counted. It goes on over the restarts of a server.
+    """The faults of one conversation, with their counts, which continue after a restart of the server.
 
     Attributes:
-        struck: What was hit, in order.
-        failure: The first error that a function of the test's own raised when it was asked about a line. It goes to the test, and
-            not to the wire, where it would be one more fault.
+        struck: The affected lines, in order.
+        failure: The first error that a function of the test raised for a line. It is raised in the test and not in the channel,
+            where it would be another fault.
     """
 
     def __init__(self, faults: Iterable[Fault] = ()) -> None:
@@ -125,28 +125,28 @@ class FaultPlan:
         self.add(faults)
 
     def add(self, faults: Iterable[Fault]) -> None:
-        """Takes more of them; they count from now on."""
+        """Add faults. They count from now on."""
         for fault in faults:
-            if not isinstance(fault, Fault):  # whoever writes a test has no type checker at hand
+            if not isinstance(fault, Fault):  # tests are often not type-checked
                 raise LocalProtocolError(
-                    f"a fault is what drop(), delay(), garble(), truncate(), duplicate() or kill() makes, not {fault!r}"
+                    f"a fault must be made by drop(), delay(), garble(), truncate(), duplicate() or kill(), got {fault!r}"
                 )
-            self._counts.append(0)  # first: the other thread looks at the faults
+            self._counts.append(0)  # first, because another thread reads the faults
             self._faults.append(fault)
 
     @property
     def unused(self) -> list[Fault]:
-        """Those that have hit nothing."""
+        """The faults that have affected no line."""
         used = {id(strike.fault) for strike in self.struck}
         return [fault for fault in self._faults if id(fault) not in used]
 
     def strike(self, seen: Seen, *, connection: int) -> list[Fault]:
-        """The faults that hit a line, which is counted."""
+        """Count a line, and return the faults that affect it."""
         hit = []
         for number, fault in enumerate(self._faults):
             if fault.direction != seen.direction or (fault.method is not None and fault.method != seen.method):
                 continue
-            if fault.when is not None and (seen.value is UNSET or not self._says_yes(fault.when, seen.value)):
+            if fault.when is not None and (seen.value is UNSET or not self._matches(fault.when, seen.value)):
                 continue
             self._counts[number] += 1
             if fault.hits(self._counts[number]):
@@ -155,7 +155,7 @@ class FaultPlan:
         return hit
 
     def crossing(self, fault: Fault, lines: Iterable[bytes]) -> list[bytes]:
-        """What crosses the wire instead of some lines that a fault has hit."""
+        """Return what is sent instead of the lines that a fault affects."""
         lines = list(lines)
         try:
             return [altered for line in lines for altered in fault.altered(line)]
@@ -163,24 +163,24 @@ class FaultPlan:
             self.failure = self.failure or error
             return lines
 
-    def _says_yes(self, when: When, value: Any) -> bool:
+    def _matches(self, when: When, value: Any) -> bool:
         try:
             return bool(when(value))
         except (LookupError, TypeError, AttributeError):
-            return False  # the line has not what it is looked at for
+            return False  # the line lacks the member that the function reads
         except Exception as error:
             self.failure = self.failure or error
             return False
 
 
 class WireReader:
-    """Reads the lines of one connection as far as a fault must know them: an answer has the method of its request."""
+    """Parses the lines of one connection for faults. A response has the method of its request."""
 
     def __init__(self) -> None:
         self._methods: dict[tuple[Any, ...], str] = {}
 
     def read(self, direction: Direction, line: bytes) -> Seen:
-        """One line, without its newline."""
+        """Parse one line, without its newline."""
         try:
             value = _decode(line)
         except (MsgspecError, UnicodeDecodeError, RecursionError):
@@ -194,22 +194,22 @@ class WireReader:
         else:
             method = None
             if isinstance(request_id, str | int):
-                method = self._methods.get((_OTHER_WAY[direction], type(request_id), request_id))
+                method = self._methods.get((_OPPOSITE[direction], type(request_id), request_id))
         return Seen(direction, line, method, value)
 
 
 def drop(
     direction: Direction, *, method: str | None = None, nth: int = 1, times: int | None = 1, when: When | None = None
 ) -> Fault:
-    """A line that never arrives.
+    """Drop a line: it never arrives.
 
     Args:
         direction: ``>`` from the client to the server, ``<`` from the server to the client.
-        method: Only lines that have to do with this method: requests, notifications, and answers to such requests.
-        nth: Which of the lines that fit is the first to be hit, from 1.
-        times: How many are hit, from that one on; ``None`` for all.
-        when: Only lines whose JSON value this says yes to. A line that is no JSON is not asked about, and one in which a key is
-            missing that it looks at is not meant.
+        method: Only lines of this method: requests, notifications, and responses to such requests.
+        nth: The first matching line that is affected, from 1.
+        times: How many lines are affected, from that one on; ``None`` for all.
+        when: Only lines for whose JSON value this function returns true. It is not called for a line that is not JSON, and a line
+            without a member that it reads does not match.
     """
     return Fault(what="drop", direction=direction, method=method, nth=nth, times=times, when=when)
 
@@ -223,9 +223,9 @@ def delay(
     times: int | None = 1,
     when: When | None = None,
 ) -> Fault:
-    """A line that arrives later, by the clock of the event loop. Others may overtake it, as if it had been said later.
+    """Delay a line, by the clock of the event loop. Other lines may overtake it.
 
-    What is still held when its direction comes to its end arrives before that.
+    If the direction ends first, the line arrives before the end.
     """
     return Fault(what="delay", direction=direction, seconds=seconds, method=method, nth=nth, times=times, when=when)
 
@@ -239,7 +239,7 @@ def garble(
     times: int | None = 1,
     when: When | None = None,
 ) -> Fault:
-    """A line that arrives as another: as ``into``, or as what that makes of it. By default one byte in its middle is no UTF-8."""
+    """Replace a line by ``into``, or by its return value for the line. By default one byte in the middle becomes invalid UTF-8."""
     return Fault(what="garble", direction=direction, into=into, method=method, nth=nth, times=times, when=when)
 
 
@@ -253,7 +253,7 @@ def truncate(
     times: int | None = 1,
     when: When | None = None,
 ) -> Fault:
-    """A line of which only the first ``keep`` bytes arrive, or half of it; without ``newline`` the next one is stuck to it."""
+    """Cut a line after ``keep`` bytes, or in the middle. Without ``newline`` the next line is appended to it."""
     return Fault(what="truncate", direction=direction, keep=keep, newline=newline, method=method, nth=nth, times=times, when=when)
 
 
@@ -266,15 +266,15 @@ def duplicate(
     times: int | None = 1,
     when: When | None = None,
 ) -> Fault:
-    """A line that arrives so many times."""
+    """Send a line several times."""
     return Fault(what="duplicate", direction=direction, copies=copies, method=method, nth=nth, times=times, when=when)
 
 
 def kill(
     direction: Direction, *, method: str | None = None, nth: int = 1, times: int | None = 1, when: When | None = None
 ) -> Fault:
-    """The server dies when this line is on its way: neither it nor anything after it arrives.
+    """Kill the server when this line is sent: neither it nor anything after it arrives.
 
-    A child gets SIGKILL, and all of its group. In memory the server is cancelled, and nobody hears what it still says.
+    A child and its process group get SIGKILL. In memory the server is cancelled, and what it still sends is dropped.
     """
     return Fault(what="kill", direction=direction, method=method, nth=nth, times=times, when=when)

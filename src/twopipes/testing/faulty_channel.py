@@ -1,4 +1,4 @@
-"""A channel around a channel on which things go wrong."""
+"""A channel around a channel that applies faults."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class _Held:
 
 
 class FaultyChannel(Channel):
-    """The client's end of a wire, with faults between it and the server.
+    """The client's channel, with faults between it and the server.
 
     Args:
-        inner: The channel.
-        plan: What goes wrong.
-        log: Where it is noted, so that whoever reads the conversation sees it in its place.
-        connection: Which one this is.
-        kill: Ends the server, at once and without waiting.
+        inner: The real channel.
+        plan: The faults.
+        log: Records each fault in its place in the conversation.
+        connection: The number of the connection.
+        kill: Ends the server at once, without waiting.
     """
 
     def __init__(self, inner: Channel, plan: FaultPlan, log: WireLog, *, connection: int, kill: Callable[[], object]) -> None:
@@ -55,10 +55,10 @@ class FaultyChannel(Channel):
         self._is_closed = False
 
     async def read(self) -> bytes:
-        """As the channel beneath, but for the faults; see :meth:`Channel.read`."""
+        """Like the inner channel, with faults; see :meth:`Channel.read`."""
         if self._waiter is not None:
             raise LocalProtocolError(
-                f"{self.description} is being read by another task already; a channel has one reader at a time"
+                f"{self.description} is already being read by another task; a channel has one reader at a time"
             )
         while True:
             if self._is_closed:
@@ -72,11 +72,11 @@ class FaultyChannel(Channel):
             await self._wait()
 
     async def _wait(self) -> None:
-        """Until something arrived: from beneath, or because it was held for long enough."""
+        """Wait until something has arrived: from the inner channel, or after a delay."""
         if self._reading is None:
-            # A task of its own, which is not cancelled with this one: what it has read is not lost.
+            # In a task of its own, which is not cancelled with this one, so that nothing that was read is lost.
             self._reading = self._loop.create_task(self._inner.read())
-            self._reading.add_done_callback(_looked_at)
+            self._reading.add_done_callback(_retrieve_exception)
         self._waiter = self._loop.create_future()
         try:
             both: list[asyncio.Future[Any]] = [self._reading, self._waiter]
@@ -95,46 +95,46 @@ class FaultyChannel(Channel):
             self._at_end = True
 
     def write(self, data: bytes) -> None:
-        """As the channel beneath, but for the faults; see :meth:`Channel.write`."""
+        """Like the inner channel, with faults; see :meth:`Channel.write`."""
         if self._is_dead:
             raise ChannelBroken(f"{self.description}: a fault has killed the server")
-        self._inner.write(b"")  # refused where everything would be, also if nothing of this gets through
+        self._inner.write(b"")  # raises what the inner channel would raise, even if the faults drop everything
         self._feed(">", data)
 
     def drain(self) -> Coroutine[Any, Any, None]:
-        """As the channel beneath; see :meth:`Channel.drain`."""
+        """Like the inner channel; see :meth:`Channel.drain`."""
         return self._inner.drain()
 
     def flush(self) -> Coroutine[Any, Any, None]:
-        """As the channel beneath; see :meth:`Channel.flush`. What a fault holds counts as handed over."""
+        """Like the inner channel; see :meth:`Channel.flush`. Delayed lines count as flushed."""
         return self._inner.flush()
 
     async def close_write(self) -> None:
-        """As the channel beneath; see :meth:`Channel.close_write`. What a fault holds is sent before."""
+        """Like the inner channel; see :meth:`Channel.close_write`. Delayed lines are sent first."""
         with suppress(ChannelBroken, ChannelClosed):
             self._finish(">")
         await self._inner.close_write()
 
     async def close(self) -> None:
-        """As the channel beneath; see :meth:`Channel.close`."""
+        """Like the inner channel; see :meth:`Channel.close`."""
         self._is_closed = True
-        self._forget_held()
+        self._drop_held()
         self._wake()
         await self._inner.close()
         if self._reading is not None:
-            await asyncio.wait([self._reading])  # it has ended, or learns now that it has
+            await asyncio.wait([self._reading])  # it ends because the channel is closed
 
     @property
     def buffered(self) -> int:
-        """As the channel beneath."""
+        """Like the inner channel."""
         return self._inner.buffered
 
     @property
     def description(self) -> str:
-        """As the channel beneath."""
+        """Like the inner channel."""
         return self._inner.description
 
-    # What becomes of a line
+    # Lines
 
     def _feed(self, direction: Direction, data: bytes) -> None:
         for cut in self._cutters[direction].feed(data):
@@ -146,8 +146,8 @@ class FaultyChannel(Channel):
         seen = self._reader.read(direction, line)
         crossing, seconds = [line + b"\n"], 0.0
         for fault in self._plan.strike(seen, connection=self._connection):
-            told = f" {seen.method}" if seen.method and not fault.method else ""
-            self._log.event("note", reason=f"{fault}{told}", connection=self._connection)
+            method = f" {seen.method}" if seen.method and not fault.method else ""
+            self._log.event("note", reason=f"{fault}{method}", connection=self._connection)
             if fault.what == "kill":
                 self._die()
                 return
@@ -169,14 +169,14 @@ class FaultyChannel(Channel):
     def _hold(self, direction: Direction, data: bytes, seconds: float) -> None:
         def release() -> None:
             self._held[direction].remove(held)
-            with suppress(ChannelBroken, ChannelClosed):  # the server has gone meanwhile
+            with suppress(ChannelBroken, ChannelClosed):  # the server is gone
                 self._put(direction, data)
 
         held = _Held(data, self._loop.call_later(seconds, release))
         self._held[direction].append(held)
 
     def _finish(self, direction: Direction) -> None:
-        """The direction comes to its end: what is held goes before that, and a line that lacks its newline, too."""
+        """End a direction: send the delayed lines, and a last line without a newline."""
         released, self._held[direction] = self._held[direction], []
         for held in released:
             held.timer.cancel()
@@ -184,7 +184,7 @@ class FaultyChannel(Channel):
         for cut in self._cutters[direction].rest():
             self._put(direction, cut.data)
 
-    def _forget_held(self) -> None:
+    def _drop_held(self) -> None:
         for lines in self._held.values():
             for held in lines:
                 held.timer.cancel()
@@ -192,7 +192,7 @@ class FaultyChannel(Channel):
 
     def _die(self) -> None:
         self._is_dead = self._at_end = True
-        self._forget_held()
+        self._drop_held()
         self._wake()
         self._kill()
 
@@ -201,7 +201,7 @@ class FaultyChannel(Channel):
             self._waiter.set_result(None)
 
 
-def _looked_at(task: asyncio.Task[bytes]) -> None:
-    """Keeps asyncio from reporting an error that nobody waits for any more."""
+def _retrieve_exception(task: asyncio.Task[bytes]) -> None:
+    """Retrieve the exception so that asyncio does not warn if no caller is waiting."""
     if not task.cancelled():
         task.exception()

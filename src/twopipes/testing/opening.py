@@ -1,4 +1,4 @@
-"""``pair`` and ``child``: a client and a server that a test has both in hand, joined by memory or by real pipes."""
+"""``pair`` and ``child``: connect a client to a server under test, in memory or through real pipes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from twopipes.errors import LocalProtocolError
 from twopipes.testing.clock import clock_of
 from twopipes.testing.faults import Fault, FaultPlan
 from twopipes.testing.faulty_channel import FaultyChannel
-from twopipes.testing.talk import LiveConversation
+from twopipes.testing.live_conversation import LiveConversation
 from twopipes.testing.wire_log import WireLog
 
 if TYPE_CHECKING:
@@ -36,31 +36,31 @@ if TYPE_CHECKING:
 
 __all__ = ["Opening", "child", "pair"]
 
-# Who the client says that it is, unless told otherwise: always the same, so that a stored conversation outlives this version.
+# The default identity of the client: always the same, so that stored conversations stay valid in later versions.
 _CLIENT_INFO = Implementation("twopipes.testing", "1")
-# A test that expects a process to end by itself must not fail because the machine is busy with others.
+# A test that expects a process to exit must not fail because the machine is busy.
 _SHUTDOWN = ShutdownPlan.patient(10.0)
 
 
 def pair(server: Servable, /, *, faults: Iterable[Fault] = (), **options: Any) -> Opening:
-    """Joins a client to a server object in this process, by memory.
+    """Connect a client to a server object in this process, in memory.
 
     Args:
         server: A :class:`twopipes.Server`, or anything that can ``serve(channel=...)``.
-        faults: What goes wrong between the two; see :func:`drop` and its like.
+        faults: Faults between the two; see :func:`drop` and the other functions.
         **options: As for :func:`twopipes.connect`: ``era``, ``revision``, ``timeouts``, ``on_elicit``, ...
 
     Returns:
-        To be entered: by ``with`` for a client without ``await``, by ``async with`` for one with.
+        A context manager: ``with`` for a client without ``await``, ``async with`` for one with ``await``.
 
     Raises:
-        LocalProtocolError: What was given is no server.
+        LocalProtocolError: ``server`` is not a server.
     """
-    given: object = server  # whatever a caller without a type checker gives
+    given: object = server  # of any type, if the caller has no type checker
     if not isinstance(given, Servable) or isinstance(given, type):
-        raise LocalProtocolError(f"pair() takes a Server object, and not {server!r}; for a file or a command there is child()")
+        raise LocalProtocolError(f"pair() takes a Server object, got {server!r}; for a file or a command use child()")
     if wrong := sorted({"env", "cwd"} & options.keys()):
-        raise LocalProtocolError(f"{'= and '.join(wrong)}= are for a process of its own, which child() starts; pair() starts none")
+        raise LocalProtocolError(f"pair() does not take {'= and '.join(wrong)}=, because it starts no process; use child()")
     return Opening(_InMemory(server), faults, options)
 
 
@@ -73,22 +73,22 @@ def child(
     cwd: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> Opening:
-    """Joins a client to a server in a process of its own, by real pipes.
+    """Start a server in a process of its own, and connect a client to it through real pipes.
 
     Args:
-        target: A Python file, which is run by the Python that runs the test; a command, with its arguments behind it or as one
+        target: A Python file, which is run by the Python that runs the test; a command, followed by its arguments or as one
             list; or a :class:`ServerCommand`.
-        *arguments: For the file or the command.
-        faults: What goes wrong between the two; see :func:`drop` and its like.
-        env: Variables to lay over the child's environment, which is a minimal one.
-        cwd: The folder the child starts in.
+        *arguments: Arguments of the file or the command.
+        faults: Faults between the two; see :func:`drop` and the other functions.
+        env: Variables to add to the child's environment, which is minimal.
+        cwd: The folder to start the child in.
         **options: As for :func:`twopipes.connect`: ``era``, ``revision``, ``timeouts``, ``on_elicit``, ...
 
     Returns:
-        To be entered: by ``with`` for a client without ``await``, by ``async with`` for one with.
+        A context manager: ``with`` for a client without ``await``, ``async with`` for one with ``await``.
 
     Raises:
-        LocalProtocolError: There is no such file, or the words make no command.
+        LocalProtocolError: There is no such file, or the command is not valid.
     """
     command = _command(target, arguments)
     if env is not None:
@@ -98,21 +98,21 @@ def child(
     tested = _InAProcess(command)
     if tested.plan is None and "timeouts" not in options:
         options.setdefault("shutdown", _SHUTDOWN)
-    # What another test has learnt of the same command must not change what this one sees.
+    # A cache of its own: another test of the same command must not change the result of this one.
     return Opening(tested, faults, options, era_cache=EraCache())
 
 
 class Opening:
-    """A conversation to be: ``with pair(server) as talk:``, or ``async with pair(server) as talk:``. To be entered once.
+    """A conversation that can be opened once: ``with pair(server) as talk:``, or ``async with pair(server) as talk:``.
 
     Attributes:
-        talk: What the block gets. Before it is entered, and if it cannot be, it has no client.
+        conversation: The value of the ``with`` block. It has no client before the block, or if the connection fails.
     """
 
     def __init__(
         self, target: _Tested, faults: Iterable[Fault], options: Mapping[str, Any], *, era_cache: EraCache | None = None
     ) -> None:
-        self.talk: LiveConversation[Any] = LiveConversation(WireLog(), FaultPlan(faults))
+        self.conversation: LiveConversation[Any] = LiveConversation(WireLog(), FaultPlan(faults))
         self._target = target
         given: ClientOptions = options.get("options") or ClientOptions()
         completed = structs.replace(given, client_info=given.client_info or _CLIENT_INFO, era_cache=given.era_cache or era_cache)
@@ -123,31 +123,31 @@ class Opening:
         from twopipes._blocking.connect import connect  # noqa: PLC0415 - a test with await needs no threads
 
         self._enter()
-        self.talk.connected(connect(self._target, **self._options))
-        return self.talk
+        self.conversation.connected(connect(self._target, **self._options))
+        return self.conversation
 
     def __exit__(
         self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.talk.client.close()
-        self._tell_failure(error)
+        self.conversation.client.close()
+        self._raise_failure(error)
 
     async def __aenter__(self) -> LiveConversation[Client]:
         from twopipes._client.connect import connect  # noqa: PLC0415 - likewise
 
         self._enter()
-        self.talk.connected(await connect(self._target, **self._options))
-        return self.talk
+        self.conversation.connected(await connect(self._target, **self._options))
+        return self.conversation
 
     async def __aexit__(
         self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await self.talk.client.close()
-        self._tell_failure(error)
+        await self.conversation.client.close()
+        self._raise_failure(error)
 
-    def _tell_failure(self, error: BaseException | None) -> None:
-        """What went wrong in a function of the test's own goes to the test: by itself, or with what came of it."""
-        failure = self.talk.faults.failure
+    def _raise_failure(self, error: BaseException | None) -> None:
+        """Raise an error of the test's own function, or add it to the error that the test already raises."""
+        failure = self.conversation.faults.failure
         if failure is None:
             return
         if error is None:
@@ -156,26 +156,26 @@ class Opening:
 
     def _enter(self) -> None:
         if self._is_entered:
-            raise LocalProtocolError("a conversation is entered once; call pair() or child() again for another one")
+            raise LocalProtocolError("a conversation can be opened once; call pair() or child() again for another one")
         self._is_entered = True
-        self._target.log, self._target.plan_of_faults = self.talk.log, self.talk.faults
+        self._target.log, self._target.faults = self.conversation.log, self.conversation.faults
 
 
 class _Tested(Target):
-    """A server that is watched, and has faults between it and its client.
+    """A server under test, with a log of the conversation and with faults between it and its client.
 
     Attributes:
-        log: Where everything is noted.
-        plan_of_faults: What goes wrong.
+        log: Records the conversation.
+        faults: The faults.
     """
 
     log: WireLog
-    plan_of_faults: FaultPlan
+    faults: FaultPlan
 
     def __init__(self) -> None:
         self._opened = 0
 
-    def _next(self) -> int:
+    def _next_connection(self) -> int:
         number = self._opened
         self._opened += 1
         return number
@@ -188,15 +188,15 @@ class _InMemory(_Tested):
         self.description = f"{server!r} in this process"
 
     async def open(self, on_stderr: OnStderr | None) -> Endpoint:
-        """Serves a fresh connection."""
-        number = self._next()
+        """Serve a new connection."""
+        number = self._next_connection()
         here, there = memory_pair()
         serving = asyncio.get_running_loop().create_task(self._serve(there), name=f"serve {self.description}")
-        faulty = FaultyChannel(here, self.plan_of_faults, self.log, connection=number, kill=serving.cancel)
+        faulty = FaultyChannel(here, self.faults, self.log, connection=number, kill=serving.cancel)
         return Endpoint(RecordedChannel(faulty, self.log, reads="<", connection=number), serving=serving)
 
     async def _serve(self, channel: Channel) -> None:
-        async with channel:  # also where it fails before it has begun: nobody is to wait for it
+        async with channel:  # closed even if serving fails at once, so that the client does not wait
             await self._server.serve(channel=channel)
 
 
@@ -208,19 +208,19 @@ class _InAProcess(_Tested):
         self.description, self.identity, self.plan = plain.description, plain.identity, plain.plan
 
     async def open(self, on_stderr: OnStderr | None) -> Endpoint:
-        """Launches it."""
+        """Start the child."""
         if clock_of(asyncio.get_running_loop()) is not None:
             raise LocalProtocolError(
-                "a child lives in real time, which a ManualClock cannot move; use pair() with the server object"
+                "a ManualClock does not work for a child, which runs in real time; use pair() with the server object"
             )
-        observer = _Witness(self.log, self.plan_of_faults, self._next())
+        observer = _ChildObserver(self.log, self.faults, self._next_connection())
         child = await Child.start(self._command, on_stderr=on_stderr, observer=observer)
         observer.child = child
         return Endpoint(child.channel, child)
 
 
-class _Witness:
-    """Told what happens to a child; see :class:`twopipes._process.observer.ProcessObserver`."""
+class _ChildObserver:
+    """Observes a child; see :class:`twopipes._process.observer.ProcessObserver`."""
 
     child: Child
 
@@ -230,21 +230,21 @@ class _Witness:
         self._connection = connection
 
     def started(self, pid: int, channel: Channel) -> Channel:
-        """The pipes, watched and faulty from now on."""
+        """Wrap the channel, to record it and to apply the faults."""
         self._log.event("spawn", pid=pid, connection=self._connection)
         faulty = FaultyChannel(channel, self._plan, self._log, connection=self._connection, kill=self._kill)
         return RecordedChannel(faulty, self._log, reads="<", connection=self._connection)
 
     def stderr(self, data: bytes) -> None:
-        """Notes what it says beside the wire."""
+        """Record what it writes to stderr."""
         self._log.chunk("!", data, connection=self._connection)
 
     def signalled(self, number: int) -> None:
-        """Notes a signal that it was sent."""
+        """Record a signal that was sent to it."""
         self._log.event("signal", signal=signal_name(number), connection=self._connection)
 
     def exited(self, status: ExitStatus) -> None:
-        """Notes how it ended."""
+        """Record how it ended."""
         self._log.event("exit", code=status.code, signal=status.signal_name, connection=self._connection)
 
     def _kill(self) -> None:
@@ -254,17 +254,15 @@ class _Witness:
 def _command(target: str | os.PathLike[str] | Sequence[str] | ServerCommand, arguments: Sequence[str]) -> ServerCommand:
     if isinstance(target, ServerCommand):
         if arguments:
-            raise LocalProtocolError(f"a ServerCommand has its arguments in it; {', '.join(map(repr, arguments))} are too many")
+            raise LocalProtocolError(f"a ServerCommand already contains its arguments; remove {', '.join(map(repr, arguments))}")
         return target
     if isinstance(target, Servable):
-        raise LocalProtocolError(f"child() takes a file or a command, and not {target!r}; for a Server object there is pair()")
+        raise LocalProtocolError(f"child() takes a file or a command, got {target!r}; for a Server object use pair()")
     words = [os.fspath(target)] if isinstance(target, str | os.PathLike) else [os.fspath(word) for word in target]
     words += arguments
     if words and words[0].endswith(".py"):
         file = Path(words[0]).absolute()
         if not file.is_file():
-            raise LocalProtocolError(
-                f"there is no server file {file}; a relative path is seen from the folder that the tests run in"
-            )
+            raise LocalProtocolError(f"there is no server file {file}; a relative path starts at the folder that the tests run in")
         words[:1] = [sys.executable, str(file)]
     return ServerCommand(words)

@@ -1,6 +1,6 @@
-"""A conversation as a text file that a person can read, and the comparison of a conversation with its file.
+"""Write a conversation to a readable text file, and compare a conversation with its file.
 
-The format is that of the conversation files (docs/howto/write-a-conversation-test.md), as far as a recording has it::
+The format is a part of that of the conversation files (docs/howto/write-a-conversation-test.md)::
 
     # adding two numbers
     @define META "io.modelcontextprotocol/protocolVersion":"2026-07-28", ...
@@ -8,9 +8,9 @@ The format is that of the conversation files (docs/howto/write-a-conversation-te
     < {"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"3"}], ...}}
     = drop < tools/call
 
-``>`` goes from the client to the server, ``<`` back, ``=`` is something that happened to the wire. Ids are counted anew, from 1 on
-each side, wherever they stand. ``"..."`` stands for any value, and a member ``"...":"..."`` for any further members: written where
-a member is volatile, and by whoever edits the file.
+``>`` goes from the client to the server, ``<`` back, ``=`` is an event of the connection. Ids are renumbered, from 1 on each side.
+``"..."`` matches any value, and a member ``"...":"..."`` any further members: written for volatile members, and by people who edit
+the file.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from twopipes._trace.conversation import Conversation
 from twopipes._trace.format import Event
 from twopipes._trace.matching import BUILT_IN, Ignoring
 from twopipes._trace.message import Message
-from twopipes.testing.expecting import ANYTHING, ExpectationFailed, form_errors, told
+from twopipes.testing.expectations import ANYTHING, ExpectationFailed, describe_difference, differences
 
 __all__ = ["VARIABLE", "Step", "compare", "read_steps", "shortened", "steps_of", "written"]
 
 VARIABLE = "TWOPIPES_UPDATE_CONVERSATIONS"
-"""The variable of the environment that has files written instead of compared."""
+"""The environment variable that has files written instead of compared."""
 
-# Means something to the server that made it alone (MR-07), on its way back too. A token is counted anew with its request.
-_NOBODY_FORESEES = ("params.requestState", *(path for path in BUILT_IN if not path.endswith(".progressToken")))
-# Members of _meta that are others in each request; what stands before them is often the same.
-_OF_ONE_REQUEST = {META_PROGRESS_TOKEN, META_SUBSCRIPTION_ID}
-# Characters from which on a piece that is repeated gets a name.
-_WORTH_A_NAME = 40
+# Opaque values of the server (MR-07), also on their way back. A progress token is renumbered with its request.
+_UNPREDICTABLE = ("params.requestState", *(path for path in BUILT_IN if not path.endswith(".progressToken")))
+# Members of _meta that differ in each request; those before them are often the same.
+_PER_REQUEST = {META_PROGRESS_TOKEN, META_SUBSCRIPTION_ID}
+# The minimum length of a repeated piece that gets a name.
+_MIN_NAMED = 40
 _OFF = {"", "0", "no", "off", "false"}
 
 Kind = Literal[">", "<", "="]
@@ -53,9 +53,9 @@ class Step(Struct, frozen=True):
     """One line of the conversation.
 
     Attributes:
-        kind: Which way it went, or ``=`` for something that happened to the wire.
-        text: What it says.
-        comments: What stands above it in the file.
+        kind: The direction, or ``=`` for an event of the connection.
+        text: The message or the event.
+        comments: The comment lines above it in the file.
     """
 
     kind: Kind
@@ -66,27 +66,27 @@ class Step(Struct, frozen=True):
         return f"{self.kind} {self.text}".rstrip()
 
     def is_met_by(self, found: Step) -> bool:
-        """Whether a step of a conversation is what this one, of a file, expects."""
+        """Return whether a step of a conversation matches this step of a file."""
         if self.kind != found.kind:
             return False
         if self.text == found.text:
             return True
         expected, there = _value(self.text), _value(found.text)
-        return expected is not UNSET and there is not UNSET and not any(form_errors(expected, there))
+        return expected is not UNSET and there is not UNSET and not any(differences(expected, there))
 
 
 # From a conversation
 
 
 def steps_of(conversation: Conversation, volatile: Iterable[str] = (), *, numbered: bool = True) -> list[Step]:
-    """The lines of a conversation, normalised: ids counted anew, what is volatile blanked.
+    """Return the lines of a conversation, normalised: ids renumbered, volatile members blanked.
 
     Args:
-        conversation: What was said.
+        conversation: The conversation.
         volatile: Names or paths of members; see :meth:`LiveConversation.expect_conversation`.
-        numbered: No, to have everything as it was on the wire.
+        numbered: ``False`` to leave everything as it was sent.
     """
-    ignoring = Ignoring(volatile, values=_NOBODY_FORESEES)
+    ignoring = Ignoring(volatile, values=_UNPREDICTABLE)
     numbers: dict[int, int] = {}
     counts = {">": 0, "<": 0}
     steps: list[Step] = []
@@ -124,7 +124,7 @@ def _normalised(message: Message, numbers: dict[int, int], ignoring: Ignoring) -
 
 
 def _renumber(message: Message, value: dict[str, Any], number: int) -> None:
-    """Puts the number of a request wherever its id, or a token made of it, stands."""
+    """Replace the id of a request, and tokens made from it, by its number."""
     if message.shape in {"request", "result", "error"}:
         value["id"] = number
     for part in (value.get("params"), value.get("result")):
@@ -151,7 +151,7 @@ def _blanked(value: Any, path: tuple[str, ...], ignoring: Ignoring) -> Any:
 
 
 def _on_one_line(text: str) -> str:
-    """What is no message may hold anything; JSON is left alone."""
+    """Escape unprintable characters, which only a line that is not a message can contain."""
     return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
 
 
@@ -159,23 +159,23 @@ def _on_one_line(text: str) -> str:
 
 
 def written(steps: Sequence[Step]) -> str:
-    """The text of a file. A ``_meta`` that is repeated has a name, so that the rest can be read."""
+    """Return the text of a file. A repeated ``_meta`` gets a name, so that the rest is readable."""
     defined, short = shortened(steps)
     lines: list[str] = []
     for number, (step, line) in enumerate(zip(steps, short, strict=True)):
-        # A title stands above everything, so also above the names.
+        # The title comes first, before the definitions.
         lines += [*step.comments, *(defined if number == 0 else ()), line]
     return "".join(f"{line}\n" for line in lines)
 
 
 def shortened(steps: Sequence[Step]) -> tuple[list[str], list[str]]:
-    """The names of what several lines have in common, defined, and the lines with these names."""
+    """Return definitions of the pieces that several lines have in common, and the lines with these names."""
     names = _names_for([step.text for step in steps])
     return [f"@define {name} {piece}" for piece, name in names.items()], [_short(step, names) for step in steps]
 
 
 def read_steps(text: str) -> list[Step]:
-    """Reads a file."""
+    """Parse the text of a file."""
     steps: list[Step] = []
     defined: dict[str, str] = {}
     comments: list[str] = []
@@ -186,7 +186,7 @@ def read_steps(text: str) -> list[Step]:
             defined[name] = piece
         elif kind in {">", "<", "="}:
             for name, piece in defined.items():
-                # By a function: a piece may hold what looks like a reference to a group.
+                # By a function, because a piece may contain what looks like a reference to a group.
                 rest = re.sub(rf"\${re.escape(name)}(?!\w)", partial(_give, piece), rest)
             steps.append(Step(kind, rest, tuple(comments)))  # type: ignore[arg-type]
             comments = []
@@ -200,19 +200,19 @@ def _give(piece: str, _: re.Match[str]) -> str:
 
 
 def _names_for(texts: Sequence[str]) -> dict[str, str]:
-    """A name for each piece that several lines have in common."""
+    """Return a name for each piece that several lines have in common."""
     everything = "\n".join(texts)
     if "$META" in everything:
-        return {}  # somebody says so on the wire, and must not be misread
+        return {}  # a message contains this text, which would be ambiguous
     pieces: dict[str, None] = {}
     for text in texts:
         value = _value(text)
         for part in ("params", "result"):
             meta = value.get(part, {}).get("_meta") if isinstance(value, dict) and isinstance(value.get(part), dict) else None
             if isinstance(meta, dict):
-                alike = dict(takewhile(lambda member: member[0] not in _OF_ONE_REQUEST, meta.items()))
+                alike = dict(takewhile(lambda member: member[0] not in _PER_REQUEST, meta.items()))
                 pieces[json.encode(alike).decode()[1:-1]] = None
-    repeated = [piece for piece in pieces if len(piece) >= _WORTH_A_NAME and everything.count(piece) > 1]
+    repeated = [piece for piece in pieces if len(piece) >= _MIN_NAMED and everything.count(piece) > 1]
     return {piece: "META" if not number else f"META{number + 1}" for number, piece in enumerate(repeated)}
 
 
@@ -230,7 +230,7 @@ def _value(text: str) -> Any:
         return UNSET
 
 
-# The two beside each other
+# Comparison
 
 
 def compare(
@@ -241,14 +241,14 @@ def compare(
     update: bool | None = None,
     title: str | None = None,
 ) -> bool:
-    """Compares a conversation with its file, or writes that.
+    """Compare a conversation with its file, or write the file.
 
     Args:
-        conversation: What was said.
+        conversation: The conversation.
         path: The file.
-        volatile: Members whose values are others each time.
-        update: Write it; by the environment if left out.
-        title: The first line of a file that is made.
+        volatile: Members whose values change in each run.
+        update: Write the file; by default the environment decides.
+        title: The first line of a new file.
 
     Returns:
         Whether the file was written.
@@ -264,14 +264,14 @@ def compare(
     stored = read_steps(file.read_text(encoding="utf-8")) if file.is_file() else None
     if stored is None and not update:
         raise ExpectationFailed(
-            f"there is no conversation in {file} yet. What was said now:\n\n{written(found)}\n"
-            f"If that is right, store it: pytest --update-conversations, or {VARIABLE}=1, and commit the file."
+            f"the file {file} does not exist yet. The conversation now:\n\n{written(found)}\n"
+            f"If it is right, store it with pytest --update-conversations, or {VARIABLE}=1, and commit the file."
         )
     aligned = _aligned(stored or [], found)
     if stored is not None and [str(step) for step in aligned] == [str(step) for step in stored]:
         return False
     if not update:
-        raise ExpectationFailed(_told_differences(file, stored or [], aligned))
+        raise ExpectationFailed(_describe_differences(file, stored or [], aligned))
     if stored is None and aligned:
         aligned[0] = Step(aligned[0].kind, aligned[0].text, (f"# {title or file.stem}",))
     elif stored and aligned and not aligned[0].comments:
@@ -282,7 +282,7 @@ def compare(
 
 
 def _aligned(stored: Sequence[Step], found: Sequence[Step]) -> list[Step]:
-    """What was found, in the words of the file where those fit: with what it leaves open, and its comments."""
+    """Return the steps of the conversation, replaced by the matching steps of the file, with their wildcards and comments."""
     left = list(stored)
     aligned: list[Step] = []
     for step in found:
@@ -294,24 +294,24 @@ def _aligned(stored: Sequence[Step], found: Sequence[Step]) -> list[Step]:
     return aligned
 
 
-def _told_differences(file: Path, stored: Sequence[Step], now: Sequence[Step]) -> str:
+def _describe_differences(file: Path, stored: Sequence[Step], now: Sequence[Step]) -> str:
     names = _names_for([step.text for step in (*stored, *now)])
     before, after = [_short(step, names) for step in stored], [_short(step, names) for step in now]
-    lines = [f"the conversation is not the one in {file}", ""]
+    lines = [f"the conversation differs from {file}", ""]
     lines += unified_diff(before, after, "stored", "now", lineterm="", n=2)
     details: list[str] = []
     for tag, start, end, new_start, new_end in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         if tag == "replace" and end - start == new_end - new_start:
             for one, other in zip(stored[start:end], now[new_start:new_end], strict=True):
-                details += _told_step(one, other)
+                details += _describe_step(one, other)
     if details:
         lines += ["", "In detail:", *details]
-    lines += ["", f"If it is right as it is now: pytest --update-conversations, or {VARIABLE}=1, and look at what it changes."]
+    lines += ["", f"If the new one is right: run pytest --update-conversations, or set {VARIABLE}=1, and review the changes."]
     return "\n".join(lines)
 
 
-def _told_step(stored: Step, now: Step) -> list[str]:
+def _describe_step(stored: Step, now: Step) -> list[str]:
     expected, found = _value(stored.text), _value(now.text)
     if stored.kind != now.kind or expected is UNSET or found is UNSET:
         return []
-    return [f"  {now.kind} {told(each, 'stored', 'now')}" for each in form_errors(expected, found)]
+    return [f"  {now.kind} {describe_difference(each, 'stored', 'now')}" for each in differences(expected, found)]

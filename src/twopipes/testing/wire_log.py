@@ -1,4 +1,4 @@
-"""A recorder that keeps everything in memory, for as long as a test lives."""
+"""A recorder that keeps everything in memory, for one test."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["WireLog"]
 
 
 class WireLog:
-    """Told of what crosses a channel; see :class:`twopipes._trace.channel.Observer`. It may be read from any thread.
+    """Records what crosses a channel; see :class:`twopipes._trace.channel.Observer`. Any thread may read it.
 
     Attributes:
-        entries: Lines and events in the order in which they happened, as in a trace.
+        entries: Lines and events in order, as in a trace.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -27,19 +27,19 @@ class WireLog:
         self._cutters: dict[tuple[int, Kind], Cutter] = {}
 
     def chunk(self, kind: Kind, data: bytes, *, connection: int = 0) -> None:
-        """Takes bytes of one direction as they came, cut anywhere."""
+        """Take bytes of one direction as they arrived, split anywhere."""
         for cut in self._cutter(connection, kind).feed(data):
             self._add(connection, kind, cut)
 
     def event(self, name: EventName, *, connection: int = 0, stream: Kind | None = None, **more: Any) -> None:
-        """Takes something that happened beside the lines; see :class:`twopipes._trace.format.Event`."""
+        """Take an event; see :class:`twopipes._trace.format.Event`."""
         if stream is not None:
             for cut in self._cutter(connection, stream).rest():
                 self._add(connection, stream, cut)
         self.entries.append(Event(at=self._now(), name=name, connection=connection, stream=stream, **more))
 
     def _cutter(self, connection: int, kind: Kind) -> Cutter:
-        # A line of any length is one entry: a test that makes a long one wants to see it.
+        # Without a limit: a test that sends a long line wants to see it.
         return self._cutters.setdefault((connection, kind), Cutter(sys.maxsize))
 
     def _add(self, connection: int, kind: Kind, cut: Cut) -> None:

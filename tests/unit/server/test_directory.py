@@ -357,7 +357,7 @@ def test_a_list_of_files_has_pages_where_the_server_sets_no_size(folder, monkeyp
 
 
 def test_a_page_ends_where_nothing_but_folders_is_found(folder, monkeypatch):
-    monkeypatch.setattr("twopipes._server.directory._LOOKED_AT", 4)
+    monkeypatch.setattr("twopipes._server.directory._MAX_SCANNED", 4)
     for number in range(9):
         (folder / f"e{number}" / "empty").mkdir(parents=True)
 

@@ -503,11 +503,11 @@ def test_a_picture_or_a_sound_may_be_given_by_its_file(kind, file, expected, tmp
 def test_a_picture_or_a_sound_without_its_bytes_is_refused_where_it_is_made(kind, tmp_path):
     path = tmp_path / "file.unknown"
     path.write_bytes(b"")
-    with pytest.raises(LocalProtocolError, match=r"needs data= or path=, and not both"):
+    with pytest.raises(LocalProtocolError, match=r"needs either data= or path=, not both"):
         kind()
-    with pytest.raises(LocalProtocolError, match=r"needs data= or path=, and not both"):
+    with pytest.raises(LocalProtocolError, match=r"needs either data= or path=, not both"):
         kind(b"", path=path)
-    with pytest.raises(LocalProtocolError, match=rf"is bytes, not str; a file is {kind.__name__}\(path=...\)"):
+    with pytest.raises(LocalProtocolError, match=rf"must be bytes, got str; for a file use {kind.__name__}\(path=...\)"):
         kind("plot.png")
     with pytest.raises(LocalProtocolError, match=r"file.unknown' is unknown; give mime_type="):
         kind(path=path)

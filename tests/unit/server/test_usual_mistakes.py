@@ -411,7 +411,7 @@ def test_a_completion_that_takes_something_else():
 
     for function in (context_alone, lambda: None, lambda a, b, c: None):
         said = told(lambda function=function: Server("s").add_completion("review", "language", function))
-        assert "must take what is typed so far, and may take a dict of the arguments that are settled, and a Context" in said
+        assert "must take the text typed so far, and may take a dict of the arguments that are filled in, and a Context" in said
     said = told(lambda: Server("s").add_completion("review", "language", lambda typed, ctx: None))
     assert "parameter ctx: it has no annotation, so the client would have to send it; write ctx: Context" in said
 

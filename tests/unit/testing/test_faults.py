@@ -92,12 +92,12 @@ def test_what_becomes_of_a_line(fault, crossing):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: drop("client"), "'>' to the server or '<' to the client, and not 'client'"),
-        (lambda: drop(">", nth=0), "counted from 1"),
-        (lambda: drop(">", times=0), "counted from 1"),
+        (lambda: drop("client"), "'>' to the server or '<' to the client, got 'client'"),
+        (lambda: drop(">", nth=0), "nth and times must be 1 or more"),
+        (lambda: drop(">", times=0), "nth and times must be 1 or more"),
         (lambda: delay(">", -1), "negative"),
         (lambda: truncate(">", -1), "negative"),
-        (lambda: pair(sums(), faults=["drop"]), "a fault is what drop"),
+        (lambda: pair(sums(), faults=["drop"]), "a fault must be made by drop"),
     ],
 )
 def test_a_fault_that_makes_no_sense_is_refused(make, words):
@@ -197,7 +197,7 @@ def test_faults_may_come_later_and_without_await():
 def test_a_fault_that_hits_nothing_is_told():
     with pair(sums(), faults=[drop("<", method="resources/read"), delay("<", 0)]) as talk:
         pass
-    with pytest.raises(ExpectationFailed, match="nothing was hit by: drop < resources/read"):
+    with pytest.raises(ExpectationFailed, match="these faults affected no line: drop < resources/read"):
         talk.expect_faults_struck()
 
 

@@ -74,7 +74,7 @@ def test_a_conversation_is_entered_once():
 
 def test_before_it_is_entered_there_is_no_client():
     with pytest.raises(LocalProtocolError, match="there is no client"):
-        _ = pair(sums()).talk.client
+        _ = pair(sums()).conversation.client
 
 
 def test_an_opening_that_fails_leaves_what_was_said():
@@ -82,8 +82,8 @@ def test_an_opening_that_fails_leaves_what_was_said():
     opening = pair(fake, era="modern", timeouts=Timeouts(connect=5))
     with pytest.raises(OpeningFailed), opening:
         pass
-    assert opening.talk.calls[0].method == "server/discover"
-    assert isinstance(opening.talk, LiveConversation)
+    assert opening.conversation.calls[0].method == "server/discover"
+    assert isinstance(opening.conversation, LiveConversation)
 
 
 @scene
@@ -105,12 +105,12 @@ def test_what_is_no_server_is_refused(given):
 
 
 def test_options_of_a_process_are_refused():
-    with pytest.raises(LocalProtocolError, match=r"cwd= and env= are for a process of its own"):
+    with pytest.raises(LocalProtocolError, match=r"does not take cwd= and env=, because it starts no process"):
         pair(sums(), env={}, cwd="/")
 
 
 def test_a_server_object_is_no_command():
-    with pytest.raises(LocalProtocolError, match=r"there is pair\(\)"):
+    with pytest.raises(LocalProtocolError, match=r"use pair\(\)"):
         child(sums())
 
 
@@ -132,16 +132,16 @@ def test_expect_result_gives_the_last_result_and_looks_at_its_members():
 
 def test_expect_result_says_what_else_there_was():
     with pair(sums()) as talk:
-        with pytest.raises(ExpectationFailed, match="asked for no tools/call, but for: server/discover"):
+        with pytest.raises(ExpectationFailed, match="did not send tools/call; it sent: server/discover"):
             talk.expect_result("tools/call")
         with pytest.raises(Exception, match="nothing"):
             talk.client.call_tool("nothing")
-        with pytest.raises(ExpectationFailed, match="was answered by an error"):
+        with pytest.raises(ExpectationFailed, match="failed with an error"):
             talk.expect_result("tools/call")
         assert talk.expect_error("tools/call", -32602)["code"] == -32602
-        with pytest.raises(ExpectationFailed, match="with the code -32602, and not -1"):
+        with pytest.raises(ExpectationFailed, match="got the error code -32602 instead of -1"):
             talk.expect_error("tools/call", -1)
-        with pytest.raises(ExpectationFailed, match="was not refused"):
+        with pytest.raises(ExpectationFailed, match="got a result instead"):
             talk.expect_error("server/discover")
 
 
@@ -150,9 +150,9 @@ async def test_expect_all_answered_names_what_is_not():
     async with pair(sums()) as talk:
         waiting = asyncio.create_task(talk.client.call_tool("wait", {"seconds": 3600}))
         await turn_until(lambda: len(talk.calls) == 2)
-        with pytest.raises(ExpectationFailed, match=r"1 without an answer: > tools/call \(id 2, open\)"):
+        with pytest.raises(ExpectationFailed, match=r"1 without a response: > tools/call \(id 2, open\)"):
             talk.expect_all_answered()
-        with pytest.raises(ExpectationFailed, match=r"has no answer: it is open"):
+        with pytest.raises(ExpectationFailed, match=r"has no response: it is open"):
             talk.expect_result("tools/call")
         waiting.cancel()
         await asyncio.wait([waiting])
@@ -171,7 +171,7 @@ class Chatty:
 def test_expect_only_messages_shows_what_is_none():
     with pair(Chatty()) as talk:
         pass
-    with pytest.raises(ExpectationFailed, match="2 lines of the server are no messages") as caught:
+    with pytest.raises(ExpectationFailed, match="2 lines of the server are not messages") as caught:
         talk.expect_only_messages()
     assert "'Welcome!'" in str(caught.value)
     with pair(sums()) as talk:

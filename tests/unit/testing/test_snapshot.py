@@ -143,7 +143,7 @@ async def test_a_subscription_is_the_same_each_time():
 
 def test_a_missing_file_is_a_failure_that_says_what_to_do(tmp_path):
     file = tmp_path / "deep" / "adding.txt"
-    with pytest.raises(ExpectationFailed, match="there is no conversation in") as caught:
+    with pytest.raises(ExpectationFailed, match="does not exist yet") as caught:
         adding().expect_conversation(file)
     assert "pytest --update-conversations, or TWOPIPES_UPDATE_CONVERSATIONS=1" in str(caught.value)
     assert '"method":"tools/call"' in str(caught.value)
@@ -187,7 +187,7 @@ def test_a_difference_is_shown_by_line_and_by_member(tmp_path):
     with pytest.raises(ExpectationFailed) as caught:
         adding().expect_conversation(file)
     told = str(caught.value).splitlines()
-    assert told[0] == f"the conversation is not the one in {file}"
+    assert told[0] == f"the conversation differs from {file}"
     assert sum(line.startswith("-< ") and '"result":4' in line for line in told) == 1
     assert sum(line.startswith("+< ") and '"result":3' in line for line in told) == 1
     assert "  < result.structuredContent.result: stored 4, now 3" in told

@@ -1,4 +1,4 @@
-"""What is expected of a JSON value, and in what it differs."""
+"""Compare a JSON value with an expected one."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from msgspec import UNSET, json
 
 from twopipes._trace.matching import Difference
 
-__all__ = ["ANYTHING", "ExpectationFailed", "form_errors", "told"]
+__all__ = ["ANYTHING", "ExpectationFailed", "describe_difference", "differences"]
 
 ANYTHING = "..."
-"""Stands for any value where something is expected, and as the name of a member for any further members."""
+"""Matches any value; as the name of a member, it matches any further members."""
 
-# Characters of a value that a message shows; who needs all of it looks at the value.
+# Characters of a value that a message shows.
 _SHOWN = 200
 
 
 class ExpectationFailed(AssertionError):
-    """Something is not as a test expects it to be."""
+    """An expectation of a test was not met."""
 
 
-def form_errors(expected: Any, found: Any, path: tuple[str, ...] = (), *, further_members: bool = False) -> Iterator[Difference]:
-    """In what a JSON value is not what is expected.
+def differences(expected: Any, found: Any, path: tuple[str, ...] = (), *, further_members: bool = False) -> Iterator[Difference]:
+    """Yield the differences between a JSON value and an expected one.
 
     Args:
-        expected: What is; ``"..."`` fits anything, and a member ``"...": "..."`` any further members of its object.
-        found: What there is.
-        path: Where that stands.
+        expected: The expected value; ``"..."`` matches any value, and a member ``"...": "..."`` any further members of its object.
+        found: The actual value.
+        path: The path of the value in the message.
         further_members: Whether every object may have members that are not expected.
     """
     if _is(expected, ANYTHING) and found is not UNSET:
@@ -37,26 +37,26 @@ def form_errors(expected: Any, found: Any, path: tuple[str, ...] = (), *, furthe
         is_open = further_members or _is(expected.get(ANYTHING), ANYTHING)
         for name in [*expected, *(name for name in found if name not in expected)]:
             if name in expected and name != ANYTHING:
-                yield from form_errors(expected[name], found.get(name, UNSET), (*path, name), further_members=further_members)
+                yield from differences(expected[name], found.get(name, UNSET), (*path, name), further_members=further_members)
             elif name in found and not is_open:
                 yield Difference(".".join((*path, name)), UNSET, found[name])
     elif _is_list(expected) and _is_list(found):
         for number in range(max(len(expected), len(found))):
             wanted = expected[number] if number < len(expected) else UNSET
             there = found[number] if number < len(found) else UNSET
-            yield from form_errors(wanted, there, (*path, str(number)), further_members=further_members)
-    # To Python true is 1, and to JSON it is not.
+            yield from differences(wanted, there, (*path, str(number)), further_members=further_members)
+    # In Python True equals 1, in JSON it does not.
     elif isinstance(expected, bool) != isinstance(found, bool) or expected != found:
         yield Difference(".".join(path), expected, found)
 
 
-def told(difference: Difference, expected: str, found: str) -> str:
-    """A difference on one line.
+def describe_difference(difference: Difference, expected: str, found: str) -> str:
+    """Describe a difference on one line.
 
     Args:
-        difference: Which.
-        expected: What the one side is called: ``expected``, ``stored``.
-        found: And the other.
+        difference: The difference.
+        expected: The label of the one side, such as ``expected`` or ``stored``.
+        found: The label of the other side.
     """
     return f"{difference.path or 'the whole'}: {expected} {_shown(difference.recorded)}, {found} {_shown(difference.live)}"
 
@@ -74,6 +74,6 @@ def _shown(value: Any) -> str:
         return "nothing"
     try:
         text = json.encode(value).decode()
-    except TypeError:  # what a test expects need not be JSON
+    except TypeError:  # the expected value of a test need not be JSON
         text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text):,} characters)"

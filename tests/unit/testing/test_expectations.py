@@ -4,11 +4,11 @@ import pytest
 from msgspec import UNSET
 
 from twopipes._trace.matching import Difference
-from twopipes.testing.expecting import form_errors, told
+from twopipes.testing.expectations import describe_difference, differences
 
 
 def paths(expected, found, **options):
-    return [each.path for each in form_errors(expected, found, **options)]
+    return [each.path for each in differences(expected, found, **options)]
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_further_members_may_be_allowed_everywhere():
 
 
 def test_a_difference_is_told_in_one_line():
-    assert told(Difference("a.b", 1, UNSET), "stored", "now") == "a.b: stored 1, now nothing"
-    assert told(Difference("", "x", {"y": None}), "stored", "now") == 'the whole: stored "x", now {"y":null}'
-    assert told(Difference("a", object, 1), "expected", "found").startswith("a: expected <class 'object'>, found 1")
-    assert len(told(Difference("a", "x" * 10_000, 1), "expected", "found")) < 400
+    assert describe_difference(Difference("a.b", 1, UNSET), "stored", "now") == "a.b: stored 1, now nothing"
+    assert describe_difference(Difference("", "x", {"y": None}), "stored", "now") == 'the whole: stored "x", now {"y":null}'
+    assert describe_difference(Difference("a", object, 1), "expected", "found").startswith("a: expected <class 'object'>, found 1")
+    assert len(describe_difference(Difference("a", "x" * 10_000, 1), "expected", "found")) < 400

@@ -1,4 +1,4 @@
-"""A conversation under test: the client, every line between it and its server, and what one may expect of them."""
+"""A conversation under test: the client, every line between it and its server, and expectations about them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twopipes._trace.conversation import Call, Conversation, read_conversation
 from twopipes._trace.format import Line
 from twopipes._trace.message import Message
 from twopipes.errors import LocalProtocolError
-from twopipes.testing.expecting import ExpectationFailed, form_errors, told
+from twopipes.testing.expectations import ExpectationFailed, describe_difference, differences
 from twopipes.testing.faults import Fault, FaultPlan, Strike
 from twopipes.testing.wire_log import WireLog
 
@@ -21,18 +21,18 @@ __all__ = ["LiveConversation"]
 
 ClientT = TypeVar("ClientT")
 
-# Of the conversation, in a message about what is not as expected: the last lines, and the beginning of each.
+# How much of the conversation the message of a failed expectation shows: the last lines, and the start of each.
 _LAST_LINES = 20
-_LONGEST_LINE = 300
+_MAX_LINE = 300
 
 
 class LiveConversation(Generic[ClientT]):
-    """What ``pair`` and ``child`` give: the same for both.
+    """The conversation of ``pair`` or ``child``.
 
-    The wire is seen from the client's end. What a fault keeps from the server is in it, and what it keeps from the client is not;
-    the note that says so stands in its place.
+    It is recorded at the client's end: a line that a fault keeps from the server is included, and one that a fault keeps from the
+    client is not; a note takes its place.
 
-    Every ``expect_...`` raises :class:`ExpectationFailed`, an ``AssertionError``, and shows the conversation.
+    Every ``expect_...`` method raises :class:`ExpectationFailed`, an ``AssertionError``, and shows the conversation.
     """
 
     def __init__(self, log: WireLog, faults: FaultPlan) -> None:
@@ -41,34 +41,34 @@ class LiveConversation(Generic[ClientT]):
         self._client: ClientT | None = None
 
     def connected(self, client: ClientT) -> None:
-        """There is a client now."""
+        """Set the client."""
         self._client = client
 
     def __repr__(self) -> str:
         return f"<LiveConversation of {self._client!r}, {len(self.lines)} lines>"
 
-    # What there is
+    # The recorded conversation
 
     @property
     def client(self) -> ClientT:
         """The client: :class:`twopipes.Client` in an ``async with``, :class:`twopipes.blocking.Client` in a ``with``."""
         if self._client is None:
-            raise LocalProtocolError("there is no client: the conversation was not entered, or could not be opened")
+            raise LocalProtocolError("there is no client: the conversation was not opened, or opening it failed")
         return self._client
 
     @property
     def lines(self) -> list[Line]:
-        """The lines of the wire so far, in both directions: ``.kind`` (``>`` or ``<``), ``.data`` (bytes), ``.text`` for people."""
+        """The lines so far, in both directions: ``.kind`` (``>`` or ``<``), ``.data`` (bytes), ``.text`` (readable)."""
         return [entry for entry in list(self.log.entries) if isinstance(entry, Line) and entry.kind != "!"]
 
     @property
     def stderr(self) -> list[str]:
-        """What a child has written to its stderr so far, line by line. A server in memory has ours, and here nothing."""
+        """The lines that a child has written to stderr so far. Empty for a server in memory, which shares our stderr."""
         return [entry.text for entry in list(self.log.entries) if isinstance(entry, Line) and entry.kind == "!"]
 
     @property
     def conversation(self) -> Conversation:
-        """All of it as the tools for recordings see it, as it is now."""
+        """The conversation so far, as the tools for recordings see it."""
         return read_conversation(list(self.log.entries))
 
     @property
@@ -78,113 +78,114 @@ class LiveConversation(Generic[ClientT]):
 
     @property
     def calls(self) -> list[Call]:
-        """The requests of both sides so far, each with its answer and its progress: ``.method``, ``.state``, ``.answer``."""
+        """The requests of both sides so far, each with its response and its progress: ``.method``, ``.state``, ``.answer``."""
         return self.conversation.calls
 
     @property
     def struck(self) -> list[Strike]:
-        """What faults have hit so far."""
+        """The lines that faults have affected so far."""
         return list(self.faults.struck)
 
     def inject(self, *faults: Fault) -> None:
-        """Has more go wrong. They count from now on, so ``nth=1`` is the next line that fits."""
+        """Add faults. They count from now on, so ``nth=1`` is the next matching line."""
         self.faults.add(faults)
 
     def transcript(self, volatile: Iterable[str] = ()) -> str:
-        """The conversation as text, as a file of it is written; see :meth:`expect_conversation`."""
-        from twopipes.testing.snapshot import steps_of, written  # noqa: PLC0415 - only where it is wanted
+        """Return the conversation as the text of a conversation file; see :meth:`expect_conversation`."""
+        from twopipes.testing.snapshot import steps_of, written  # noqa: PLC0415 - few tests use it
 
         return written(steps_of(self.conversation, volatile))
 
-    # What one may expect
+    # Expectations
 
     def expect_result(self, method: str, members: Mapping[str, Any] | None = None) -> Any:
-        """The client's last request of this method was answered, by a result that has these members.
+        """Expect that the client's last request of this method got a result with these members.
 
         Args:
             method: Such as ``tools/call``.
-            members: What must be in it, at any depth: objects may have more, ``"..."`` stands for any value.
+            members: The expected members, at any depth. Objects may have more, and ``"..."`` matches any value.
 
         Returns:
             The whole result, as plain Python.
         """
         __tracebackhide__ = True
-        answer = self._answer(method)
-        if answer.shape == "error":
-            raise self._failure(f"the last {method} was answered by an error: {answer.error!r}")
-        result = answer.result
+        response = self._response(method)
+        if response.shape == "error":
+            raise self._failure(f"the last {method} failed with an error: {response.error!r}")
+        result = response.result
         if found := [
-            told(each, "expected", "found") for each in form_errors(members or {}, result, ("result",), further_members=True)
+            describe_difference(each, "expected", "found")
+            for each in differences(members or {}, result, ("result",), further_members=True)
         ]:
-            raise self._failure(f"the last {method} was answered otherwise:\n  " + "\n  ".join(found))
+            raise self._failure(f"the last {method} has another result:\n  " + "\n  ".join(found))
         return result
 
     def expect_error(self, method: str, code: int | None = None) -> Any:
-        """The client's last request of this method was answered by an error, with this code.
+        """Expect that the client's last request of this method got an error with this code.
 
         Returns:
             The error: an object with ``code`` and ``message``.
         """
         __tracebackhide__ = True
-        answer = self._answer(method)
-        if answer.shape != "error":
-            raise self._failure(f"the last {method} was not refused, but answered by a result: {answer.result!r}")
-        error = answer.error
+        response = self._response(method)
+        if response.shape != "error":
+            raise self._failure(f"the last {method} got a result instead of an error: {response.result!r}")
+        error = response.error
         found = error.get("code") if isinstance(error, dict) else None
         if code is not None and found != code:
-            raise self._failure(f"the last {method} was refused with the code {found!r}, and not {code}: {error!r}")
+            raise self._failure(f"the last {method} got the error code {found!r} instead of {code}: {error!r}")
         return error
 
     def expect_all_answered(self) -> None:
-        """No request of either side waits for an answer, or has lost it. What was cancelled needs none, nor a subscription."""
+        """Expect that every request of either side got a response. Cancelled requests and subscriptions need none."""
         __tracebackhide__ = True
         if hanging := self.conversation.hanging:
             named = ", ".join(f"{call.direction} {call.method} (id {call.id!r}, {call.state})" for call in hanging)
-            raise self._failure(f"{len(hanging)} without an answer: {named}")
+            raise self._failure(f"{len(hanging)} without a response: {named}")
 
     def expect_only_messages(self) -> None:
-        """The server wrote nothing but messages to the wire: no banner, no stray print, no broken line (FR-04)."""
+        """Expect that the server wrote only messages: no banner, no stray print, no broken line (FR-04)."""
         __tracebackhide__ = True
         strange = [each for each in self.messages if each.direction == "<" and (each.fault or each.shape in {"noise", "blank"})]
         if strange:
             shown = "\n  ".join(f"{each.text!r}" + (f" ({each.fault.detail})" if each.fault else "") for each in strange)
-            raise self._failure(f"{len(strange)} lines of the server are no messages:\n  {_cut(shown)}")
+            raise self._failure(f"{len(strange)} lines of the server are not messages:\n  {_cut(shown)}")
 
     def expect_rules_kept(self, *, should: bool = False) -> None:
-        """Nothing in the conversation breaks a rule of the protocol, as far as a recording shows.
+        """Expect that nothing in the conversation breaks a rule of the protocol, as far as a recording shows.
 
-        A fault may make it seem as if somebody broke one: expect this of conversations without.
+        A fault may look like a broken rule, so use this for conversations without faults.
 
         Args:
-            should: Expect it also of what the protocol only recommends.
+            should: Include the recommendations of the protocol.
         """
         __tracebackhide__ = True
-        from twopipes._trace.findings import judge  # noqa: PLC0415 - the rules are many, and few tests ask for them
+        from twopipes._trace.findings import judge  # noqa: PLC0415 - the rules are large, and few tests use them
 
         if found := [each for each in judge(self.conversation) if should or each.is_binding]:
             shown = "\n  ".join(f"{each.rule} ({each.level}), by the {each.by}: {each.what}" for each in found)
             raise self._failure(f"{len(found)} rules were broken:\n  {shown}")
 
     def expect_faults_struck(self) -> None:
-        """Every fault has hit something: a test of what happens then is one."""
+        """Expect that every fault has affected a line, so that the test really tests it."""
         __tracebackhide__ = True
         if unused := self.faults.unused:
-            raise self._failure(f"nothing was hit by: {', '.join(map(str, unused))}")
+            raise self._failure(f"these faults affected no line: {', '.join(map(str, unused))}")
 
     def expect_ended_by_eof(self) -> None:
-        """The server ended by itself when its input did, with exit code 0: to be expected after the block.
+        """Expect that the server exited on EOF with exit code 0. Call it after the block.
 
-        A server in memory has no exit code; there it is enough that it was there until the client left.
+        A server in memory has no exit code; it only has to run until the client closes.
         """
         __tracebackhide__ = True
         report: ShutdownReport | None = getattr(self.client, "closed", None)
         if report is None:
-            raise self._failure("the client is not closed yet; expect this after the block")
+            raise self._failure("the client is not closed yet; call this after the block")
         is_memory = report.exit is None and report.ended_by == "close"
         ended_well = report.ended_by == "eof" and report.exit is not None and report.exit.code == 0 and not report.left_behind
         if not is_memory and not ended_well:
             words = [
-                f"the server did not end by itself: it {report.describe()}",
+                f"the server did not exit on EOF: it {report.describe()}",
                 *(f"  stderr: {line}" for line in self.stderr[-10:]),
             ]
             raise self._failure("\n".join(words))
@@ -192,44 +193,44 @@ class LiveConversation(Generic[ClientT]):
     def expect_conversation(
         self, path: str | os.PathLike[str], *, volatile: Iterable[str] = (), update: bool | None = None
     ) -> None:
-        """The conversation is the one that a file holds: the same lines in the same order, with ids counted anew.
+        """Expect that the conversation is that of a file: the same lines in the same order, with renumbered ids.
 
         Args:
-            path: The file. There must be one, unless it is to be written.
-            volatile: Members whose values are others each time: a name counts wherever it stands, a path from ``params``,
-                ``result`` or ``error`` on (``result.content.0.text``) there alone, and ``*`` in it for any one step.
-            update: Write the file instead; if left out, where ``TWOPIPES_UPDATE_CONVERSATIONS=1`` is in the environment.
+            path: The file. It must exist, unless it is to be written.
+            volatile: Members whose values change in each run. A name matches everywhere. A path that starts at ``params``,
+                ``result`` or ``error`` (``result.content.0.text``) matches one place; ``*`` in it matches any one step.
+            update: Write the file instead. By default only if ``TWOPIPES_UPDATE_CONVERSATIONS=1`` is in the environment.
         """
         __tracebackhide__ = True
-        from twopipes.testing.snapshot import compare  # noqa: PLC0415 - only where it is wanted
+        from twopipes.testing.snapshot import compare  # noqa: PLC0415 - few tests use it
 
         compare(self.conversation, path, volatile=volatile, update=update)
 
-    # Underneath
+    # Internals
 
-    def _answer(self, method: str) -> Message:
+    def _response(self, method: str) -> Message:
         __tracebackhide__ = True
         asked = [call for call in self.calls if call.direction == ">"]
         last = next((call for call in reversed(asked) if call.method == method), None)
         if last is None:
             others = ", ".join(dict.fromkeys(call.method for call in asked)) or "nothing"
-            raise self._failure(f"the client asked for no {method}, but for: {others}")
+            raise self._failure(f"the client did not send {method}; it sent: {others}")
         if last.answer is None or (last.answer.result is UNSET and last.answer.error is UNSET):
-            raise self._failure(f"the last {method} (id {last.id!r}) has no answer: it is {last.state}")
+            raise self._failure(f"the last {method} (id {last.id!r}) has no response: it is {last.state}")
         return last.answer
 
     def _failure(self, what: str) -> ExpectationFailed:
         return ExpectationFailed(f"{what}\n\n{self.tail()}")
 
     def tail(self) -> str:
-        """The last lines of the conversation, for people."""
-        from twopipes.testing.snapshot import shortened, steps_of  # noqa: PLC0415 - only where something is wrong
+        """Return the last lines of the conversation as readable text."""
+        from twopipes.testing.snapshot import shortened, steps_of  # noqa: PLC0415 - only for failures
 
         defined, lines = shortened(steps_of(self.conversation, numbered=False))
         last = lines[-_LAST_LINES:]
         which = f" (the last {len(last)} of {len(lines)} lines)" if len(last) < len(lines) else ""
-        return "\n".join([f"What was said:{which}", *map(_cut, [*defined, *last])])
+        return "\n".join([f"The conversation:{which}", *map(_cut, [*defined, *last])])
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}... ({len(text):,} characters)"
+    return text if len(text) <= _MAX_LINE else f"{text[:_MAX_LINE]}... ({len(text):,} characters)"
