@@ -111,7 +111,7 @@ def host(write, launch, server):
     return host
 
 
-def test_a_real_server_answers_and_is_gone_afterwards(client):
+def test_a_real_server_responds_and_has_ended_afterwards(client):
     pid = client.pid
     assert is_running(pid)
     assert client.call_tool("add", {"a": 1, "b": 2}).text == "3"
@@ -161,7 +161,7 @@ def test_a_start_that_fails_leaves_nothing():
             connect(program(EXITS_AT_ONCE))
 
 
-def test_lines_of_stderr_are_told_in_order(server, monkeypatch):
+def test_lines_of_stderr_arrive_in_order(server, monkeypatch):
     monkeypatch.setattr(callbacks, "_CALLBACK_WAIT", NET)  # however busy the machine is
     seen = []
     with no_thread_left(), connect(sys.executable, server, on_stderr=lambda line: seen.append(line.text)) as client:
@@ -206,7 +206,7 @@ def test_a_stubborn_server_is_ended_by_its_plan(write):
 # Ctrl-C
 
 
-def test_ctrl_c_cancels_the_call_tells_the_server_and_leaves_the_client_usable(host):
+def test_ctrl_c_cancels_the_call_at_the_server_and_leaves_the_client_usable(host):
     child, pid = host("""
         def on_stderr(line):
             print(line.text, flush=True)
@@ -266,7 +266,7 @@ def test_ctrl_c_while_connecting_leaves_no_child(write, launch):
     assert is_gone(pid)
 
 
-def test_ctrl_c_that_nobody_catches_ends_the_host_and_its_server(host):
+def test_an_uncaught_ctrl_c_ends_the_host_and_its_server(host):
     child, pid = host("""
         client = started(on_stderr=lambda line: print(line.text, flush=True))
         client.call_tool("forever")
@@ -305,7 +305,7 @@ def test_an_exit_without_close_ends_a_stubborn_server_by_its_plan(host, write):
     assert is_gone(pid)
 
 
-def test_an_exit_waits_for_no_callback(host):
+def test_an_exit_does_not_wait_for_callbacks(host):
     child, pid = host("""
         client = started(on_stderr=lambda line: threading.Event().wait())
         client.call_tool("say", {"words": "hello"})

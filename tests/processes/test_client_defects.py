@@ -20,7 +20,7 @@ MIB = 1024 * 1024
 
 
 @staged
-async def test_a_line_that_is_not_utf_8_is_reported_and_the_next_one_is_heard(stage):
+async def test_a_line_that_is_not_utf_8_is_reported_and_the_next_one_is_read(stage):
     async with stage.connect(they.INVALID_UTF8) as client:
         assert (await client.call_tool("beside")).text == "life 1"
         assert client.stray_count == 1
@@ -28,7 +28,7 @@ async def test_a_line_that_is_not_utf_8_is_reported_and_the_next_one_is_heard(st
 
 
 @staged
-async def test_an_answer_that_is_not_utf_8_fails_its_call_and_no_other(stage):
+async def test_a_response_that_is_not_utf_8_fails_only_its_own_call(stage):
     async with stage.connect(they.INVALID_UTF8) as client:
         with pytest.raises(RemoteProtocolError, match="UTF-8"):
             await client.call_tool("inside")
@@ -58,7 +58,7 @@ async def test_a_long_question_arrives_whole(stage):
 
 
 @staged
-async def test_a_flood_on_stderr_blocks_nobody(stage):
+async def test_a_flood_on_stderr_does_not_block_the_server(stage):
     """FR-07, FR-08: nor does it mean that anything is wrong."""
     async with stage.connect(they.FLOODS_STDERR) as client:
         for _ in range(2):
@@ -68,7 +68,7 @@ async def test_a_flood_on_stderr_blocks_nobody(stage):
 
 
 @staged
-async def test_every_line_on_stderr_reaches_whoever_asked_for_them(stage):
+async def test_every_line_on_stderr_reaches_on_stderr(stage):
     lines = []
     async with stage.connect(they.CRASHES_MID_CALL, on_stderr=lambda line: lines.append(line.text)) as client:
         with pytest.raises(ServerExited):
@@ -110,7 +110,7 @@ async def test_a_flood_on_stderr_does_not_pile_up_in_front_of_a_slow_callback(st
     ids=["exits", "crashes", "is killed", "closes its output", "dies in a line", "is noisy"],
 )
 @staged
-async def test_the_error_tells_how_the_server_ended_and_what_it_said(stage, program, tool, told):
+async def test_the_error_says_how_the_server_ended_and_what_it_wrote(stage, program, tool, told):
     with pytest.raises(ServerExited) as caught:
         async with stage.connect(program) as client:
             await client.call_tool(tool)
@@ -123,7 +123,7 @@ async def test_the_error_tells_how_the_server_ended_and_what_it_said(stage, prog
 
 
 @staged
-async def test_a_crash_is_mended_behind_the_back_of_the_caller(stage):
+async def test_a_crash_is_recovered_without_the_caller_noticing(stage):
     async with stage.connect(they.CRASHES_ONCE, restart=AT_ONCE) as client, client.subscribe(tools=True) as changes:
         await changes.ready()
         await client.list_tools()
@@ -149,14 +149,14 @@ async def test_a_silent_server_is_waited_for_once(stage):
 
 
 @staged
-async def test_one_who_knows_the_era_asks_nobody(stage):
+async def test_a_client_with_a_chosen_era_does_not_probe(stage):
     async with stage.connect(they.SILENT_LEGACY, era="legacy") as client:
         assert client.revision == "2025-11-25"
     assert stage.methods() == ["initialize", "notifications/initialized"]
 
 
 @staged
-async def test_a_verdict_that_proved_wrong_is_not_kept(stage):
+async def test_a_wrong_record_is_not_kept(stage):
     """DE-07: the server was replaced by one that knows no handshake."""
     async with stage.connect(they.LEGACY) as client:
         assert client.era == "legacy"
@@ -298,7 +298,7 @@ class SlowMemory(EraCache):
 
 
 @staged
-async def test_an_opening_that_is_cancelled_while_the_verdict_is_written_leaves_nothing(stage):
+async def test_an_opening_that_is_cancelled_while_the_record_is_written_leaves_nothing(stage):
     memory = SlowMemory(stage.folder / "verdicts.json")
     opening = asyncio.ensure_future(_opened(stage.connect(they.POLITE, options=ClientOptions(era_cache=memory))))
     await asyncio.to_thread(memory.called.wait, NET)
@@ -368,7 +368,7 @@ def test_a_loop_that_ends_during_a_close_leaves_nothing(stage, turns):
     assert stage.left() == []
 
 
-def test_a_loop_that_ends_hurries_a_close_that_is_under_way(stage):
+def test_a_loop_that_ends_finishes_a_close_in_progress(stage):
     """Its plan has patience for a minute."""
     program = they.STUBBORN.replace("while True", "note(started=0)\n    while True")
 
@@ -392,7 +392,7 @@ def test_a_loop_that_ends_during_an_opening_leaves_nothing(stage):
     assert stage.left() == []
 
 
-def test_a_client_of_a_loop_that_is_gone_says_that_it_is_closed(stage):
+def test_a_client_of_a_closed_loop_raises_client_closed(stage):
     async def forgetful():
         return await stage.connect(they.POLITE)
 

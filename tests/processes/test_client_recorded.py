@@ -92,7 +92,7 @@ def recorded(tmp_path):
 
 
 @scene
-async def test_a_megabyte_on_stderr_is_no_failure_and_blocks_nothing(recorded):
+async def test_a_megabyte_on_stderr_is_not_a_failure_and_blocks_nothing(recorded):
     """FR-07, FR-08: drained, kept in part, handed on; the word ERROR in it means nothing."""
     lines = []
     async with recorded.connect(on_stderr=lines.append) as client:
@@ -150,7 +150,7 @@ async def test_a_child_that_dies_of_the_probe_is_followed_by_one_that_is_not_pro
 
 
 @scene
-async def test_a_child_that_dies_in_a_call_is_named_with_what_it_left(recorded):
+async def test_the_error_for_a_child_that_exits_in_a_call_shows_its_output(recorded):
     """SD-03, SD-05, ER-16: and one that is started again begins at the beginning (SD-04, SD-06)."""
     async with recorded.connect(restart=RestartPolicy(first_delay=0.0)) as client:
         with pytest.raises(ServerExited) as died:

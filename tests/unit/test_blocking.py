@@ -200,7 +200,7 @@ def test_the_names_of_the_module_are_these():
     assert "blocking" not in twopipes.__all__
 
 
-def test_importing_it_starts_nothing_and_brings_no_server():
+def test_importing_it_starts_nothing_and_imports_no_server():
     program = (
         "import sys, threading, twopipes.blocking\n"
         "assert threading.active_count() == 1\n"
@@ -286,13 +286,13 @@ def test_a_call_is_given_up_at_its_deadline(client, bench):
     assert client.call_tool("add", {"a": 1, "b": 1}).text == "2"
 
 
-def test_a_server_that_cannot_be_agreed_with_is_an_error_and_leaves_nothing():
+def test_a_failed_negotiation_is_an_error_and_leaves_nothing():
     with nothing_left(), pytest.raises(OpeningFailed):
         connect(Server("old", eras="legacy"), era="modern")
 
 
 @pytest.mark.parametrize("wrong", [{"era": "stone"}, {"revision": "1999-01-01"}, {"cwd": "/"}])
-def test_what_makes_no_sense_is_refused_and_leaves_nothing(bench, wrong):
+def test_invalid_arguments_are_refused_and_leave_nothing(bench, wrong):
     with nothing_left(), pytest.raises(LocalProtocolError):
         connect(bench.server, **wrong)
 
@@ -381,7 +381,7 @@ def test_many_threads_use_one_client(client):
     assert found == {number: [str(number + each) for each in range(20)] for number in range(8)}
 
 
-def test_a_client_that_nobody_holds_is_closed_and_complained_about(bench):
+def test_a_collected_client_is_closed_with_a_warning(bench):
     with nothing_left(), warnings.catch_warnings(record=True) as complaints:
         warnings.simplefilter("always")
         client = connect(bench.server)
@@ -466,7 +466,7 @@ def test_a_callback_that_breaks_is_reported_and_harms_nothing(client, caplog):
     assert "out of ink" in caplog.text
 
 
-def test_log_messages_are_told_in_order_in_one_thread_and_before_the_result(bench, era):
+def test_log_messages_arrive_in_order_in_one_thread_and_before_the_result(bench, era):
     seen = []
     with connect(bench.server, era=era, on_log=lambda message: seen.append((message.data, threading.get_ident()))) as client:
         client.set_log_level("debug")
@@ -569,7 +569,7 @@ def test_answers_may_be_async(bench, era):
         assert client.call_tool("greet").text == "accept Anna"
 
 
-def test_an_async_callback_that_calls_the_client_is_told_instead_of_waiting_for_itself(bench):
+def test_an_async_callback_that_calls_the_client_gets_an_error_instead_of_a_deadlock(bench):
     caught = []
 
     async def on_elicit(question):
@@ -585,7 +585,7 @@ def test_an_async_callback_that_calls_the_client_is_told_instead_of_waiting_for_
 
 
 @pytest.mark.parametrize("breaks", [RuntimeError("no pen"), StopIteration("no pen"), SystemExit("no pen")])
-def test_a_question_whose_callback_breaks_says_why(bench, era, breaks):
+def test_the_error_of_a_question_callback_is_the_cause(bench, era, breaks):
     def on_elicit(question):
         raise breaks
 

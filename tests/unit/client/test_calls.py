@@ -138,7 +138,7 @@ async def test_a_legacy_server_takes_its_own_question_back():
 
 @pytest.mark.parametrize("revision", ALL)
 @scene
-async def test_a_call_without_an_answer_ends_and_the_server_is_told(revision):
+async def test_a_call_without_a_response_ends_and_is_cancelled_at_the_server(revision):
     """TO-01, TO-02, CA-01: the limit is that of the call, and the session goes on."""
     fake = FakeServer({"tools/call": [SILENCE, text("hello")]}, speaks=revision)
     async with connect(fake, revision=revision) as client:
@@ -210,7 +210,7 @@ async def test_a_ping_that_is_not_answered_is_reported():
 
 
 @scene
-async def test_there_is_no_ping_on_the_stateless_wire():
+async def test_a_ping_on_the_stateless_wire_is_a_discovery():
     """PI-04, LG-09, RS-05: what was removed is never sent, also not by hand; a discover serves as a sign of life."""
     fake = FakeServer()
     async with connect(fake) as client:
@@ -223,7 +223,7 @@ async def test_there_is_no_ping_on_the_stateless_wire():
 
 
 @scene
-async def test_a_ping_is_answered_while_a_call_is_under_way():
+async def test_a_ping_is_answered_during_a_call():
     """PI-01, PI-02."""
 
     async def slow(asked):
@@ -239,7 +239,7 @@ async def test_a_ping_is_answered_while_a_call_is_under_way():
 
 @pytest.mark.parametrize("revision", ALL)
 @scene
-async def test_progress_reaches_whoever_asked(revision):
+async def test_progress_reaches_the_caller_that_asked_for_it(revision):
     """PR-01, PR-03, PR-08: by tokens that differ; what belongs to nobody is passed over."""
 
     def answer(asked):
@@ -278,7 +278,7 @@ async def test_the_level_of_a_session_is_set_once():
 
 
 @scene
-async def test_on_the_stateless_wire_each_call_says_what_it_wants_to_hear():
+async def test_on_the_stateless_wire_each_call_carries_its_log_level():
     """LG-05, LG-06, LG-09: nothing unless asked; by the call, or by the client for all later calls."""
 
     def answer(asked):

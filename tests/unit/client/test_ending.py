@@ -27,7 +27,7 @@ def said(life):
 
 @pytest.mark.parametrize("make", [FakeServer, legacy])
 @scene
-async def test_a_client_leaves_without_a_word(make):
+async def test_a_client_sends_nothing_when_it_closes(make):
     """SD-01: no shutdown message exists; the input is closed, and that is all."""
     fake = make()
     async with connect(fake) as client:
@@ -39,7 +39,7 @@ async def test_a_client_leaves_without_a_word(make):
 
 @pytest.mark.parametrize("make", [FakeServer, legacy])
 @scene
-async def test_calls_under_way_end_when_the_client_is_closed(make):
+async def test_open_calls_end_when_the_client_is_closed(make):
     """SD-01, ER-16: at once, by an error of this side."""
     fake = make({"tools/call": SILENCE})
     client = await connect(fake)
@@ -51,7 +51,7 @@ async def test_calls_under_way_end_when_the_client_is_closed(make):
 
 @pytest.mark.parametrize("make", [FakeServer, legacy])
 @scene
-async def test_a_server_may_leave_and_nobody_hangs(make):
+async def test_open_calls_end_when_the_server_exits(make):
     """SD-03: what waits ends by an error, and what came before the end was heard."""
     fake = make({"tools/call": [SILENCE, text("last words")]})
     async with connect(fake, restart=RestartPolicy(when="never")) as client:
@@ -69,7 +69,7 @@ async def test_a_server_may_leave_and_nobody_hangs(make):
 
 
 @scene
-async def test_a_modern_server_that_leaves_once_is_started_again():
+async def test_a_modern_server_that_exits_once_is_restarted():
     """SD-04, VN-01: the program is told why, and the fresh process is probed like the first."""
     fake, told = FakeServer(), []
     async with connect(fake, restart=AT_ONCE, on_restart=told.append) as client:
@@ -82,7 +82,7 @@ async def test_a_modern_server_that_leaves_once_is_started_again():
 
 
 @scene
-async def test_a_server_that_always_leaves_is_given_up():
+async def test_a_server_that_always_exits_is_given_up():
     """SD-04: after so many restarts, and the error says so."""
     fake = FakeServer({"tools/list": die})
     async with connect(fake, restart=RestartPolicy(first_delay=0.0, max_restarts=2, resend="none")) as client:
@@ -96,7 +96,7 @@ async def test_a_server_that_always_leaves_is_given_up():
 
 
 @scene
-async def test_a_lost_call_is_sent_again_where_that_does_no_harm():
+async def test_a_lost_call_is_resent_if_that_is_safe():
     """SD-05, MR-08: what only looks, by the word of the server; with a request of its own on the fresh process."""
     fake = FakeServer({"tools/list": TOOLS, "tools/call": [die, text("seen")]})
     async with connect(fake, restart=AT_ONCE) as client:
@@ -163,7 +163,7 @@ async def test_a_live_modern_connection_is_not_demoted_by_a_restart():
 
 
 @scene
-async def test_what_is_sent_by_a_connection_that_has_just_ended_is_told_how_it_ended():
+async def test_a_request_on_an_ended_connection_fails_with_the_cause_of_its_end():
     """Its end may come between the moment somebody was handed the connection and the moment they use it."""
     async with connect(FakeServer(), restart=RestartPolicy(when="never")) as client:
         connection = client._supervisor.connection

@@ -42,7 +42,7 @@ async def test_a_notification_of_the_servers_own_gives_plain_python(revision):
 
 
 @scene
-async def test_what_is_nested_without_end_harms_nobody_else():
+async def test_endless_nesting_affects_only_its_own_request():
     """JR-20: an error for whoever asked, a note among the noise, and the next line is read."""
     deep = b'{"a":' * 20_000 + b"1" + b"}" * 20_000
     reported, heard = [], []

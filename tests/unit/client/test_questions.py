@@ -50,7 +50,7 @@ async def test_roots_are_file_uris(era, tmp_path):
 
 
 @scene
-async def test_a_root_that_is_no_file_is_not_handed_out():
+async def test_a_root_that_is_not_a_file_uri_is_refused():
     """RT-01, ER-15: an internal error for the server, and a report for the program."""
     fake, reported = legacy(), []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
@@ -61,7 +61,7 @@ async def test_a_root_that_is_no_file_is_not_handed_out():
 
 @pytest.mark.parametrize("revision", LEGACY)
 @scene
-async def test_a_client_without_roots_or_a_model_says_so(revision):
+async def test_a_client_without_roots_or_a_model_responds_with_an_error(revision):
     """RT-02, ER-15, CP-02: no such method here."""
     fake = legacy(revision=revision)
     async with connect(fake, revision=revision):
@@ -97,7 +97,7 @@ async def test_a_change_of_roots_is_not_announced_on_the_stateless_wire():
 
 @both_eras
 @scene
-async def test_what_the_model_said_has_a_role_a_content_and_a_model(era):
+async def test_a_sampling_result_has_a_role_a_content_and_a_model(era):
     """SA-02, MR-06: from a string, or from a whole result."""
     said = await answer_of(("sampling/createMessage", SAMPLE), era=era, on_sample=lambda _: "Hello")
     assert said["role"] == "assistant"
@@ -110,7 +110,7 @@ async def test_what_the_model_said_has_a_role_a_content_and_a_model(era):
 
 @both_eras
 @scene
-async def test_the_model_is_told_its_limit(era):
+async def test_the_callback_gets_the_token_limit(era):
     """SA-09, EL-14: and the rest of the wishes, as they came, with the name of who asks."""
     seen = []
 
@@ -125,7 +125,7 @@ async def test_the_model_is_told_its_limit(era):
 
 @pytest.mark.parametrize("revision", LEGACY)
 @scene
-async def test_content_is_one_block_where_the_revision_knows_no_more(revision):
+async def test_content_is_one_block_in_revisions_without_lists(revision):
     """SA-03, LC-11: an array, and the use of tools, from 2025-11-25 on."""
     many = CreateMessageResult("assistant", [TextContent("a"), ToolUseContent("1", "t", {})], "m", "toolUse")
     fake = legacy(revision=revision)
@@ -207,7 +207,7 @@ def refuse(_question):
 
 
 @scene
-async def test_a_refused_sampling_is_minus_one_in_a_session_and_no_retry_on_the_stateless_wire():
+async def test_a_refused_sampling_is_an_error_in_a_session_and_ends_the_call_on_the_stateless_wire():
     """SA-10, ER-15, MR-19."""
     answer = await answer_of(("sampling/createMessage", SAMPLE), era="legacy", on_sample=refuse)
     assert answer["code"] == -1
@@ -224,7 +224,7 @@ def broken(_question):
 
 
 @scene
-async def test_a_callback_that_breaks_is_an_internal_error_and_tells_no_secrets():
+async def test_a_callback_that_fails_is_an_internal_error_without_details():
     """ER-15, MR-19: the server learns nothing of it, the program everything."""
     reported = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["exception"]))
@@ -374,7 +374,7 @@ async def test_a_mode_that_was_not_declared_is_refused():
 
 
 @scene
-async def test_the_end_of_a_url_question_that_nobody_knows_is_ignored():
+async def test_the_completion_of_an_unknown_url_elicitation_is_ignored():
     """EL-12, JR-10."""
     fake, heard = legacy(), []
     async with connect(
@@ -521,7 +521,7 @@ async def test_a_server_that_only_wants_another_try_gets_a_few(monkeypatch):
 
 
 @scene
-async def test_a_caller_may_answer_by_itself():
+async def test_a_caller_may_answer_questions_itself():
     """MR-05, MR-08: request_once hands the questions out."""
     fake = FakeServer({"tools/call": [asks({"k": ("elicitation/create", FORM)}, "s"), text("done")]})
     async with connect(fake, on_elicit=dict) as client:

@@ -131,7 +131,7 @@ async def test_the_server_ends_a_listen_once_by_whichever_signal(signals):
 
 
 @scene
-async def test_a_server_without_subscriptions_says_so():
+async def test_a_server_without_subscriptions_refuses_them():
     """SU-17, SU-07: CON-12 allows it; the reader gets the error, and no other listen is sent."""
     fake = FakeServer({"subscriptions/listen": Fault(-32601, "there is no subscriptions/listen here")})
     async with connect(fake) as client:
@@ -185,7 +185,7 @@ async def test_closing_the_client_ends_its_subscriptions():
 
 
 @scene
-async def test_in_a_session_one_subscribe_serves_everybody_who_watches_the_same():
+async def test_in_a_session_subscriptions_to_one_resource_share_one_request():
     """RS-03: the last one to leave takes it back."""
     fake = legacy()
     async with connect(fake) as client:
@@ -237,7 +237,7 @@ async def test_a_session_that_was_lost_is_subscribed_again():
 
 
 @scene
-async def test_whoever_leaves_a_session_early_leaves_nothing_watched():
+async def test_a_subscription_that_is_closed_early_leaves_nothing_watched():
     """RS-03: closed while the first of two resources is being subscribed to."""
     asked = []
     fake = legacy({"resources/subscribe": lambda question: asked.append(question) or SILENCE})

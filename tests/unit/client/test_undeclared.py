@@ -113,7 +113,7 @@ async def test_nothing_is_subscribed_to_that_was_not_declared():
 
 
 @scene
-async def test_a_client_that_is_closed_says_so_whatever_was_declared():
+async def test_a_closed_client_raises_client_closed_whatever_was_declared():
     client = await connect(legacy(capabilities={}))
     await client.close()
     for ask in (*EMPTY.values(), *REFUSED.values()):

@@ -128,7 +128,7 @@ def test_a_trace_on_stderr(calculator):
     )
 
 
-def test_an_era_that_there_is_not(calculator):
+def test_an_unknown_era(calculator):
     assert told(lambda: connect(calculator, era="new")) == "era= must be one of auto, legacy, modern, got 'new'"
 
 
@@ -211,7 +211,7 @@ async def test_members_of_other_libraries(calculator):
 
 @pytest.mark.parametrize("revision", ERAS)
 @scene
-async def test_a_level_that_there_is_not(revision, calculator):
+async def test_an_unknown_log_level(revision, calculator):
     async with connect(calculator, revision=revision) as client:
         with pytest.raises(LocalProtocolError, match=r"the log level must be one of debug, info, .*, got 'warn'"):
             await client.set_log_level("warn")
@@ -244,7 +244,7 @@ async def test_a_subscription_that_will_never_hear_anything(revision, calculator
 
 
 @scene
-async def test_whoever_waits_already_is_told_too():
+async def test_a_waiting_reader_gets_the_error_too():
     fake = legacy(capabilities={})
     async with connect(fake) as client, client.subscribe(tools=True) as changes:
         with pytest.raises(LocalProtocolError, match="does not report changes of the list of tools"):

@@ -66,7 +66,7 @@ async def test_a_missing_value_breaks_the_promise_and_a_failure_does_not():
 
 
 @scene
-async def test_a_schema_that_names_no_dialect_is_judged_by_2020_12():
+async def test_a_schema_without_a_dialect_is_read_as_2020_12():
     """JS-01, JS-07, TL-12: prefixItems, $defs, dependentRequired; any root."""
     schema = {
         "type": "array",
@@ -95,7 +95,7 @@ async def test_a_dialect_is_followed_where_it_is_named():
 
 
 @scene
-async def test_a_dialect_that_nobody_knows_is_named_and_the_other_tools_work():
+async def test_an_unknown_dialect_is_named_and_the_other_tools_work():
     """JS-02: neither silence nor a crash."""
     async with connect(promising({**PROMISE, "$schema": "urn:x"}, {"a": 1})) as client:
         assert len(await client.list_tools()) == 2
