@@ -24,7 +24,7 @@ from twopipes._protocol.types import ElicitResult
 from twopipes.blocking import Client, InputRequired, Subscription, connect
 from twopipes.errors import ClientClosed, LocalProtocolError, OpeningFailed, QuestionFailed, UserRefused
 
-# Seconds. A net under everything that waits; nothing here comes near it unless it hangs.
+# Seconds. The limit for a hang; nothing takes nearly as long.
 NET = 30
 ERAS = ("legacy", "modern")
 ROOT = Path(__file__).parents[2]
@@ -34,7 +34,7 @@ FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required"
 
 
 class Bench:
-    """A server to talk to, and what has happened in it."""
+    """A server for the tests, and a record of what happened in it."""
 
     def __init__(self):
         self.server = server = Server("bench", version="1.0", instructions="Sit down.")
@@ -99,7 +99,7 @@ class Bench:
             return [each for each in ("green", "grey", "red") if each.startswith(value)]
 
     def grow(self, client):
-        """Changes the list of tools, in the loop, as a server does."""
+        """Change the list of tools, in the loop, as a server does."""
         client._loop_thread.post(self.server.add_tool, _grown)
 
 
@@ -112,7 +112,7 @@ def _grown() -> str:
 def nothing_left():
     before = set(threading.enumerate())
     yield
-    # Threads of questions and of plain tools end by themselves, a moment after what they did is known.
+    # Threads of questions and of plain tools end a moment after their results arrive.
     for thread in set(threading.enumerate()) - before:
         thread.join(NET)
         assert not thread.is_alive(), thread
@@ -282,7 +282,7 @@ def test_errors_are_the_same_and_their_tracebacks_show_the_caller(client):
 def test_a_call_is_given_up_at_its_deadline(client, bench):
     with pytest.raises(RequestTimedOut):
         client.call_tool("forever", timeouts=Timeouts(request=0.05))
-    assert bench.cancelled.wait(NET)  # the server was told
+    assert bench.cancelled.wait(NET)  # the request was cancelled at the server
     assert client.call_tool("add", {"a": 1, "b": 1}).text == "2"
 
 
@@ -409,7 +409,7 @@ def test_it_works_inside_a_running_loop(bench):
 
 
 def test_an_interrupted_call_is_cancelled_and_the_client_stays_usable(client, bench):
-    """As Ctrl-C does it: an exception in the middle of the waiting."""
+    """Raise an exception in the middle of a wait, as Ctrl-C does."""
 
     def interrupt(_):
         raise KeyboardInterrupt
@@ -526,7 +526,7 @@ def test_an_async_log_callback_runs_in_the_loop(bench, era):
 
 
 def test_an_answer_may_take_its_time_while_the_client_goes_on(bench, era):
-    """A plain on_elicit may wait for a person: nothing else waits for it."""
+    """A plain on_elicit may wait for a person without delaying anything else."""
     asked, typed = threading.Event(), threading.Event()
 
     def on_elicit(question):
@@ -601,7 +601,7 @@ def test_a_refusal_is_handed_on(bench):
         client.call_tool("think")
 
 
-# Questions by hand
+# Questions that the caller answers
 
 
 def test_questions_can_be_answered_by_hand(bench):

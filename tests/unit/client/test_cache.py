@@ -1,4 +1,4 @@
-"""What a client may answer itself, and when no longer. No clock is read, and nothing is fetched."""
+"""The cache of results: what is stored, and for how long. No clock is read, and nothing is fetched."""
 
 import gc
 
@@ -59,13 +59,13 @@ def cache():
 
 @pytest.fixture
 def full(cache):
-    """Holds one result of every kind."""
+    """Return a cache with one result of every kind."""
     for method, result in RESULTS.items():
         assert keep(cache, method, "a:b" if method == "resources/read" else "", result)
     return cache
 
 
-# What is kept, and for how long
+# What is stored, and for how long
 
 
 def test_the_six_results_with_a_time_to_live_are_kept(full):
@@ -258,7 +258,7 @@ def test_an_update_without_a_uri_drops_all_reads(full):
     assert len(full) == 5
 
 
-# An answer that a change has overtaken
+# A result that is older than a change
 
 
 @pytest.mark.parametrize(
@@ -397,7 +397,7 @@ moves = st.lists(
 
 @given(moves)
 def test_the_bounds_hold_and_nothing_stale_or_foreign_ever_comes_out(moves):
-    """CH-03, CH-04: whatever comes in which order."""
+    """CH-03, CH-04: in any order of events."""
     cache, now, newest = ResultCache(max_entries=3, max_bytes=5_000), 0.0, {}
     for name, value, *rest in moves:
         uri = f"a:{value}"

@@ -39,7 +39,7 @@ async def test_a_cancelled_call_is_cancelled_on_the_wire(revision):
 @pytest.mark.parametrize("revision", ERAS)
 @scene
 async def test_nothing_that_is_over_is_cancelled(revision):
-    """CA-02: neither what was answered nor what was never sent."""
+    """CA-02: neither a request that was answered nor one that was never sent."""
     fake = FakeServer(speaks=revision)
     async with connect(fake, revision=revision) as client:
         call = asyncio.ensure_future(client.call_tool("x"))
@@ -201,7 +201,7 @@ async def test_a_listen_that_is_never_acknowledged_is_given_up():
 
 @scene
 async def test_a_ping_that_is_not_answered_is_reported():
-    """PI-03: the caller hears of it and decides; nothing hangs."""
+    """PI-03: the caller gets an error and decides; nothing hangs."""
     fake = legacy({"ping": [SILENCE, {}]})
     async with connect(fake) as client:
         with pytest.raises(RequestTimedOut):
@@ -211,7 +211,7 @@ async def test_a_ping_that_is_not_answered_is_reported():
 
 @scene
 async def test_a_ping_on_the_stateless_wire_is_a_discovery():
-    """PI-04, LG-09, RS-05: what was removed is never sent, also not by hand; a discover serves as a sign of life."""
+    """PI-04, LG-09, RS-05: removed methods are never sent, not even with request(); a discovery replaces the ping."""
     fake = FakeServer()
     async with connect(fake) as client:
         await client.ping()
@@ -240,7 +240,7 @@ async def test_a_ping_is_answered_during_a_call():
 @pytest.mark.parametrize("revision", ALL)
 @scene
 async def test_progress_reaches_the_caller_that_asked_for_it(revision):
-    """PR-01, PR-03, PR-08: by tokens that differ; what belongs to nobody is passed over."""
+    """PR-01, PR-03, PR-08: tokens are distinct; reports with an unknown token are ignored."""
 
     def answer(asked):
         number = asked.params["arguments"]["number"]

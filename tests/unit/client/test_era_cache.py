@@ -1,4 +1,4 @@
-"""What is remembered of servers that were met before (DE-07), in memory and in a file."""
+"""The cache of eras (DE-07), in memory and in a file."""
 
 import json
 import os
@@ -21,7 +21,7 @@ on_posix = pytest.mark.skipif(sys.platform == "win32", reason="made of POSIX fil
 
 
 class Clock:
-    """A wall clock that somebody moves."""
+    """A wall clock that the test moves."""
 
     def __init__(self):
         self.now = 1_800_000_000.0
@@ -45,7 +45,7 @@ def memory(request, path, clock):
     return EraCache(None if request.param == "memory" else path, clock=clock, max_entries=3)
 
 
-# In memory and in a file alike
+# In memory and in a file
 
 
 def test_an_unknown_server_has_no_record(memory):
@@ -299,7 +299,7 @@ def test_the_file_lies_in_the_users_state_folder(variables, place, monkeypatch, 
 
 
 def test_a_user_without_a_home_folder_has_no_file(monkeypatch):
-    monkeypatch.setattr("os.path.expanduser", lambda path: path)  # as where nobody knows
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)  # as for a user without a home folder
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     monkeypatch.delenv("LOCALAPPDATA", raising=False)
     assert default_path() is None

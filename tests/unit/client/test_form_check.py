@@ -1,4 +1,4 @@
-"""Forms that are filled in wrongly are found before they leave (EL-16)."""
+"""Invalid content of a form is found before it is sent (EL-16)."""
 
 import pytest
 

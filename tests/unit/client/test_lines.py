@@ -21,7 +21,7 @@ SHORT = Timeouts(request=0.05)
 
 
 async def tour(client):
-    """A little of everything that a client can say."""
+    """Call every method of a client once."""
     await client.list_tools()
     await client.call_tool("echo", {"said": "a\nb"}, meta={"com.example/trip": 1})
     await client.list_resources()
@@ -169,7 +169,7 @@ async def test_unknown_members_are_ignored(revision):
 
 @scene
 async def test_a_request_on_the_stateless_wire_is_never_answered():
-    """FR-10, PI-04, JR-10: a stray ping is noise there, and the client goes on."""
+    """FR-10, PI-04, JR-10: a ping is stray output there, and the client continues."""
     fake = FakeServer()
     async with connect(fake) as client:
         for ident, method in ((9, "ping"), ("a", "roots/list"), (0, "elicitation/create"), (10, "foo/bar")):
@@ -200,7 +200,7 @@ async def test_every_request_of_a_legacy_server_is_answered(revision):
 
 @scene
 async def test_a_batch_of_2025_03_26_is_answered_by_a_batch():
-    """JR-12, JR-13, JR-14: also where responses are among its members; the handshake itself is no batch."""
+    """JR-12, JR-13, JR-14: also with responses among its members; the handshake itself is not a batch."""
     answers = []
 
     class Batching(FakeServer):

@@ -1,4 +1,4 @@
-"""How a client finds out what a server speaks, and what it says first (sections LC, VN and DE of the rules)."""
+"""How a client detects the era of a server, and what it sends first (sections LC, VN and DE of the rules)."""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -81,7 +81,7 @@ async def _connected(*arguments, **options):
 @pytest.mark.parametrize("era", ["auto", "legacy"])
 @scene
 async def test_an_unsupported_version_ends_the_connection(era):
-    """LC-10: closed at once, and nothing more is said; the error names both sides."""
+    """LC-10: closed at once, and nothing more is sent; the error names the versions of both sides."""
     strange = {"protocolVersion": "1999-01-01", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
     fake = legacy({"initialize": strange})
     with pytest.raises(OpeningFailed, match="1999-01-01") as failed:
@@ -111,7 +111,7 @@ async def test_an_error_in_the_handshake_is_raised_and_leaves_nothing_behind():
     await fake.gone.wait()
 
 
-# What the server makes of the probe
+# Reactions to the probe
 
 CODES = [-32700, -32600, -32601, -32602, -32603, -32000, -32001, -32002, 0, 1]
 
@@ -242,7 +242,7 @@ async def test_one_probe_is_enough_and_a_later_failure_does_not_demote_a_modern_
 
 @scene
 async def test_a_modern_client_finds_a_legacy_server_out_by_the_probe():
-    """DE-08: nothing else was said, and the message tells which version is missing."""
+    """DE-08: nothing else was sent, and the message says which version is missing."""
     fake = legacy()
     with pytest.raises(OpeningFailed, match=r"handshake era.*2026-07-28"):
         await connect(fake, era="modern")
@@ -296,5 +296,5 @@ async def test_a_server_in_this_process_that_cannot_start_fails_at_once():
         yield
 
     with pytest.raises(RuntimeError, match="the database is not there"):
-        async with asyncio.timeout(20):  # and not after the patience of an opening
+        async with asyncio.timeout(20):  # and not only after the connect timeout
             await connect(Server("s", lifespan=lifespan))

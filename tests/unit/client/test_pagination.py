@@ -28,7 +28,7 @@ def page(*names, following=None, **options):
 
 
 def walk(*pages, times=None, **options):
-    """A walk that was fed with these pages."""
+    """Return a walk that was fed these pages."""
     walked = PageWalk("tools/list", **options)
     for number, each in enumerate(pages):
         walked.feed(each, now=0.0 if times is None else times[number])
@@ -148,7 +148,7 @@ def test_both_limits_can_be_switched_off():
         assert walked.feed(page("a", following=str(number)), now=0.0)
 
 
-# A cursor that the server does not want any more
+# A cursor that the server rejects
 
 
 def test_a_rejected_cursor_starts_the_walk_again_without_one():
@@ -181,7 +181,7 @@ def test_an_error_for_the_first_page_does_not_restart_the_walk():
     assert not PageWalk("tools/list").restart(InvalidParams("no"))
 
 
-# How long the whole may be kept
+# The lifetime of the whole list
 
 
 @pytest.mark.parametrize(
