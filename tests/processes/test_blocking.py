@@ -1,4 +1,4 @@
-"""The client without await and real servers: Ctrl-C, exits, forks, threads. Nothing is left, whatever happens."""
+"""The client without await and real servers: Ctrl-C, exits, forks, threads. Nothing is ever left behind."""
 
 import asyncio
 import os
@@ -45,7 +45,7 @@ SERVER = """
 
     server.run()
 """
-# Takes neither the end of its input nor SIGTERM for a reason to leave, and speaks the protocol all the same.
+# A server that ignores the end of its input and SIGTERM.
 STAYS = """
     import signal, sys, time
     from twopipes import Server
@@ -60,10 +60,10 @@ STAYS = """
         while True:
             signal.pause()
 """
-# What every host below begins with: argv[1] is the server.
+# The beginning of every host program below; argv[1] is the server.
 HOST = """
     import os, signal, sys, threading
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell gives a job in the background none
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore SIGINT
     from twopipes import Timeouts, TwopipesError
     from twopipes.errors import ClientClosed
     from twopipes.blocking import connect
@@ -87,7 +87,7 @@ def client(server):
 
 
 def is_gone(pid):
-    """Whether a process that is no child of ours ends, which the kernel tells."""
+    """Whether a process that is not our child ends, as the kernel reports it."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -100,7 +100,7 @@ def is_gone(pid):
 
 @pytest.fixture
 def host(write, launch, server):
-    """Starts a program that begins as HOST does."""
+    """Start a program that begins with HOST."""
 
     def host(text, target=server):
         path = write(HOST, "host.py")

@@ -1,4 +1,4 @@
-"""What other clients get wrong today, by the numbers of the list of defects in the field: each is a test that passes here."""
+"""Defects of other clients, by their numbers in our list of defects: each is a test that passes here."""
 
 import asyncio
 import threading
@@ -54,12 +54,12 @@ async def test_a_long_question_arrives_whole(stage):
         assert (await client.call_tool("echo", {"text": text})).text == text
 
 
-# 6: stderr that nobody reads blocks the server
+# 6: unread stderr blocks the server
 
 
 @staged
 async def test_a_flood_on_stderr_does_not_block_the_server(stage):
-    """FR-07, FR-08: nor does it mean that anything is wrong."""
+    """FR-07, FR-08: and it is not treated as an error."""
     async with stage.connect(they.FLOODS_STDERR) as client:
         for _ in range(2):
             assert (await client.call_tool("flood")).text == "life 1"
@@ -94,7 +94,7 @@ async def test_a_flood_on_stderr_does_not_pile_up_in_front_of_a_slow_callback(st
         go_on.set()
 
 
-# 12: nobody says why the child died
+# 12: the error does not say why the child exited
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ async def test_the_error_says_how_the_server_ended_and_what_it_wrote(stage, prog
     assert "-32000" not in str(caught.value)
 
 
-# 13: nobody starts a crashed child again, asks again, listens again
+# 13: after a crash the child is not restarted, and calls and subscriptions are lost
 
 
 @staged
@@ -133,16 +133,16 @@ async def test_a_crash_is_recovered_without_the_caller_noticing(stage):
         assert [methods.count("subscriptions/listen") for methods in map(stage.methods, (1, 2))] == [1, 1]
 
 
-# 14: a silent legacy server costs the probe its whole patience, every time
+# 14: a silent legacy server costs the whole probe timeout, every time
 
 
 @staged
 async def test_a_silent_server_is_waited_for_once(stage):
-    """DE-04, DE-07: the second client begins with the handshake, and has no patience to lose."""
+    """DE-04, DE-07: the second client starts with the handshake and does not wait for the probe."""
     async with stage.connect(they.SILENT_LEGACY, timeouts=Timeouts(probe=SOON, connect=NET)) as client:
         assert client.era == "legacy"
         assert (await client.call_tool("life")).text == "life 1"
-    async with stage.connect(they.SILENT_LEGACY) as client:  # whose patience would never end
+    async with stage.connect(they.SILENT_LEGACY) as client:  # with a probe timeout that never ends
         assert (await client.call_tool("life")).text == "life 2"
     opening = ["initialize", "notifications/initialized", "tools/call"]
     assert [stage.methods(1), stage.methods(2)] == [["server/discover", *opening], opening]
@@ -157,7 +157,7 @@ async def test_a_client_with_a_chosen_era_does_not_probe(stage):
 
 @staged
 async def test_a_wrong_record_is_not_kept(stage):
-    """DE-07: the server was replaced by one that knows no handshake."""
+    """DE-07: the server was replaced by one without a handshake."""
     async with stage.connect(they.LEGACY) as client:
         assert client.era == "legacy"
     async with stage.connect(they.POLITE) as client:
@@ -173,7 +173,7 @@ async def test_a_wrong_record_is_not_kept(stage):
     assert len(stage.lives) == 4
 
 
-# What users complain about: tasks, threads, groups of exceptions, leftovers
+# Frequent complaints of users: tasks, threads, exception groups, leftovers
 
 
 @staged
@@ -237,7 +237,7 @@ async def test_closing_twice_and_at_once_is_closing(stage):
 
 @staged
 async def test_an_error_in_the_block_comes_out_as_it_is(stage):
-    """No group of exceptions, and no cancelled scope in its place."""
+    """Neither an exception group nor a cancelled scope replaces it."""
     with pytest.raises(ZeroDivisionError):
         async with stage.connect(they.POLITE):
             raise ZeroDivisionError
@@ -265,7 +265,7 @@ async def test_a_cancelled_call_is_taken_back_by_its_id_and_the_client_goes_on(s
 @pytest.mark.parametrize("turns", [0, 1, 2, 3, 5, 8, 13])
 @staged
 async def test_an_opening_that_is_cancelled_leaves_nothing(stage, turns):
-    """After any number of turns of the loop."""
+    """After any number of iterations of the loop."""
     opening = asyncio.ensure_future(_opened(stage.connect(they.SILENT)))
     for _ in range(turns):
         await asyncio.sleep(0)
@@ -286,13 +286,13 @@ async def test_an_opening_that_is_cancelled_while_the_server_is_silent_leaves_no
 
 
 class SlowMemory(EraCache):
-    """A disk that takes its time."""
+    """An era cache on a slow disk."""
 
     def __init__(self, path):
         super().__init__(path)
         self.called, self.done = threading.Event(), threading.Event()
 
-    def remember(self, identity, verdict):
+    def remember(self, identity, record):
         self.called.set()
         self.done.wait(NET)
 
@@ -369,13 +369,13 @@ def test_a_loop_that_ends_during_a_close_leaves_nothing(stage, turns):
 
 
 def test_a_loop_that_ends_finishes_a_close_in_progress(stage):
-    """Its plan has patience for a minute."""
+    """Its plan waits for a minute."""
     program = they.STUBBORN.replace("while True", "note(started=0)\n    while True")
 
     async def hasty():
         client = await stage.connect(program)
         closing = asyncio.ensure_future(client.close())
-        await stage.until(lambda: 0 in stage.pids)  # it has seen the end of its input, and does not care
+        await stage.until(lambda: 0 in stage.pids)  # it has seen the end of its input and ignores it
         assert not closing.done()
 
     asyncio.run(hasty())

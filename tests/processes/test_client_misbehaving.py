@@ -1,4 +1,4 @@
-"""What a caller sees of servers that misbehave, and that nothing of them is left."""
+"""How a client handles servers that misbehave, without leaving anything behind."""
 
 import asyncio
 import shlex
@@ -80,7 +80,7 @@ async def test_one_that_never_reads_costs_one_timeout_and_two_steps(stage):
     assert steps_of(client.closed) == ["close stdin", "wait", "SIGTERM"]
 
 
-# The beginning
+# The opening
 
 
 @staged
@@ -111,11 +111,11 @@ async def test_a_silent_server_uses_up_the_connect_timeout_and_is_named(stage):
     assert stage.left() == []
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the system does not tell what a child has read")
+@pytest.mark.skipif(sys.platform != "linux", reason="the system does not report what a child has read")
 @pytest.mark.parametrize("known", [None, "modern", "legacy"])
 @staged
 async def test_one_that_fails_before_it_reads_anything_is_launched_once_and_its_traceback_is_shown_once(stage, known):
-    """DE-06: it did not die of the probe. Nor of the handshake, whatever was known of it before."""
+    """DE-06: the probe was not the cause of its exit, nor was the handshake, whatever the cache says."""
     command = stage.command(they.FAILS_AT_START)
     if known is not None:
         stage.memory.remember(command.identity(), EraRecord(known, "", "answered"))
@@ -128,7 +128,7 @@ async def test_one_that_fails_before_it_reads_anything_is_launched_once_and_its_
 
 @staged
 async def test_one_that_dies_of_whatever_it_reads_is_launched_again_for_the_handshake(stage):
-    """DE-06: whether the probe or something else was the reason is found out by trying."""
+    """DE-06: only another attempt shows whether the probe was the cause."""
     with pytest.raises(ServerExited, match="no database"):
         await stage.connect(they.DIES_OF_ANYTHING)
     assert [life[0]["method"] for life in stage.lives] == ["server/discover", "initialize"]
@@ -152,7 +152,7 @@ async def test_a_late_response_to_the_probe_is_dropped(stage):
     stage.close_the_gate()
     opening = asyncio.ensure_future(_opened(stage.connect(they.SLOW_START, timeouts=Timeouts(probe=SOON, connect=NET))))
     await stage.until(lambda: stage.lives)
-    await asyncio.sleep(2 * SOON)  # the patience for the probe runs out, whoever is slow
+    await asyncio.sleep(2 * SOON)  # the probe times out in any case
     stage.open_the_gate()
     client = await opening
     assert client.era == "legacy"
@@ -163,7 +163,7 @@ async def test_a_late_response_to_the_probe_is_dropped(stage):
 
 @staged
 async def test_a_modern_one_that_is_slow_today_is_not_taken_for_a_legacy_one(stage):
-    """DE-07: what was learnt holds, and the patience is that of the whole opening."""
+    """DE-07: the cached era is used, and only the connect timeout applies."""
     async with stage.connect(they.POLITE):
         pass
     stage.close_the_gate()
@@ -233,7 +233,7 @@ async def test_a_folder_that_is_not_there_is_named(stage):
     assert caught.value.reason == "no such folder"
 
 
-# What they say
+# Their output
 
 
 @staged
@@ -314,7 +314,7 @@ async def test_the_first_of_two_answers_counts(stage):
 
 @staged
 async def test_responses_with_unknown_ids_are_dropped(stage):
-    """FR-14: neither to the same number as a string nor to a request that is yet to come."""
+    """FR-14: neither for the same number as a string nor for a later request."""
     async with stage.connect(they.ANSWERS_STRANGERS) as client:
         assert (await client.call_tool("strangers")).text == "for you"
         assert (await client.call_tool("life")).text == "life 1"
@@ -362,7 +362,7 @@ async def test_a_line_beyond_the_limit_is_dropped_and_the_next_one_is_read(stage
         assert client.stray_count == 1
 
 
-# The death
+# Unexpected exits
 
 
 @staged
@@ -422,7 +422,7 @@ async def test_one_that_closes_its_output_is_ended(stage):
         with pytest.raises(ServerExited, match="closed its output") as caught:
             await client.call_tool("look")
         assert caught.value.exit is None
-        await stage.until(lambda: not stage.left())  # without anybody asking
+        await stage.until(lambda: not stage.left())  # without another call
 
 
 @staged

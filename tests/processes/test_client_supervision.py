@@ -1,4 +1,4 @@
-"""A server that dies is started again: what is sent again and what is not, who waits, and when it is enough (SD-04, SD-05)."""
+"""A server that exits is restarted: which calls are resent, which calls wait, and when the client gives up (SD-04, SD-05)."""
 
 import asyncio
 import os
@@ -17,16 +17,16 @@ from twopipes.errors import ClientClosed, ConnectionLost, RequestTimedOut, Serve
 from twopipes.settings import RestartPolicy, Timeouts
 
 ALWAYS = RestartPolicy(when="always", first_delay=0.0)
-# The first restart would come when everybody is gone.
+# The first restart would come long after the end of the test.
 IN_AN_HOUR = RestartPolicy(first_delay=3600.0, max_delay=3600.0)
 
 
 def calls(stage):
-    """The ids of the tool calls that each process heard."""
+    """Return the ids of the tool calls that each process received."""
     return [[message["id"] for message in life if message["method"] == "tools/call"] for life in stage.lives]
 
 
-# What is sent again
+# Resent calls
 
 
 @staged
@@ -40,7 +40,7 @@ async def test_a_call_that_changes_nothing_is_sent_again_to_the_fresh_process(st
         assert client.pid != first
         assert client.restarts == 1
         assert [len(life) for life in calls(stage)] == [1, 1]
-        assert len({request_id for life in calls(stage) for request_id in life}) == 2  # a new request, by its id too
+        assert len({request_id for life in calls(stage) for request_id in life}) == 2  # a new request with a new id
         assert stage.methods(2) == ["server/discover", "tools/call"]
     (error,) = why
     assert isinstance(error, ServerExited)
@@ -60,7 +60,7 @@ async def test_a_call_that_may_not_be_done_twice_fails_and_the_next_one_works(st
 
 @staged
 async def test_a_call_of_an_unlisted_tool_is_not_resent(stage):
-    """TL-08: what is not known to be safe is not."""
+    """TL-08: a call that is not known to be safe is not resent."""
     async with stage.connect(they.CRASHES_ONCE, restart=AT_ONCE) as client:
         with pytest.raises(ServerExited) as caught:
             await client.call_tool("look")
@@ -101,7 +101,7 @@ async def test_a_call_that_crashes_every_process_is_given_up(stage):
             await client.call_tool("look")
         assert caught.value.retryable is True
         assert sum(map(len, calls(stage))) == 3
-        await client.list_tools(fresh=True)  # and the server is there again
+        await client.list_tools(fresh=True)  # the server has been restarted
 
 
 @staged
@@ -134,7 +134,7 @@ async def test_a_server_that_crashes_while_idle_is_restarted_before_the_next_cal
         assert (await client.call_tool("life")).text == "life 2"
 
 
-# Who waits
+# Waiting calls
 
 
 @staged
@@ -213,7 +213,7 @@ async def test_the_exit_of_a_closed_server_is_not_a_crash(stage):
     assert len(stage.lives) == 1
 
 
-# When it is enough
+# Giving up
 
 
 @staged
@@ -231,7 +231,22 @@ async def test_an_open_breaker_is_reported(stage):
         started = len(stage.lives)
         with pytest.raises(ServerExited, match="not started again"):
             await client.call_tool("look")
-        assert len(stage.lives) == started  # nobody was launched for that
+        assert len(stage.lives) == started  # no process was launched for that
+
+
+@staged
+async def test_a_lost_call_gets_the_decision_of_the_breaker_with_its_own_id(stage):
+    """SD-04, SD-05: one decision for each loss; the caller does not wait for a restart that will not come."""
+    restarted = []
+    async with stage.connect(they.CRASHES_ONCE, restart=RestartPolicy(max_restarts=0), on_restart=restarted.append) as client:
+        await client.list_tools()
+        with pytest.raises(ServerExited) as caught:
+            await client.call_tool("look")
+        assert "at most 0 restarts" in caught.value.given_up
+        assert (caught.value.method, caught.value.request_id) == ("tools/call", calls(stage)[0][0])
+        assert caught.value.retryable is True
+    assert restarted == []
+    assert len(stage.lives) == 1
 
 
 @staged
@@ -264,7 +279,7 @@ async def test_a_given_up_server_may_be_tried_again_when_the_window_has_passed(s
         await client.list_tools()
         with pytest.raises(ServerExited, match="not started again"):
             await client.call_tool("look")
-        client._supervisor._crashes.healthy(0.0)  # as time does
+        client._supervisor._crashes.healthy(0.0)  # as the passing of time does
         assert (await client.call_tool("look")).text == "life 2"
 
 
@@ -302,7 +317,7 @@ async def test_an_error_in_on_restart_has_no_effect(stage):
 
 
 class BreaksAfter(MemoryTarget):
-    """A target with a mistake in it."""
+    """A target that raises an unexpected error."""
 
     def __init__(self, openings):
         super().__init__(Server("short-lived"))
@@ -312,8 +327,8 @@ class BreaksAfter(MemoryTarget):
         if not self.openings:
             raise ZeroDivisionError
         self.openings -= 1
-        self.link = await super().open(on_stderr)
-        return self.link
+        self.endpoint = await super().open(on_stderr)
+        return self.endpoint
 
 
 @staged
@@ -326,7 +341,7 @@ async def test_an_error_in_a_target_is_raised(stage):
 async def test_an_error_in_a_target_during_a_restart_is_raised(stage):
     target = BreaksAfter(1)
     async with connect(target, restart=AT_ONCE) as client:
-        target.link._serving.cancel()
+        target.endpoint._serving.cancel()
         with pytest.raises(ZeroDivisionError):
             await client.ping()
 
@@ -336,7 +351,7 @@ async def test_an_error_in_a_target_during_a_restart_is_raised(stage):
 
 @staged
 async def test_a_subscription_is_renewed_and_reports_everything_as_changed_once(stage):
-    """SU-16: nobody knows what happened meanwhile."""
+    """SU-16: changes may have been missed meanwhile."""
     async with stage.connect(they.CRASHES_ONCE, restart=AT_ONCE) as client:
         async with client.subscribe(tools=True, resources=["file:///a"]) as changes:
             await changes.ready()
@@ -386,7 +401,7 @@ async def test_a_subscription_created_during_a_restart_starts_with_it(stage):
 
 @staged
 async def test_answers_are_sent_to_the_fresh_process(stage):
-    """Nobody is asked twice because of a crash; the state of the server came along with the question (MR-07)."""
+    """The user is not asked twice because of a crash; the state of the server came with the question (MR-07)."""
     asked = []
 
     def answer(question):
@@ -405,7 +420,7 @@ async def test_answers_are_sent_to_the_fresh_process(stage):
 
 @staged
 async def test_a_legacy_session_is_not_restarted_by_default(stage):
-    """SD-06: what the server kept of it is gone, and only the caller knows what that means."""
+    """SD-06: the state of the session is lost, and only the caller knows what that means."""
     async with stage.connect(they.CRASHES_ONCE_IN_A_SESSION, restart=RestartPolicy()) as client:
         await client.list_tools()
         with pytest.raises(ServerExited) as caught:
@@ -439,7 +454,7 @@ async def test_a_restarted_session_gets_its_log_level_and_its_subscriptions_back
 
 
 def test_a_client_of_a_socket_finds_the_server_that_took_its_place(stage, listening, tmp_path):
-    """SD-04: also where somebody else starts it."""
+    """SD-04: also if the server is restarted by another program."""
     place = ["--unix", tmp_path / "server.sock"]
     policy = RestartPolicy(first_delay=0.0, max_delay=SOON, max_restarts=None)
 

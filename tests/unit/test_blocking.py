@@ -23,6 +23,7 @@ from twopipes._client.caller import InputRequired as AsyncInputRequired
 from twopipes._protocol.types import ElicitResult
 from twopipes.blocking import Client, InputRequired, Subscription, connect
 from twopipes.errors import ClientClosed, LocalProtocolError, OpeningFailed, QuestionFailed, UserRefused
+from twopipes.types import ClientOptions
 
 # Seconds. The limit for a hang; nothing takes nearly as long.
 NET = 30
@@ -708,3 +709,27 @@ def test_a_server_that_does_not_acknowledge_is_not_waited_for_for_ever(bench, mo
         monkeypatch.setattr(changes._inner, "_on_start", lambda _: None)
         with pytest.raises(RequestTimedOut):
             changes.ready()
+
+
+def test_rare_options_reach_the_client(bench):
+    """on_notification is called in the callback thread, like the other events."""
+    threads = []
+    options = ClientOptions(on_notification=lambda *_: threads.append(threading.get_ident()), undeclared="raise")
+    with connect(bench.server, era="legacy", options=options) as client:
+        client.list_tools()
+        bench.grow(client)
+        client.ping()
+        assert client._inner._undeclared == "raise"
+        own = {threading.get_ident(), client._loop_thread._thread.ident}
+    assert threads
+    assert not own & set(threads)
+
+
+def test_a_wrong_keyword_is_a_type_error_as_in_the_async_client(bench):
+    with (
+        connect(bench.server) as client,
+        pytest.raises(TypeError, match=r"call_tool\(\) got an unexpected keyword argument 'argument'"),
+    ):
+        client.call_tool("add", argument={})
+    with pytest.raises(TypeError, match=r"connect\(\) got an unexpected keyword argument 'timeout'"):
+        connect(bench.server, timeout=5)
