@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from twopipes import ServerCommand
-from twopipes._client.era_cache import PROCESS_WIDE, EraCache, EraRecord, default_path
+from twopipes._client.era_cache import PROCESS_WIDE, EraCache, EraRecord
 from twopipes._process.state_folder import state_folder
 
 MODERN = EraRecord("modern", "2026-07-28", "answered")
@@ -295,11 +295,11 @@ def test_the_file_lies_in_the_users_state_folder(variables, place, monkeypatch, 
     for name, value in variables.items():
         monkeypatch.setenv(name, value.format(tmp=tmp_path))
     assert state_folder() == tmp_path / place
-    assert default_path() == tmp_path / place / "verdicts.json"
+    assert EraCache.default_path() == tmp_path / place / "verdicts.json"
 
 
 def test_a_user_without_a_home_folder_has_no_file(monkeypatch):
     monkeypatch.setattr("os.path.expanduser", lambda path: path)  # as for a user without a home folder
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     monkeypatch.delenv("LOCALAPPDATA", raising=False)
-    assert default_path() is None
+    assert EraCache.default_path() is None
