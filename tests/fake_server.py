@@ -1,14 +1,14 @@
-"""A server that writes down every line a client says, and answers by a table: for tests of what a client does on the wire.
+"""A server that records every line of a client and responds from a table, for tests of the client's messages.
 
-A test says how the server answers, lets a real client loose on it, and reads what was recorded:
+A test defines the responses, connects a real client, and checks the recorded lines:
 
     fake = FakeServer({"tools/call": text("hello")})
     async with connect(fake) as client:
         await client.call_tool("greet")
     assert fake.methods == ["server/discover", "tools/call"]
 
-It is a server in this process, so that each opening is a fresh connection: it can die and be "launched" again as often as a test
-wants. Whatever is broken about a line, it says so itself, and the test fails when the client is closed.
+It is a server in this process, so each opening is a fresh connection: it can exit and be "launched" again as often as a test needs.
+It checks every line, and fails the test when the client is closed if a line was invalid.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from twopipes._channels.base import Channel
 from twopipes._protocol.revisions import LATEST_LEGACY, LATEST_MODERN, MODERN
 from twopipes.errors import ChannelBroken, ChannelClosed
 
-# Seconds. A net under tests that hang, not an assertion.
+# Seconds. A limit for tests that hang, not an assertion.
 NET = 30
 PREFIX = "io.modelcontextprotocol/"
 TAG = PREFIX + "subscriptionId"
@@ -40,11 +40,11 @@ CACHEABLE = {"server/discover", "tools/list", "prompts/list", "resources/list", 
 REMOVED = {"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}
 
 SILENCE = object()
-"""An answer that never comes."""
+"""No response."""
 
 
 class Fault(NamedTuple):
-    """An answer that is an error."""
+    """An error response."""
 
     code: int
     message: str = "no"
@@ -52,13 +52,13 @@ class Fault(NamedTuple):
 
 
 class Bare(NamedTuple):
-    """A result that is sent as it is; to other results of the stateless wire what they need is added."""
+    """A result that is sent unchanged. Other results on the stateless wire get the members that they need."""
 
     result: Any
 
 
 class Asked(NamedTuple):
-    """A request as it came; what functions in the table are called with."""
+    """A request, passed to the functions in the table."""
 
     fake: FakeServer
     channel: Channel
@@ -67,26 +67,26 @@ class Asked(NamedTuple):
     params: Mapping[str, Any]
 
     def answer(self, answer: Any) -> None:
-        """Answers it, now or later."""
+        """Respond, now or later."""
         self.fake.answer(self, answer)
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        """Sends a notification by the connection that it came by."""
+        """Send a notification over the connection of the request."""
         self.fake.write({"jsonrpc": "2.0", "method": method, "params": params}, self.channel)
 
     def progress(self, progress: float, **more: Any) -> None:
-        """Reports progress."""
+        """Report progress."""
         token = self.params["_meta"]["progressToken"]
         self.notify("notifications/progress", {"progressToken": token, "progress": progress, **more})
 
 
 def text(said: str, **more: Any) -> dict[str, Any]:
-    """The result of a tool that says something."""
+    """Return the result of a tool with one text block."""
     return {"content": [{"type": "text", "text": said}], **more}
 
 
 def asks(questions: Mapping[str, Any] | None = None, state: str | None = None) -> dict[str, Any]:
-    """A result of the stateless wire that wants answers: from each key a method and its params."""
+    """Return an input_required result of the stateless wire: for each key a method and its params."""
     result: dict[str, Any] = {"resultType": "input_required"}
     if questions is not None:
         result["inputRequests"] = {key: {"method": method, "params": params} for key, (method, params) in questions.items()}
@@ -99,7 +99,7 @@ SAMPLE = {"messages": [{"role": "user", "content": {"type": "text", "text": "Hi"
 
 
 def acknowledge(asked: Asked) -> object:
-    """What a server does with a listen: it acknowledges all that was asked for, and leaves it open."""
+    """Acknowledge everything that a listen request asks for, and leave it open."""
     asked.notify(
         "notifications/subscriptions/acknowledged", {"_meta": {TAG: asked.id}, "notifications": asked.params["notifications"]}
     )
@@ -128,15 +128,15 @@ class FakeServer:
 
     Args:
         answers: By method: a result; a :class:`Fault`; ``SILENCE``; a function of the :class:`Asked`, plain or async, that
-            returns one of these; or a list of them, to be used in turn, the last one for good.
-        speaks: Its revisions: those of the handshake, the stateless one, or both.
-        capabilities: What it says it can do.
+            returns one of these; or a list of them, used in turn, the last one repeatedly.
+        speaks: Its revisions: legacy ones, the modern one, or both.
+        capabilities: The capabilities that it declares.
 
     Attributes:
-        lines: Every line that came, read, over all connections.
-        raw: The same as bytes, each with its newline.
-        lives: The lines of each connection by itself.
-        gone: Set whenever a client has closed its end.
+        lines: The messages of all connections.
+        raw: The same lines as bytes, each with its newline.
+        lives: The messages of each connection.
+        gone: Set when a client has closed its end.
     """
 
     def __init__(
@@ -159,19 +159,19 @@ class FakeServer:
         self.lives: list[list[dict[str, Any]]] = []
         self.gone = asyncio.Event()
         self._channel: Channel | None = None
-        self._news = asyncio.Condition()
+        self._changed = asyncio.Condition()
         self._turns: dict[str, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     # Reading
 
     async def serve(self, *, channel: Channel) -> None:
-        """One connection, to its end."""
+        """Serve one connection until its end."""
         self._channel = channel
         self.gone.clear()
         life: list[dict[str, Any]] = []
         self.lives.append(life)
-        pieces: list[bytes] = []  # what came since the last newline
+        pieces: list[bytes] = []  # since the last newline
         try:
             with suppress(ChannelBroken, ChannelClosed):
                 while data := await channel.read():
@@ -187,15 +187,15 @@ class FakeServer:
                         life.append(message)
                         self._check(message)
                         self._take(message, channel)
-                    await self._tell()
+                    await self._notify_waiters()
             assert not any(pieces), f"half a line: {pieces!r}"  # FR-01
         finally:
             self.gone.set()
             await channel.close()
 
     def _check(self, message: Any) -> None:
-        """What holds for every line of every client (FR-05, JR-01 to JR-03, JR-07, JR-09, JR-11, JR-15)."""
-        assert isinstance(message, dict), f"no object: {message!r}"
+        """Check what must hold for every line of every client (FR-05, JR-01 to JR-03, JR-07, JR-09, JR-11, JR-15)."""
+        assert isinstance(message, dict), f"not an object: {message!r}"
         assert message["jsonrpc"] == "2.0"
         assert "id" not in message or type(message["id"]) in {str, int}
         assert isinstance(message.get("params", {}), dict)
@@ -214,7 +214,7 @@ class FakeServer:
             self.answer(asked, self.answers.get(asked.method, Fault(-32601, f"there is no {asked.method} here")))
 
     def answer(self, asked: Asked, answer: Any) -> None:
-        """Answers a request by what the table has for it."""
+        """Respond to a request as the table says."""
         if isinstance(answer, list):
             turn = self._turns.get(asked.method, 0)
             self._turns[asked.method] = turn + 1
@@ -264,10 +264,10 @@ class FakeServer:
             "instructions": "Ask.",
         }
 
-    # Speaking by itself
+    # Sending
 
     def write(self, message: Any, channel: Channel | None = None) -> None:
-        """Sends a message, or bytes as they are, by the newest connection unless another is given."""
+        """Send a message, or bytes unchanged, over the newest connection or the given one."""
         data = message if isinstance(message, bytes) else json.dumps(message, ensure_ascii=False).encode() + b"\n"
         channel = channel or self._channel
         assert channel is not None
@@ -275,11 +275,11 @@ class FakeServer:
             channel.write(data)
 
     def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Sends a notification."""
+        """Send a notification."""
         self.write({"jsonrpc": "2.0", "method": method, **({} if params is None else {"params": params})})
 
     async def ask(self, method: str, params: Mapping[str, Any] | None = None, *, ident: Any = "q") -> dict[str, Any]:
-        """Sends a request, as servers of the handshake era do, and returns the response that comes."""
+        """Send a request, as legacy servers do, and return the response."""
         before = len(self.lines)
         self.write({"jsonrpc": "2.0", "id": ident, "method": method, **({} if params is None else {"params": params})})
         return await self._find(
@@ -287,11 +287,11 @@ class FakeServer:
         )
 
     async def hang_up(self) -> None:
-        """Ends the connection, as a server that exits does."""
+        """End the connection, as a server that exits does."""
         assert self._channel is not None
         await self._channel.close()
 
-    # What was recorded
+    # The recording
 
     @property
     def methods(self) -> list[str]:
@@ -312,28 +312,28 @@ class FakeServer:
         return [params["requestId"] for params in self.of("notifications/cancelled")]
 
     async def until(self, method: str, count: int = 1) -> dict[str, Any]:
-        """Waits for the n-th line of a method, and returns it."""
+        """Wait for the n-th line of a method, and return it."""
         return await self._find(
             lambda: ([line for line in self.lines if line.get("method") == method][count - 1 : count] or [None])[0]
         )
 
     async def _find(self, look: Callable[[], Any]) -> Any:
-        async with self._news:
-            await self._news.wait_for(lambda: look() is not None)
+        async with self._changed:
+            await self._changed.wait_for(lambda: look() is not None)
         return look()
 
-    async def _tell(self) -> None:
-        async with self._news:
-            self._news.notify_all()
+    async def _notify_waiters(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
 
 
 def legacy(answers: Mapping[str, Any] | None = None, *, revision: str = LATEST_LEGACY, **options: Any) -> FakeServer:
-    """A server of the handshake era."""
+    """Return a legacy server."""
     return FakeServer(answers, speaks=revision, **options)
 
 
 def scene(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """A test that is a coroutine. Nothing it started is left when it ends."""
+    """Run a test that is a coroutine, and check that it leaves no task behind."""
 
     @functools.wraps(test)
     def run(*arguments: Any, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""The client without await and real servers: Ctrl-C, exits, forks, threads. Nothing is left, whatever happens."""
+"""The client without await and real servers: Ctrl-C, exits, forks, threads. Nothing is ever left behind."""
 
 import asyncio
 import os
@@ -45,7 +45,7 @@ SERVER = """
 
     server.run()
 """
-# Takes neither the end of its input nor SIGTERM for a reason to leave, and speaks the protocol all the same.
+# A server that ignores the end of its input and SIGTERM.
 STAYS = """
     import signal, sys, time
     from twopipes import Server
@@ -60,10 +60,10 @@ STAYS = """
         while True:
             signal.pause()
 """
-# What every host below begins with: argv[1] is the server.
+# The beginning of every host program below; argv[1] is the server.
 HOST = """
     import os, signal, sys, threading
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell gives a job in the background none
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore SIGINT
     from twopipes import Timeouts, TwopipesError
     from twopipes.errors import ClientClosed
     from twopipes.blocking import connect
@@ -87,7 +87,7 @@ def client(server):
 
 
 def is_gone(pid):
-    """Whether a process that is no child of ours ends, which the kernel tells."""
+    """Whether a process that is not our child ends, as the kernel reports it."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -100,7 +100,7 @@ def is_gone(pid):
 
 @pytest.fixture
 def host(write, launch, server):
-    """Starts a program that begins as HOST does."""
+    """Start a program that begins with HOST."""
 
     def host(text, target=server):
         path = write(HOST, "host.py")
@@ -111,7 +111,7 @@ def host(write, launch, server):
     return host
 
 
-def test_a_real_server_answers_and_is_gone_afterwards(client):
+def test_a_real_server_responds_and_has_ended_afterwards(client):
     pid = client.pid
     assert is_running(pid)
     assert client.call_tool("add", {"a": 1, "b": 2}).text == "3"
@@ -161,7 +161,7 @@ def test_a_start_that_fails_leaves_nothing():
             connect(program(EXITS_AT_ONCE))
 
 
-def test_lines_of_stderr_are_told_in_order(server, monkeypatch):
+def test_lines_of_stderr_arrive_in_order(server, monkeypatch):
     monkeypatch.setattr(callbacks, "_CALLBACK_WAIT", NET)  # however busy the machine is
     seen = []
     with no_thread_left(), connect(sys.executable, server, on_stderr=lambda line: seen.append(line.text)) as client:
@@ -206,7 +206,7 @@ def test_a_stubborn_server_is_ended_by_its_plan(write):
 # Ctrl-C
 
 
-def test_ctrl_c_cancels_the_call_tells_the_server_and_leaves_the_client_usable(host):
+def test_ctrl_c_cancels_the_call_at_the_server_and_leaves_the_client_usable(host):
     child, pid = host("""
         def on_stderr(line):
             print(line.text, flush=True)
@@ -266,7 +266,7 @@ def test_ctrl_c_while_connecting_leaves_no_child(write, launch):
     assert is_gone(pid)
 
 
-def test_ctrl_c_that_nobody_catches_ends_the_host_and_its_server(host):
+def test_an_uncaught_ctrl_c_ends_the_host_and_its_server(host):
     child, pid = host("""
         client = started(on_stderr=lambda line: print(line.text, flush=True))
         client.call_tool("forever")
@@ -305,7 +305,7 @@ def test_an_exit_without_close_ends_a_stubborn_server_by_its_plan(host, write):
     assert is_gone(pid)
 
 
-def test_an_exit_waits_for_no_callback(host):
+def test_an_exit_does_not_wait_for_callbacks(host):
     child, pid = host("""
         client = started(on_stderr=lambda line: threading.Event().wait())
         client.call_tool("say", {"words": "hello"})

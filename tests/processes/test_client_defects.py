@@ -1,4 +1,4 @@
-"""What other clients get wrong today, by the numbers of the list of defects in the field: each is a test that passes here."""
+"""Defects of other clients, by their numbers in our list of defects: each is a test that passes here."""
 
 import asyncio
 import threading
@@ -20,7 +20,7 @@ MIB = 1024 * 1024
 
 
 @staged
-async def test_a_line_that_is_not_utf_8_is_reported_and_the_next_one_is_heard(stage):
+async def test_a_line_that_is_not_utf_8_is_reported_and_the_next_one_is_read(stage):
     async with stage.connect(they.INVALID_UTF8) as client:
         assert (await client.call_tool("beside")).text == "life 1"
         assert client.stray_count == 1
@@ -28,7 +28,7 @@ async def test_a_line_that_is_not_utf_8_is_reported_and_the_next_one_is_heard(st
 
 
 @staged
-async def test_an_answer_that_is_not_utf_8_fails_its_call_and_no_other(stage):
+async def test_a_response_that_is_not_utf_8_fails_only_its_own_call(stage):
     async with stage.connect(they.INVALID_UTF8) as client:
         with pytest.raises(RemoteProtocolError, match="UTF-8"):
             await client.call_tool("inside")
@@ -54,12 +54,12 @@ async def test_a_long_question_arrives_whole(stage):
         assert (await client.call_tool("echo", {"text": text})).text == text
 
 
-# 6: stderr that nobody reads blocks the server
+# 6: unread stderr blocks the server
 
 
 @staged
-async def test_a_flood_on_stderr_blocks_nobody(stage):
-    """FR-07, FR-08: nor does it mean that anything is wrong."""
+async def test_a_flood_on_stderr_does_not_block_the_server(stage):
+    """FR-07, FR-08: and it is not treated as an error."""
     async with stage.connect(they.FLOODS_STDERR) as client:
         for _ in range(2):
             assert (await client.call_tool("flood")).text == "life 1"
@@ -68,7 +68,7 @@ async def test_a_flood_on_stderr_blocks_nobody(stage):
 
 
 @staged
-async def test_every_line_on_stderr_reaches_whoever_asked_for_them(stage):
+async def test_every_line_on_stderr_reaches_on_stderr(stage):
     lines = []
     async with stage.connect(they.CRASHES_MID_CALL, on_stderr=lambda line: lines.append(line.text)) as client:
         with pytest.raises(ServerExited):
@@ -94,7 +94,7 @@ async def test_a_flood_on_stderr_does_not_pile_up_in_front_of_a_slow_callback(st
         go_on.set()
 
 
-# 12: nobody says why the child died
+# 12: the error does not say why the child exited
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ async def test_a_flood_on_stderr_does_not_pile_up_in_front_of_a_slow_callback(st
     ids=["exits", "crashes", "is killed", "closes its output", "dies in a line", "is noisy"],
 )
 @staged
-async def test_the_error_tells_how_the_server_ended_and_what_it_said(stage, program, tool, told):
+async def test_the_error_says_how_the_server_ended_and_what_it_wrote(stage, program, tool, told):
     with pytest.raises(ServerExited) as caught:
         async with stage.connect(program) as client:
             await client.call_tool(tool)
@@ -119,11 +119,11 @@ async def test_the_error_tells_how_the_server_ended_and_what_it_said(stage, prog
     assert "-32000" not in str(caught.value)
 
 
-# 13: nobody starts a crashed child again, asks again, listens again
+# 13: after a crash the child is not restarted, and calls and subscriptions are lost
 
 
 @staged
-async def test_a_crash_is_mended_behind_the_back_of_the_caller(stage):
+async def test_a_crash_is_recovered_without_the_caller_noticing(stage):
     async with stage.connect(they.CRASHES_ONCE, restart=AT_ONCE) as client, client.subscribe(tools=True) as changes:
         await changes.ready()
         await client.list_tools()
@@ -133,31 +133,31 @@ async def test_a_crash_is_mended_behind_the_back_of_the_caller(stage):
         assert [methods.count("subscriptions/listen") for methods in map(stage.methods, (1, 2))] == [1, 1]
 
 
-# 14: a silent legacy server costs the probe its whole patience, every time
+# 14: a silent legacy server costs the whole probe timeout, every time
 
 
 @staged
 async def test_a_silent_server_is_waited_for_once(stage):
-    """DE-04, DE-07: the second client begins with the handshake, and has no patience to lose."""
+    """DE-04, DE-07: the second client starts with the handshake and does not wait for the probe."""
     async with stage.connect(they.SILENT_LEGACY, timeouts=Timeouts(probe=SOON, connect=NET)) as client:
         assert client.era == "legacy"
         assert (await client.call_tool("life")).text == "life 1"
-    async with stage.connect(they.SILENT_LEGACY) as client:  # whose patience would never end
+    async with stage.connect(they.SILENT_LEGACY) as client:  # with a probe timeout that never ends
         assert (await client.call_tool("life")).text == "life 2"
     opening = ["initialize", "notifications/initialized", "tools/call"]
     assert [stage.methods(1), stage.methods(2)] == [["server/discover", *opening], opening]
 
 
 @staged
-async def test_one_who_knows_the_era_asks_nobody(stage):
+async def test_a_client_with_a_chosen_era_does_not_probe(stage):
     async with stage.connect(they.SILENT_LEGACY, era="legacy") as client:
         assert client.revision == "2025-11-25"
     assert stage.methods() == ["initialize", "notifications/initialized"]
 
 
 @staged
-async def test_a_verdict_that_proved_wrong_is_not_kept(stage):
-    """DE-07: the server was replaced by one that knows no handshake."""
+async def test_a_wrong_record_is_not_kept(stage):
+    """DE-07: the server was replaced by one without a handshake."""
     async with stage.connect(they.LEGACY) as client:
         assert client.era == "legacy"
     async with stage.connect(they.POLITE) as client:
@@ -173,7 +173,7 @@ async def test_a_verdict_that_proved_wrong_is_not_kept(stage):
     assert len(stage.lives) == 4
 
 
-# What users complain about: tasks, threads, groups of exceptions, leftovers
+# Frequent complaints of users: tasks, threads, exception groups, leftovers
 
 
 @staged
@@ -237,7 +237,7 @@ async def test_closing_twice_and_at_once_is_closing(stage):
 
 @staged
 async def test_an_error_in_the_block_comes_out_as_it_is(stage):
-    """No group of exceptions, and no cancelled scope in its place."""
+    """Neither an exception group nor a cancelled scope replaces it."""
     with pytest.raises(ZeroDivisionError):
         async with stage.connect(they.POLITE):
             raise ZeroDivisionError
@@ -265,7 +265,7 @@ async def test_a_cancelled_call_is_taken_back_by_its_id_and_the_client_goes_on(s
 @pytest.mark.parametrize("turns", [0, 1, 2, 3, 5, 8, 13])
 @staged
 async def test_an_opening_that_is_cancelled_leaves_nothing(stage, turns):
-    """After any number of turns of the loop."""
+    """After any number of iterations of the loop."""
     opening = asyncio.ensure_future(_opened(stage.connect(they.SILENT)))
     for _ in range(turns):
         await asyncio.sleep(0)
@@ -286,19 +286,19 @@ async def test_an_opening_that_is_cancelled_while_the_server_is_silent_leaves_no
 
 
 class SlowMemory(EraCache):
-    """A disk that takes its time."""
+    """An era cache on a slow disk."""
 
     def __init__(self, path):
         super().__init__(path)
         self.called, self.done = threading.Event(), threading.Event()
 
-    def remember(self, identity, verdict):
+    def remember(self, identity, record):
         self.called.set()
         self.done.wait(NET)
 
 
 @staged
-async def test_an_opening_that_is_cancelled_while_the_verdict_is_written_leaves_nothing(stage):
+async def test_an_opening_that_is_cancelled_while_the_record_is_written_leaves_nothing(stage):
     memory = SlowMemory(stage.folder / "verdicts.json")
     opening = asyncio.ensure_future(_opened(stage.connect(they.POLITE, options=ClientOptions(era_cache=memory))))
     await asyncio.to_thread(memory.called.wait, NET)
@@ -368,14 +368,14 @@ def test_a_loop_that_ends_during_a_close_leaves_nothing(stage, turns):
     assert stage.left() == []
 
 
-def test_a_loop_that_ends_hurries_a_close_that_is_under_way(stage):
-    """Its plan has patience for a minute."""
+def test_a_loop_that_ends_finishes_a_close_in_progress(stage):
+    """Its plan waits for a minute."""
     program = they.STUBBORN.replace("while True", "note(started=0)\n    while True")
 
     async def hasty():
         client = await stage.connect(program)
         closing = asyncio.ensure_future(client.close())
-        await stage.until(lambda: 0 in stage.pids)  # it has seen the end of its input, and does not care
+        await stage.until(lambda: 0 in stage.pids)  # it has seen the end of its input and ignores it
         assert not closing.done()
 
     asyncio.run(hasty())
@@ -392,7 +392,7 @@ def test_a_loop_that_ends_during_an_opening_leaves_nothing(stage):
     assert stage.left() == []
 
 
-def test_a_client_of_a_loop_that_is_gone_says_that_it_is_closed(stage):
+def test_a_client_of_a_closed_loop_raises_client_closed(stage):
     async def forgetful():
         return await stage.connect(they.POLITE)
 

@@ -1,4 +1,4 @@
-"""What a caller sees of servers that misbehave, and that nothing of them is left."""
+"""How a client handles servers that misbehave, without leaving anything behind."""
 
 import asyncio
 import shlex
@@ -80,11 +80,11 @@ async def test_one_that_never_reads_costs_one_timeout_and_two_steps(stage):
     assert steps_of(client.closed) == ["close stdin", "wait", "SIGTERM"]
 
 
-# The beginning
+# The opening
 
 
 @staged
-async def test_one_that_exits_at_once_leaves_its_code_and_its_last_words(stage):
+async def test_the_error_for_an_early_exit_has_the_exit_code_and_the_last_stderr_lines(stage):
     with pytest.raises(ServerExited) as caught:
         await stage.connect(they.EXITS_AT_ONCE)
     error = caught.value
@@ -104,18 +104,18 @@ async def test_a_missing_variable_shows_in_the_error_and_is_given_by_env(stage):
 
 
 @staged
-async def test_a_silent_one_costs_the_patience_for_the_opening_and_is_named(stage):
+async def test_a_silent_server_uses_up_the_connect_timeout_and_is_named(stage):
     with pytest.raises(OpeningFailed, match=r"connect limit of 0\.2 s"):
         await stage.connect(they.SILENT, timeouts=Timeouts(probe=SOON, connect=0.2, shutdown=NET))
     assert len(stage.lives) <= 1
     assert stage.left() == []
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the system does not tell what a child has read")
+@pytest.mark.skipif(sys.platform != "linux", reason="the system does not report what a child has read")
 @pytest.mark.parametrize("known", [None, "modern", "legacy"])
 @staged
 async def test_one_that_fails_before_it_reads_anything_is_launched_once_and_its_traceback_is_shown_once(stage, known):
-    """DE-06: it did not die of the probe. Nor of the handshake, whatever was known of it before."""
+    """DE-06: the probe was not the cause of its exit, nor was the handshake, whatever the cache says."""
     command = stage.command(they.FAILS_AT_START)
     if known is not None:
         stage.memory.remember(command.identity(), EraRecord(known, "", "answered"))
@@ -128,7 +128,7 @@ async def test_one_that_fails_before_it_reads_anything_is_launched_once_and_its_
 
 @staged
 async def test_one_that_dies_of_whatever_it_reads_is_launched_again_for_the_handshake(stage):
-    """DE-06: whether the probe or something else was the reason is found out by trying."""
+    """DE-06: only another attempt shows whether the probe was the cause."""
     with pytest.raises(ServerExited, match="no database"):
         await stage.connect(they.DIES_OF_ANYTHING)
     assert [life[0]["method"] for life in stage.lives] == ["server/discover", "initialize"]
@@ -147,12 +147,12 @@ async def test_one_that_dies_of_the_probe_gets_a_second_process_and_the_third_is
 
 
 @staged
-async def test_a_probe_that_is_answered_late_disturbs_nobody(stage):
+async def test_a_late_response_to_the_probe_is_dropped(stage):
     """DE-17."""
     stage.close_the_gate()
     opening = asyncio.ensure_future(_opened(stage.connect(they.SLOW_START, timeouts=Timeouts(probe=SOON, connect=NET))))
     await stage.until(lambda: stage.lives)
-    await asyncio.sleep(2 * SOON)  # the patience for the probe runs out, whoever is slow
+    await asyncio.sleep(2 * SOON)  # the probe times out in any case
     stage.open_the_gate()
     client = await opening
     assert client.era == "legacy"
@@ -163,7 +163,7 @@ async def test_a_probe_that_is_answered_late_disturbs_nobody(stage):
 
 @staged
 async def test_a_modern_one_that_is_slow_today_is_not_taken_for_a_legacy_one(stage):
-    """DE-07: what was learnt holds, and the patience is that of the whole opening."""
+    """DE-07: the cached era is used, and only the connect timeout applies."""
     async with stage.connect(they.POLITE):
         pass
     stage.close_the_gate()
@@ -201,7 +201,7 @@ async def test_a_line_on_stderr_is_a_sign_of_life_that_the_probe_waits_for(stage
 
 
 @staged
-async def test_a_version_that_nobody_knows_is_named_with_those_that_are_spoken(stage):
+async def test_an_unknown_version_is_named_together_with_the_supported_ones(stage):
     with pytest.raises(OpeningFailed) as caught:
         await stage.connect(they.UNKNOWN_VERSION)
     assert caught.value.offered == ("1999-12-31",)
@@ -211,7 +211,7 @@ async def test_a_version_that_nobody_knows_is_named_with_those_that_are_spoken(s
 
 
 @staged
-async def test_a_command_that_is_not_there_is_told_with_the_folders_that_were_searched(stage):
+async def test_the_error_for_a_missing_command_lists_the_searched_folders(stage):
     with pytest.raises(StartFailed) as caught:
         await stage.connect(ServerCommand(["no-such-server"], env={"PATH": f"{stage.folder}:/usr/bin"}))
     assert caught.value.reason == "not found"
@@ -233,7 +233,7 @@ async def test_a_folder_that_is_not_there_is_named(stage):
     assert caught.value.reason == "no such folder"
 
 
-# What they say
+# Their output
 
 
 @staged
@@ -270,7 +270,7 @@ async def test_noise_without_end_is_kept_bounded(stage):
 
 
 @staged
-async def test_a_message_without_end_to_nobody_starves_nobody(stage):
+async def test_an_endless_message_does_not_starve_other_callers(stage):
     heard = 0
 
     def count(method, params):
@@ -313,8 +313,8 @@ async def test_the_first_of_two_answers_counts(stage):
 
 
 @staged
-async def test_answers_to_strangers_reach_nobody(stage):
-    """FR-14: neither to the same number as a string nor to a request that is yet to come."""
+async def test_responses_with_unknown_ids_are_dropped(stage):
+    """FR-14: neither for the same number as a string nor for a later request."""
     async with stage.connect(they.ANSWERS_STRANGERS) as client:
         assert (await client.call_tool("strangers")).text == "for you"
         assert (await client.call_tool("life")).text == "life 1"
@@ -354,7 +354,7 @@ async def test_progress_without_end_ends_at_the_hard_limit(stage):
 
 
 @staged
-async def test_a_line_beyond_the_limit_is_dropped_and_the_next_one_is_heard(stage):
+async def test_a_line_beyond_the_limit_is_dropped_and_the_next_one_is_read(stage):
     async with stage.connect(they.HUGE_LINE, limits=Limits(max_line=100_000)) as client:
         with pytest.raises(RemoteProtocolError, match="too long"):
             await client.call_tool("huge", {"size": 1_000_000})
@@ -362,11 +362,11 @@ async def test_a_line_beyond_the_limit_is_dropped_and_the_next_one_is_heard(stag
         assert client.stray_count == 1
 
 
-# The death
+# Unexpected exits
 
 
 @staged
-async def test_a_crash_in_a_call_is_told_with_everything_that_is_known(stage):
+async def test_a_crash_in_a_call_is_reported_with_everything_that_is_known(stage):
     async with stage.connect(they.CRASHES_MID_CALL) as client:
         pid = client.pid
         with pytest.raises(ServerExited) as caught:
@@ -386,7 +386,7 @@ async def test_a_crash_in_a_call_is_told_with_everything_that_is_known(stage):
 
 
 @staged
-async def test_everybody_who_waits_learns_of_a_crash(stage):
+async def test_all_waiting_callers_get_an_error_after_a_crash(stage):
     async with stage.connect(they.CRASHES_MID_CALL) as client:
         outcomes = await asyncio.gather(*(client.call_tool("pay") for _ in range(50)), return_exceptions=True)
         assert {type(outcome) for outcome in outcomes} == {ServerExited}
@@ -394,7 +394,7 @@ async def test_everybody_who_waits_learns_of_a_crash(stage):
 
 
 @staged
-async def test_a_signal_is_told_by_its_name(stage):
+async def test_a_signal_is_reported_by_its_name(stage):
     async with stage.connect(they.KILLED_BY_SIGNAL) as client:
         with pytest.raises(ServerExited, match="SIGSEGV") as caught:
             await client.call_tool("look")
@@ -422,11 +422,11 @@ async def test_one_that_closes_its_output_is_ended(stage):
         with pytest.raises(ServerExited, match="closed its output") as caught:
             await client.call_tool("look")
         assert caught.value.exit is None
-        await stage.until(lambda: not stage.left())  # without anybody asking
+        await stage.until(lambda: not stage.left())  # without another call
 
 
 @staged
-async def test_a_death_is_noticed_although_somebody_holds_the_output(stage):
+async def test_an_exit_is_noticed_although_another_process_holds_the_output(stage):
     async with stage.connect(they.HOLDS_STDOUT, shutdown=FIRM) as client:
         with pytest.raises(ServerExited) as caught:
             await client.call_tool("look")

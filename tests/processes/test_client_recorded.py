@@ -1,4 +1,4 @@
-"""What a real child sees of a client: every line it is sent, the end of its input, signals (FR-07, FR-08, SD-01, SD-06, DE-06).
+"""What a real child receives from a client: every line, the end of its input, signals (FR-07, FR-08, SD-01, SD-06, DE-06).
 
 The child writes each line to a file before it answers, so what was recorded is complete whatever happens next.
 """
@@ -62,14 +62,14 @@ note("EOF")
 while "deaf" in sys.argv or "stubborn" in sys.argv:
     time.sleep(0.01)
 """
-# Nothing here runs out, except where a child has to be waited for in vain.
+# These timeouts only expire for a child that never ends.
 PATIENT = {"timeouts": Timeouts(connect=60, probe=60, request=60, shutdown=60), "restart": RestartPolicy(when="never")}
 FIRM = ShutdownPlan((CloseStdin(), Wait(0.05), Signal(15), Wait(60), Signal(9)))
 FIERCE = ShutdownPlan((CloseStdin(), Wait(0.05), Signal(15), Wait(0.05), Signal(9)))
 
 
 class Recorded:
-    """A child that can be connected to, and what it wrote down."""
+    """A child to connect to, and its notes."""
 
     def __init__(self, folder):
         self.path = folder / "record"
@@ -82,7 +82,7 @@ class Recorded:
 
     @property
     def notes(self):
-        """The lines, those that are messages by their method alone."""
+        """Return the lines; messages only by their method."""
         return [json.loads(line)["method"] if line.startswith("{") else line for line in self.path.read_text().splitlines()]
 
 
@@ -92,8 +92,8 @@ def recorded(tmp_path):
 
 
 @scene
-async def test_a_megabyte_on_stderr_is_no_failure_and_blocks_nothing(recorded):
-    """FR-07, FR-08: drained, kept in part, handed on; the word ERROR in it means nothing."""
+async def test_a_megabyte_on_stderr_is_not_a_failure_and_blocks_nothing(recorded):
+    """FR-07, FR-08: drained, kept in part, passed on; the word ERROR in it has no effect."""
     lines = []
     async with recorded.connect(on_stderr=lines.append) as client:
         assert (await client.call_tool("loud")).text == "loud"
@@ -133,7 +133,7 @@ async def test_who_does_not_heed_it_is_asked_by_a_signal_and_then_not_asked(reco
     """SD-01: in this order."""
     async with recorded.connect(kind, shutdown=plan) as client:
         await client.call_tool("x")
-    # How far the child came with its notes is up to the machine; the order of the steps is not.
+    # The number of notes depends on the machine, but the order of the steps does not.
     assert [str(taken.step) for taken in client.closed.steps if not isinstance(taken.step, Wait)] == steps
     assert client.closed.ended_by == ended_by
     assert recorded.notes[-1] == "SIGTERM" or kind == "stubborn"
@@ -150,8 +150,8 @@ async def test_a_child_that_dies_of_the_probe_is_followed_by_one_that_is_not_pro
 
 
 @scene
-async def test_a_child_that_dies_in_a_call_is_named_with_what_it_left(recorded):
-    """SD-03, SD-05, ER-16: and one that is started again begins at the beginning (SD-04, SD-06)."""
+async def test_the_error_for_a_child_that_exits_in_a_call_shows_its_output(recorded):
+    """SD-03, SD-05, ER-16: and a restarted one gets a new opening (SD-04, SD-06)."""
     async with recorded.connect(restart=RestartPolicy(first_delay=0.0)) as client:
         with pytest.raises(ServerExited) as died:
             await client.call_tool("die")

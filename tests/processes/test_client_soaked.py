@@ -1,8 +1,8 @@
-"""What the soak has shown, reduced: each of these was lost, or took another way than it should, once in thousands of calls."""
+"""Failures that the soak test has found, reduced: each happened once in thousands of calls."""
 
 from processes.client_stage import AT_ONCE, staged
 
-# Dies in the middle of its first answer to a call.
+# Exits in the middle of its first response to a call.
 DIES_WHILE_IT_ANSWERS = """
     from speak import *
     def look(message):
@@ -12,7 +12,7 @@ DIES_WHILE_IT_ANSWERS = """
         answer(message)
     serve(look=look)
 """
-# Speaks both eras. Its first process dies when it is called, its second one of something that has nothing to do with the probe.
+# Supports both eras. Its first process exits when a tool is called, its second one for a reason unrelated to the probe.
 DIES_TWICE = """
     from speak import *
     def look(message):
@@ -33,15 +33,15 @@ async def test_a_call_whose_answer_was_cut_off_by_the_death_of_the_server_is_sen
     async with stage.connect(DIES_WHILE_IT_ANSWERS, restart=AT_ONCE) as client:
         await client.list_tools()
         assert (await client.call_tool("look")).text == "life 2"
-        assert client.stray[0].excerpt.startswith('{"jsonrpc"')  # and what was left of it can be looked at
+        assert client.stray[0].excerpt.startswith('{"jsonrpc"')  # the partial line is kept for inspection
 
 
 @staged
 async def test_a_modern_server_that_dies_once_while_it_is_started_again_is_still_a_modern_one(stage):
-    """DE-06, DE-07: it was seen to take the probe well, so it died of something else."""
+    """DE-06, DE-07: it has survived the probe before, so it exited for another reason."""
     async with stage.connect(DIES_TWICE, restart=AT_ONCE) as client:
         await client.list_tools()
         assert (await client.call_tool("look")).text == "life 3"
         assert client.era == "modern"
-    async with stage.connect(DIES_TWICE) as client:  # nor was anything wrong learnt
+    async with stage.connect(DIES_TWICE) as client:  # and the cached era is still right
         assert client.era == "modern"

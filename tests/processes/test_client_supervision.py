@@ -1,4 +1,4 @@
-"""A server that dies is started again: what is sent again and what is not, who waits, and when it is enough (SD-04, SD-05)."""
+"""A server that exits is restarted: which calls are resent, which calls wait, and when the client gives up (SD-04, SD-05)."""
 
 import asyncio
 import os
@@ -17,16 +17,16 @@ from twopipes.errors import ClientClosed, ConnectionLost, RequestTimedOut, Serve
 from twopipes.settings import RestartPolicy, Timeouts
 
 ALWAYS = RestartPolicy(when="always", first_delay=0.0)
-# The first restart would come when everybody is gone.
+# The first restart would come long after the end of the test.
 IN_AN_HOUR = RestartPolicy(first_delay=3600.0, max_delay=3600.0)
 
 
 def calls(stage):
-    """The ids of the tool calls that each process heard."""
+    """Return the ids of the tool calls that each process received."""
     return [[message["id"] for message in life if message["method"] == "tools/call"] for life in stage.lives]
 
 
-# What is sent again
+# Resent calls
 
 
 @staged
@@ -40,7 +40,7 @@ async def test_a_call_that_changes_nothing_is_sent_again_to_the_fresh_process(st
         assert client.pid != first
         assert client.restarts == 1
         assert [len(life) for life in calls(stage)] == [1, 1]
-        assert len({request_id for life in calls(stage) for request_id in life}) == 2  # a new request, by its id too
+        assert len({request_id for life in calls(stage) for request_id in life}) == 2  # a new request with a new id
         assert stage.methods(2) == ["server/discover", "tools/call"]
     (error,) = why
     assert isinstance(error, ServerExited)
@@ -59,8 +59,8 @@ async def test_a_call_that_may_not_be_done_twice_fails_and_the_next_one_works(st
 
 
 @staged
-async def test_a_call_of_a_tool_that_nobody_has_described_is_not_sent_again(stage):
-    """TL-08: what is not known to be safe is not."""
+async def test_a_call_of_an_unlisted_tool_is_not_resent(stage):
+    """TL-08: a call that is not known to be safe is not resent."""
     async with stage.connect(they.CRASHES_ONCE, restart=AT_ONCE) as client:
         with pytest.raises(ServerExited) as caught:
             await client.call_tool("look")
@@ -68,13 +68,13 @@ async def test_a_call_of_a_tool_that_nobody_has_described_is_not_sent_again(stag
 
 
 @staged
-async def test_everything_is_sent_again_where_the_user_says_so(stage):
+async def test_resend_all_resends_every_call(stage):
     async with stage.connect(they.CRASHES_ONCE, restart=RestartPolicy(first_delay=0.0, resend="all")) as client:
         assert (await client.call_tool("pay")).text == "life 2"
 
 
 @staged
-async def test_nothing_is_sent_again_where_the_user_says_so(stage):
+async def test_resend_none_resends_nothing(stage):
     async with stage.connect(they.CRASHES_ONCE, restart=RestartPolicy(first_delay=0.0, resend="none")) as client:
         await client.list_tools()
         with pytest.raises(ServerExited):
@@ -93,7 +93,7 @@ async def test_lists_are_sent_again(stage):
 
 
 @staged
-async def test_a_call_that_kills_every_process_is_given_up(stage):
+async def test_a_call_that_crashes_every_process_is_given_up(stage):
     """A call is sent three times at most, whatever the policy allows."""
     async with stage.connect(they.CRASHES_MID_CALL, restart=RestartPolicy(first_delay=0.0, max_restarts=None)) as client:
         await client.list_tools()
@@ -101,7 +101,7 @@ async def test_a_call_that_kills_every_process_is_given_up(stage):
             await client.call_tool("look")
         assert caught.value.retryable is True
         assert sum(map(len, calls(stage))) == 3
-        await client.list_tools(fresh=True)  # and the server is there again
+        await client.list_tools(fresh=True)  # the server has been restarted
 
 
 @staged
@@ -127,18 +127,18 @@ async def test_what_was_cached_is_dropped_with_the_process(stage):
 
 
 @staged
-async def test_a_crash_that_nobody_asked_for_is_mended_before_anybody_asks(stage):
+async def test_a_server_that_crashes_while_idle_is_restarted_before_the_next_call(stage):
     async with stage.connect(they.POLITE, restart=AT_ONCE) as client:
         os.kill(client.pid, signal.SIGKILL)
         await stage.until(lambda: len(stage.lives) == 2 and stage.lives[1])
         assert (await client.call_tool("life")).text == "life 2"
 
 
-# Who waits
+# Waiting calls
 
 
 @staged
-async def test_callers_who_come_during_the_restart_wait_for_it(stage):
+async def test_calls_during_a_restart_wait_for_it(stage):
     stage.close_the_gate()
     async with stage.connect(they.CRASHES_AND_WAITS, restart=AT_ONCE) as client:
         await client.list_tools()
@@ -165,7 +165,7 @@ async def test_the_deadlines_of_a_call_hold_during_a_restart(stage, timeouts, li
 
 
 @staged
-async def test_a_caller_may_lose_patience_during_a_restart(stage):
+async def test_a_call_can_be_cancelled_during_a_restart(stage):
     async with stage.connect(they.CRASHES_ONCE, restart=IN_AN_HOUR) as client:
         with pytest.raises(ServerExited):
             await client.call_tool("pay")
@@ -192,7 +192,7 @@ async def test_closing_during_a_restart_starts_nothing_and_ends_every_caller(sta
 
 
 @staged
-async def test_closing_while_the_fresh_process_opens_leaves_nothing_of_it(stage):
+async def test_closing_during_the_opening_of_a_fresh_process_leaves_nothing(stage):
     stage.close_the_gate()
     async with stage.connect(they.CRASHES_AND_WAITS, restart=AT_ONCE, shutdown=FIRM) as client:
         await client.list_tools()
@@ -205,7 +205,7 @@ async def test_closing_while_the_fresh_process_opens_leaves_nothing_of_it(stage)
 
 
 @staged
-async def test_the_end_of_a_server_that_is_closed_is_no_crash(stage):
+async def test_the_exit_of_a_closed_server_is_not_a_crash(stage):
     restarted = []
     async with stage.connect(they.POLITE, restart=AT_ONCE, on_restart=restarted.append) as client:
         await client.list_tools()
@@ -213,11 +213,11 @@ async def test_the_end_of_a_server_that_is_closed_is_no_crash(stage):
     assert len(stage.lives) == 1
 
 
-# When it is enough
+# Giving up
 
 
 @staged
-async def test_the_breaker_opens_and_says_so(stage):
+async def test_an_open_breaker_is_reported(stage):
     policy = RestartPolicy(first_delay=0.0, max_restarts=2, max_delay=SOON)
     async with stage.connect(they.NEVER_COMES_BACK, restart=policy) as client:
         await client.list_tools()
@@ -231,7 +231,22 @@ async def test_the_breaker_opens_and_says_so(stage):
         started = len(stage.lives)
         with pytest.raises(ServerExited, match="not started again"):
             await client.call_tool("look")
-        assert len(stage.lives) == started  # nobody was launched for that
+        assert len(stage.lives) == started  # no process was launched for that
+
+
+@staged
+async def test_a_lost_call_gets_the_decision_of_the_breaker_with_its_own_id(stage):
+    """SD-04, SD-05: one decision for each loss; the caller does not wait for a restart that will not come."""
+    restarted = []
+    async with stage.connect(they.CRASHES_ONCE, restart=RestartPolicy(max_restarts=0), on_restart=restarted.append) as client:
+        await client.list_tools()
+        with pytest.raises(ServerExited) as caught:
+            await client.call_tool("look")
+        assert "at most 0 restarts" in caught.value.given_up
+        assert (caught.value.method, caught.value.request_id) == ("tools/call", calls(stage)[0][0])
+        assert caught.value.retryable is True
+    assert restarted == []
+    assert len(stage.lives) == 1
 
 
 @staged
@@ -248,7 +263,7 @@ async def test_a_server_that_dies_with_every_opening_is_given_up(stage):
 
 
 @staged
-async def test_a_reader_of_changes_learns_that_the_server_is_given_up(stage):
+async def test_a_subscription_ends_with_an_error_when_the_server_is_given_up(stage):
     policy = RestartPolicy(first_delay=0.0, max_restarts=1, max_delay=SOON)
     async with stage.connect(they.NEVER_COMES_BACK, restart=policy) as client, client.subscribe(tools=True) as changes:
         await changes.ready()
@@ -264,12 +279,12 @@ async def test_a_given_up_server_may_be_tried_again_when_the_window_has_passed(s
         await client.list_tools()
         with pytest.raises(ServerExited, match="not started again"):
             await client.call_tool("look")
-        client._supervisor._crashes.healthy(0.0)  # as time does
+        client._supervisor._crashes.healthy(0.0)  # as the passing of time does
         assert (await client.call_tool("look")).text == "life 2"
 
 
 @staged
-async def test_a_client_that_is_closed_after_it_gave_up_says_that_it_is_closed(stage):
+async def test_a_client_that_is_closed_after_it_gave_up_raises_client_closed(stage):
     async with stage.connect(they.CRASHES_ONCE) as client:
         with pytest.raises(ServerExited):
             await client.call_tool("pay")
@@ -280,7 +295,7 @@ async def test_a_client_that_is_closed_after_it_gave_up_says_that_it_is_closed(s
 
 
 @staged
-async def test_one_that_only_closed_its_output_is_ended_before_the_next_begins(stage):
+async def test_a_server_that_closed_its_output_is_ended_before_the_next_starts(stage):
     program = they.CLOSES_STDOUT.replace("os.close(1)", "os.close(1) if LIFE == 1 else answer(message)")
     async with stage.connect(program, restart=AT_ONCE) as client:
         await client.list_tools()
@@ -289,7 +304,7 @@ async def test_one_that_only_closed_its_output_is_ended_before_the_next_begins(s
 
 
 @staged
-async def test_a_mistake_in_a_callback_about_a_restart_hinders_nothing(stage):
+async def test_an_error_in_on_restart_has_no_effect(stage):
     def broken(error):
         raise ZeroDivisionError
 
@@ -302,7 +317,7 @@ async def test_a_mistake_in_a_callback_about_a_restart_hinders_nothing(stage):
 
 
 class BreaksAfter(MemoryTarget):
-    """A target with a mistake in it."""
+    """A target that raises an unexpected error."""
 
     def __init__(self, openings):
         super().__init__(Server("short-lived"))
@@ -312,21 +327,21 @@ class BreaksAfter(MemoryTarget):
         if not self.openings:
             raise ZeroDivisionError
         self.openings -= 1
-        self.link = await super().open(on_stderr)
-        return self.link
+        self.endpoint = await super().open(on_stderr)
+        return self.endpoint
 
 
 @staged
-async def test_a_mistake_in_a_target_comes_out_and_hangs_nobody(stage):
+async def test_an_error_in_a_target_is_raised(stage):
     with pytest.raises(ZeroDivisionError):
         await connect(BreaksAfter(0))
 
 
 @staged
-async def test_a_mistake_during_a_restart_comes_out_and_hangs_nobody(stage):
+async def test_an_error_in_a_target_during_a_restart_is_raised(stage):
     target = BreaksAfter(1)
     async with connect(target, restart=AT_ONCE) as client:
-        target.link._serving.cancel()
+        target.endpoint._serving.cancel()
         with pytest.raises(ZeroDivisionError):
             await client.ping()
 
@@ -335,8 +350,8 @@ async def test_a_mistake_during_a_restart_comes_out_and_hangs_nobody(stage):
 
 
 @staged
-async def test_changes_are_listened_for_again_and_reported_as_missed_once(stage):
-    """SU-16: nobody knows what happened meanwhile."""
+async def test_a_subscription_is_renewed_and_reports_everything_as_changed_once(stage):
+    """SU-16: changes may have been missed meanwhile."""
     async with stage.connect(they.CRASHES_ONCE, restart=AT_ONCE) as client:
         async with client.subscribe(tools=True, resources=["file:///a"]) as changes:
             await changes.ready()
@@ -354,7 +369,7 @@ async def test_changes_are_listened_for_again_and_reported_as_missed_once(stage)
 
 
 @staged
-async def test_a_fresh_process_that_dies_at_once_costs_no_subscription(stage):
+async def test_subscriptions_survive_a_fresh_process_that_exits_at_once(stage):
     program = they.CRASHES_ONCE.replace(
         "def crash",
         "if LIFE == 2:\n        handle(hear(), 'modern', {}, ())\n        os._exit(1)\n    def crash",
@@ -369,7 +384,7 @@ async def test_a_fresh_process_that_dies_at_once_costs_no_subscription(stage):
 
 
 @staged
-async def test_a_subscription_that_is_made_during_a_restart_begins_with_it(stage):
+async def test_a_subscription_created_during_a_restart_starts_with_it(stage):
     stage.close_the_gate()
     async with stage.connect(they.CRASHES_AND_WAITS, restart=AT_ONCE) as client:
         with pytest.raises(ServerExited):
@@ -385,8 +400,8 @@ async def test_a_subscription_that_is_made_during_a_restart_begins_with_it(stage
 
 
 @staged
-async def test_answers_that_were_given_go_to_the_fresh_process(stage):
-    """Nobody is asked twice because of a crash; the state of the server came along with the question (MR-07)."""
+async def test_answers_are_sent_to_the_fresh_process(stage):
+    """The user is not asked twice because of a crash; the state of the server came with the question (MR-07)."""
     asked = []
 
     def answer(question):
@@ -404,8 +419,8 @@ async def test_answers_that_were_given_go_to_the_fresh_process(stage):
 
 
 @staged
-async def test_a_session_is_not_begun_again_by_default(stage):
-    """SD-06: what the server kept of it is gone, and only the caller knows what that means."""
+async def test_a_legacy_session_is_not_restarted_by_default(stage):
+    """SD-06: the state of the session is lost, and only the caller knows what that means."""
     async with stage.connect(they.CRASHES_ONCE_IN_A_SESSION, restart=RestartPolicy()) as client:
         await client.list_tools()
         with pytest.raises(ServerExited) as caught:
@@ -417,7 +432,7 @@ async def test_a_session_is_not_begun_again_by_default(stage):
 
 
 @staged
-async def test_a_session_that_is_begun_again_gets_its_level_and_its_subscriptions_back(stage):
+async def test_a_restarted_session_gets_its_log_level_and_its_subscriptions_back(stage):
     """SD-06."""
     async with (
         stage.connect(they.CRASHES_ONCE_IN_A_SESSION, restart=ALWAYS) as client,
@@ -439,7 +454,7 @@ async def test_a_session_that_is_begun_again_gets_its_level_and_its_subscription
 
 
 def test_a_client_of_a_socket_finds_the_server_that_took_its_place(stage, listening, tmp_path):
-    """SD-04: also where somebody else starts it."""
+    """SD-04: also if the server is restarted by another program."""
     place = ["--unix", tmp_path / "server.sock"]
     policy = RestartPolicy(first_delay=0.0, max_delay=SOON, max_restarts=None)
 
@@ -466,7 +481,7 @@ def test_a_client_of_a_socket_finds_the_server_that_took_its_place(stage, listen
     stage.run(body())
 
 
-def test_a_call_that_was_lost_with_a_socket_says_so(stage, listening, tmp_path):
+def test_a_call_that_is_lost_with_a_socket_raises_connection_lost(stage, listening, tmp_path):
     async def body():
         place = ["--unix", tmp_path / "server.sock"]
         child, address = await asyncio.to_thread(listening, python("-m", "twopipes", "run", EXAMPLES / "everything.py", *place))

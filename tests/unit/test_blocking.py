@@ -23,8 +23,9 @@ from twopipes._client.caller import InputRequired as AsyncInputRequired
 from twopipes._protocol.types import ElicitResult
 from twopipes.blocking import Client, InputRequired, Subscription, connect
 from twopipes.errors import ClientClosed, LocalProtocolError, OpeningFailed, QuestionFailed, UserRefused
+from twopipes.types import ClientOptions
 
-# Seconds. A limit for everything that waits, reached only if a test hangs.
+# Seconds. The limit for a hang; nothing takes nearly as long.
 NET = 30
 ERAS = ("legacy", "modern")
 ROOT = Path(__file__).parents[2]
@@ -34,7 +35,7 @@ FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required"
 
 
 class Bench:
-    """A server for the tests, with a record of its calls."""
+    """A server for the tests, and a record of what happened in it."""
 
     def __init__(self):
         self.server = server = Server("bench", version="1.0", instructions="Sit down.")
@@ -112,7 +113,7 @@ def _grown() -> str:
 def nothing_left():
     before = set(threading.enumerate())
     yield
-    # Threads of questions and of plain tools end shortly after their result is known.
+    # Threads of questions and of plain tools end a moment after their results arrive.
     for thread in set(threading.enumerate()) - before:
         thread.join(NET)
         assert not thread.is_alive(), thread
@@ -200,7 +201,7 @@ def test_the_names_of_the_module_are_these():
     assert "blocking" not in twopipes.__all__
 
 
-def test_importing_it_starts_nothing_and_brings_no_server():
+def test_importing_it_starts_nothing_and_imports_no_server():
     program = (
         "import sys, threading, twopipes.blocking\n"
         "assert threading.active_count() == 1\n"
@@ -282,17 +283,17 @@ def test_errors_are_the_same_and_their_tracebacks_show_the_caller(client):
 def test_a_call_times_out_at_its_deadline(client, bench):
     with pytest.raises(RequestTimedOut):
         client.call_tool("forever", timeouts=Timeouts(request=0.05))
-    assert bench.cancelled.wait(NET)  # the server was notified
+    assert bench.cancelled.wait(NET)  # the request was cancelled at the server
     assert client.call_tool("add", {"a": 1, "b": 1}).text == "2"
 
 
-def test_a_failed_opening_is_an_error_and_leaves_nothing_behind():
+def test_a_failed_negotiation_is_an_error_and_leaves_nothing():
     with nothing_left(), pytest.raises(OpeningFailed):
         connect(Server("old", eras="legacy"), era="modern")
 
 
 @pytest.mark.parametrize("wrong", [{"era": "stone"}, {"revision": "1999-01-01"}, {"cwd": "/"}])
-def test_invalid_arguments_are_rejected_and_leave_nothing_behind(bench, wrong):
+def test_invalid_arguments_are_refused_and_leave_nothing(bench, wrong):
     with nothing_left(), pytest.raises(LocalProtocolError):
         connect(bench.server, **wrong)
 
@@ -381,7 +382,7 @@ def test_many_threads_use_one_client(client):
     assert found == {number: [str(number + each) for each in range(20)] for number in range(8)}
 
 
-def test_an_unreferenced_client_is_closed_with_a_warning(bench):
+def test_a_collected_client_is_closed_with_a_warning(bench):
     with nothing_left(), warnings.catch_warnings(record=True) as complaints:
         warnings.simplefilter("always")
         client = connect(bench.server)
@@ -409,7 +410,7 @@ def test_it_works_inside_a_running_loop(bench):
 
 
 def test_an_interrupted_call_is_cancelled_and_the_client_stays_usable(client, bench):
-    """Like Ctrl-C: an exception while the call waits."""
+    """Raise an exception in the middle of a wait, as Ctrl-C does."""
 
     def interrupt(_):
         raise KeyboardInterrupt
@@ -466,7 +467,7 @@ def test_a_failing_callback_is_reported_and_has_no_other_effect(client, caplog):
     assert "out of ink" in caplog.text
 
 
-def test_log_callbacks_run_in_order_in_one_thread_and_before_the_result(bench, era):
+def test_log_messages_arrive_in_order_in_one_thread_and_before_the_result(bench, era):
     seen = []
     with connect(bench.server, era=era, on_log=lambda message: seen.append((message.data, threading.get_ident()))) as client:
         client.set_log_level("debug")
@@ -526,7 +527,7 @@ def test_an_async_log_callback_runs_in_the_loop(bench, era):
 
 
 def test_an_answer_may_take_its_time_while_the_client_goes_on(bench, era):
-    """A plain on_elicit may wait for a person without blocking other calls."""
+    """A plain on_elicit may wait for a person without delaying anything else."""
     asked, typed = threading.Event(), threading.Event()
 
     def on_elicit(question):
@@ -585,7 +586,7 @@ def test_an_async_callback_that_calls_the_client_gets_an_error_instead_of_a_dead
 
 
 @pytest.mark.parametrize("breaks", [RuntimeError("no pen"), StopIteration("no pen"), SystemExit("no pen")])
-def test_the_error_of_a_failing_question_callback_has_the_reason(bench, era, breaks):
+def test_the_error_of_a_question_callback_is_the_cause(bench, era, breaks):
     def on_elicit(question):
         raise breaks
 
@@ -601,7 +602,7 @@ def test_a_refusal_is_passed_on(bench):
         client.call_tool("think")
 
 
-# Questions by hand
+# Questions that the caller answers
 
 
 def test_questions_can_be_answered_by_hand(bench):
@@ -708,3 +709,27 @@ def test_waiting_for_an_acknowledgement_times_out(bench, monkeypatch):
         monkeypatch.setattr(changes._inner, "_on_start", lambda _: None)
         with pytest.raises(RequestTimedOut):
             changes.ready()
+
+
+def test_rare_options_reach_the_client(bench):
+    """on_notification is called in the callback thread, like the other events."""
+    threads = []
+    options = ClientOptions(on_notification=lambda *_: threads.append(threading.get_ident()), undeclared="raise")
+    with connect(bench.server, era="legacy", options=options) as client:
+        client.list_tools()
+        bench.grow(client)
+        client.ping()
+        assert client._inner._undeclared == "raise"
+        own = {threading.get_ident(), client._loop_thread._thread.ident}
+    assert threads
+    assert not own & set(threads)
+
+
+def test_a_wrong_keyword_is_a_type_error_as_in_the_async_client(bench):
+    with (
+        connect(bench.server) as client,
+        pytest.raises(TypeError, match=r"call_tool\(\) got an unexpected keyword argument 'argument'"),
+    ):
+        client.call_tool("add", argument={})
+    with pytest.raises(TypeError, match=r"connect\(\) got an unexpected keyword argument 'timeout'"):
+        connect(bench.server, timeout=5)

@@ -19,6 +19,25 @@ _LITERAL = re.compile(r"^(.*?)::$", re.MULTILINE)
 _COMMENT = re.compile(r"^\s*# ?(.*)$")
 
 
+def _complete_blocking_client(pkg: griffe.Module) -> None:
+    """Give the blocking client the signatures and docstrings that it takes from the async client when it is imported."""
+    if "_blocking" not in pkg.members:
+        return
+    blocking, client = pkg["_blocking.client.Client"], pkg["_client.client.Client"]
+    for name, member in list(blocking.members.items()):
+        if isinstance(member, griffe.Attribute) and str(member.value).startswith("_blocking("):
+            source = client.members[name]
+            method = griffe.Function(
+                name, parameters=source.parameters, returns=source.returns, lineno=member.lineno, endlineno=member.endlineno
+            )
+            method.docstring = griffe.Docstring(source.docstring.value, parent=method)
+            blocking.set_member(name, method)
+    connect, source = pkg["_blocking.connect.connect"], pkg["_client.connect.connect"]
+    connect.parameters = source.parameters
+    text = source.docstring.value
+    connect.docstring.value += "\n\n" + text[text.index("Args:") :].replace("\n\nAwaiting it raises:", "")
+
+
 class Readable(griffe.Extension):
     """Goes over everything that was read, once."""
 
@@ -35,6 +54,7 @@ class Readable(griffe.Extension):
         """Changes the docstrings of a package."""
         if pkg.name != "twopipes":
             return
+        _complete_blocking_client(pkg)
         shown = _shown(pkg)
         for each in list(_everything_in(pkg)):
             _describe_by_comment(each)

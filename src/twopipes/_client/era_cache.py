@@ -22,7 +22,7 @@ from msgspec import json as msgspec_json
 
 from twopipes._process.state_folder import state_folder
 
-__all__ = ["PROCESS_WIDE", "EraCache", "EraRecord", "default_path"]
+__all__ = ["PROCESS_WIDE", "EraCache", "EraRecord"]
 
 _FORMAT: Final = 1
 _PRIVATE_FILE: Final = 0o600
@@ -59,14 +59,6 @@ class _File(Struct, frozen=True):
     verdicts: dict[str, _Entry]
 
 
-def default_path() -> Path | None:
-    """Return the cache file of this user, or ``None`` if the user has no home folder."""
-    try:
-        return state_folder() / "verdicts.json"
-    except RuntimeError:
-        return None
-
-
 class EraCache:
     """Remembers eras in memory and, with a path, in a file.
 
@@ -76,7 +68,7 @@ class EraCache:
     a record, which costs it a probe.
 
     Args:
-        path: The file: :func:`default_path` or any other. Its folder is created when needed. By default there is no file.
+        path: The file: :meth:`default_path` or any other. Its folder is created when needed. By default there is no file.
         max_entries: The number of servers to remember. The oldest record is forgotten first.
         lifetime: Seconds after which a server is probed again. Without this, a legacy server that was upgraded to the modern era
             would never be probed, because the legacy handshake still works.
@@ -97,6 +89,14 @@ class EraCache:
         self._clock = clock
         self._lock = threading.Lock()
         self._entries: dict[str, _Entry] = {}
+
+    @staticmethod
+    def default_path() -> Path | None:
+        """Return the cache file of this user, or ``None`` if the user has no home folder."""
+        try:
+            return state_folder() / "verdicts.json"
+        except RuntimeError:
+            return None
 
     def recall(self, identity: str) -> EraRecord | None:
         """Return the record of a server; ``None`` means that it must be probed."""

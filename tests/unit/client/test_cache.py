@@ -1,4 +1,4 @@
-"""What a client may answer itself, and when no longer. No clock is read, and nothing is fetched."""
+"""The cache of results: what is stored, and for how long. No clock is read, and nothing is fetched."""
 
 import gc
 
@@ -59,13 +59,13 @@ def cache():
 
 @pytest.fixture
 def full(cache):
-    """Holds one result of every kind."""
+    """Return a cache with one result of every kind."""
     for method, result in RESULTS.items():
         assert keep(cache, method, "a:b" if method == "resources/read" else "", result)
     return cache
 
 
-# What is kept, and for how long
+# What is stored, and for how long
 
 
 def test_the_six_results_with_a_time_to_live_are_kept(full):
@@ -117,7 +117,7 @@ def test_an_absurd_time_to_live_is_a_long_one(cache, ttl_ms):
     ],
     ids=repr,
 )
-def test_what_is_no_complete_cacheable_result_is_not_kept(cache, result):
+def test_only_a_complete_cacheable_result_is_stored(cache, result):
     """CH-05."""
     assert not cache.put(cache.begin("resources/read", "a:b"), result, now=0.0)
     assert len(cache) == 0
@@ -175,7 +175,7 @@ def test_two_clients_share_nothing():
     assert yours.get("resources/read", "a:b", now=0.0) is None
 
 
-def test_nobody_changes_what_is_kept(cache):
+def test_a_caller_cannot_change_a_cached_result(cache):
     result = ListToolsResult([Tool("echo", {"properties": {"text": {"enum": ["a"]}}})], ttl_ms=MINUTE, meta={"seen": []})
 
     def meddle(found):
@@ -250,7 +250,7 @@ def test_a_read_that_brought_the_changed_resource_along_is_stale(cache):
     assert kept(cache) == {"db:3"}
 
 
-def test_a_change_of_nobody_knows_what_drops_all_reads(full):
+def test_an_update_without_a_uri_drops_all_reads(full):
     for params in (None, {}, {"uri": 5}):
         keep(full, "resources/read", "a:b")
         full.on_notification(UPDATED, params)
@@ -258,7 +258,7 @@ def test_a_change_of_nobody_knows_what_drops_all_reads(full):
     assert len(full) == 5
 
 
-# An answer that a change has overtaken
+# A result that is older than a change
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_a_change_of_nobody_knows_what_drops_all_reads(full):
         ("resources/read", "a:b", UPDATED, {"uri": "what the answer may hold"}),
     ],
 )
-def test_an_answer_that_was_in_progress_when_the_change_came_is_not_kept(cache, method, key, notification, params):
+def test_a_result_that_was_fetched_during_a_change_is_not_stored(cache, method, key, notification, params):
     """CH-07."""
     before = cache.begin(method, key)
     cache.on_notification(notification, params)
@@ -282,7 +282,7 @@ def test_an_answer_that_was_in_progress_when_the_change_came_is_not_kept(cache, 
     assert cache.put(after, RESULTS[method], now=0.0)
 
 
-def test_a_change_of_something_else_does_not_concern_an_answer_in_progress(cache):
+def test_an_unrelated_change_does_not_affect_a_fetch_in_progress(cache):
     fetch = cache.begin("tools/list")
     cache.on_notification("notifications/prompts/list_changed")
     cache.on_notification(UPDATED, {"uri": "a:b"})
@@ -345,14 +345,14 @@ def nested(depth):
     return schema
 
 
-def test_a_result_that_is_nested_too_deep_is_not_kept_and_hurts_nobody(cache):
+def test_a_result_that_is_nested_too_deeply_is_not_stored_and_does_no_harm(cache):
     result = ListToolsResult([Tool("deep", nested(100_000))], ttl_ms=MINUTE)
     assert not keep(cache, "tools/list", result=result)
     assert len(cache) == 0
 
 
 @pytest.mark.parametrize("odd", ["\ud800", 10**5_000], ids=["half a character", "an endless number"])
-def test_a_result_that_no_json_can_hold_is_not_kept_and_hurts_nobody(cache, odd):
+def test_a_result_that_json_cannot_express_is_not_stored_and_does_no_harm(cache, odd):
     assert not keep(cache, "tools/list", result=ListToolsResult([Tool("odd", {"const": odd})], ttl_ms=MINUTE))
 
 
@@ -397,7 +397,7 @@ moves = st.lists(
 
 @given(moves)
 def test_the_bounds_hold_and_nothing_stale_or_foreign_ever_comes_out(moves):
-    """CH-03, CH-04: whatever comes in which order."""
+    """CH-03, CH-04: in any order of events."""
     cache, now, newest = ResultCache(max_entries=3, max_bytes=5_000), 0.0, {}
     for name, value, *rest in moves:
         uri = f"a:{value}"

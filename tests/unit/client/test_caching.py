@@ -1,4 +1,4 @@
-"""What a client answers itself, and when it asks again, as the server sees it (section CH of the rules)."""
+"""When a client uses its cache and when it asks again, as seen by the server (section CH of the rules)."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ MINUTE = {"ttlMs": 60_000}
 @pytest.mark.parametrize(("hint", "fetched"), [(60_000, 1), (0, 3), (-5, 3), (None, 3), (10**30, 1)])
 @scene
 async def test_a_list_is_asked_for_again_when_its_time_is_over(hint, fetched):
-    """CH-03: 0, less, or nothing at all means at once; and only when somebody asks."""
+    """CH-03: a ttl of 0 or less, or none, means stale at once; a new request is sent only when a caller asks."""
     answer = {**TOOLS, "ttlMs": hint}
     fake = FakeServer({"tools/list": answer})
     async with connect(fake) as client:
@@ -26,13 +26,13 @@ async def test_a_list_is_asked_for_again_when_its_time_is_over(hint, fetched):
 
 @scene
 async def test_time_that_is_over_is_over():
-    """CH-03: a result goes stale by itself, and is fetched on the next need."""
+    """CH-03: a result expires without a request, and is fetched when it is next needed."""
     fake = FakeServer({"tools/list": {**TOOLS, "ttlMs": 1}})
     async with connect(fake) as client:
         await client.list_tools()
         await asyncio.sleep(0.01)
         await client.ping()
-        assert len(fake.of("tools/list")) == 1  # nobody needed it
+        assert len(fake.of("tools/list")) == 1  # no caller needed it
         await client.list_tools()
     assert len(fake.of("tools/list")) == 2
 
@@ -80,7 +80,7 @@ async def test_what_was_asked_back_about_is_not_kept():
 
 @scene
 async def test_two_clients_share_nothing():
-    """CH-06: not even what is public; each may be somebody else."""
+    """CH-06: not even public results; each client may have other rights."""
     fake = FakeServer({"tools/list": {**TOOLS, **MINUTE, "cacheScope": "private"}})
     async with connect(fake) as one, connect(fake) as two:
         await one.list_tools()
@@ -99,7 +99,7 @@ async def test_two_clients_share_nothing():
 )
 @scene
 async def test_a_change_makes_what_is_kept_stale_at_once(method, result, notification, call):
-    """CH-07: also while the answer is under way."""
+    """CH-07: also during a fetch."""
     fake = FakeServer({method: {**result, **MINUTE}})
     async with (
         connect(fake) as client,
@@ -147,7 +147,7 @@ async def test_a_cursor_that_is_rejected_starts_the_walk_again():
 
 @scene
 async def test_a_fresh_server_is_asked_everything_again():
-    """CH-06, SD-06: what the old process said is not held against the new one."""
+    """CH-06, SD-06: results of the old process are not used for the new one."""
     fake = FakeServer({"tools/list": {**TOOLS, **MINUTE}})
     async with connect(fake, restart=RestartPolicy(first_delay=0.0)) as client:
         await client.list_tools()

@@ -1,4 +1,4 @@
-"""A callback of the user's that breaks harms nobody, and an ``async`` one is awaited."""
+"""A failing callback has no other effect, and an ``async`` one is awaited."""
 
 import asyncio
 

@@ -39,7 +39,7 @@ async def test_a_cancelled_call_is_cancelled_on_the_wire(revision):
 @pytest.mark.parametrize("revision", ERAS)
 @scene
 async def test_nothing_that_is_over_is_cancelled(revision):
-    """CA-02: neither what was answered nor what was never sent."""
+    """CA-02: neither a request that was answered nor one that was never sent."""
     fake = FakeServer(speaks=revision)
     async with connect(fake, revision=revision) as client:
         call = asyncio.ensure_future(client.call_tool("x"))
@@ -138,7 +138,7 @@ async def test_a_legacy_server_takes_its_own_question_back():
 
 @pytest.mark.parametrize("revision", ALL)
 @scene
-async def test_a_call_without_an_answer_ends_and_the_server_is_told(revision):
+async def test_a_call_without_a_response_ends_and_is_cancelled_at_the_server(revision):
     """TO-01, TO-02, CA-01: the limit is that of the call, and the session goes on."""
     fake = FakeServer({"tools/call": [SILENCE, text("hello")]}, speaks=revision)
     async with connect(fake, revision=revision) as client:
@@ -201,7 +201,7 @@ async def test_a_listen_that_is_never_acknowledged_is_given_up():
 
 @scene
 async def test_a_ping_that_is_not_answered_is_reported():
-    """PI-03: the caller hears of it and decides; nothing hangs."""
+    """PI-03: the caller gets an error and decides; nothing hangs."""
     fake = legacy({"ping": [SILENCE, {}]})
     async with connect(fake) as client:
         with pytest.raises(RequestTimedOut):
@@ -210,8 +210,8 @@ async def test_a_ping_that_is_not_answered_is_reported():
 
 
 @scene
-async def test_there_is_no_ping_on_the_stateless_wire():
-    """PI-04, LG-09, RS-05: what was removed is never sent, also not by hand; a discover serves as a sign of life."""
+async def test_a_ping_on_the_stateless_wire_is_a_discovery():
+    """PI-04, LG-09, RS-05: removed methods are never sent, not even with request(); a discovery replaces the ping."""
     fake = FakeServer()
     async with connect(fake) as client:
         await client.ping()
@@ -223,7 +223,7 @@ async def test_there_is_no_ping_on_the_stateless_wire():
 
 
 @scene
-async def test_a_ping_is_answered_while_a_call_is_under_way():
+async def test_a_ping_is_answered_during_a_call():
     """PI-01, PI-02."""
 
     async def slow(asked):
@@ -239,8 +239,8 @@ async def test_a_ping_is_answered_while_a_call_is_under_way():
 
 @pytest.mark.parametrize("revision", ALL)
 @scene
-async def test_progress_reaches_whoever_asked(revision):
-    """PR-01, PR-03, PR-08: by tokens that differ; what belongs to nobody is passed over."""
+async def test_progress_reaches_the_caller_that_asked_for_it(revision):
+    """PR-01, PR-03, PR-08: tokens are distinct; reports with an unknown token are ignored."""
 
     def answer(asked):
         number = asked.params["arguments"]["number"]
@@ -278,7 +278,7 @@ async def test_the_level_of_a_session_is_set_once():
 
 
 @scene
-async def test_on_the_stateless_wire_each_call_says_what_it_wants_to_hear():
+async def test_on_the_stateless_wire_each_call_carries_its_log_level():
     """LG-05, LG-06, LG-09: nothing unless asked; by the call, or by the client for all later calls."""
 
     def answer(asked):

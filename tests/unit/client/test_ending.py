@@ -27,8 +27,8 @@ def said(life):
 
 @pytest.mark.parametrize("make", [FakeServer, legacy])
 @scene
-async def test_a_client_leaves_without_a_word(make):
-    """SD-01: no shutdown message exists; the input is closed, and that is all."""
+async def test_a_client_sends_nothing_when_it_closes(make):
+    """SD-01: there is no shutdown message; the client only closes the input."""
     fake = make()
     async with connect(fake) as client:
         await client.list_tools()
@@ -39,8 +39,8 @@ async def test_a_client_leaves_without_a_word(make):
 
 @pytest.mark.parametrize("make", [FakeServer, legacy])
 @scene
-async def test_calls_under_way_end_when_the_client_is_closed(make):
-    """SD-01, ER-16: at once, by an error of this side."""
+async def test_open_calls_end_when_the_client_is_closed(make):
+    """SD-01, ER-16: at once, with an error of this side."""
     fake = make({"tools/call": SILENCE})
     client = await connect(fake)
     calls = [asyncio.ensure_future(client.call_tool("x")) for _ in range(3)]
@@ -51,8 +51,8 @@ async def test_calls_under_way_end_when_the_client_is_closed(make):
 
 @pytest.mark.parametrize("make", [FakeServer, legacy])
 @scene
-async def test_a_server_may_leave_and_nobody_hangs(make):
-    """SD-03: what waits ends by an error, and what came before the end was heard."""
+async def test_open_calls_end_when_the_server_exits(make):
+    """SD-03: waiting calls end with an error, and everything before the end was read."""
     fake = make({"tools/call": [SILENCE, text("last words")]})
     async with connect(fake, restart=RestartPolicy(when="never")) as client:
         waits = asyncio.ensure_future(client.call_tool("x"))
@@ -69,8 +69,8 @@ async def test_a_server_may_leave_and_nobody_hangs(make):
 
 
 @scene
-async def test_a_modern_server_that_leaves_once_is_started_again():
-    """SD-04, VN-01: the program is told why, and the fresh process is probed like the first."""
+async def test_a_modern_server_that_exits_once_is_restarted():
+    """SD-04, VN-01: on_restart gets the reason, and the fresh process is probed like the first."""
     fake, told = FakeServer(), []
     async with connect(fake, restart=AT_ONCE, on_restart=told.append) as client:
         await client.list_tools()
@@ -82,8 +82,8 @@ async def test_a_modern_server_that_leaves_once_is_started_again():
 
 
 @scene
-async def test_a_server_that_always_leaves_is_given_up():
-    """SD-04: after so many restarts, and the error says so."""
+async def test_a_server_that_always_exits_is_given_up():
+    """SD-04: after max_restarts, and the error says so."""
     fake = FakeServer({"tools/list": die})
     async with connect(fake, restart=RestartPolicy(first_delay=0.0, max_restarts=2, resend="none")) as client:
         for _ in range(3):
@@ -96,8 +96,8 @@ async def test_a_server_that_always_leaves_is_given_up():
 
 
 @scene
-async def test_a_lost_call_is_sent_again_where_that_does_no_harm():
-    """SD-05, MR-08: what only looks, by the word of the server; with a request of its own on the fresh process."""
+async def test_a_lost_call_is_resent_if_that_is_safe():
+    """SD-05, MR-08: a tool that is declared read-only; the fresh process gets a new request."""
     fake = FakeServer({"tools/list": TOOLS, "tools/call": [die, text("seen")]})
     async with connect(fake, restart=AT_ONCE) as client:
         await client.list_tools()
@@ -109,7 +109,7 @@ async def test_a_lost_call_is_sent_again_where_that_does_no_harm():
 
 @scene
 async def test_a_lost_call_that_may_have_done_something_is_an_error_and_never_silence():
-    """SD-05, TL-08: nobody knows what became of it, and the caller decides."""
+    """SD-05, TL-08: its outcome is unknown, and the caller decides."""
     fake = FakeServer({"tools/list": TOOLS, "tools/call": die})
     async with connect(fake, restart=AT_ONCE) as client:
         await client.list_tools()
@@ -137,7 +137,7 @@ async def test_questions_survive_the_process_that_asked_them():
 
 @scene
 async def test_a_session_ends_with_its_process():
-    """SD-06: by default it is not begun again; where it is, a new handshake comes first."""
+    """SD-06: by default it is not restarted; if it is, a new handshake comes first."""
     fake = legacy()
     async with connect(fake) as client:
         await fake.hang_up()
@@ -163,8 +163,8 @@ async def test_a_live_modern_connection_is_not_demoted_by_a_restart():
 
 
 @scene
-async def test_what_is_sent_by_a_connection_that_has_just_ended_is_told_how_it_ended():
-    """Its end may come between the moment somebody was handed the connection and the moment they use it."""
+async def test_a_request_on_an_ended_connection_fails_with_the_cause_of_its_end():
+    """A connection may end after a caller got it and before the caller uses it."""
     async with connect(FakeServer(), restart=RestartPolicy(when="never")) as client:
         connection = client._supervisor.connection
         connection.end(lambda lost: ServerExited(["server"], phase="serving", method=lost.method))

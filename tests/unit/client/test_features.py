@@ -1,4 +1,4 @@
-"""Tools, prompts, resources, completion, lists and content, as a client asks for and shows them (TL, CT, PM, RS, CM, PG)."""
+"""Tools, prompts, resources, completion, lists and content, as a client requests and returns them (TL, CT, PM, RS, CM, PG)."""
 
 import json
 
@@ -41,7 +41,7 @@ async def test_a_call_has_a_name_and_an_object_of_arguments_or_none(revision):
 @pytest.mark.parametrize("revision", ALL)
 @scene
 async def test_the_failure_of_a_tool_is_a_result_that_the_model_can_read(revision):
-    """TL-07, TL-03: its text is there; an error is raised only for those who want one. Absent isError means that it worked."""
+    """TL-07, TL-03: the text is available; an error is raised only on request. A missing isError means success."""
     fake = FakeServer(
         {"tools/call": [text("the disk is full", isError=True), text("fine"), Fault(-32602, "Unknown tool: x")]}, speaks=revision
     )
@@ -282,7 +282,7 @@ async def test_an_empty_cursor_is_a_cursor_and_null_is_none():
 @pytest.mark.parametrize("revision", ERAS)
 @scene
 async def test_a_list_without_an_end_is_given_up(revision):
-    """PG-06: the same cursor again, or more pages than anybody has."""
+    """PG-06: a repeated cursor, or more pages than any real list has."""
     fake = FakeServer({"tools/list": {"tools": [], "nextCursor": "again"}}, speaks=revision)
     async with connect(fake, revision=revision) as client:
         with pytest.raises(RemoteProtocolError, match="the list never ends"):

@@ -78,7 +78,7 @@ async def test_a_server_that_pings_and_never_reads_is_not_read_any_further_and_i
         await client.call_tool("x", timeouts=PATIENT)
     await client.close()
 
-    assert written < 4 * MIB  # what both buffers and the limit hold, and not the flood
+    assert written < 4 * MIB  # the size of both buffers and the limit, not of the flood
 
 
 @scene
@@ -129,7 +129,7 @@ async def test_a_server_that_reads_late_gets_every_response():
 
 @scene
 async def test_large_calls_reach_a_server_that_reads_the_next_one_when_its_answer_is_taken():
-    """Requests of our own never stop the reading: this server would wait for ever, and so would we."""
+    """Our own requests never stop the reading; otherwise both sides would wait for ever."""
 
     async def talk(channel):
         async for message in lines_of(channel):

@@ -21,7 +21,7 @@ SHORT = Timeouts(request=0.05)
 
 
 async def tour(client):
-    """A little of everything that a client can say."""
+    """Call every method of a client once."""
     await client.list_tools()
     await client.call_tool("echo", {"said": "a\nb"}, meta={"com.example/trip": 1})
     await client.list_resources()
@@ -118,7 +118,7 @@ async def test_answers_find_their_callers_whatever_their_order():
 
 @pytest.mark.parametrize("revision", ERAS)
 @scene
-async def test_noise_and_strange_responses_harm_nobody(revision):
+async def test_stray_output_and_unexpected_responses_do_no_harm(revision):
     """JR-19, JR-20, FR-15: broken lines, repeated and unknown ids, blank lines, a carriage return."""
     noise = [
         b"Starting server...\n",
@@ -150,7 +150,7 @@ async def test_noise_and_strange_responses_harm_nobody(revision):
 
 @pytest.mark.parametrize("revision", ALL)
 @scene
-async def test_members_that_nobody_knows_are_passed_over(revision):
+async def test_unknown_members_are_ignored(revision):
     """JR-18, CP-09, AP-01: in results, capabilities, tools and notifications."""
     tool = {"name": "t", "inputSchema": {"type": "object"}, "zz": [1]}
     fake = FakeServer(
@@ -169,7 +169,7 @@ async def test_members_that_nobody_knows_are_passed_over(revision):
 
 @scene
 async def test_a_request_on_the_stateless_wire_is_never_answered():
-    """FR-10, PI-04, JR-10: a stray ping is noise there, and the client goes on."""
+    """FR-10, PI-04, JR-10: a ping is stray output there, and the client continues."""
     fake = FakeServer()
     async with connect(fake) as client:
         for ident, method in ((9, "ping"), ("a", "roots/list"), (0, "elicitation/create"), (10, "foo/bar")):
@@ -200,7 +200,7 @@ async def test_every_request_of_a_legacy_server_is_answered(revision):
 
 @scene
 async def test_a_batch_of_2025_03_26_is_answered_by_a_batch():
-    """JR-12, JR-13, JR-14: also where responses are among its members; the handshake itself is no batch."""
+    """JR-12, JR-13, JR-14: also with responses among its members; the handshake itself is not a batch."""
     answers = []
 
     class Batching(FakeServer):
@@ -244,7 +244,7 @@ async def test_an_array_is_refused_whole_by_all_other_revisions(revision):
 
 
 @scene
-async def test_codes_of_no_meaning_are_given_as_they_came():
+async def test_unknown_error_codes_are_reported_unchanged():
     """ER-07, ER-06: nothing is read into the range of old implementations."""
     fake = FakeServer({"tools/call": [Fault(-32001, "odd", {"a": 1}), Fault(-32019, "odd"), Fault(42, "own")]})
     async with connect(fake) as client:
@@ -286,7 +286,7 @@ async def test_what_failed_here_never_looks_like_an_answer(revision):
 
 
 @scene
-async def test_a_result_of_a_kind_that_nobody_knows_is_not_used():
+async def test_a_result_of_an_unknown_type_is_not_used():
     """VN-11, VN-10: an absent kind is a complete result, any other a broken rule."""
     fake = FakeServer({"tools/call": [Bare(text("hello")), text("no", resultType="weird"), text("no", resultType=5)]})
     async with connect(fake) as client:

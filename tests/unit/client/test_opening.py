@@ -1,4 +1,4 @@
-"""How a client finds out what a server speaks, and what it says first (sections LC, VN and DE of the rules)."""
+"""How a client detects the era of a server, and what it sends first (sections LC, VN and DE of the rules)."""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -32,7 +32,7 @@ async def test_the_probe_is_first_and_a_modern_server_never_sees_a_handshake():
 
 
 @scene
-async def test_a_legacy_client_says_initialize_first_and_initialized_before_anything_else():
+async def test_a_legacy_client_sends_initialize_first_and_initialized_next():
     """LC-01, LC-02, LC-04, LC-07, JR-14: no probe, the newest legacy version, one object and no batch."""
     fake = legacy()
     async with connect(fake, era="legacy", options=ClientOptions(client_info=Implementation("host", "7"))) as client:
@@ -59,7 +59,7 @@ async def test_a_revision_can_be_chosen_and_is_what_the_session_speaks(revision)
 
 
 @scene
-async def test_nothing_but_an_answer_to_ping_is_said_before_the_handshake_is_over():
+async def test_only_responses_to_pings_are_sent_before_the_handshake_ends():
     """LC-05, PI-02: the client waits for the result of initialize, however long it takes."""
     asked = []
     fake = legacy({"initialize": lambda question: asked.append(question) or SILENCE})
@@ -80,8 +80,8 @@ async def _connected(*arguments, **options):
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])
 @scene
-async def test_a_version_nobody_asked_for_ends_the_connection(era):
-    """LC-10: closed at once, and nothing more is said; the error names both sides."""
+async def test_an_unsupported_version_ends_the_connection(era):
+    """LC-10: closed at once, and nothing more is sent; the error names the versions of both sides."""
     strange = {"protocolVersion": "1999-01-01", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
     fake = legacy({"initialize": strange})
     with pytest.raises(OpeningFailed, match="1999-01-01") as failed:
@@ -103,7 +103,7 @@ async def test_a_handshake_that_takes_too_long_is_given_up_and_not_cancelled():
 
 
 @scene
-async def test_an_error_to_the_handshake_is_told_and_leaves_nothing_behind():
+async def test_an_error_in_the_handshake_is_raised_and_leaves_nothing_behind():
     """LC-13."""
     fake = legacy({"initialize": Fault(-32602, "Unsupported protocol version", {"supported": ["2024-11-05"]})})
     with pytest.raises(OpeningFailed, match="Unsupported protocol version"):
@@ -111,7 +111,7 @@ async def test_an_error_to_the_handshake_is_told_and_leaves_nothing_behind():
     await fake.gone.wait()
 
 
-# What the server makes of the probe
+# Reactions to the probe
 
 CODES = [-32700, -32600, -32601, -32602, -32603, -32000, -32001, -32002, 0, 1]
 
@@ -137,7 +137,7 @@ async def test_an_unusable_result_of_the_probe_means_a_legacy_server(answer):
 
 
 @scene
-async def test_silence_after_the_probe_means_a_legacy_server_and_its_late_answer_harms_nobody():
+async def test_no_response_to_the_probe_means_a_legacy_server_and_a_late_one_is_dropped():
     """DE-04, DE-17, JR-04, JR-19: the reply to the probe is dropped, and its id is not used again."""
     asked = []
     fake = legacy({"server/discover": lambda question: asked.append(question) or SILENCE, "tools/call": text("hello")})
@@ -151,7 +151,7 @@ async def test_silence_after_the_probe_means_a_legacy_server_and_its_late_answer
 
 
 @scene
-async def test_a_modern_refusal_is_no_reason_to_fall_back():
+async def test_a_modern_refusal_does_not_cause_a_fallback():
     """DE-03, VN-05: the version is taken from the list, with a new id."""
     refusal = Fault(-32022, "Unsupported protocol version", {"supported": [LATEST_MODERN], "requested": "x"})
     fake = FakeServer()
@@ -163,7 +163,7 @@ async def test_a_modern_refusal_is_no_reason_to_fall_back():
 
 
 @scene
-async def test_a_server_that_refuses_whatever_it_is_offered_is_asked_twice_and_no_more():
+async def test_a_server_that_refuses_every_version_is_asked_only_twice():
     """VN-05: one retry for each offer, no loop."""
     refusal = Fault(-32022, "no", {"supported": [LATEST_MODERN], "requested": LATEST_MODERN})
     fake = FakeServer({"server/discover": refusal})
@@ -242,7 +242,7 @@ async def test_one_probe_is_enough_and_a_later_failure_does_not_demote_a_modern_
 
 @scene
 async def test_a_modern_client_finds_a_legacy_server_out_by_the_probe():
-    """DE-08: nothing else was said, and the message tells which version is missing."""
+    """DE-08: nothing else was sent, and the message says which version is missing."""
     fake = legacy()
     with pytest.raises(OpeningFailed, match=r"a legacy server.*2026-07-28"):
         await connect(fake, era="modern")
@@ -289,12 +289,12 @@ async def test_every_kind_of_client_with_every_kind_of_server(client_era, server
 
 
 @scene
-async def test_a_server_in_this_process_that_cannot_start_says_so_at_once():
+async def test_a_server_in_this_process_that_cannot_start_fails_at_once():
     @asynccontextmanager
     async def lifespan(_server):
         raise RuntimeError("the database is not there")
         yield
 
     with pytest.raises(RuntimeError, match="the database is not there"):
-        async with asyncio.timeout(20):  # and not after the patience of an opening
+        async with asyncio.timeout(20):  # and not only after the connect timeout
             await connect(Server("s", lifespan=lifespan))

@@ -1,4 +1,4 @@
-"""Methods and notifications that no revision knows: an extension's, or a server's own (JR-18, AP-01)."""
+"""Methods and notifications outside the specification: those of an extension or of one server (JR-18, AP-01)."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ ERAS = [LATEST_LEGACY, LATEST_MODERN]
 @pytest.mark.parametrize("revision", ERAS)
 @scene
 async def test_a_method_of_ones_own_gives_plain_python(revision):
-    """JR-18, VN-01: by either way of asking; what it is sent is what was given, and the metadata of the era."""
+    """JR-18, VN-01: with both methods of the client; the params are sent unchanged, with the metadata of the era."""
     fake = FakeServer({"own/sum": lambda asked: {"sum": sum(asked.params["numbers"])}}, speaks=revision)
     async with connect(fake, revision=revision) as client:
         assert (await client.request("own/sum", {"numbers": [1, 2]}))["sum"] == 3
@@ -42,8 +42,8 @@ async def test_a_notification_of_the_servers_own_gives_plain_python(revision):
 
 
 @scene
-async def test_what_is_nested_without_end_harms_nobody_else():
-    """JR-20: an error for whoever asked, a note among the noise, and the next line is read."""
+async def test_endless_nesting_affects_only_its_own_request():
+    """JR-20: an error for the caller, an entry in the stray output, and the next line is read."""
     deep = b'{"a":' * 20_000 + b"1" + b"}" * 20_000
     reported, heard = [], []
 
@@ -67,7 +67,7 @@ async def test_what_is_nested_without_end_harms_nobody_else():
 
 @scene
 async def test_a_known_method_may_be_asked_by_hand():
-    """MR-05: typed results, and questions for whoever wants to answer them."""
+    """MR-05: typed results, and questions for a caller that answers them itself."""
     fake = FakeServer({"tools/call": [text("one"), asks(state="s"), text("two")]})
     async with connect(fake) as client:
         assert (await client.request("tools/call", {"name": "x"})).text == "one"

@@ -1,4 +1,4 @@
-"""What a server asks of the user, the model and the program at this end, in both eras (sections RT, SA, EL and MR of the rules)."""
+"""Questions of a server to the user, the model and the client, in both eras (sections RT, SA, EL and MR of the rules)."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ TOOLS = {**SAMPLE, "tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
 
 
 async def answer_of(question, *, era, **callbacks):
-    """What a client says to one question of a server, whichever way the era has for it."""
+    """Return the client's answer to one question of a server, in the way of the era."""
     method, params = question
     if era == "legacy":
         fake = legacy()
@@ -50,7 +50,7 @@ async def test_roots_are_file_uris(era, tmp_path):
 
 
 @scene
-async def test_a_root_that_is_no_file_is_not_handed_out():
+async def test_a_root_that_is_not_a_file_uri_is_refused():
     """RT-01, ER-15: an internal error for the server, and a report for the program."""
     fake, reported = legacy(), []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
@@ -61,8 +61,8 @@ async def test_a_root_that_is_no_file_is_not_handed_out():
 
 @pytest.mark.parametrize("revision", LEGACY)
 @scene
-async def test_a_client_without_roots_or_a_model_says_so(revision):
-    """RT-02, ER-15, CP-02: no such method here."""
+async def test_a_client_without_roots_or_a_model_responds_with_an_error(revision):
+    """RT-02, ER-15, CP-02: method not found."""
     fake = legacy(revision=revision)
     async with connect(fake, revision=revision):
         assert (await fake.ask("roots/list"))["error"]["code"] == -32601
@@ -83,7 +83,7 @@ async def test_a_change_of_roots_is_announced_in_a_session(revision):
 
 @scene
 async def test_a_change_of_roots_is_not_announced_on_the_stateless_wire():
-    """RT-05: the next question finds the new ones."""
+    """RT-05: the next question gets the new ones."""
     fake = FakeServer({"tools/call": [asks({"k": ("roots/list", {})}), text("done")]})
     async with connect(fake, roots=["/a"]) as client:
         client.set_roots(["/b"])
@@ -97,7 +97,7 @@ async def test_a_change_of_roots_is_not_announced_on_the_stateless_wire():
 
 @both_eras
 @scene
-async def test_what_the_model_said_has_a_role_a_content_and_a_model(era):
+async def test_a_sampling_result_has_a_role_a_content_and_a_model(era):
     """SA-02, MR-06: from a string, or from a whole result."""
     said = await answer_of(("sampling/createMessage", SAMPLE), era=era, on_sample=lambda _: "Hello")
     assert said["role"] == "assistant"
@@ -110,8 +110,8 @@ async def test_what_the_model_said_has_a_role_a_content_and_a_model(era):
 
 @both_eras
 @scene
-async def test_the_model_is_told_its_limit(era):
-    """SA-09, EL-14: and the rest of the wishes, as they came, with the name of who asks."""
+async def test_the_callback_gets_the_token_limit(era):
+    """SA-09, EL-14: and all other preferences, unchanged, with the name of the server."""
     seen = []
 
     def sample(question):
@@ -125,7 +125,7 @@ async def test_the_model_is_told_its_limit(era):
 
 @pytest.mark.parametrize("revision", LEGACY)
 @scene
-async def test_content_is_one_block_where_the_revision_knows_no_more(revision):
+async def test_content_is_one_block_in_revisions_without_lists(revision):
     """SA-03, LC-11: an array, and the use of tools, from 2025-11-25 on."""
     many = CreateMessageResult("assistant", [TextContent("a"), ToolUseContent("1", "t", {})], "m", "toolUse")
     fake = legacy(revision=revision)
@@ -168,7 +168,7 @@ async def test_tools_reach_a_model_that_takes_them(era):
 @pytest.mark.parametrize(("most", "refused"), [(3, False), (2, True), (None, False)])
 @scene
 async def test_a_server_that_lets_the_model_use_tools_for_ever_is_stopped(most, refused):
-    """SA-12: in a session nobody counts the requests that belong together, but the conversation itself shows how long it is."""
+    """SA-12: requests of a session are not counted together, but the conversation itself shows its length."""
     turn = [
         {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "t", "input": {}}]},
         {"role": "user", "content": [{"type": "tool_result", "toolUseId": "1", "content": []}]},
@@ -207,7 +207,7 @@ def refuse(_question):
 
 
 @scene
-async def test_a_refused_sampling_is_minus_one_in_a_session_and_no_retry_on_the_stateless_wire():
+async def test_a_refused_sampling_is_an_error_in_a_session_and_ends_the_call_on_the_stateless_wire():
     """SA-10, ER-15, MR-19."""
     answer = await answer_of(("sampling/createMessage", SAMPLE), era="legacy", on_sample=refuse)
     assert answer["code"] == -1
@@ -224,8 +224,8 @@ def broken(_question):
 
 
 @scene
-async def test_a_callback_that_breaks_is_an_internal_error_and_tells_no_secrets():
-    """ER-15, MR-19: the server learns nothing of it, the program everything."""
+async def test_a_callback_that_fails_is_an_internal_error_without_details():
+    """ER-15, MR-19: the server gets no details, the program gets all of them."""
     reported = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["exception"]))
     answer = await answer_of(("sampling/createMessage", SAMPLE), era="legacy", on_sample=broken)
@@ -256,7 +256,7 @@ def asking(question, params):
 @both_eras
 @scene
 async def test_a_call_whose_question_broke_the_callback_ends_with_the_cause(era, tool):
-    """MR-19: what went wrong is in the caller's own program, and the caller hears it from the call."""
+    """MR-19: the error is in the caller's own program, and the call raises it."""
     reported = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["exception"]))
     modern = FakeServer({"tools/call": asks({"k": ("elicitation/create", FORM)})})
@@ -311,14 +311,14 @@ async def test_with_several_calls_open_none_of_them_is_blamed_for_a_broken_callb
 )
 @scene
 async def test_a_form_is_accepted_with_content_and_declined_without(era, given, sent):
-    """EL-06, EL-07, MR-06, MR-19: a question without a mode is a form; a no is an answer like any other."""
+    """EL-06, EL-07, MR-06, MR-19: a question without a mode is a form; a refusal is an answer like any other."""
     assert await answer_of(("elicitation/create", FORM), era=era, on_elicit=lambda _: given) == sent
 
 
 @both_eras
 @scene
 async def test_the_defaults_of_a_form_are_filled_in(era):
-    """EL-05, EL-04: of every kind of field; what the user says is laid over them."""
+    """EL-05, EL-04: for every kind of field; the user's values replace them."""
     fields = {
         "name": {"type": "string", "default": "Anna"},
         "age": {"type": "integer", "default": 7},
@@ -342,7 +342,7 @@ async def test_the_defaults_of_a_form_are_filled_in(era):
 @both_eras
 @scene
 async def test_a_url_is_shown_whole_and_nothing_visits_it(era):
-    """EL-14, EL-11, EL-07: with who asks; to accept is to consent, and has no content."""
+    """EL-14, EL-11, EL-07: with the name of the server; accepting means consent, and has no content."""
     visits, shown = [], []
     listener = await asyncio.start_server(lambda reader, writer: visits.append(writer), "127.0.0.1", 0)
     url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/path?state=a%20b#end"
@@ -374,7 +374,7 @@ async def test_a_mode_that_was_not_declared_is_refused():
 
 
 @scene
-async def test_the_end_of_a_url_question_that_nobody_knows_is_ignored():
+async def test_the_completion_of_an_unknown_url_elicitation_is_ignored():
     """EL-12, JR-10."""
     fake, heard = legacy(), []
     async with connect(
@@ -395,7 +395,7 @@ async def test_the_end_of_a_url_question_that_nobody_knows_is_ignored():
 )
 @scene
 async def test_content_that_does_not_fit_the_form_is_not_sent(era, content, complaint):
-    """EL-16: the program hears which field is wrong."""
+    """EL-16: the error names the wrong field."""
     fields = {"name": {"type": "string"}, "age": {"type": "integer"}, "kind": {"type": "string", "enum": ["a", "b"]}}
     form = {"message": "?", "requestedSchema": {"type": "object", "properties": fields, "required": ["name"]}}
     reported = []
@@ -463,7 +463,7 @@ async def test_a_state_goes_back_as_it_came(state):
 
 @scene
 async def test_the_answers_of_one_call_never_appear_on_another():
-    """MR-09, ST-02: two calls that are asked back and a plain one, all at once."""
+    """MR-09, ST-02: two calls with questions and a plain one, all at once."""
 
     def answer(asked):
         name = asked.params["name"]
@@ -506,7 +506,7 @@ async def test_all_questions_are_answered_before_the_retry():
 
 @scene
 async def test_a_server_that_only_wants_another_try_gets_a_few(monkeypatch):
-    """MR-10: with pauses, and not for ever."""
+    """MR-10: with pauses, and not endlessly."""
     monkeypatch.setattr("twopipes._client.caller._FIRST_PAUSE", 0.001)
     monkeypatch.setattr("twopipes._client.caller._LONGEST_PAUSE", 0.002)
     fake = FakeServer({"tools/call": [*[asks(state="wait")] * 3, text("done")]})
@@ -521,8 +521,8 @@ async def test_a_server_that_only_wants_another_try_gets_a_few(monkeypatch):
 
 
 @scene
-async def test_a_caller_may_answer_by_itself():
-    """MR-05, MR-08: request_once hands the questions out."""
+async def test_a_caller_may_answer_questions_itself():
+    """MR-05, MR-08: request_once returns the questions."""
     fake = FakeServer({"tools/call": [asks({"k": ("elicitation/create", FORM)}, "s"), text("done")]})
     async with connect(fake, on_elicit=dict) as client:
         asked = await client.request_once("tools/call", {"name": "x"})

@@ -1,4 +1,4 @@
-"""What waits for a slow callback, or for the reader of a subscription, is bounded; the rest is dropped and counted."""
+"""The events that wait for a slow callback or subscription are bounded; further ones are dropped and counted."""
 
 import asyncio
 import threading
@@ -40,7 +40,7 @@ report.done = 0
 
 
 def flood(event):
-    """A tool that makes so many events before it answers."""
+    """Return a tool that sends FLOOD events before its response."""
 
     def run(asked):
         for _ in range(FLOOD):
@@ -55,7 +55,7 @@ EVENTS = {"on_log": log, "on_notification": note, "on_stray_output": stray, "on_
 
 
 def call_with(name, callback):
-    """What connect() and call_tool() are given."""
+    """Return the options for connect() and call_tool()."""
     if name == "on_progress":
         return {}, {name: callback}
     if name == "on_notification":
@@ -132,7 +132,7 @@ async def test_a_callback_that_breaks_makes_room():
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 @scene
 async def test_changes_that_are_not_read_are_merged_and_beyond_a_bound_dropped(era):
-    """Decision 8 holds for the reader too: equal changes are one change."""
+    """Decision 8 also applies to the reader: equal changes count as one."""
     fake = legacy() if era == "legacy" else FakeServer()
     async with connect(fake, limits=SMALL) as client, client.subscribe(tools=True, resources=["x://a"]) as changes:
         await changes.ready()

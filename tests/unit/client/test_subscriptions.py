@@ -1,4 +1,4 @@
-"""Hearing of changes (section SU of the rules, and what sessions have for it)."""
+"""Subscriptions to changes (section SU of the rules, and their counterpart in legacy sessions)."""
 
 import asyncio
 
@@ -54,7 +54,7 @@ async def test_what_the_server_does_not_deliver_is_known():
 
 @scene
 async def test_changes_go_to_the_subscription_they_are_tagged_for():
-    """SU-08, SU-10, SU-04: two of the same kind at once; a tag of another type, or of nobody, is nobody's."""
+    """SU-08, SU-10, SU-04: two of the same kind at once; a tag of another type, or an unknown one, belongs to no subscription."""
     fake = FakeServer()
     async with connect(fake) as client, client.subscribe(tools=True) as one, client.subscribe(tools=True, prompts=True) as two:
         await one.ready()
@@ -131,7 +131,7 @@ async def test_the_server_ends_a_listen_once_by_whichever_signal(signals):
 
 
 @scene
-async def test_a_server_without_subscriptions_says_so():
+async def test_a_server_without_subscriptions_refuses_them():
     """SU-17, SU-07: CON-12 allows it; the reader gets the error, and no other listen is sent."""
     fake = FakeServer({"subscriptions/listen": Fault(-32601, "there is no subscriptions/listen here")})
     async with connect(fake) as client:
@@ -142,7 +142,7 @@ async def test_a_server_without_subscriptions_says_so():
 
 @scene
 async def test_after_a_restart_every_listen_is_made_again():
-    """SU-16, SD-04: and because nobody knows what was missed, everything it watches counts as changed once."""
+    """SU-16, SD-04: changes may have been missed, so everything it watches is reported as changed once."""
     fake = FakeServer()
     async with connect(fake, restart=AT_ONCE) as client, client.subscribe(tools=True, resources=["x://a"]) as changes:
         await changes.ready()
@@ -185,8 +185,8 @@ async def test_closing_the_client_ends_its_subscriptions():
 
 
 @scene
-async def test_in_a_session_one_subscribe_serves_everybody_who_watches_the_same():
-    """RS-03: the last one to leave takes it back."""
+async def test_in_a_session_subscriptions_to_one_resource_share_one_request():
+    """RS-03: the last one to close unsubscribes."""
     fake = legacy()
     async with connect(fake) as client:
         async with client.subscribe(resources=["x://a"]) as one:
@@ -216,7 +216,7 @@ async def test_in_a_session_list_changes_reach_those_who_want_them():
         assert await anext(changes) == Change("tools")
         assert not changes._changes
         async with client.subscribe(resources=["x://a"]):
-            pass  # closed before anything was said
+            pass  # closed before anything was sent
         await client.ping()
         assert list(client._subscriptions._held) == [changes]
 
@@ -237,7 +237,7 @@ async def test_a_session_that_was_lost_is_subscribed_again():
 
 
 @scene
-async def test_whoever_leaves_a_session_early_leaves_nothing_watched():
+async def test_a_subscription_that_is_closed_early_leaves_nothing_watched():
     """RS-03: closed while the first of two resources is being subscribed to."""
     asked = []
     fake = legacy({"resources/subscribe": lambda question: asked.append(question) or SILENCE})

@@ -1,4 +1,4 @@
-"""What a client makes of odd but legal servers, and the form of what it answers (parts of JR, ER, VN, MT, CP, CT and AP)."""
+"""How a client treats unusual but legal servers, and the form of its responses (parts of JR, ER, VN, MT, CP, CT and AP)."""
 
 import asyncio
 import base64
@@ -47,8 +47,8 @@ async def test_an_error_of_the_client_has_a_code_a_message_and_the_id(revision):
 
 @pytest.mark.parametrize("revision", ALL)
 @scene
-async def test_noise_is_not_answered_because_nobody_would_read_it(revision):
-    """JR-17, FR-05: a banner on stdout is no request, and an error without an id would be noise in the other direction."""
+async def test_stray_output_gets_no_response(revision):
+    """JR-17, FR-05: a banner on stdout is not a request, and an error without an id would be stray output itself."""
     fake = FakeServer(speaks=revision)
     async with connect(fake, revision=revision) as client:
         fake.write(b"listening on stdio\n{oops\n")
@@ -62,8 +62,8 @@ async def test_noise_is_not_answered_because_nobody_would_read_it(revision):
 
 @pytest.mark.parametrize("info", [{"name": "a", "version": "1"}, {"name": "b", "version": "2", "title": "B"}, {"name": 5}, None])
 @scene
-async def test_what_a_server_calls_itself_changes_nothing(info):
-    """VN-14, VN-08: whoever it claims to be, also nobody, it gets the same lines."""
+async def test_the_name_of_a_server_changes_nothing(info):
+    """VN-14, VN-08: with any name, or none, it gets the same lines."""
     discovered = {"supportedVersions": [LATEST_MODERN], "capabilities": {"tools": {}}}
     known, named = (
         FakeServer({"server/discover": discovered}),
@@ -78,7 +78,7 @@ async def test_what_a_server_calls_itself_changes_nothing(info):
 
 @pytest.mark.parametrize("revision", ALL)
 @scene
-async def test_metadata_that_nobody_knows_is_handed_on_and_believed_nothing(revision):
+async def test_unknown_metadata_is_passed_on_and_has_no_effect(revision):
     """MT-04, MT-06, MT-07: on results, tools and blocks, however malformed."""
     meta = {PREFIX + "future": [1], "traceparent": "junk", "com.example/a": None, "no grammar at all!": {}}
     said = {"content": [{"type": "text", "text": "hello", "_meta": meta}], "_meta": meta}
@@ -95,7 +95,7 @@ async def test_metadata_that_nobody_knows_is_handed_on_and_believed_nothing(revi
 
 @scene
 async def test_an_extension_that_was_not_declared_is_not_followed():
-    """CP-08, AP-01, VN-11: a task for a client that has none is no result."""
+    """CP-08, AP-01, VN-11: a task is not a result for a client without tasks."""
     task = {"resultType": "task", "taskId": "1", "status": "working", "ttlMs": None}
     async with connect(FakeServer({"tools/call": task})) as client:
         with pytest.raises(RemoteProtocolError):

@@ -1,4 +1,4 @@
-"""A server is asked for nothing that it did not declare (LC-11)."""
+"""A client does not request what the server did not declare (LC-11)."""
 
 import asyncio
 
@@ -60,7 +60,7 @@ async def test_a_call_that_has_no_empty_result_is_refused(method):
         ):
             await REFUSED[method](client)
         assert method not in fake.methods
-        await client.request("tools/list")  # whatever the user wants to send, is sent
+        await client.request("tools/list")  # request() always sends
     assert fake.methods[-1] == "tools/list"
 
 
@@ -113,7 +113,7 @@ async def test_nothing_is_subscribed_to_that_was_not_declared():
 
 
 @scene
-async def test_a_client_that_is_closed_says_so_whatever_was_declared():
+async def test_a_closed_client_raises_client_closed_whatever_was_declared():
     client = await connect(legacy(capabilities={}))
     await client.close()
     for ask in (*EMPTY.values(), *REFUSED.values()):

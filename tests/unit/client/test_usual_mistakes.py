@@ -1,4 +1,4 @@
-"""What a caller is told who makes one of the usual mistakes: what is wrong, and what to write instead."""
+"""The messages for usual mistakes say what is wrong and what to write instead."""
 
 import asyncio
 import gc
@@ -18,7 +18,7 @@ ERAS = [LATEST_LEGACY, LATEST_MODERN]
 
 
 def told(mistake, kind=LocalProtocolError) -> str:
-    """What whoever makes the mistake reads."""
+    """Return the message that the mistake causes."""
     with pytest.raises(kind) as caught:
         mistake()
     return str(caught.value)
@@ -35,7 +35,7 @@ def calculator():
     return server
 
 
-# Whom to connect to
+# Targets
 
 
 def test_a_client_that_was_not_entered(calculator):
@@ -127,7 +127,7 @@ def test_a_trace_on_stderr(calculator):
     )
 
 
-def test_an_era_that_there_is_not(calculator):
+def test_an_unknown_era(calculator):
     assert told(lambda: connect(calculator, era="new")) == "era= must be one of auto, legacy, modern, got 'new'"
 
 
@@ -135,7 +135,7 @@ def test_an_era_that_there_is_not(calculator):
 
 
 def warned(make) -> list[str]:
-    """What Python says when a coroutine is thrown away."""
+    """Return the warnings of Python about coroutines that are not awaited."""
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         make()
@@ -145,7 +145,7 @@ def warned(make) -> list[str]:
 
 @scene
 async def test_a_call_without_await(calculator):
-    """Python says it itself, by names that the caller knows."""
+    """Python reports it, with names that the caller knows."""
     async with connect(calculator) as client:
 
         def mistake():
@@ -210,7 +210,7 @@ async def test_members_of_other_libraries(calculator):
 
 @pytest.mark.parametrize("revision", ERAS)
 @scene
-async def test_a_level_that_there_is_not(revision, calculator):
+async def test_an_unknown_log_level(revision, calculator):
     async with connect(calculator, revision=revision) as client:
         with pytest.raises(LocalProtocolError, match=r"the log level must be one of debug, info, .*, got 'warn'"):
             await client.set_log_level("warn")
@@ -229,7 +229,7 @@ async def test_a_subscription_to_nothing(calculator):
 @pytest.mark.parametrize("revision", ERAS)
 @scene
 async def test_a_subscription_that_will_never_hear_anything(revision, calculator):
-    """In either era nobody waits for what cannot come; SU-07: what is delivered can be asked for, and is nothing."""
+    """In either era a reader does not wait for changes that cannot come; SU-07: ready() returns an empty filter."""
     async with connect(calculator, revision=revision) as client:
         async with client.subscribe(prompts=True, resources=["x://a"]) as changes:
             with pytest.raises(LocalProtocolError) as caught:
@@ -243,7 +243,7 @@ async def test_a_subscription_that_will_never_hear_anything(revision, calculator
 
 
 @scene
-async def test_whoever_waits_already_is_told_too():
+async def test_a_waiting_reader_gets_the_error_too():
     fake = legacy(capabilities={})
     async with connect(fake) as client, client.subscribe(tools=True) as changes:
         with pytest.raises(LocalProtocolError, match="does not report changes of the list of tools"):
@@ -255,7 +255,7 @@ async def test_whoever_waits_already_is_told_too():
 
 
 def test_a_client_without_await_in_a_running_loop(calculator):
-    """It works; the loop stands still meanwhile."""
+    """It works, but blocks the loop meanwhile."""
 
     async def main():
         with blocking.connect(calculator) as client:
@@ -275,6 +275,6 @@ def test_the_same_mistakes_without_await(calculator):
 
 @scene
 async def test_a_fake_server_is_still_a_server():
-    """Whatever can be served can be connected to."""
+    """Every kind of server object is a target."""
     async with connect(FakeServer()) as client:
         await client.ping()

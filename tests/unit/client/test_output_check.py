@@ -1,4 +1,4 @@
-"""Whether a tool keeps what its output schema promises, as the client sees it (TL-14, and section JS of the rules)."""
+"""The client checks results against output schemas (TL-14, and section JS of the rules)."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not available(), reason="twopipes[validate] is n
 
 
 def promising(schema, *values, speaks=LATEST_MODERN):
-    """A server with a tool that promises by the schema, and one that promises nothing; its calls give the values in turn."""
+    """Return a server with a tool that has the schema, and one without; its calls return the values in turn."""
     tools = [
         {"name": "t", "inputSchema": {"type": "object"}, "outputSchema": schema},
         {"name": "free", "inputSchema": {"type": "object"}},
@@ -32,7 +32,7 @@ def promising(schema, *values, speaks=LATEST_MODERN):
 @pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25", LATEST_MODERN])
 @scene
 async def test_a_broken_promise_is_flagged_and_the_result_is_still_there(revision):
-    """TL-14, TL-10: by default nothing is raised; the value is for whoever looks at the verdict first."""
+    """TL-14, TL-10: by default nothing is raised; the result carries the verdict."""
     async with connect(promising(PROMISE, {"a": 1}, {"a": "x"}, speaks=revision), revision=revision) as client:
         await client.list_tools()
         kept = await client.call_tool("t")
@@ -44,7 +44,7 @@ async def test_a_broken_promise_is_flagged_and_the_result_is_still_there(revisio
 
 @scene
 async def test_a_broken_promise_is_raised_where_that_is_wanted():
-    """TL-14: also for a tool that nobody has listed yet; off means off."""
+    """TL-14: also for a tool that was not listed before; "off" does not check."""
     fake = promising(PROMISE, {"a": "x"})
     async with connect(fake, options=ClientOptions(validate="raise")) as client:
         with pytest.raises(InvalidOutput, match="result of t"):
@@ -66,7 +66,7 @@ async def test_a_missing_value_breaks_the_promise_and_a_failure_does_not():
 
 
 @scene
-async def test_a_schema_that_names_no_dialect_is_judged_by_2020_12():
+async def test_a_schema_without_a_dialect_is_read_as_2020_12():
     """JS-01, JS-07, TL-12: prefixItems, $defs, dependentRequired; any root."""
     schema = {
         "type": "array",
@@ -95,8 +95,8 @@ async def test_a_dialect_is_followed_where_it_is_named():
 
 
 @scene
-async def test_a_dialect_that_nobody_knows_is_named_and_the_other_tools_work():
-    """JS-02: neither silence nor a crash."""
+async def test_an_unknown_dialect_is_named_and_the_other_tools_work():
+    """JS-02: it is neither ignored nor a crash."""
     async with connect(promising({**PROMISE, "$schema": "urn:x"}, {"a": 1})) as client:
         assert len(await client.list_tools()) == 2
         flagged = await client.call_tool("t")
@@ -107,7 +107,7 @@ async def test_a_dialect_that_nobody_knows_is_named_and_the_other_tools_work():
 
 @scene
 async def test_a_reference_to_the_network_is_not_followed_and_does_not_pass():
-    """JS-04, JS-05: the listener that it points to hears nothing."""
+    """JS-04, JS-05: the listener at that address receives nothing."""
     visits = []
     listener = await asyncio.start_server(lambda reader, writer: visits.append(writer), "127.0.0.1", 0)
     url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/schema.json"
@@ -141,7 +141,7 @@ BOMBS = {
 @pytest.mark.parametrize("bomb", BOMBS)
 @scene
 async def test_a_schema_that_would_keep_us_busy_for_ever_is_refused(bomb):
-    """JS-06: the net of the test is the limit; the client goes on, and the other tools work."""
+    """JS-06: only the timeout of the test limits it; the client continues, and the other tools work."""
 
     def listing(asked):
         tool = {"name": "t", "inputSchema": {"type": "object"}, "outputSchema": "here"}
@@ -161,7 +161,7 @@ async def test_a_schema_that_would_keep_us_busy_for_ever_is_refused(bomb):
 
 @scene
 async def test_without_the_library_it_is_looked_for_once_and_not_at_each_call(monkeypatch):
-    """Python does not remember an import that failed, and looks through all folders again."""
+    """Python does not cache a failed import, and would search all folders again."""
     looked = []
     monkeypatch.setattr(output, "available", lambda: bool(looked.append(1)))
     async with connect(promising(PROMISE, {"a": 1})) as client:

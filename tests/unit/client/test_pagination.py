@@ -28,7 +28,7 @@ def page(*names, following=None, **options):
 
 
 def walk(*pages, times=None, **options):
-    """A walk that was fed with these pages."""
+    """Return a walk that was fed these pages."""
     walked = PageWalk("tools/list", **options)
     for number, each in enumerate(pages):
         walked.feed(each, now=0.0 if times is None else times[number])
@@ -90,7 +90,7 @@ def test_an_empty_string_is_a_cursor():
     assert not walked.feed(page("b"), now=0.0)
 
 
-def test_in_a_legacy_session_an_empty_string_means_that_there_is_no_more():
+def test_in_a_legacy_session_an_empty_cursor_ends_the_list():
     walked = walk(page("a", following="x"), page("b", following=""), legacy=True)
     assert walked.is_done
     assert names_of(walked.result()) == ["a", "b"]
@@ -148,7 +148,7 @@ def test_both_limits_can_be_switched_off():
         assert walked.feed(page("a", following=str(number)), now=0.0)
 
 
-# A cursor that the server does not want any more
+# A cursor that the server rejects
 
 
 def test_a_rejected_cursor_starts_the_walk_again_without_one():
@@ -173,15 +173,15 @@ def test_the_walk_starts_again_once_only():
 
 
 @pytest.mark.parametrize("error", [InternalError("boom"), ConnectionLost("tools/list", 1)], ids=repr)
-def test_another_error_is_no_reason_to_start_again(error):
+def test_another_error_does_not_restart_the_walk(error):
     assert not walk(page(following="1")).restart(error)
 
 
-def test_an_error_for_the_first_page_is_no_matter_of_cursors():
+def test_an_error_for_the_first_page_does_not_restart_the_walk():
     assert not PageWalk("tools/list").restart(InvalidParams("no"))
 
 
-# How long the whole may be kept
+# The lifetime of the whole list
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_what_was_handed_out_does_not_change_the_walk():
     assert names_of(first) == ["a"]
 
 
-def test_a_walk_that_is_not_over_has_no_result_and_one_that_is_takes_no_page():
+def test_a_walk_has_a_result_only_at_its_end_and_then_takes_no_more_pages():
     with pytest.raises(LocalProtocolError, match="tools/list has more pages"):
         PageWalk("tools/list").result()
     with pytest.raises(LocalProtocolError, match="tools/list has more pages"):

@@ -1,4 +1,4 @@
-"""Forms that are filled in wrongly are found before they leave (EL-16)."""
+"""Invalid content of a form is found before it is sent (EL-16)."""
 
 import pytest
 
@@ -62,5 +62,5 @@ def test_what_does_not_fit_is_named(content, complaint):
 
 
 @pytest.mark.parametrize("form", [{}, {"properties": 5, "required": "name"}, {"properties": {"name": {"type": ["string"]}}}])
-def test_a_form_that_says_nothing_takes_anything(form):
+def test_a_form_without_fields_accepts_any_content(form):
     assert form_errors(form, {"name": 5}) == []

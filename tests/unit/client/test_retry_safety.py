@@ -65,5 +65,5 @@ def test_a_user_who_wants_everything_repeated_gets_that(method):
 
 @pytest.mark.parametrize("method", ["initialize", "subscriptions/listen", "resources/subscribe", "logging/setLevel"])
 def test_what_belongs_to_one_process_is_never_repeated(method):
-    """SD-06, SU-16: the fresh process is opened and listened to anew."""
+    """SD-06, SU-16: the fresh process gets its own opening and subscriptions."""
     assert safe(method, None, ALL) is False

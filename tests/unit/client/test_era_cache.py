@@ -1,4 +1,4 @@
-"""What is remembered of servers that were met before (DE-07), in memory and in a file."""
+"""The cache of eras (DE-07), in memory and in a file."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from twopipes import ServerCommand
-from twopipes._client.era_cache import PROCESS_WIDE, EraCache, EraRecord, default_path
+from twopipes._client.era_cache import PROCESS_WIDE, EraCache, EraRecord
 from twopipes._process.state_folder import state_folder
 
 MODERN = EraRecord("modern", "2026-07-28", "answered")
@@ -21,7 +21,7 @@ on_posix = pytest.mark.skipif(sys.platform == "win32", reason="made of POSIX fil
 
 
 class Clock:
-    """A wall clock that somebody moves."""
+    """A wall clock that the test moves."""
 
     def __init__(self):
         self.now = 1_800_000_000.0
@@ -45,14 +45,14 @@ def memory(request, path, clock):
     return EraCache(None if request.param == "memory" else path, clock=clock, max_entries=3)
 
 
-# In memory and in a file alike
+# In memory and in a file
 
 
-def test_a_server_that_was_never_met_has_no_verdict(memory):
+def test_an_unknown_server_has_no_record(memory):
     assert memory.recall("a") is None
 
 
-def test_a_verdict_is_remembered_until_another_one_takes_its_place(memory):
+def test_a_record_is_kept_until_it_is_replaced(memory):
     """DE-07."""
     memory.remember("a", LEGACY)
     memory.remember("b", MODERN)
@@ -61,7 +61,7 @@ def test_a_verdict_is_remembered_until_another_one_takes_its_place(memory):
     assert memory.recall("a") == MODERN
 
 
-def test_a_verdict_that_proved_wrong_is_forgotten(memory):
+def test_a_forgotten_record_is_gone(memory):
     """DE-07."""
     memory.remember("a", LEGACY)
     memory.forget("a")
@@ -79,7 +79,7 @@ def test_a_server_is_judged_anew_after_a_week(memory, clock):
     assert memory.recall("a") is None
 
 
-def test_what_was_learnt_by_a_clock_that_was_wrong_is_not_believed(memory, clock):
+def test_a_record_from_the_future_is_ignored(memory, clock):
     memory.remember("a", LEGACY)
     clock.now -= 10 * WEEK
     assert memory.recall("a") is None
@@ -87,7 +87,7 @@ def test_what_was_learnt_by_a_clock_that_was_wrong_is_not_believed(memory, clock
     assert memory.recall("a") == MODERN
 
 
-def test_a_clock_that_was_put_back_a_little_does_not_bring_an_old_verdict_back(memory, clock):
+def test_a_clock_that_was_set_back_does_not_restore_an_old_record(memory, clock):
     memory.remember("a", LEGACY)
     clock.now -= 3600
     memory.remember("a", MODERN)
@@ -129,14 +129,14 @@ def test_many_threads_do_not_get_in_each_others_way(path):
     assert [EraCache(path).recall(str(number)) for number in range(8)] == [MODERN] * 8
 
 
-def test_the_memory_of_the_process_touches_no_file():
+def test_the_default_cache_has_no_file():
     assert PROCESS_WIDE.path is None
 
 
 # In a file
 
 
-def test_another_process_knows_what_this_one_learnt(path):
+def test_another_process_reads_the_records_of_this_one(path):
     """DE-07."""
     EraCache(path).remember("a", LEGACY)
     program = (
@@ -148,7 +148,7 @@ def test_another_process_knows_what_this_one_learnt(path):
     assert EraCache(path).recall("a") is None
 
 
-def test_two_memories_of_one_file_keep_each_others_verdicts(path):
+def test_two_caches_of_one_file_keep_each_others_records(path):
     one, other = EraCache(path), EraCache(path)
     one.remember("a", LEGACY)
     other.remember("b", MODERN)
@@ -157,7 +157,7 @@ def test_two_memories_of_one_file_keep_each_others_verdicts(path):
     assert one.recall("a") == MODERN
 
 
-def test_the_file_holds_hashes_and_verdicts_and_nothing_of_the_command(path, clock):
+def test_the_file_contains_hashes_and_eras_and_nothing_of_the_command(path, clock):
     identity = ServerCommand(["server", "--token", "secret"]).identity()
     EraCache(path, clock=clock).remember(identity, LEGACY)
     assert json.loads(path.read_text()) == {
@@ -174,7 +174,7 @@ def test_nothing_is_written_before_there_is_something_to_write(path):
 
 
 @on_posix
-def test_the_file_is_the_users_alone_and_no_draft_stays_behind(path):
+def test_only_the_user_can_read_the_file_and_no_draft_is_left(path):
     memory = EraCache(path)
     memory.remember("a", LEGACY)
     memory.remember("b", LEGACY)
@@ -238,7 +238,7 @@ def a_circle_of_links(path):
 
 @on_posix
 @pytest.mark.parametrize("make", [a_folder, a_named_pipe, a_file_in_the_place_of_the_folder, a_circle_of_links])
-def test_what_is_no_file_costs_nothing_but_the_persistence(path, make):
+def test_a_path_that_is_not_a_file_only_prevents_persistence(path, make):
     make(path)
     descriptors = set(Path("/dev/fd").iterdir())
     memory = EraCache(path)
@@ -258,7 +258,7 @@ def test_a_path_that_cannot_be_one_costs_nothing_but_the_persistence(tmp_path, n
     assert memory.recall("a") == LEGACY
 
 
-def test_a_verdict_that_cannot_be_deleted_from_the_file_is_forgotten_all_the_same(path, monkeypatch):
+def test_a_record_that_cannot_be_deleted_from_the_file_is_still_forgotten(path, monkeypatch):
     """DE-07."""
     memory = EraCache(path)
     memory.remember("a", LEGACY)
@@ -273,7 +273,7 @@ def test_a_verdict_that_cannot_be_deleted_from_the_file_is_forgotten_all_the_sam
     assert [each.name for each in path.parent.iterdir()] == ["verdicts.json"]
 
 
-def test_an_identity_that_no_file_can_hold_is_remembered_in_memory(path):
+def test_an_identity_that_json_cannot_express_is_remembered_in_memory(path):
     memory = EraCache(path)
     memory.remember("\ud800", LEGACY)
     assert memory.recall("\ud800") == LEGACY
@@ -295,11 +295,11 @@ def test_the_file_lies_in_the_users_state_folder(variables, place, monkeypatch, 
     for name, value in variables.items():
         monkeypatch.setenv(name, value.format(tmp=tmp_path))
     assert state_folder() == tmp_path / place
-    assert default_path() == tmp_path / place / "verdicts.json"
+    assert EraCache.default_path() == tmp_path / place / "verdicts.json"
 
 
-def test_a_user_without_a_home_has_no_file(monkeypatch):
-    monkeypatch.setattr("os.path.expanduser", lambda path: path)  # as where nobody knows
+def test_a_user_without_a_home_folder_has_no_file(monkeypatch):
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)  # as for a user without a home folder
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     monkeypatch.delenv("LOCALAPPDATA", raising=False)
-    assert default_path() is None
+    assert EraCache.default_path() is None
