@@ -65,7 +65,7 @@ def test_a_conversation_with_its_rails():
         "    0.700 ├│< progress 1 of 2 half",
         "    0.800 │└< tools/call #3 failed: no disk  300 ms",
         "    0.900 │< Hello from print()",
-        "          │   ✗ FR-04 no message on stdout: this is not JSON",
+        "          │   ✗ FR-04 not a message on stdout: this is not JSON",
         "    1.000 └< tools/call #2 done  600 ms",
         "    1.100 ┌> resources/read #4 x://gone",
         "          │   ✗ LC-11 resources/read, and the server did not declare resources",
@@ -87,7 +87,7 @@ def test_the_summary():
         "6 requests, 1 error, 1 failed tool call, 1 without an answer, 2 broken rules in 3 s",
         "slowest    tools/call slow steps=2  600 ms  at 0.400, id 2",
         "no answer  tools/call hang  the server left after 1.5 s  at 1.500, id 6",
-        "FR-04      server: no message on stdout: this is not JSON (at 0.900)",
+        "FR-04      server: not a message on stdout: this is not JSON (at 0.900)",
         "LC-11      client: resources/read, and the server did not declare resources (at 1.100)",
     ]
 
