@@ -67,7 +67,7 @@ def test_a_client_is_run_with_a_posing_server_in_its_command(capsys):
 def test_the_place_of_the_server_is_filled_with_words_or_quoted_inside_of_one():
     assert filled_in(["run", "{server}", "x"], ["a b", "c"]) == ["run", "a b", "c", "x"]
     assert filled_in(["sh", "-c", "exec client {server}"], ["a b", "c"]) == ["sh", "-c", "exec client 'a b' c"]
-    with pytest.raises(LocalProtocolError, match="has no {server}"):
+    with pytest.raises(LocalProtocolError, match=r"has no \{server\}"):
         CommandDriver(["client"])
 
 

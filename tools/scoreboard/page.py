@@ -1,4 +1,4 @@
-"""The scores where people read them: the tables of the page and of the README, between their marks."""
+"""The tables of the scoreboard page and of the README, between their marks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HEAD = ("", "version", "speaks", "passed", "failed MUST", "failed SHOULD", "agai
 
 
 def read_notes(path: Path = NOTES) -> dict[tuple[str, str], str]:
-    """What was seen when somebody looked at a failure by hand, by the rule and the key of the contestant."""
+    """Return the notes of manual reviews, by the rule and the key of the contestant."""
     found = {}
     for rule, seen in tomllib.loads(path.read_text(encoding="utf-8")).items():
         for keys, what in seen.items():
@@ -30,7 +30,7 @@ def read_notes(path: Path = NOTES) -> dict[tuple[str, str], str]:
 
 
 def page_blocks(scores: Mapping[str, Any], notes: Mapping[tuple[str, str], str]) -> dict[str, str]:
-    """What the page shows, by the name of the place."""
+    """Return the blocks of the page, by the name of the mark."""
     return {
         "run": counted(scores),
         "servers": table(scores, "server"),
@@ -40,13 +40,13 @@ def page_blocks(scores: Mapping[str, Any], notes: Mapping[tuple[str, str], str])
 
 
 def readme_block(scores: Mapping[str, Any]) -> str:
-    """The same for the README: the numbers, and one table."""
+    """Return the blocks of the README: the numbers and one table."""
     rows = [[f"{_name(score)} {score['version']}", score["side"], *_numbers(score)] for score in scores["contestants"].values()]
     return f"{counted(scores)}\n\n{grid(('', 'side', *HEAD[3:]), rows)}"
 
 
 def counted(scores: Mapping[str, Any]) -> str:
-    """The numbers of rules, probes and mutants, and the day."""
+    """Return the numbers of rules, probes and mutants, and the date."""
     count = scores["counts"]
     return (
         f"{count['rules']} rules; {count['judged_server']} of them are judged of servers by {count['probes']} probes, "
@@ -56,7 +56,7 @@ def counted(scores: Mapping[str, Any]) -> str:
 
 
 def table(scores: Mapping[str, Any], side: str) -> str:
-    """A row for each contestant of one side."""
+    """Return a row for each contestant of one side."""
     rows = [
         [_name(score), score["version"], _span(score["revisions"]), *_numbers(score)]
         for score in scores["contestants"].values()
@@ -66,7 +66,7 @@ def table(scores: Mapping[str, Any], side: str) -> str:
 
 
 def failures(scores: Mapping[str, Any], notes: Mapping[tuple[str, str], str]) -> str:
-    """For each contestant the rules that it breaks, and what was seen."""
+    """Return for each contestant the rules that it breaks, and why."""
     parts = []
     for key, score in scores["contestants"].items():
         head = f"### {score['name']} {score['version']}, {score['side']}"
@@ -86,7 +86,7 @@ def failures(scores: Mapping[str, Any], notes: Mapping[tuple[str, str], str]) ->
 
 
 def printed(scores: Mapping[str, Any]) -> str:
-    """The same for a terminal."""
+    """Return the table for a terminal."""
     lines = [counted(scores), ""]
     for side in ("server", "client"):
         rows = [[*HEAD[:3], *HEAD[3:]]] + [
@@ -106,13 +106,13 @@ def printed(scores: Mapping[str, Any]) -> str:
 
 
 def grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of Markdown."""
+    """Return a Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
 def filled(text: str, blocks: Mapping[str, str]) -> str:
-    """The text with each block between its marks.
+    """Return the text with each block between its marks.
 
     Raises:
         ValueError: A mark is not there.
@@ -128,7 +128,7 @@ def filled(text: str, blocks: Mapping[str, str]) -> str:
 
 
 def write(scores: Mapping[str, Any]) -> None:
-    """Writes the page, and the README where it has a place."""
+    """Write the page, and the README if it has the marks."""
     PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), page_blocks(scores, read_notes())), encoding="utf-8")
     text = README.read_text(encoding="utf-8")
     if BEGIN.format("scoreboard") in text:
@@ -141,13 +141,13 @@ def _name(score: Score) -> str:
 
 def _numbers(score: Score, *, strong: bool = True) -> list[str]:
     found = _broken(score)
-    # What goes against our reading is told, and not stressed: the text is silent there, or contradicts itself.
+    # A breach of our own reading is listed but not emphasized: the text is silent or contradicts itself there.
     failed = [f"**{len(found[word])}**" if found[word] and strong else str(len(found[word])) for word in ("MUST", "SHOULD")]
     return [str(len(score["passed"].split())), *failed, str(len(found["our reading"])), str(len(score["skipped"].split()))]
 
 
 def _broken(score: Score) -> dict[str, list[str]]:
-    """The rules that are broken, by what a breach amounts to."""
+    """Return the broken rules, by severity."""
     found: dict[str, list[str]] = {"MUST": [], "SHOULD": [], "our reading": [], "note": []}
     words = {"error": "MUST", "warning": "SHOULD", "note": "note"}
     for failure in score["failures"]:
