@@ -1,4 +1,4 @@
-"""The scoreboard says what was measured: page, README and scores agree, and somebody has looked at every failure."""
+"""The page, the README and the stored scores agree, and every failure was reviewed."""
 
 import importlib.util
 import json
@@ -43,7 +43,7 @@ def test_the_numbers_are_those_of_the_tables():
     assert SCORES["counts"] == tool.counts(), AGAIN
 
 
-def test_somebody_has_looked_at_every_failure_and_at_nothing_else():
+def test_every_failure_was_reviewed_and_nothing_else():
     broken = {(failure["rule"], key) for key, score in SCORES["contestants"].items() for failure in score["failures"]}
     noted = set(page.read_notes())
     assert sorted(broken - noted) == [], "without a note in tools/scoreboard/notes.toml"
@@ -109,10 +109,10 @@ def test_a_report_becomes_a_score():
     assert (failure["rule"], failure["revisions"], failure["why"]) == ("FR-04", ["2025-11-25"], ["it said | hello"])
 
 
-def test_a_failure_that_nobody_has_looked_at_says_so():
-    told = page.failures(scored(), {})
-    assert "nobody has looked at this yet" in told
-    assert "it said \\| hello" in told
+def test_a_failure_without_a_review_is_marked():
+    text = page.failures(scored(), {})
+    assert "not reviewed yet" in text
+    assert "it said \\| hello" in text
     assert "it greets" in page.failures(scored(), {("FR-04", "twopipes"): "it greets"})
 
 
@@ -123,17 +123,17 @@ def test_the_table_counts():
     assert "our reading JR-20" in page.printed(scored())
 
 
-def test_our_reading_is_no_word_of_the_specification():
+def test_our_reading_is_listed_separately():
     assert "| SHOULD, our reading |" in page.failures(scored(), {("JR-20", "twopipes"): "it stops"})
 
 
-def test_a_text_without_a_place_is_refused():
-    with pytest.raises(ValueError, match="there is no place"):
+def test_a_text_without_marks_is_rejected():
+    with pytest.raises(ValueError, match="the text has no marks"):
         page.filled("nothing", {"run": "x"})
 
 
 @pytest.mark.parametrize("contestant", contestants.CONTESTANTS, ids=lambda each: each.key)
-def test_the_program_of_a_contestant_is_there(contestant):
+def test_the_program_of_a_contestant_exists(contestant):
     if contestant.home in {"ours", "official-2", "official-1", "fastmcp-4"}:
         script = next(word for word in contestant.command(Path()) if word.endswith(".py"))
         assert Path(script).is_file()

@@ -75,7 +75,7 @@ def failures(scores: Mapping[str, Any], notes: Mapping[tuple[str, str], str]) ->
                 f"`{failure['rule']}`",
                 "note" if failure["severity"] == "note" else failure["level"] + (", our reading" if _is_ours(failure) else ""),
                 failure["title"],
-                notes.get((failure["rule"], key), "**nobody has looked at this yet**: " + _short(failure["why"])),
+                notes.get((failure["rule"], key), "**not reviewed yet**: " + _short(failure["why"])),
             ]
             for failure in score["failures"]
         ]
@@ -122,7 +122,7 @@ def filled(text: str, blocks: Mapping[str, str]) -> str:
         before, found, rest = text.partition(begin)
         _, closed, after = rest.partition(END)
         if not found or not closed:
-            raise ValueError(f"there is no place {begin} ... {END}")
+            raise ValueError(f"the text has no marks {begin} ... {END}")
         text = f"{before}{begin}\n{block}\n{END}{after}"
     return text
 
