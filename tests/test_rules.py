@@ -1,4 +1,4 @@
-"""Every rule that concerns a room which exists has a test that carries its id."""
+"""Every rule that concerns an existing package has a test that names its id."""
 
 import importlib.util
 import sys
@@ -20,30 +20,30 @@ def load_tool():
 tool = load_tool()
 
 
-def test_every_rule_of_a_room_that_exists_has_a_test():
+def test_every_rule_of_an_existing_package_has_a_test():
     assert tool.read_table().missing(tool.find_tests()) == {}
 
 
-def test_no_test_carries_an_id_that_does_not_exist():
-    unknown = tool.find_tests().keys() - tool.read_table().rooms.keys()
+def test_no_test_names_an_unknown_id():
+    unknown = tool.find_tests().keys() - tool.read_table().packages.keys()
     assert unknown == set()
 
 
 def test_the_table_has_the_ids_of_the_page():
     if not tool.PAGE.is_file():
-        pytest.skip("the page of the specification does not lie beside the project")
-    assert tool.differences(tool.read_table().rooms, tool.PAGE) == []
+        pytest.skip("the page of the requirements is not beside the project")
+    assert tool.differences(tool.read_table().packages, tool.PAGE) == []
 
 
-def test_each_section_counts_from_one_without_a_gap():
+def test_the_ids_of_a_section_have_no_gaps():
     sections: dict = {}
-    for rule in tool.read_table().rooms:
+    for rule in tool.read_table().packages:
         sections.setdefault(rule[:2], []).append(int(rule[3:]))
     assert all(numbers == list(range(1, len(numbers) + 1)) for numbers in sections.values())
     assert len(sections) == 31
 
 
-def test_differences_are_told_in_both_directions(tmp_path):
+def test_differences_are_reported_in_both_directions(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("| FR-01 | MUST | ...\n| FR-02 | MUST | see JR-01 ...\n", encoding="utf-8")
     assert tool.differences(["FR-01", "FR-03"], page) == [
@@ -67,23 +67,27 @@ def test_ids_are_found_in_tests_and_in_conversations(tmp_path):
 
 @pytest.mark.parametrize(
     ("row", "complaint"),
-    [('JR-01 = ["wire"]', "not an id of section FR"), ('FR-01 = ["attic"]', "the rooms are"), ("FR-01 = []", "the rooms are")],
+    [
+        ('JR-01 = ["wire"]', "not an id of section FR"),
+        ('FR-01 = ["attic"]', "the packages are"),
+        ("FR-01 = []", "the packages are"),
+    ],
 )
-def test_a_slip_in_the_table_is_found(tmp_path, row, complaint):
+def test_a_mistake_in_the_table_is_found(tmp_path, row, complaint):
     table = tmp_path / "rules.toml"
     table.write_text(f'built = ["wire"]\nlater = ["server"]\n[rules.FR]\n{row}\n', encoding="utf-8")
     with pytest.raises(ValueError, match=complaint):
         tool.read_table(table)
 
 
-def test_what_is_due_depends_on_the_room():
+def test_due_rules_depend_on_the_package():
     rules = tool.Rules({"FR-01": ["wire"], "FR-02": ["server"], "FR-03": ["wire", "server"]}, ["wire"], ["server"])
     assert rules.due() == ["FR-01", "FR-03"]
     assert rules.due("server") == ["FR-02", "FR-03"]
     assert rules.due(later_too=True) == ["FR-01", "FR-02", "FR-03"]
 
 
-def test_a_room_may_say_where_its_tests_have_to_be():
+def test_a_package_may_restrict_where_its_tests_are():
     rules = tool.Rules({"FR-01": ["wire", "client"]}, ["wire", "client"], [], {"client": ["unit/client/"]})
     assert rules.missing({}) == {"FR-01": ["wire", "client"]}
     assert rules.missing({"FR-01": ["unit/test_wire.py"]}) == {"FR-01": ["client"]}
@@ -92,7 +96,7 @@ def test_a_room_may_say_where_its_tests_have_to_be():
 
 
 @pytest.mark.parametrize("rule", ["FR-01", "FR-02"])
-def test_a_reason_is_for_a_rule_that_exists_and_does_not_concern_the_room(tmp_path, rule):
+def test_a_reason_is_for_a_known_rule_that_does_not_concern_the_package(tmp_path, rule):
     table = tmp_path / "rules.toml"
     row = f'[rules.FR]\nFR-01 = ["wire"]\n[reasons.wire]\n{rule} = "because"\n'
     table.write_text(f'built = ["wire"]\nlater = []\n{row}', encoding="utf-8")
@@ -100,16 +104,16 @@ def test_a_reason_is_for_a_rule_that_exists_and_does_not_concern_the_room(tmp_pa
         tool.read_table(table)
 
 
-def test_the_tool_lists_and_its_exit_code_tells_whether_something_is_missing(capsys):
+def test_the_exit_code_shows_whether_a_test_is_missing(capsys):
     missing = tool.read_table().missing(tool.find_tests(), "wire")
-    assert tool.main(["--room", "wire"]) == bool(missing)
+    assert tool.main(["--package", "wire"]) == bool(missing)
     assert "test_wire.py" in capsys.readouterr().out
-    assert tool.main(["--room", "none-yet", "--missing"]) == 1
+    assert tool.main(["--package", "none-yet", "--missing"]) == 1
     assert "TX-01  none-yet" in capsys.readouterr().out
 
 
 def test_the_tool_compares_with_a_page(tmp_path, capsys):
     page = tmp_path / "page.md"
     page.write_text("| FR-99 | MUST |", encoding="utf-8")
-    assert tool.main(["--room", "wire", "--missing", "--against", str(page)]) == 1
+    assert tool.main(["--package", "wire", "--missing", "--against", str(page)]) == 1
     assert "FR-99 is on the page and not in the table" in capsys.readouterr().err

@@ -121,7 +121,7 @@ def test_the_table_counts():
     assert "our reading JR-20" in page.printed(scored())
 
 
-def test_our_reading_is_no_word_of_the_specification():
+def test_our_reading_is_listed_separately():
     assert "| SHOULD, our reading |" in page.failures(scored(), {("JR-20", "twopipes"): "it stops"})
 
 
@@ -131,7 +131,7 @@ def test_a_text_without_a_place_is_refused():
 
 
 @pytest.mark.parametrize("contestant", contestants.CONTESTANTS, ids=lambda each: each.key)
-def test_the_program_of_a_contestant_is_there(contestant):
+def test_the_program_of_a_contestant_exists(contestant):
     if contestant.home in {"ours", "official-2", "official-1", "fastmcp-4"}:
         script = next(word for word in contestant.command(Path()) if word.endswith(".py"))
         assert Path(script).is_file()

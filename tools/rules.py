@@ -1,7 +1,7 @@
-"""Lists the rules of the specification with the tests that carry their ids, and those that no test carries yet.
+"""List the rules of the specification with the tests that name their ids, and the rules that no test names yet.
 
-The table of ids is the project's own (``rules.toml`` beside this file). An id counts as tested when it stands in a test's name,
-docstring or comment, or in a conversation under ``tests/conversations``.
+The table of ids is ``rules.toml`` beside this file. An id counts as tested if it is in the name, docstring or comment of a test, or
+in a conversation under ``tests/conversations``.
 """
 
 import argparse
@@ -16,67 +16,71 @@ from typing import NamedTuple
 PROJECT = Path(__file__).resolve().parents[1]
 TABLE = PROJECT / "tools" / "rules.toml"
 TESTS = PROJECT / "tests"
-# Where the page lies when the specification was checked out beside the project.
+# The page of the requirements, if it is beside the project.
 PAGE = PROJECT.parent / "shared" / "spec" / "requirements.md"
 
 RULE_ID = re.compile(r"\b[A-Z]{2}-\d\d\b")
 ROW_OF_THE_PAGE = re.compile(r"^\| ([A-Z]{2}-\d\d) \|", re.MULTILINE)
-# Its ids are examples.
+# The ids in this file are examples.
 TESTS_OF_THIS_TOOL = "test_rules.py"
-# Tests of what judges others: they name a rule because somebody breaks it, and show nothing about us.
+# Tests of judges name rules that a peer breaks, and say nothing about this implementation.
 JUDGES = ("check/", "unit/trace/")
 
 
 class Rules(NamedTuple):
-    """The table: which rooms each rule concerns, which of the rooms exist, and where the tests of a room have to be."""
+    """The table: which packages each rule concerns, which packages exist, and where the tests of a package have to be."""
 
-    rooms: dict[str, list[str]]
+    packages: dict[str, list[str]]
     built: list[str]
     later: list[str]
-    places: dict[str, list[str]] = {}  # noqa: RUF012 - a named tuple copies no default, and nobody writes to this one
+    places: dict[str, list[str]] = {}  # noqa: RUF012 - never modified
 
-    def due(self, room: str | None = None, *, later_too: bool = False) -> list[str]:
-        """The rules that need a test: those of the rooms that exist, or of all rooms; of one room if it is named."""
-        wanted = self._wanted(room, later_too=later_too)
-        return [rule for rule, rooms in self.rooms.items() if wanted.intersection(rooms)]
+    def due(self, package: str | None = None, *, later_too: bool = False) -> list[str]:
+        """Return the rules that need a test: those of the existing packages, of all packages, or of one package."""
+        wanted = self._wanted(package, later_too=later_too)
+        return [rule for rule, packages in self.packages.items() if wanted.intersection(packages)]
 
-    def missing(self, tests: dict[str, list[str]], room: str | None = None, *, later_too: bool = False) -> dict[str, list[str]]:
-        """The rules that are due and lack a test, with the rooms in which it is lacking."""
-        wanted = self._wanted(room, later_too=later_too)
+    def missing(self, tests: dict[str, list[str]], package: str | None = None, *, later_too: bool = False) -> dict[str, list[str]]:
+        """Return the due rules without a test, with the packages that lack one."""
+        wanted = self._wanted(package, later_too=later_too)
         lacking = {
-            rule: [each for each in self._lacking(rule, tests) if each in wanted] for rule in self.due(room, later_too=later_too)
+            rule: [each for each in self._lacking(rule, tests) if each in wanted] for rule in self.due(package, later_too=later_too)
         }
-        return {rule: rooms for rule, rooms in lacking.items() if rooms}
+        return {rule: packages for rule, packages in lacking.items() if packages}
 
-    def _wanted(self, room: str | None, *, later_too: bool) -> set[str]:
-        return {room} if room else {*self.built, *self.later} if later_too else set(self.built)
+    def _wanted(self, package: str | None, *, later_too: bool) -> set[str]:
+        return {package} if package else {*self.built, *self.later} if later_too else set(self.built)
 
     def _lacking(self, rule: str, tests: dict[str, list[str]]) -> list[str]:
         files = tests.get(rule, [])
-        return [room for room in self.rooms[rule] if not any(file.startswith(tuple(self.places.get(room, [""]))) for file in files)]
+        return [
+            package
+            for package in self.packages[rule]
+            if not any(file.startswith(tuple(self.places.get(package, [""]))) for file in files)
+        ]
 
 
 def read_table(path: Path = TABLE) -> Rules:
-    """Reads the table and refuses one with an unknown room, an id in the wrong section, or a reason for nothing."""
+    """Read the table. Reject an unknown package, an id in the wrong section, and a reason without a rule."""
     table = tomllib.loads(path.read_text(encoding="utf-8"))
     known = {*table["built"], *table["later"]}
-    rooms: dict[str, list[str]] = {}
+    packages: dict[str, list[str]] = {}
     for section, rows in table["rules"].items():
         for rule, concerned in rows.items():
             if not RULE_ID.fullmatch(rule) or not rule.startswith(section):
                 raise ValueError(f"{rule} is not an id of section {section}")
             if not concerned or not known.issuperset(concerned):
-                raise ValueError(f"{rule} concerns {concerned}; the rooms are {sorted(known)}")
-            rooms[rule] = concerned
-    for room, reasons in table.get("reasons", {}).items():
+                raise ValueError(f"{rule} concerns {concerned}; the packages are {sorted(known)}")
+            packages[rule] = concerned
+    for package, reasons in table.get("reasons", {}).items():
         for rule in reasons:
-            if room in rooms.get(rule, [room]):
-                raise ValueError(f"{rule} has a reason not to concern {room}, and does, or does not exist")
-    return Rules(rooms, table["built"], table["later"], table.get("places", {}))
+            if package in packages.get(rule, [package]):
+                raise ValueError(f"{rule} has a reason not to concern {package}, but concerns it or does not exist")
+    return Rules(packages, table["built"], table["later"], table.get("places", {}))
 
 
 def find_tests(folder: Path = TESTS) -> dict[str, list[str]]:
-    """The files, in order, that carry each id."""
+    """Return the files that name each id, in order."""
     found: dict[str, list[str]] = defaultdict(list)
     for path in sorted([*folder.rglob("*.py"), *folder.glob("conversations/**/*.txt")]):
         if path.name == TESTS_OF_THIS_TOOL or "__pycache__" in path.parts:
@@ -89,7 +93,7 @@ def find_tests(folder: Path = TESTS) -> dict[str, list[str]]:
 
 
 def differences(table: Iterable[str], page: Path) -> list[str]:
-    """In which ids the table and the page differ, in sentences."""
+    """Return the differences between the ids of the table and of the page, as sentences."""
     ours = set(table)
     theirs = set(ROW_OF_THE_PAGE.findall(page.read_text(encoding="utf-8")))
     return [
@@ -99,45 +103,45 @@ def differences(table: Iterable[str], page: Path) -> list[str]:
 
 
 def counts(rules: Rules, due: list[str], missing: Container[str]) -> list[str]:
-    """One line for each section: how many rules it has, how many of them need a test, how many have one."""
+    """Return one line for each section: the number of rules, of due rules and of tested rules."""
     lines = ["section  rules  due  tested"]
-    for section in sorted({rule[:2] for rule in rules.rooms}):
+    for section in sorted({rule[:2] for rule in rules.packages}):
         of_the_section = [rule for rule in due if rule.startswith(section)]
         tested = sum(rule not in missing for rule in of_the_section)
         lines.append(
-            f"{section:<7}  {sum(rule.startswith(section) for rule in rules.rooms):>5}  {len(of_the_section):>3}  {tested:>6}"
+            f"{section:<7}  {sum(rule.startswith(section) for rule in rules.packages):>5}  {len(of_the_section):>3}  {tested:>6}"
         )
     tested = sum(rule not in missing for rule in due)
-    return [*lines, f"{'all':<7}  {len(rules.rooms):>5}  {len(due):>3}  {tested:>6}"]
+    return [*lines, f"{'all':<7}  {len(rules.packages):>5}  {len(due):>3}  {tested:>6}"]
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Prints what was asked for; the exit code is 1 when a rule lacks its test or the page has other ids than the table."""
+    """Print the list. Return 1 if a rule has no test, or if the ids of the page and the table differ."""
     rules = read_table()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--missing", action="store_true", help="only the rules that need a test and have none")
-    parser.add_argument("--room", choices=[*rules.built, *rules.later], help="only the rules of this room")
-    parser.add_argument("--all", action="store_true", help="the rules of rooms to come, too")
+    parser.add_argument("--missing", action="store_true", help="show only rules that need a test and have none")
+    parser.add_argument("--package", choices=[*rules.built, *rules.later], help="show only the rules of this package")
+    parser.add_argument("--all", action="store_true", help="include the rules of future packages")
     parser.add_argument("--against", type=Path, metavar="PATH", help="compare the ids with this page of the specification")
     options = parser.parse_args(arguments)
 
     tests = find_tests()
-    due = rules.due(options.room, later_too=options.all)
-    missing = rules.missing(tests, options.room, later_too=options.all)
+    due = rules.due(options.package, later_too=options.all)
+    missing = rules.missing(tests, options.package, later_too=options.all)
     if options.missing:
-        print("\n".join(f"{rule}  {', '.join(rooms)}" for rule, rooms in missing.items()) or "none")
+        print("\n".join(f"{rule}  {', '.join(packages)}" for rule, packages in missing.items()) or "none")
     else:
         print("\n".join(counts(rules, due, missing)), "\n")
         for rule in due:
             if rule in tests:
                 print(f"{rule}  {', '.join(tests[rule])}")
         print(f"\nwithout a test: {len(missing)}")
-        for rule, rooms in missing.items():
-            print(f"{rule}  {', '.join(rooms)}")
+        for rule, packages in missing.items():
+            print(f"{rule}  {', '.join(packages)}")
 
     page = options.against or (PAGE if PAGE.is_file() else None)
-    wrong = differences(rules.rooms, page) if page else []
-    wrong += [f"{rule} stands in {tests[rule][0]} and not in the table" for rule in sorted(tests.keys() - rules.rooms.keys())]
+    wrong = differences(rules.packages, page) if page else []
+    wrong += [f"{rule} is in {tests[rule][0]} and not in the table" for rule in sorted(tests.keys() - rules.packages.keys())]
     for sentence in wrong:
         print(sentence, file=sys.stderr)
     return 1 if missing or wrong else 0

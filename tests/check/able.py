@@ -47,5 +47,5 @@ def _mutated(launcher, mutate):
 
 
 def uses_a_tool(_question):
-    """A model that uses a tool whatever it is told."""
+    """A model that uses a tool whatever the prompt is."""
     return CreateMessageResult("assistant", [ToolUseContent("use-1", "clock", {})], "stubborn", "toolUse")

@@ -94,8 +94,8 @@ def what_was_missed(mutant: Mutant) -> list[tuple[str, str]]:
         with paced(each):
             found = run(outcome_of(mutant)).of(mutant.rule)
         if failures := [verdict for verdict in found if verdict.outcome == "failed"]:
-            # A finding says how to mend it.
-            return [("failed", f"{verdict.why}, and no word how to mend it") for verdict in failures if not verdict.fix]
+            # Every failure needs a fix.
+            return [("failed", f"{verdict.why}, and it has no fix") for verdict in failures if not verdict.fix]
         said = [(verdict.outcome, verdict.why) for verdict in found]
     return said or [("silent", "no verdict at all")]
 
@@ -132,7 +132,7 @@ def _mutated(mutant: Mutant) -> Any:
     async def make_the_tour(launcher: Launcher) -> None:
         class Mutated:
             async def serve(self, *, channel: Channel) -> None:
-                # The client holds the other end of this channel; the mutant stands between the fake and that.
+                # The client has the other end of this channel; the mutant is between the fake server and the client.
                 await launcher.serve(channel=MutatingChannel(channel, mutant.function, reader_is_check=True))
 
         await tour(Mutated(), timeouts=waiting(Timeouts(connect=0.8, probe=0.5, request=0.5, total=1)))

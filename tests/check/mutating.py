@@ -1,6 +1,6 @@
 """Mutants: the healthy twin with one fault, put in on the way between it and the check.
 
-A mutant stands in ``mutants/server_<section>.py`` or ``mutants/client_<section>.py`` and is entered by one of these::
+A mutant is in ``mutants/server_<section>.py`` or ``mutants/client_<section>.py`` and is registered by one of these::
 
     @line_mutant("FR-04")           # each line of the subject, without its newline -> bytes, written as they are; None: as it was
     @message_mutant("JR-06")        # each message of the subject -> a message, several, or None to swallow it

@@ -33,7 +33,7 @@ def main(fault: str, command: list[str]) -> None:
                 server.stdin.close()
                 server.wait()
                 sys.exit("the server failed")
-    # For "never-reads-stderr" there is nothing to do: nobody reads it.
+    # "never-reads-stderr" needs no code: stderr is simply not read.
     ask(3, "tools/call", name="greet", arguments={})
     if hangs:
         signal.pause()

@@ -37,7 +37,7 @@ for line in sys.stdin.buffer:
         say(id=asked["id"], result={"resultType": "complete", "supportedVersions": ["2026-07-28"], **more})
     elif asked["method"] == "subscriptions/listen":
         listens.append(asked["id"])
-        told = {"notifications": {}, "_meta": {TAG: asked["id"]}}
-        say(method="notifications/subscriptions/acknowledged", params=told)
+        content = {"notifications": {}, "_meta": {TAG: asked["id"]}}
+        say(method="notifications/subscriptions/acknowledged", params=content)
     elif "id" in asked:
         say(id=asked["id"], error={"code": -32601, "message": "no"})

@@ -1,4 +1,4 @@
-"""A client written by hand, in this process, for faults that no library has: it says what it is told to, and nothing else."""
+"""A hand-written client in this process, for faults that no library has. It sends only what a test tells it to send."""
 
 import asyncio
 import json
@@ -50,6 +50,6 @@ class Talking:
             self._rest += data
 
     async def shake_hands(self) -> None:
-        told = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "0"}}
-        await self.ask("initialize", told)
+        params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "0"}}
+        await self.ask("initialize", params)
         self.say("notifications/initialized")

@@ -83,10 +83,10 @@ class Desk:
         await asyncio.gather(*self.running, return_exceptions=True)
 
     def shown(self, task: Task) -> dict[str, Any]:
-        told = {"taskId": task.id, "status": task.status, "createdAt": "2025-11-25T10:00:00Z", "pollInterval": 20}
+        shown = {"taskId": task.id, "status": task.status, "createdAt": "2025-11-25T10:00:00Z", "pollInterval": 20}
         if "without-ttl" not in self.faults:
-            told["ttl"] = None
-        return {**told, "lastUpdatedAt": "2025-11-25T10:00:01Z"}
+            shown["ttl"] = None
+        return {**shown, "lastUpdatedAt": "2025-11-25T10:00:01Z"}
 
     def find(self, params: dict[str, Any]) -> Task:
         wanted = params.get("taskId")
@@ -106,12 +106,12 @@ class Desk:
             return {"tasks": tasks[1:]} if "cursor" in params else {"tasks": tasks[:1], "nextCursor": "second"}
         task = self.find(params)
         if method == "tasks/get":
-            told = self.shown(task)
+            shown = self.shown(task)
             if task.status in ENDED:
                 task.seen_ended += 1
                 if "comes-back" in self.faults and task.seen_ended > 1:
-                    told["status"] = "working"
-            return {"task": told} if "wraps" in self.faults else told
+                    shown["status"] = "working"
+            return {"task": shown} if "wraps" in self.faults else shown
         if method == "tasks/result":
             task.wanted.set()
             if "early-result" not in self.faults:
@@ -130,7 +130,7 @@ class Speaker:
 
     def __init__(self, channel: Channel, answer: Callable[["Speaker", dict[str, Any]], Awaitable[Any]]) -> None:
         self.channel = channel
-        self.heard: list[dict[str, Any]] = []
+        self.received: list[dict[str, Any]] = []
         self.open: dict[Any, asyncio.Future[dict[str, Any]]] = {}
         self.can: dict[str, Any] = {}
         self._answer = answer
@@ -162,13 +162,13 @@ class Speaker:
             for future in self.open.values():
                 if not future.done():
                     future.set_exception(ConnectionError("the connection is over"))
-                    future.exception()  # whoever waits hears of it; of those that nobody waits for, nobody has to
+                    future.exception()  # retrieved, so that asyncio does not warn; a waiter still gets it
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _take(self, message: dict[str, Any]) -> None:
-        self.heard.append(message)
+        self.received.append(message)
         if "method" not in message:
             future = self.open.get(message.get("id"))
             if future is not None and not future.done():
@@ -269,8 +269,8 @@ class TaskServer:
             if "overwrites" in self.faults:
                 task.status = "working"
             task.end("failed" if fails else "completed")
-            told = {"taskId": task.id} if "tells-half" in self.faults else self.desk.shown(task)
-            speaker.send({"method": "notifications/tasks/status", "params": told})
+            shown = {"taskId": task.id} if "tells-half" in self.faults else self.desk.shown(task)
+            speaker.send({"method": "notifications/tasks/status", "params": shown})
 
         return work
 
@@ -329,7 +329,9 @@ class TaskServer:
                 speaker.send({"method": "notifications/progress", "params": {"progressToken": token, "progress": 1}})
             if "tells-the-log" in self.faults:
                 speaker.send({"method": "notifications/message", "params": {"level": "info", "data": "half of it is done"}})
-            cancelled = any(each.get("params", {}).get("requestId") == message["id"] for each in speaker.heard if "id" not in each)
+            cancelled = any(
+                each.get("params", {}).get("requestId") == message["id"] for each in speaker.received if "id" not in each
+            )
             if cancelled and "cancelled-cancels" in self.faults:
                 task.end("cancelled")
             task.end("failed" if name == "fail" and "fail-fails" in self.faults else "completed")
@@ -337,9 +339,9 @@ class TaskServer:
         return {"resultType": "task", **self.modern_shown(self.desk.begin(work))}
 
     def modern_shown(self, task: Task) -> dict[str, Any]:
-        told = self.desk.shown(task)
-        told |= {"pollIntervalMs": told.pop("pollInterval"), **({"ttlMs": told.pop("ttl")} if "ttl" in told else {})}
-        return told
+        shown = self.desk.shown(task)
+        shown |= {"pollIntervalMs": shown.pop("pollInterval"), **({"ttlMs": shown.pop("ttl")} if "ttl" in shown else {})}
+        return shown
 
     def about_task(self, method: str, params: dict[str, Any]) -> Any:
         task = self.desk.find(params)
@@ -363,8 +365,8 @@ class TaskServer:
             raise Refused(code, {"requiredCapabilities": {"extensions": {EXTENSION: {}}}})
         if "tells-of-anything" not in self.faults:
             ids = [each for each in ids if each in self.desk.tasks]
-        told = {"notifications": {"taskIds": ids} if ids else {}, "_meta": {SUBSCRIPTION: message["id"]}}
-        speaker.send({"method": "notifications/subscriptions/acknowledged", "params": told})
+        shown = {"notifications": {"taskIds": ids} if ids else {}, "_meta": {SUBSCRIPTION: message["id"]}}
+        speaker.send({"method": "notifications/subscriptions/acknowledged", "params": shown})
 
 
 def task_server(*faults: str) -> ChannelTarget:

@@ -1,4 +1,4 @@
-"""A client by hand, in memory: it listens, has tasks of both eras, and breaks rules where it is told to."""
+"""A hand-written client in memory. It listens, has tasks of both eras, and breaks the rules that a test names."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -53,7 +53,7 @@ def listening_client(gives_up: Callable[[Hand, int], bool] = lambda _hand, _list
     """A client that listens before anything else, and starts the server again if it dies.
 
     Args:
-        gives_up: Told all it has heard, and the id of its listen: whether it has enough of it.
+        gives_up: Called with the client and the id of its listen; returns whether to end the listen.
         listens_again: Whether it remembers its listen after a restart.
     """
 
@@ -76,7 +76,7 @@ def listening_client(gives_up: Callable[[Hand, int], bool] = lambda _hand, _list
 
 def tags_of(hand: Hand, method: str) -> list[Any]:
     """The ids of the subscriptions for which a notification came."""
-    found = [each["params"] for each in hand.heard if each.get("method") == method]
+    found = [each["params"] for each in hand.received if each.get("method") == method]
     return [each["_meta"]["io.modelcontextprotocol/subscriptionId"] for each in found]
 
 

@@ -17,14 +17,14 @@ def test_a_mutant_is_caught(mutant):
 
 
 @pytest.mark.parametrize("revision", ALL)
-def test_the_healthy_twin_is_left_in_peace(revision):
+def test_the_healthy_twin_has_no_findings(revision):
     outcome = patiently(lambda: of_client(revisions=[revision]))
     assert outcome.revisions == [revision]
     assert [(each.rule.id, each.probe, each.why, each.received) for each in outcome.failures] == []
 
 
 @pytest.mark.parametrize("revision", ALL)
-def test_the_healthy_twin_is_left_in_peace_as_a_program(revision):
+def test_the_healthy_twin_has_no_findings_as_a_program(revision):
     driver = CommandDriver([sys.executable, touring.__file__, "{server}"])
     outcome = patiently(lambda: of_client(driver, revisions=[revision]))
     assert outcome.revisions == [revision]

@@ -30,11 +30,11 @@ for line in sys.stdin:
 
 def check(capsys, *words):
     code = main(["check", *words])
-    told = capsys.readouterr()
-    return code, told.out, told.err
+    output = capsys.readouterr()
+    return code, output.out, output.err
 
 
-def test_a_good_server_is_found_good(capsys, tmp_path):
+def test_a_good_server_passes(capsys, tmp_path):
     trace = tmp_path / "trace.jsonl"
     code, out, _ = check(
         capsys, "--only", "FR-02,FR-04,FR-13", "--revision", "2026-07-28", "--trace", str(trace), "--", sys.executable, str(EXAMPLE)
@@ -48,7 +48,7 @@ def test_a_good_server_is_found_good(capsys, tmp_path):
     assert json.loads(out)["counts"]["passed"] == 1
 
 
-def test_a_server_that_prints_is_found_out(capsys):
+def test_a_server_that_prints_fails(capsys):
     code, out, _ = check(capsys, "--only", "FR-04", "--", sys.executable, "-c", LEGACY_AND_LOUD)
     assert code == 1
     assert "FAIL  FR-04" in out
@@ -56,7 +56,7 @@ def test_a_server_that_prints_is_found_out(capsys):
     assert "speaks: 2025-06-18" in out
 
 
-def test_a_client_is_run_with_a_posing_server_in_its_command(capsys):
+def test_a_client_is_run_with_a_fake_server_in_its_command(capsys):
     code, out, err = check(
         capsys, "--client", "--only", "FR-10,FR-05", "--revision", "2026-07-28", "--", sys.executable, str(TOURING), "{server}"
     )
@@ -64,10 +64,10 @@ def test_a_client_is_run_with_a_posing_server_in_its_command(capsys):
     assert "2 rules: 2 passed" in out
 
 
-def test_the_place_of_the_server_is_filled_with_words_or_quoted_inside_of_one():
+def test_the_placeholder_is_replaced_by_words_or_quoted_inside_a_word():
     assert filled_in(["run", "{server}", "x"], ["a b", "c"]) == ["run", "a b", "c", "x"]
     assert filled_in(["sh", "-c", "exec client {server}"], ["a b", "c"]) == ["sh", "-c", "exec client 'a b' c"]
-    with pytest.raises(LocalProtocolError, match=r"has no {server}"):
+    with pytest.raises(LocalProtocolError, match=r"has no \{server\}"):
         CommandDriver(["client"])
 
 
@@ -88,20 +88,20 @@ def test_the_place_of_the_server_is_filled_with_words_or_quoted_inside_of_one():
         (("--list", "--format", "junit"), "no form for JUnit"),
     ],
 )
-def test_a_mistake_is_told_in_one_line(capsys, words, said):
+def test_a_mistake_is_reported_in_one_line(capsys, words, said):
     code, out, err = check(capsys, *words)
     assert (code, out) == (2, "")
     assert said in err
     assert err.count("\n") == 1
 
 
-def test_what_cannot_be_started_has_an_exit_code_of_its_own(capsys):
+def test_a_failed_start_has_its_own_exit_code(capsys):
     assert check(capsys, "--", "/nowhere/to/be/found")[0] == 3
     assert check(capsys, "--unix", "/nowhere/to/be/found")[0] == 3
     assert check(capsys, "--client", "--", "/nowhere/to/be/found", "{server}")[0] == 3
 
 
-def test_the_table_can_be_read(capsys):
+def test_the_table_can_be_listed(capsys):
     code, out, _ = check(capsys, "--list", "--only", "FR")
     assert code == 0
     assert out.splitlines()[3].startswith("FR-04  MUST    server")
@@ -112,7 +112,7 @@ def test_the_table_can_be_read(capsys):
     assert (code, json.loads(out)[0]["id"]) == (0, "FR-04")
 
 
-def test_a_host_that_a_person_starts_is_reported_on_when_it_has_left():
+def test_a_manually_started_host_is_reported_after_it_disconnects():
     words = [sys.executable, "-m", "twopipes", "check", "--client", "--print", "asks-on-the-stateless-wire", "--only", "FR-10"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as checking:
         shown = next(line for line in checking.stderr if "twopipes._tools.check.relay_process" in line)

@@ -59,7 +59,7 @@ def test_a_bad_block_says_which_rule_it_breaks(block, revision, rule):
     assert [broken for broken, _ in faults_of_block(block, revision)] == [rule]
 
 
-def test_what_is_not_there_has_no_faults():
+def test_missing_members_have_no_faults():
     assert list(faults_of_annotations(None, "2025-11-25", "it")) == []
     assert list(faults_of_icon({"src": "http://example.com/i.png"}, "it")) == []
     assert [rule for rule, _ in faults_of_icon("https://example.com/i.png", "it")] == ["CT-06"]
@@ -103,12 +103,12 @@ def in_several_blocks(message):
         result["content"] = [{"type": "text", "text": str(each)} for each in result["structuredContent"]]
 
 
-def test_an_array_may_be_said_in_several_texts():
+def test_an_array_may_be_in_several_text_blocks():
     outcome = run(of_server(altered("tools/call", in_several_blocks), revisions=["2026-07-28"], wanted={"TL-13"}))
     assert outcomes(outcome, "TL-13") == {"passed"}
 
 
-def test_what_nobody_can_validate_is_skipped_and_what_can_be_seen_still_fails(monkeypatch):
+def test_without_a_validator_only_visible_faults_fail(monkeypatch):
     monkeypatch.setattr("twopipes._tools.check.tools.call_probes.compile_schema", lambda _schema: None)
     monkeypatch.setattr("twopipes._tools.check.tools.call_probes.available", lambda: False)
     outcome = run(of_server(revisions=["2025-11-25"], wanted={"TL-10"}))
@@ -137,7 +137,7 @@ def empty(message):
     become_result(message, content=[])
 
 
-def test_a_server_with_nothing_to_show_is_not_judged_by_it():
+def test_a_server_without_content_is_not_judged_by_it():
     wanted = {"TL-02", "TL-05", "TL-12", "TL-13", "TL-16", "CT-04", "CT-05", "CT-06", "RS-02", "RS-09", "PM-02", "PM-03"}
     bare = Server("bare")
 
@@ -151,7 +151,7 @@ def test_a_server_with_nothing_to_show_is_not_judged_by_it():
     assert outcomes(outcome, "TL-05") == {"skipped"}, "a tool that does not fail is not judged by its failure"
 
 
-def test_a_clock_need_not_tell_that_time_has_passed():
+def test_a_resource_that_changes_with_time_need_not_announce_it():
     clock = Server("clock")
     ticks = iter(range(1000))
 

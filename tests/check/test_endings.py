@@ -13,7 +13,7 @@ from twopipes._tools.check.client_run import CommandDriver, InProcessDriver
 from twopipes._tools.check.server_source import CommandTarget
 
 LEAVING = Path(__file__).parent / "raw_leaving.py"
-# A client that gives its server less time than usual, so that nobody has to wait for it.
+# A client that gives its server less time than usual, to keep the test short.
 HURRIED = """
 import asyncio, sys
 from twopipes import Timeouts, connect
@@ -38,27 +38,27 @@ def outcomes(outcome, *rules):
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 @pytest.mark.parametrize("driver", DRIVERS)
-def test_a_client_that_ends_its_server_properly_is_left_in_peace(driver, revision):
+def test_a_client_that_ends_its_server_properly_has_no_findings(driver, revision):
     client = CommandDriver(DRIVERS[driver])
     outcome = run(of_client(client, revisions=[revision], wanted={"SD-01"}, timeouts=PATIENT))
     assert outcomes(outcome, "SD-01") == {"SD-01": {"passed"}}, outcome.failures
 
 
-def test_the_stateless_revision_lets_a_client_kill_its_server_after_a_while():
+def test_in_a_modern_revision_a_client_may_kill_its_server_after_a_while():
     client = CommandDriver([sys.executable, str(LEAVING), "knows-no-signal-but-one", "{server}"])
     outcome = run(of_client(client, revisions=["2026-07-28"], wanted={"SD-01"}, timeouts=PATIENT))
     assert outcomes(outcome, "SD-01") == {"SD-01": {"passed"}}, outcome.failures
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-def test_a_server_that_ends_with_its_input_is_left_in_peace(revision):
+def test_a_server_that_exits_at_the_end_of_input_has_no_findings(revision):
     server = CommandTarget(ServerCommand([sys.executable, str(EXAMPLE)], env={"SERVICE_TOKEN": "not-for-your-eyes"}))
     outcome = run(of_server(server, revisions=[revision], wanted={"SD-02", "SD-07", "LG-10"}))
     assert outcome.failures == []
     assert all("passed" in found for found in outcomes(outcome, "SD-02", "SD-07", "LG-10").values())
 
 
-def test_a_client_that_starts_a_server_again_begins_with_a_handshake():
+def test_a_client_that_restarts_a_server_begins_with_a_handshake():
     client = InProcessDriver(lambda server: tour(server, restart=RestartPolicy(when="always")))
     outcome = run(of_client(client, revisions=["2025-11-25"], wanted={"SD-03", "SD-06"}))
     assert outcomes(outcome, "SD-03", "SD-06") == {"SD-03": {"passed"}, "SD-06": {"passed"}}

@@ -16,7 +16,7 @@ OPENING = chosen(["LC", "VN", "DE"])
 ERAS = {"legacy": LEGACY, "modern": MODERN}
 
 
-def told(outcome):
+def breaches(outcome):
     return [(each.rule.id, each.revision, each.probe, each.why) for each in outcome.failures]
 
 
@@ -31,35 +31,35 @@ def server_of(era):
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_a_server_of_one_era_is_left_in_peace(era):
+def test_a_server_of_one_era_has_no_findings(era):
     outcome = run(of_server(server_of(era), wanted=OPENING))
     assert outcome.revisions == list(ERAS[era])
-    assert told(outcome) == []
+    assert breaches(outcome) == []
 
 
-def test_a_server_without_a_handshake_is_seen_to_refuse_it():
+def test_a_modern_server_passes_the_rule_about_rejecting_a_handshake():
     assert "DE-09" in passed(run(of_server(server_of("modern"), wanted=OPENING)))
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_a_client_of_one_era_is_left_in_peace(era):
+def test_a_client_of_one_era_has_no_findings(era):
     outcome = run(of_client(InProcessDriver(partial(tour, era=era, timeouts=BRISK)), wanted=OPENING))
     assert outcome.revisions == list(ERAS[era])
-    assert told(outcome) == []
+    assert breaches(outcome) == []
 
 
-def test_a_client_without_a_handshake_is_seen_to_leave_old_servers_in_peace():
+def test_a_modern_client_passes_the_rule_about_legacy_servers():
     driver = InProcessDriver(partial(tour, era="modern", timeouts=BRISK))
     assert "DE-08" in passed(run(of_client(driver, wanted=["DE-08"])))
 
 
-def test_a_client_of_both_eras_is_seen_to_fall_back():
+def test_a_client_of_both_eras_passes_the_rules_about_falling_back():
     outcome = run(of_client(wanted=OPENING))
-    assert told(outcome) == []
+    assert breaches(outcome) == []
     assert {"DE-01", "DE-02", "DE-03", "DE-04", "DE-05", "DE-06", "DE-07", "DE-15", "DE-17"} <= passed(outcome)
 
 
-def test_a_server_of_both_eras_is_seen_to_keep_them_apart():
+def test_a_server_of_both_eras_passes_the_rules_about_separation():
     outcome = run(of_server(wanted=OPENING))
-    assert told(outcome) == []
+    assert breaches(outcome) == []
     assert {"DE-10", "DE-11", "DE-12", "DE-13", "DE-14", "DE-16"} <= passed(outcome)

@@ -32,7 +32,7 @@ except OSError:
 
 
 @pytest.mark.parametrize("flood", FLOODS)
-def test_a_server_that_floods_is_not_listened_to_for_ever(flood, monkeypatch):
+def test_reading_from_a_server_that_floods_is_bounded(flood, monkeypatch):
     monkeypatch.setattr(intake, "MOST_BYTES", 1024 * 1024)
     target = CommandTarget(ServerCommand([sys.executable, "-c", FLOODS[flood]]), timeouts=WAITS)
     outcome = run(of_server(target, revisions=[MODERN]))
@@ -43,13 +43,13 @@ def test_a_server_that_floods_is_not_listened_to_for_ever(flood, monkeypatch):
     assert len(target.conversations) == 1
 
 
-def test_a_client_that_floods_is_not_listened_to_for_ever():
+def test_reading_from_a_client_that_floods_is_bounded():
     driver = CommandDriver([sys.executable, "-c", DELUGE, "{server}"])
     outcome = run(of_client(driver, revisions=[MODERN], timeouts=ScenarioTimeouts(client=600, stimulus=600, grace=0.02, step=2)))
     assert outcome.revisions == []
 
 
-def test_lines_are_cut_exactly_and_a_rest_is_kept():
+def test_lines_are_split_exactly_and_the_rest_is_kept():
     taken = LineReader()
     assert taken.feed(b"one\ntw") == [b"one"]
     assert taken.feed(b"o") == []

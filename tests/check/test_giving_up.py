@@ -57,7 +57,7 @@ def talking_client(revision, tour):
 @pytest.mark.parametrize("more", MORE)
 @pytest.mark.parametrize("revision", [LEGACY, MODERN])
 @pytest.mark.parametrize("rule", ["CA-06", "CA-07"])
-def test_a_client_that_calls_no_more_tools_after_a_timeout_is_left_in_peace(rule, revision, more):
+def test_a_client_that_calls_no_more_tools_after_a_timeout_has_no_findings(rule, revision, more):
     async def tour(talking, ask):
         for number, tool in enumerate((await ask("tools/list"))["result"]["tools"]):
             try:
@@ -74,7 +74,7 @@ def test_a_client_that_calls_no_more_tools_after_a_timeout_is_left_in_peace(rule
 
 
 @pytest.mark.parametrize("rule", ["ER-07"])
-def test_a_client_that_reports_a_failed_call_by_its_exit_code_is_left_in_peace(rule):
+def test_a_client_that_reports_a_failed_call_by_its_exit_code_has_no_findings(rule):
     driver = CommandDriver([sys.executable, "-c", EXITS_WITH_1, "{server}"])
     assert outcomes(driver, MODERN, rule, PATIENT) == {("passed", "")}
 
@@ -88,7 +88,7 @@ def test_a_client_that_gives_up_a_contradictory_server_is_not_judged():
     assert outcomes(InProcessDriver(go), MODERN, "DE-03") == {("skipped", "")}
 
 
-def test_a_client_that_wants_the_new_era_to_say_its_types_is_not_judged():
+def test_a_client_that_requires_a_result_type_is_not_judged():
     async def tour(_talking, ask):
         if "resultType" in (await ask("tools/list"))["result"]:
             await ask("tools/call", name="greet", arguments={})
@@ -96,7 +96,7 @@ def test_a_client_that_wants_the_new_era_to_say_its_types_is_not_judged():
     assert outcomes(talking_client(MODERN, tour), MODERN, "VN-10") == {("skipped", "")}
 
 
-def test_a_client_that_is_refused_everything_once_is_left_in_peace():
+def test_a_client_whose_requests_are_rejected_once_has_no_findings():
     async def tour(_talking, ask):
         for method in ("tools/list", "prompts/list", "resources/list", "resources/templates/list"):
             await ask(method)
@@ -106,7 +106,7 @@ def test_a_client_that_is_refused_everything_once_is_left_in_peace():
     assert outcomes(talking_client(MODERN, tour), MODERN, "VN-05") == {("passed", "")}
 
 
-def test_a_client_that_let_go_of_its_listen_when_the_server_died_is_not_judged():
+def test_a_client_that_dropped_its_listen_when_the_server_died_is_not_judged():
     async def go(launcher):
         with suppress(ConnectionError, TwopipesError):
             async with hand_to(launcher) as hand:

@@ -50,13 +50,13 @@ def passed(rule, *said):
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )
-def test_what_nobody_could_break_is_not_passed(rule, without, with_it):
+def test_a_rule_without_an_occasion_is_not_passed(rule, without, with_it):
     assert not passed(rule, called(1), without)
     if with_it is not None:
         assert passed(rule, called(1), with_it)
 
 
-def test_an_empty_list_does_not_show_what_is_in_lists():
+def test_an_empty_list_is_no_occasion_for_rules_about_items():
     def listed(*tools):
         meta = {"io.modelcontextprotocol/serverInfo": {"name": "x", "version": "1"}}
         asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": META}}
@@ -72,7 +72,7 @@ def test_every_rule_that_a_conversation_can_break_has_a_fix(side):
     assert [rule for rule in passive_rules(side) if not RULES[rule].fix] == []
 
 
-def test_silence_after_a_cancellation_takes_a_cancellation():
+def test_silence_after_a_cancellation_needs_a_cancellation():
     later = called(2), answered(2, TEXT)
     assert not passed("CA-04", called(1), answered(1, TEXT), *later)
     assert not passed("CA-04", called(1), answered(1, TEXT), cancelled(1), *later)
@@ -80,7 +80,7 @@ def test_silence_after_a_cancellation_takes_a_cancellation():
     assert passed("CA-04", called(1), cancelled(1), *later)
 
 
-def test_results_of_good_requests_do_not_show_that_bad_ones_are_refused():
+def test_results_of_valid_requests_do_not_show_that_invalid_ones_are_rejected():
     assert not passed("VN-02", called(1), answered(1, TEXT))
 
 
@@ -91,7 +91,7 @@ def test_every_judge_is_for_a_rule_of_the_table_that_binds_its_side():
 
 
 @pytest.mark.parametrize(("revision", "severity"), [("2024-11-05", "warning"), ("2025-06-18", "error")])
-def test_what_a_revision_does_not_have_weighs_as_much_as_the_revision_says(revision, severity):
+def test_the_severity_of_a_missing_method_depends_on_the_revision(revision, severity):
     info = {"name": "x", "version": "1"}
     opening = {"protocolVersion": revision, "capabilities": {}}
     said = [

@@ -7,14 +7,14 @@ from twopipes._tools.check.explain import explained
 from twopipes._tools.check.rule_pages import judges_of, listed
 
 
-def test_the_sections_stand_in_the_order_in_which_one_reads_them():
+def test_the_sections_are_in_reading_order():
     assert list(dict.fromkeys(rule.section for rule in RULES.values())) == list(SECTIONS)
 
 
 def test_programs_get_every_row():
-    told = json.loads(listed(set(RULES), "json"))
-    assert [row["id"] for row in told] == list(RULES)
-    row = next(row for row in told if row["id"] == "FR-04")
+    output = json.loads(listed(set(RULES), "json"))
+    assert [row["id"] for row in output] == list(RULES)
+    row = next(row for row in output if row["id"] == "FR-04")
     assert row["server"]["judged_by"]
     assert "client" not in row
 
@@ -27,7 +27,7 @@ def test_the_page_has_every_row_and_no_broken_table():
         assert row.replace("\\|", "").count("|") == 7, row
 
 
-def test_a_person_is_shown_what_was_asked_for():
+def test_the_text_lists_the_selected_rules():
     assert listed({"FR-04"}).startswith("FR-04  MUST    server")
     assert listed({"FR-04"}, side="client").startswith("\nscenarios")
     assert "asks-on-the-stateless-wire  (FR-10)" in listed({"FR-10"}, side="client")
@@ -60,6 +60,6 @@ def test_a_judge_is_named():
 
 
 def test_a_whole_section_is_explained_at_once():
-    told = explained("fr")
-    assert told.count("\nlevel  ") == sum(rule.section == "FR" for rule in RULES.values())
-    assert ".." not in told.replace("...", "")
+    output = explained("fr")
+    assert output.count("\nlevel  ") == sum(rule.section == "FR" for rule in RULES.values())
+    assert ".." not in output.replace("...", "")

@@ -33,7 +33,7 @@ TOURING = Path(__file__).parent / "touring.py"
 WAITS = ProbeTimeouts(start=30, response=20, grace=0.05, exit=10, step=5)
 
 
-def told(outcome):
+def breaches(outcome):
     return [(each.rule.id, each.revision, each.probe, each.why, each.received) for each in outcome.failures]
 
 
@@ -43,7 +43,7 @@ def test_our_server_over_stdio(revisions):
     target = CommandTarget(ServerCommand([sys.executable, str(EXAMPLE)], env=state), timeouts=WAITS)
     outcome = run(of_server(target, revisions=revisions))
     assert outcome.revisions == list(revisions)
-    assert told(outcome) == []
+    assert breaches(outcome) == []
     # A server that takes a second to start is checked within a minute: that is a matter of how often it is started.
     assert len(target.conversations) <= 68
 
@@ -63,7 +63,7 @@ def test_our_server_over_a_unix_socket(tmp_path, revisions):
 
     outcome = run(scene())
     assert outcome.revisions == list(revisions)
-    assert told(outcome) == []
+    assert breaches(outcome) == []
 
 
 @over_sockets
@@ -78,7 +78,7 @@ def test_our_server_over_tcp(revisions):
 
     outcome = run(scene())
     assert outcome.revisions == list(revisions)
-    assert told(outcome) == []
+    assert breaches(outcome) == []
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no Unix sockets in asyncio there")
@@ -96,7 +96,7 @@ def test_our_client_over_a_unix_socket(tmp_path, revisions):
 
     outcome = patiently(lambda: of_client(InProcessDriver(make_the_tour), revisions=revisions))
     assert outcome.revisions == list(revisions)
-    assert told(outcome) == []
+    assert breaches(outcome) == []
 
 
 @over_sockets
@@ -110,13 +110,13 @@ def test_our_client_over_tcp(revisions):
 
     outcome = patiently(lambda: of_client(InProcessDriver(make_the_tour), revisions=revisions))
     assert outcome.revisions == list(revisions)
-    assert told(outcome) == []
+    assert breaches(outcome) == []
 
 
 def test_our_client_as_a_program():
     outcome = patiently(lambda: of_client(CommandDriver([sys.executable, str(TOURING), "{server}"])))
     assert outcome.revisions == list(ALL)
-    assert told(outcome) == []
+    assert breaches(outcome) == []
 
 
 @pytest.mark.mutants
@@ -127,4 +127,4 @@ def test_our_client_as_a_program_in_an_older_revision(revision):
     driver = CommandDriver([sys.executable, str(TOURING), "{server}"])
     outcome = patiently(lambda: of_client(driver, revisions=[revision], wanted=wanted))
     assert outcome.revisions == [revision]
-    assert told(outcome) == []
+    assert breaches(outcome) == []

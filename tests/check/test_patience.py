@@ -21,14 +21,14 @@ def waiting_client():
     return InProcessDriver(partial(tour, timeouts=Timeouts(request=None, total=None)))
 
 
-def test_a_client_that_waits_longer_than_the_check_is_not_accused_of_waiting_for_ever():
+def test_a_client_that_waits_longer_than_the_check_does_not_fail():
     timeouts = ScenarioTimeouts(client=5, stimulus=0.4, grace=0.02, step=0.5)
     outcome = run(of_client(waiting_client(), revisions=[MODERN], wanted=WAITING, timeouts=timeouts))
     assert outcomes(outcome) == {(rule, "skipped") for rule in WAITING}
     assert any("--gives-up-after" in each.why for each in outcome.verdicts)
 
 
-def test_a_client_that_is_said_to_wait_less_is():
+def test_a_client_that_waits_longer_than_its_declared_limit_fails():
     timeouts = ScenarioTimeouts(client=5, stimulus=0.4, grace=0.02, step=0.5, limit=0.1)
     outcome = run(of_client(waiting_client(), revisions=[MODERN], wanted=WAITING, timeouts=timeouts))
     assert outcomes(outcome) == {("TO-01", "failed"), ("TO-02", "skipped"), ("TO-03", "failed")}
@@ -40,12 +40,12 @@ def test_a_client_that_gives_up_passes():
     assert outcomes(outcome) == {(rule, "passed") for rule in (*WAITING, "PI-03")}
 
 
-def test_a_client_without_roots_refuses_to_list_them():
+def test_a_client_without_roots_rejects_roots_list():
     outcome = run(of_client(InProcessDriver(partial(tour, roots=None)), revisions=[LEGACY], wanted=["ER-15"]))
     assert outcomes(outcome) == {("ER-15", "passed")}
 
 
-def test_the_check_is_more_patient_than_a_client_may_be():
+def test_the_check_waits_longer_than_a_client_may():
     assert _scenario_timeouts(None, None) == ScenarioTimeouts()
     assert _scenario_timeouts(None, 60.0).client > 60
     assert _scenario_timeouts(5.0, 60.0).limit == 60

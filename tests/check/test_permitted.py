@@ -32,7 +32,7 @@ def answering(wire, name, answer):
     wire.to_subject = look
 
 
-def test_the_end_of_a_visit_that_an_error_has_asked_for_may_be_told():
+def test_the_end_of_a_visit_requested_by_an_error_may_be_announced():
     def by_an_error(wire):
         def answer(params):
             visit = {"mode": "url", "elicitationId": "visit-7", "url": "https://example.com/", "message": "There."}
@@ -46,7 +46,7 @@ def test_the_end_of_a_visit_that_an_error_has_asked_for_may_be_told():
 
 
 @pytest.mark.parametrize(("revision", "rule"), [("2025-11-25", "RS-03"), ("2026-07-28", "SU-09")])
-def test_updates_may_be_gathered_for_a_while(revision, rule):
+def test_updates_may_be_collected_for_a_while(revision, rule):
     def gathering(wire):
         def hold(line):
             if json.loads(line).get("method") != UPDATED:
@@ -59,7 +59,7 @@ def test_updates_may_be_gathered_for_a_while(revision, rule):
     assert outcomes(server_of(gathering, revision, rule), rule) == {"passed"}
 
 
-def test_what_was_written_again_need_not_be_told():
+def test_an_unchanged_write_need_not_be_announced():
     def only_once(wire):
         told = []
 
@@ -146,7 +146,7 @@ def test_a_list_that_fails_in_every_era_breaks_no_rule_about_eras(rule, revision
     assert "failed" not in outcomes(server_of(listing_nothing, revision, rule), rule)
 
 
-def test_an_answer_to_our_own_ping_that_comes_late_is_not_taken_for_an_answer_to_notifications():
+def test_a_late_response_to_our_ping_is_not_a_response_to_a_notification():
     def slow_link(wire):
         pings, held = [], []
 
@@ -215,21 +215,21 @@ def leaving_subject(is_done):
 ABOUT_ANSWERS = {"FR-02", "FR-03", "JR-06", "JR-16", "PI-01", "MT-04", "CP-09"}
 
 
-def test_a_server_that_exits_by_itself_is_not_accused_of_what_it_leaves_unanswered():
+def test_a_server_that_exits_by_itself_does_not_fail_for_missing_responses():
     target = leaving_subject(lambda message: message["method"] == "notifications/initialized")
     outcome = run(of_server(target, revisions=["2025-11-25"], wanted=ABOUT_ANSWERS))
     assert outcome.failures == []
     assert "the server exits by itself, also if nothing is asked of it" in {verdict.why for verdict in outcome.verdicts}
 
 
-def test_a_server_that_exits_because_of_what_it_is_asked_is_accused():
+def test_a_server_that_exits_because_of_a_request_fails():
     target = leaving_subject(lambda message: not isinstance(message.get("id", 0), int))
     outcome = run(of_server(target, revisions=["2025-11-25"], wanted={"FR-03", "JR-06"}))
     assert {verdict.rule.id for verdict in outcome.failures} == {"FR-03", "JR-06"}
 
 
 @pytest.mark.parametrize("rule", ["LC-13", "LC-14"])
-def test_a_server_that_has_not_started_yet_is_not_accused_of_its_silence(rule):
+def test_a_server_that_has_not_started_yet_does_not_fail(rule):
     """On a busy machine the second start takes longer than the first, and longer than anybody waits."""
     starts = []
 
@@ -242,12 +242,12 @@ def test_a_server_that_has_not_started_yet_is_not_accused_of_its_silence(rule):
         timeouts=waiting(IMPATIENT),
     )
     found = run(of_server(target, revisions=["2025-11-25"], wanted={rule})).of(rule)
-    assert {(verdict.outcome, verdict.why.partition(" to tell")[0]) for verdict in found} == {
+    assert {(verdict.outcome, verdict.why.partition(" to know")[0]) for verdict in found} == {
         ("skipped", "the server starts too slowly")
     }
 
 
-def test_a_server_that_declares_resources_and_has_no_method_to_read_them_is_not_accused_of_a_code():
+def test_a_server_without_resources_read_does_not_fail_for_its_error_code():
     def without_reading(wire):
         def look(line):
             message = json.loads(line)
@@ -261,14 +261,14 @@ def test_a_server_that_declares_resources_and_has_no_method_to_read_them_is_not_
     assert outcomes(server_of(without_reading, "2025-11-25", "ER-12"), "ER-12") == {"skipped"}
 
 
-def test_a_tool_that_fails_with_valid_arguments_too_tells_nothing_about_invalid_ones():
+def test_a_tool_that_always_fails_shows_nothing_about_invalid_arguments():
     def unreachable(wire):
         answering(wire, "echo", lambda params: {"error": {"code": -32603, "message": "getaddrinfo failed"}})
 
     assert outcomes(server_of(unreachable, "2025-11-25", "TL-06"), "TL-06") == {"skipped"}
 
 
-def test_a_server_that_works_off_its_calls_one_by_one_is_not_accused_of_taking_its_time():
+def test_a_server_that_handles_calls_one_by_one_does_not_fail():
     def one_by_one(wire):
         free_at = 0.0
 

@@ -46,17 +46,17 @@ def test_a_server_that_asks_everything_passes_everything():
     outcome = run(of_server(wanted=MINE))
     assert failures(outcome) == []
     mine = {rule.id for rule in RULES.values() if rule.id in MINE and rule.binds("server") and not rule.why_untestable("server")}
-    # Nobody tells our server that a visit has ended.
+    # Our server is not notified of the end of a visit.
     assert mine - passed(outcome) == {"EL-12"}
 
 
 @pytest.mark.parametrize("revision", ALL)
-def test_a_client_that_can_answer_everything_is_left_in_peace(revision):
+def test_a_client_that_can_answer_everything_has_no_findings(revision):
     outcome = run(of_client(able(), revisions=[revision], wanted=MINE))
     assert failures(outcome) == []
 
 
-def test_a_client_that_can_answer_everything_passes_what_it_has_occasion_for():
+def test_a_client_that_can_answer_everything_passes_the_rules_with_an_occasion():
     outcome = run(of_client(able(), revisions=ALL[-2:], wanted=MINE))
     assert failures(outcome) == []
     assert passed(outcome) >= {"RT-01", "RT-02", "SA-02", "SA-03", "SA-07", "SA-09"}
@@ -65,18 +65,18 @@ def test_a_client_that_can_answer_everything_passes_what_it_has_occasion_for():
     assert "MR-19" not in passed(outcome)  # it says yes to everything
 
 
-def test_a_client_that_answers_forms_alone_refuses_the_rest_as_it_should():
+def test_a_client_with_forms_only_rejects_other_modes():
     outcome = run(of_client(able(on_elicit_url=None, options=None), revisions=["2025-11-25"], wanted={"EL-09", "SA-05"}))
     assert passed(outcome) == {"EL-09", "SA-05"}
 
 
-def test_a_client_that_tells_of_changed_roots_passes():
+def test_a_client_that_announces_changed_roots_passes():
     outcome = run(of_client(changing_roots(), revisions=ALL[-2:], wanted={"RT-03", "RT-05"}))
     assert failures(outcome) == []
     assert passed(outcome) == {"RT-03", "RT-05"}
 
 
-def test_a_user_who_refuses_is_reported_with_a_code_of_its_own():
+def test_a_refusal_by_the_user_has_its_own_code():
     def refuse(_question):
         raise UserRefused
 
@@ -84,12 +84,12 @@ def test_a_user_who_refuses_is_reported_with_a_code_of_its_own():
     assert passed(outcome) == {"SA-10"}
 
 
-def test_a_client_that_counts_its_rounds_passes():
+def test_a_client_that_limits_its_rounds_passes():
     outcome = run(of_client(able(on_sample=uses_a_tool), revisions=["2026-07-28"], wanted={"SA-12"}))
     assert passed(outcome) == {"SA-12"}
 
 
-def test_a_client_that_declines_everything_is_accused_of_nothing():
+def test_a_client_that_declines_everything_has_no_findings():
     def decline(question):
         return question.decline()
 
@@ -98,7 +98,7 @@ def test_a_client_that_declines_everything_is_accused_of_nothing():
     assert passed(outcome) >= {"MR-19"}
 
 
-def test_a_client_that_fills_in_all_forms_alike_shows_nothing_of_their_defaults():
+def test_a_client_that_fills_in_all_forms_alike_is_not_judged_by_defaults():
     def mutate(wire):
         def alike(line):
             message = json.loads(line)
@@ -112,13 +112,13 @@ def test_a_client_that_fills_in_all_forms_alike_shows_nothing_of_their_defaults(
     assert [each.outcome for each in outcome.verdicts] == ["skipped"]
 
 
-def test_a_client_that_answers_nothing_from_there_on_is_not_accused_of_keeping_its_roots():
+def test_a_client_that_stops_answering_is_not_judged_by_its_roots():
     def mutate(wire):
-        heard = []
+        received = []
 
         def hear(line):
-            heard.append(b'"roots/list"' in line)
-            return b"" if any(heard) else None
+            received.append(b'"roots/list"' in line)
+            return b"" if any(received) else None
 
         wire.to_subject = hear
 
@@ -126,14 +126,14 @@ def test_a_client_that_answers_nothing_from_there_on_is_not_accused_of_keeping_i
     assert [each.outcome for each in outcome.verdicts] == ["skipped"]
 
 
-def test_a_client_that_can_answer_nothing_is_accused_of_nothing():
+def test_a_client_without_capabilities_has_no_findings():
     nothing = {"on_elicit": None, "on_elicit_url": None, "on_sample": None, "options": None, "roots": None}
     outcome = run(of_client(able(**nothing), revisions=ALL[-2:], wanted=MINE))
     assert failures(outcome) == []
     assert passed(outcome) >= {"RT-02"}  # it says that it has none
 
 
-def test_a_server_whose_tools_may_not_be_called_is_accused_of_nothing():
+def test_a_server_without_permitted_tools_has_no_findings():
     target = ChannelTarget(served(new_server()))
     outcome = run(check_server(target, revisions=ALL[-2:], wanted=MINE, permissions=Permissions()))
     assert failures(outcome) == []
@@ -189,19 +189,19 @@ def test_a_form_of_all_kinds_has_no_faults_and_can_be_filled_in():
     ("name", "is_secret"),
     [("password", True), ("Api-Key", True), ("new_password", True), ("token", False), ("passport_name", False), ("key", False)],
 )
-def test_only_what_is_a_secret_by_its_name_is_called_one(name, is_secret):
+def test_only_names_that_mean_a_secret_are_secrets(name, is_secret):
     form = {"requestedSchema": {"type": "object", "properties": {name: {"type": "string"}}}}
     assert bool(list(secrets_in(form))) is is_secret
 
 
-def test_addresses_with_a_way_in_are_found():
+def test_urls_with_credentials_are_found():
     assert list(secrets_in({"url": "https://anna:secret@example.com/"}))
     assert list(secrets_in({"url": "https://example.com/?access_token=1"}))
     assert not list(secrets_in({"url": "https://example.com/start?state=abc"}))
     assert not list(secrets_in({"url": "http://[broken"}))
 
 
-def test_an_address_needs_an_id_in_one_revision_alone():
+def test_a_url_question_needs_an_id_in_one_revision_only():
     url = {"mode": "url", "message": "Go.", "url": "https://example.com/"}
     assert not list(url_faults(url, "2026-07-28"))
     assert list(url_faults(url, "2025-11-25"))
@@ -216,7 +216,7 @@ def test_content_is_judged_by_the_revision():
     assert list(content_faults({"type": "audio"}, "2024-11-05"))
 
 
-def test_uses_of_tools_need_their_results_in_the_next_message():
+def test_tool_uses_need_their_results_in_the_next_message():
     use = {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "a", "input": {}}]}
     result = {"role": "user", "content": {"type": "tool_result", "toolUseId": "1", "content": []}}
     ask = {"role": "user", "content": {"type": "text", "text": "?"}}

@@ -1,4 +1,4 @@
-"""What is told of a run: to people, to programs, to CI."""
+"""The reports of a run: for people, for programs, for CI."""
 
 import json
 from xml.etree import ElementTree as ET
@@ -11,7 +11,7 @@ from twopipes._tools.check.report import FORMATS, exit_code, judgements, rendere
 from twopipes._tools.check.verdict import Verdict, worst
 
 BINDING = Rule(id="FR-04", level="MUST", title="Nothing but messages", page="basic/transports", side="server")
-ADVICE = Rule(id="FR-08", level="SHOULD", title="stderr is no failure")
+ADVICE = Rule(id="FR-08", level="SHOULD", title="Output on stderr is not a failure")
 READING = Rule(id="FR-13", level="MUST", basis="inference", title="Pieces are joined")
 FREE = Rule(id="FR-06", level="MAY", title="stderr is free", untestable="it permits something")
 
@@ -38,7 +38,7 @@ def test_a_broken_must_counts_and_a_broken_should_only_when_strict():
     assert exit_code(outcome(failed(ADVICE)), strict=True) == 1
 
 
-def test_our_own_reading_accuses_nobody_of_an_error():
+def test_a_breach_of_our_own_reading_is_never_an_error():
     assert READING.severity_in() == "warning"
     assert exit_code(outcome(failed(READING))) == 0
 
@@ -52,7 +52,7 @@ def test_a_rule_may_be_our_reading_before_it_was_written_down():
     assert ("our reading" in rendered(new, "text"), exit_code(new)) == (False, 1)
 
 
-def test_a_rule_may_bind_more_from_some_revision_on():
+def test_the_level_of_a_rule_may_rise_with_a_revision():
     firmer = Rule(id="LC-11", level="SHOULD", title="Nothing undeclared is used", must_since="2025-06-18", until="2025-11-25")
     early = Verdict(rule=firmer, outcome="failed", revision="2024-11-05", why="x")
     late = Verdict(rule=firmer, outcome="failed", revision="2025-11-25", why="x")
@@ -71,7 +71,7 @@ def test_one_failure_is_a_failure_and_a_skip_is_never_a_pass():
     assert worst([skipped]) == "skipped"
 
 
-def test_a_finding_says_what_was_sent_what_came_why_and_how_to_mend_it():
+def test_a_finding_has_why_the_lines_and_the_fix():
     text = rendered(FOUND, "text")
     assert "FAIL  FR-04  Nothing but messages (MUST)" in text
     assert '  sent      {"id":1}' in text
@@ -81,29 +81,29 @@ def test_a_finding_says_what_was_sent_what_came_why_and_how_to_mend_it():
     assert "4 rules: 1 passed, 1 failed, 1 warning, 0 notes, 1 not tried" in text
 
 
-def test_rules_that_were_not_tried_are_told_together_by_the_reason():
+def test_skipped_rules_are_grouped_by_reason():
     skipped = [Verdict(rule=rule, outcome="skipped", why="it does not speak") for rule in (BINDING, ADVICE)]
     text = rendered(outcome(*skipped, Verdict(rule=FREE, outcome="skipped", why=FREE.untestable)), "text")
     assert f"  {BINDING.id}, {ADVICE.id}: it does not speak\n" in text
     assert "  1 rule that cannot be judged from outside" in text
 
 
-def test_nothing_from_the_wire_moves_the_cursor():
+def test_control_characters_from_the_wire_are_escaped():
     assert "\x1b" not in rendered(FOUND, "text")
     assert "\\x1b[31m" in rendered(FOUND, "text")
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_very_long_line_is_not_the_whole_report(form):
+def test_a_very_long_line_is_cut_in_the_report(form):
     text = rendered(outcome(failed(BINDING, sent=(b"x" * 1_000_000,), received=(b"x" * 1_000_000,))), form)
     assert len(text) < 50_000
     assert "(1000000 bytes)" in text or form != "json"
 
 
 def test_json_has_all_of_it():
-    told = json.loads(rendered(FOUND, "json"))
-    assert told["counts"] == {"passed": 1, "error": 1, "warning": 1, "note": 0, "skipped": 1}
-    assert told["rules"][0]["verdicts"][0]["received"] == ["hello\\xff"]
+    data = json.loads(rendered(FOUND, "json"))
+    assert data["counts"] == {"passed": 1, "error": 1, "warning": 1, "note": 0, "skipped": 1}
+    assert data["rules"][0]["verdicts"][0]["received"] == ["hello\\xff"]
 
 
 @pytest.mark.parametrize(("strict", "failures"), [(False, "1"), (True, "2")])

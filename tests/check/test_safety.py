@@ -1,4 +1,4 @@
-"""The check does no harm, waits for nobody for ever, and passes nothing that it did not try."""
+"""The check does no harm, every wait is bounded, and a rule that was not tried never passes."""
 
 import asyncio
 import json
@@ -46,7 +46,7 @@ def test_only_tools_that_change_nothing_or_were_allowed_are_called():
 TEXT = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
 
 
-def test_a_call_that_a_person_gave_is_made_with_these_arguments_and_no_others():
+def test_an_explicit_call_is_made_only_with_its_arguments():
     features = Features(
         tools=[tool("writes", inputSchema=TEXT), tool("reads", inputSchema=TEXT, annotations={"readOnlyHint": True})]
     )
@@ -136,7 +136,7 @@ def tried(body, *rules, **more):
     return {verdict.rule.id: (verdict.outcome, verdict.why) for verdict in run(work).verdicts if verdict.probe == "p"}
 
 
-def test_what_a_probe_leaves_without_a_verdict_is_skipped():
+def test_rules_without_a_verdict_are_skipped():
     async def body(case: Case) -> None:
         case.expect("FR-13", condition=True, why="")
 
@@ -146,7 +146,7 @@ def test_what_a_probe_leaves_without_a_verdict_is_skipped():
     }
 
 
-def test_a_request_without_an_answer_skips_what_was_not_judged():
+def test_a_request_without_a_response_skips_the_unjudged_rules():
     async def body(case: Case) -> None:
         await case.conversation.response_to(999)
 
@@ -169,7 +169,7 @@ def test_a_probe_cannot_judge_what_it_does_not_name():
         tried(body, "FR-13")
 
 
-def test_a_tool_that_changes_nothing_shows_nobody_to_be_discreet():
+def test_a_tool_without_effect_does_not_pass_rules_about_announcements():
     def useless(wire):
         def ask(line):
             message = json.loads(line)
@@ -188,7 +188,7 @@ def test_a_tool_that_changes_nothing_shows_nobody_to_be_discreet():
     assert (verdict.outcome, verdict.why) == ("skipped", "the tool 'touch' changed nothing that resources/read shows")
 
 
-def test_a_defect_of_a_probe_is_not_taken_for_a_verdict_and_does_not_end_the_run():
+def test_an_exception_in_a_probe_is_not_a_verdict_and_does_not_end_the_run():
     async def body(case: Case) -> None:
         case.expect("FR-15", condition=True, why="")
         raise ZeroDivisionError("by nothing")
@@ -217,7 +217,7 @@ def test_a_tool_with_an_unusual_schema_does_not_end_the_run(odd):
     assert "passed" in {verdict.outcome for verdict in outcome.of("TL-03")}
 
 
-def test_a_server_that_never_answers_is_not_waited_for_for_ever():
+def test_the_wait_for_a_silent_server_is_bounded():
     @asynccontextmanager
     async def silent():
         ours, theirs = memory_pair()
@@ -230,7 +230,7 @@ def test_a_server_that_never_answers_is_not_waited_for_for_ever():
     assert {verdict.outcome for verdict in outcome.verdicts} == {"skipped"}
 
 
-def test_a_command_that_cannot_be_started_is_told_as_such():
+def test_a_command_that_cannot_be_started_is_an_error():
     with pytest.raises(StartFailed):
         run(of_server(CommandTarget(ServerCommand(["/nowhere/to/be/found"]), timeouts=IMPATIENT)))
 
@@ -249,7 +249,7 @@ while True:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks the system about processes by their number")
-def test_nothing_is_left_of_a_server_that_does_not_want_to_end(tmp_path):
+def test_a_server_that_refuses_to_exit_is_killed(tmp_path):
     pids = tmp_path / "pids"
     timeouts = ProbeTimeouts(start=2, response=2, grace=0.02, exit=0.5, step=0.5)
     target = CommandTarget(ServerCommand([sys.executable, "-c", STUBBORN, str(pids)]), timeouts=timeouts)
@@ -282,14 +282,14 @@ def test_a_cancelled_check_closes_its_conversations():
 
 
 @pytest.mark.parametrize("is_alive", [True, False])
-def test_silence_breaks_a_rule_that_wants_an_answer_where_others_are_answered(is_alive):
+def test_silence_fails_if_other_requests_are_answered(is_alive):
     def pass_over(wire):
-        heard = []
+        received = []
 
         def hear(line):
             if b"no-such" in line:
-                heard.append(line)
-            return b"" if b"no-such" in line or (heard and not is_alive) else None
+                received.append(line)
+            return b"" if b"no-such" in line or (received and not is_alive) else None
 
         wire.to_subject = hear
 

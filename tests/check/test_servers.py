@@ -13,7 +13,7 @@ def test_a_mutant_is_caught(mutant):
 
 
 @pytest.mark.parametrize("revision", ALL)
-def test_the_healthy_twin_is_left_in_peace(revision):
+def test_the_healthy_twin_has_no_findings(revision):
     outcome = patiently(lambda: of_server(revisions=[revision]))
     assert outcome.revisions == [revision]
     assert [(each.rule.id, each.probe, each.why, each.received) for each in outcome.failures] == []

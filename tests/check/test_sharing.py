@@ -34,13 +34,13 @@ def healthy():
 # Who shares with whom
 
 
-def test_what_leaves_nothing_behind_shares_one():
+def test_probes_that_leave_nothing_behind_share_a_conversation():
     groups = plan_groups([(a_probe("a"), LEGACY), (a_probe("b", "JR"), LEGACY), (a_probe("c"), MODERN)])
     assert names(groups) == [("a", "b"), ("c",)]
     assert all(group.is_common for group in groups)
 
 
-def test_what_wants_a_server_for_itself_gets_one():
+def test_a_probe_that_needs_a_fresh_conversation_gets_one():
     groups = plan_groups(
         [(a_probe("a"), LEGACY), (a_probe("b", fresh_conversation=True), LEGACY), (a_probe("c", fresh_conversation=True), LEGACY)]
     )
@@ -48,17 +48,17 @@ def test_what_wants_a_server_for_itself_gets_one():
     assert sum(group.is_common for group in groups) == 1
 
 
-def test_what_leaves_something_behind_shares_with_its_section_alone():
+def test_a_section_only_probe_shares_with_its_section():
     tries = [a_probe("a"), a_probe("b", section_only=True), a_probe("c", section_only=True), a_probe("d", "JR", section_only=True)]
     assert names(plan_groups((each, LEGACY) for each in tries)) == [("a",), ("b", "c"), ("d",)]
 
 
-def test_what_breaks_rules_is_not_judged_with_what_keeps_them():
+def test_probes_that_break_rules_have_their_own_conversation():
     groups = plan_groups([(a_probe("a"), LEGACY), (a_probe("b", judged=False), LEGACY)])
     assert {(group.probes[0].name, group.judged) for group in groups} == {("a", True), ("b", False)}
 
 
-def test_a_handshake_declares_one_thing_and_a_stateless_request_its_own():
+def test_capabilities_divide_legacy_groups_but_not_modern_ones():
     tries = [
         a_probe("a"),
         a_probe("b", client_capabilities=ALL_CAPABILITIES),
@@ -68,7 +68,7 @@ def test_a_handshake_declares_one_thing_and_a_stateless_request_its_own():
     assert names(plan_groups((each, MODERN) for each in tries)) == [("a", "b", "c")]
 
 
-def test_many_are_divided_section_by_section_and_the_same_way_each_time():
+def test_many_probes_are_divided_by_section_deterministically():
     tries = [(a_probe(f"{section}-{number}", section), LEGACY) for section in ("FR", "JR", "TL", "PM") for number in range(9)]
     groups = plan_groups(tries)
     assert len(groups) == 2
@@ -78,7 +78,7 @@ def test_many_are_divided_section_by_section_and_the_same_way_each_time():
         assert sum(one != other for one, other in pairwise(sections)) == len(set(sections)) - 1, "a section was torn apart"
 
 
-def test_what_takes_longest_begins_first():
+def test_the_longest_group_starts_first():
     tries = [(a_probe("alone", fresh_conversation=True), LEGACY), *((a_probe(f"p{number}"), LEGACY) for number in range(5))]
     assert [len(group.probes) for group in plan_groups(tries)] == [5, 1]
 
@@ -91,7 +91,7 @@ def test_a_probe_takes_at_most_one_option_about_sharing(both):
         probe("FR-13", **dict.fromkeys(both, True))
 
 
-def test_starts_are_few():
+def test_the_number_of_starts_is_bounded():
     """A server may take a second to start: all of it has to fit into a minute, on two cores."""
     tries = [(each, revision) for each in all_probes() for revision in (LEGACY, MODERN)]
     assert (
@@ -139,23 +139,23 @@ async def waits_in_vain(conversation):
 
 
 @pytest.mark.parametrize("between", [asks_something, cancels_what_it_left_open])
-def test_a_conversation_in_which_all_is_answered_is_handed_on(between):
+def test_a_conversation_without_open_requests_is_reused(between):
     assert run(acquired_twice(between))
 
 
 @pytest.mark.parametrize("between", [leaves_a_request_open, ends_the_input, waits_in_vain])
-def test_one_in_which_something_is_left_is_not(between):
+def test_a_conversation_with_open_requests_is_not_reused(between):
     assert not run(acquired_twice(between))
 
 
-def test_where_rules_are_broken_nobody_expects_an_answer_to_everything():
+def test_a_conversation_that_breaks_rules_is_reused_with_open_requests():
     async def asks_strangely(conversation):
         conversation.send({"jsonrpc": "2.0", "id": None, "method": "tools/list"})
 
     assert run(acquired_twice(asks_strangely, ProbeGroup(revision=MODERN, judged=False)))
 
 
-def test_the_next_finds_the_client_as_willing_as_the_first():
+def test_the_default_answers_are_restored_for_the_next_probe():
     async def scene():
         shared = SharedConversation(healthy(), ProbeGroup(revision=LEGACY, client_capabilities=ALL_CAPABILITIES))
         try:
@@ -170,7 +170,7 @@ def test_the_next_finds_the_client_as_willing_as_the_first():
     assert run(scene())
 
 
-def test_on_the_stateless_wire_each_declares_its_own():
+def test_in_a_modern_revision_each_probe_declares_its_own_capabilities():
     async def scene():
         shared = SharedConversation(healthy(), ProbeGroup(revision=MODERN))
         try:
@@ -208,25 +208,25 @@ async def fails(case):
     case.expect("FR-13", condition=False, why="it is broken")
 
 
-def test_nobody_is_accused_of_what_another_probe_left_behind():
+def test_a_failure_caused_by_an_earlier_probe_does_not_count():
     found, conversations = outcome_of(a_probe("first", body=passes), a_probe("second", body=fails_where_others_were_before))
     assert found == [("first", "passed"), ("second", "passed")]
     assert conversations == 2
 
 
-def test_what_is_found_in_a_fresh_one_too_counts_and_counts_once():
+def test_a_failure_in_a_fresh_conversation_counts_once():
     found, conversations = outcome_of(a_probe("first", body=passes), a_probe("second", body=fails))
     assert found == [("first", "passed"), ("second", "failed")]
     assert conversations == 2
 
 
-def test_what_the_first_one_finds_is_not_looked_at_twice():
+def test_a_failure_of_the_first_probe_is_not_retried():
     found, conversations = outcome_of(a_probe("first", body=fails))
     assert found == [("first", "failed")]
     assert conversations == 1
 
 
-def test_what_opens_its_own_is_given_none():
+def test_a_probe_that_opens_its_own_conversations_gets_none():
     async def opens_one(case):
         conversation = await case.open_conversation()
         case.expect("FR-13", (await conversation.request("ping")).is_result, "")
@@ -236,7 +236,7 @@ def test_what_opens_its_own_is_given_none():
     assert conversations == 2, "the one that finds out what the server speaks, and its own"
 
 
-def test_what_went_on_in_a_conversation_from_the_beginning_costs_one_start():
+def test_probes_that_share_a_conversation_cost_one_start():
     found, conversations = outcome_of(*(a_probe(f"p{number}", body=passes) for number in range(5)))
     assert len(found) == 5
     assert conversations == 1

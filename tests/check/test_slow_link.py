@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 
 
 @pytest.mark.parametrize("revision", ["2025-03-26", "2025-11-25", "2026-07-28"])
-def test_a_good_server_behind_a_slow_link_is_accused_of_nothing(revision):
+def test_a_good_server_behind_a_slow_link_has_no_findings(revision):
     command = ServerCommand([sys.executable, str(LINK), revision, sys.executable, str(EXAMPLE)])
     wanted = {rule.id for rule in RULES.values() if rule.section in SECTIONS}
     outcome = run(of_server(CommandTarget(command, timeouts=WAITS), revisions=[revision], wanted=wanted))

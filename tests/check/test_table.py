@@ -1,4 +1,4 @@
-"""The table is whole: each row of the page is in it, each is judged or says why not, and each that is judged has a mutant."""
+"""The table is complete: it has each row of the page, each rule is judged or says why not, and each judged rule has a mutant."""
 
 import re
 from pathlib import Path
@@ -20,7 +20,7 @@ _ROW = re.compile(r"^\| ([A-Z]{2}-\d\d) \| (?:MAY / (?=SHOULD))?(MUST|SHOULD|MAY
 
 def rows_of_the_page() -> dict[str, str]:
     if not PAGE.is_file():
-        pytest.skip("the page of the specification does not lie beside the project")
+        pytest.skip("the page of the requirements is not beside the project")
     return dict(_ROW.findall(PAGE.read_text(encoding="utf-8")))
 
 
@@ -36,8 +36,8 @@ def test_every_section_of_the_page_has_a_file():
         pytest.skip(f"{len(SECTIONS)} sections are in the table; {len(missing)} are not: {', '.join(missing)}")
 
 
-def skip_if_nobody_has_begun(section):
-    """Sections come one by one, first their rows; whoever writes the first mutant of one has to write them all."""
+def skip_without_mutants(section):
+    """A section may have rows and no mutants yet; with the first mutant, all are required."""
     if not list(FOLDER.glob(f"*_{section.lower()}*.py")):
         pytest.skip(f"{section} has rows, and no mutants yet")
 
@@ -45,7 +45,7 @@ def skip_if_nobody_has_begun(section):
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("section", SECTIONS)
 def test_every_rule_is_judged_or_says_why_not(section, side):
-    skip_if_nobody_has_begun(section)
+    skip_without_mutants(section)
     mine = [rule for rule in rules_for(side) if rule.section == section]
     silent = [rule.id for rule in mine if rule.id not in judged(side) and not rule.why_untestable(side)]
     assert silent == []
@@ -56,7 +56,7 @@ def test_every_rule_is_judged_or_says_why_not(section, side):
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("section", SECTIONS)
 def test_every_judged_rule_has_a_mutant(section, side):
-    skip_if_nobody_has_begun(section)
+    skip_without_mutants(section)
     mine = {rule.id for rule in rules_for(side) if rule.section == section}
     assert sorted(mine & judged(side) - {mutant.rule for mutant in all_mutants(side)}) == []
 
@@ -74,7 +74,7 @@ def test_every_rule_of_our_reading_says_what_the_text_says():
     assert [rule.id for rule in RULES.values() if (rule.basis == "inference" or rule.inferred_for) and not rule.lenient] == []
 
 
-def test_a_rule_that_the_text_has_for_clients_alone_accuses_no_server_of_an_error():
+def test_a_rule_that_the_text_has_only_for_clients_is_never_an_error_of_a_server():
     # As the page of requirements has it: these bind clients, and what servers do about them is our reading.
     bound = ("JR-05", "VN-03", "PM-02", "SU-01", "SU-16", "TL-02")
     assert {RULES[name].for_side("server").severity_in() for name in bound} == {"warning"}
@@ -82,7 +82,7 @@ def test_a_rule_that_the_text_has_for_clients_alone_accuses_no_server_of_an_erro
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_what_is_judged_in_part_is_judged(side):
+def test_rules_that_are_judged_in_part_are_judged(side):
     other = {"server": "client", "client": "server"}[side]
     for rule in RULES.values():
         if getattr(rule, f"partly_{side}"):
@@ -95,7 +95,7 @@ def test_what_is_judged_in_part_is_judged(side):
 
 
 def test_the_count(capsys):
-    """Not a test of anything: what `pytest -s` shows to whoever wants to know how far it is."""
+    """Show the progress with `pytest -s`; it tests nothing."""
     on = {side: len({mutant.rule for mutant in all_mutants(side)}) for side in SIDES}
     mutants = sum(len(all_mutants(side)) for side in SIDES)
     with capsys.disabled():

@@ -22,7 +22,7 @@ def rules_of(*sections):
 
 
 def outcomes(outcome):
-    """Of each rule: passed, failed or skipped; the reasons go along for whoever reads a failed test."""
+    """Return the outcome of each rule, with the reasons for the message of a failed test."""
     return {rule: (worst(outcome.of(rule)), [each.why for each in outcome.of(rule)]) for rule in RULES if outcome.of(rule)}
 
 
@@ -33,7 +33,7 @@ def with_outcome(outcome, wanted):
 def test_a_server_that_runs_tasks_in_a_session_keeps_all_rules_of_them():
     outcome = run(of_server(task_server(), revisions=[LEGACY], wanted=rules_of("TK") | {"TX-16"}))
     assert with_outcome(outcome, "failed") == set(), outcomes(outcome)
-    # It declares tasks, so that nobody can see what it would do if it did not.
+    # It declares tasks, so its behaviour without them is not visible.
     assert with_outcome(outcome, "skipped") == {"TK-02"}, outcomes(outcome)
 
 
@@ -49,7 +49,7 @@ def test_a_client_that_runs_tasks_in_a_session_keeps_all_rules_of_them():
     assert with_outcome(outcome, "skipped") == {"TK-02", "TK-14"}, outcomes(outcome)
 
 
-def test_a_client_without_tasks_passes_over_them():
+def test_a_client_without_tasks_ignores_them():
     outcome = run(of_client(task_client("undeclared"), revisions=[LEGACY], wanted={"TK-02"}))
     assert with_outcome(outcome, "passed") == {"TK-02"}, outcomes(outcome)
 
@@ -66,9 +66,9 @@ def test_a_client_that_listens_first_and_again_keeps_all_rules_of_listens():
     assert {"SU-01", "SU-03", "SU-07", "SU-15", "SU-16", "AP-01"} <= with_outcome(outcome, "passed"), outcomes(outcome)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no signals to end in order at")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signal for an orderly shutdown")
 @pytest.mark.parametrize("ending", [[], ["result-alone"]])
-def test_a_server_that_tells_the_end_of_a_listen_is_left_in_peace(ending):
+def test_a_server_that_announces_the_end_of_a_listen_has_no_findings(ending):
     target = CommandTarget(ServerCommand([sys.executable, str(RAW), *ending]), timeouts=WAITS)
     outcome = run(of_server(target, revisions=[MODERN], wanted={"SU-13", "SU-14"}))
     assert with_outcome(outcome, "passed") == {"SU-13", "SU-14"}, outcomes(outcome)
@@ -84,5 +84,5 @@ def test_a_server_that_tells_the_end_of_a_listen_is_left_in_peace(ending):
         (["91375523017744", "20954417700213", "55017239944102"], False),
     ],
 )
-def test_ids_that_count_can_be_guessed(ids, guessable):
+def test_sequential_ids_can_be_guessed(ids, guessable):
     assert are_guessable(ids) is guessable

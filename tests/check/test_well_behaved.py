@@ -52,13 +52,13 @@ def test_a_client_with_good_traces_passes():
     assert outcomes(client_of(with_traces("params"), "2026-07-28", "MT-05"), "MT-05") == {"passed"}
 
 
-def test_a_server_whose_task_tells_of_its_progress_passes():
+def test_a_server_whose_task_sends_progress_passes():
     found = server_of(lambda wire: pretends_to_have_tasks(wire, token=lambda given: given, late=False), "2025-11-25", "PR-06")
     assert outcomes(found, "PR-06") == {"passed"}
 
 
 @pytest.mark.parametrize("rule", ["PR-02", "PR-03", "PR-04", "PR-08"])
-def test_a_client_that_tells_of_its_progress_passes(rule):
+def test_a_client_that_sends_progress_passes(rule):
     def note(token, progress):
         params = {"progressToken": token, "progress": progress}
         return {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
@@ -84,7 +84,7 @@ def test_a_client_that_declares_more_passes(rule, more, revision):
 
 
 def gives_tasks_up_properly(mutant, wire):
-    """The mutant that gives a task up by the notification, mended: what it says instead is tasks/cancel."""
+    """The mutant that cancels a task with the notification, corrected: it sends tasks/cancel instead."""
     mutant(wire)
     change = wire.from_subject
 
@@ -97,14 +97,14 @@ def gives_tasks_up_properly(mutant, wire):
     wire.from_subject = fix
 
 
-def test_a_server_that_gives_its_task_up_by_tasks_cancel_passes():
+def test_a_server_that_cancels_its_task_with_tasks_cancel_passes():
     found = server_of(
         lambda wire: gives_tasks_up_properly(server_ca.cancels_its_task_by_the_notification, wire), "2025-11-25", "CA-11"
     )
     assert outcomes(found, "CA-11") == {"passed"}
 
 
-def test_a_client_that_gives_its_task_up_by_tasks_cancel_passes():
+def test_a_client_that_cancels_its_task_with_tasks_cancel_passes():
     found = client_of(
         lambda wire: gives_tasks_up_properly(client_ca.cancels_a_task_by_the_notification, wire), "2025-11-25", "CA-11"
     )
@@ -112,8 +112,8 @@ def test_a_client_that_gives_its_task_up_by_tasks_cancel_passes():
 
 
 @pytest.mark.parametrize("rule", ["CA-03", "CA-07"])
-def test_a_client_that_answers_at_once_is_not_blamed_for_a_crossing_answer(rule):
-    """It answers each question when it reads it, before it has read the cancellation that stands right behind it."""
+def test_a_response_of_a_client_may_cross_the_cancellation(rule):
+    """It answers each question when it reads it, before it has read the cancellation that follows it."""
 
     def at_once(wire):
         def answer(line):
@@ -129,7 +129,7 @@ def test_a_client_that_answers_at_once_is_not_blamed_for_a_crossing_answer(rule)
 
 
 @pytest.mark.parametrize("rule", ["CA-03", "CA-04"])
-def test_a_server_whose_answer_crosses_the_cancellation_is_not_blamed(rule):
+def test_a_response_of_a_server_may_cross_the_cancellation(rule):
     """The call is over in the moment in which the cancellation comes; it is answered before the server reads on."""
 
     def crossing(wire):
@@ -155,21 +155,21 @@ def test_a_server_whose_answer_crosses_the_cancellation_is_not_blamed(rule):
         ("baggage", "=value"),
     ],
 )
-def test_broken_traces_are_seen(key, value):
+def test_invalid_trace_context_is_found(key, value):
     assert trace_fault(key, value)
 
 
 @pytest.mark.parametrize(("key", "value"), [*GOOD_TRACE.items(), ("traceparent", f"01-{'a' * 32}-{'b' * 16}-01-more")])
-def test_good_traces_are_let_be(key, value):
+def test_valid_trace_context_has_no_faults(key, value):
     assert not trace_fault(key, value)
 
 
-def test_keys_of_a_declared_extension_and_of_other_revisions_are_nobodys_own():
+def test_keys_of_a_declared_extension_and_of_other_revisions_are_not_custom():
     meta = {"io.modelcontextprotocol/ui": 1, "io.modelcontextprotocol/serverInfo": {}}
     assert list(key_faults(meta, "2025-11-25", extensions=["io.modelcontextprotocol/ui"])) == []
     assert list(key_faults(meta, "2025-11-25")) == [("reserved", "io.modelcontextprotocol/ui")]
 
 
-def test_what_an_author_calls_meta_is_let_be():
+def test_a_member_named_meta_in_user_data_is_not_judged():
     inner = {"structuredContent": {"_meta": "mine"}, "content": [{"type": "text", "text": "", "_meta": {}}]}
     assert list(metas({"result": inner})) == [("result.content[]._meta", {})]

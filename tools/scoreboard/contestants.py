@@ -1,4 +1,4 @@
-"""Who is checked: servers and clients, where they are installed, and what may be done to them."""
+"""The contestants: servers and clients, where they are installed, and which tools may be called."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Literal
 
 PROJECT = Path(__file__).resolve().parents[2]
 SCRIPTS = PROJECT / "tests" / "interop" / "peers"
-# Where the Makefile installs the peers, each with a stamp that says that it is complete.
+# Where the Makefile installs the peers, each with a stamp file when it is complete.
 INSTALLED = PROJECT / ".venv" / "peers"
-# What `twopipes check --client` replaces by the command of a posing server.
+# The placeholder that `twopipes check --client` replaces by the command of a fake server.
 PLACE = "{server}"
 
-# What the tools of `examples/everything.py` and its twins may be called with: they change nothing but themselves.
+# Permitted calls of the tools of `examples/everything.py` and its counterparts: they change only the server itself.
 FIXTURES = (
     *(
         f"--allow-tool={name}"
@@ -29,7 +29,7 @@ FIXTURES = (
     '--call=structured:{"city": "Bern"}',
     '--call=numbers:{"count": 3}',
 )
-# The tours are set to wait five seconds for an answer, and no longer than ten with all that may prolong it.
+# The tours wait five seconds for a response, and at most ten if something extends the wait.
 GIVES_UP = "--gives-up-after=10"
 EVERYTHING = (
     '--call=echo:{"message": "hello"}',
@@ -43,7 +43,7 @@ EVERYTHING = (
 
 @dataclass(frozen=True, kw_only=True)
 class Contestant:
-    """A server or a client that is checked.
+    """A server or a client to check.
 
     Attributes:
         key: A short name for files and notes.
@@ -64,7 +64,7 @@ class Contestant:
     options: Callable[[Path], Sequence[str]] = lambda _folder: ()
 
     def missing(self) -> str | None:
-        """Says why it cannot be checked here."""
+        """Return why it cannot be checked on this machine."""
         if self.home == "ours":
             return None
         if self.home == "npm" and shutil.which("node") is None:

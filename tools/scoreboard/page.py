@@ -141,13 +141,13 @@ def _name(score: Score) -> str:
 
 def _numbers(score: Score, *, strong: bool = True) -> list[str]:
     found = _broken(score)
-    # What goes against our reading is told, and not stressed: the text is silent there, or contradicts itself.
+    # A breach of our own reading is listed but not emphasized: the text is silent or contradicts itself there.
     failed = [f"**{len(found[word])}**" if found[word] and strong else str(len(found[word])) for word in ("MUST", "SHOULD")]
     return [str(len(score["passed"].split())), *failed, str(len(found["our reading"])), str(len(score["skipped"].split()))]
 
 
 def _broken(score: Score) -> dict[str, list[str]]:
-    """The rules that are broken, by what a breach amounts to."""
+    """Return the broken rules, by severity."""
     found: dict[str, list[str]] = {"MUST": [], "SHOULD": [], "our reading": [], "note": []}
     words = {"error": "MUST", "warning": "SHOULD", "note": "note"}
     for failure in score["failures"]:

@@ -26,7 +26,7 @@ def takes_the_first_acknowledgement_for_its_own():
 @raw_mutant("SU-07")
 def insists_on_what_it_asked_for():
     def disappointed(hand, _listen):
-        return any(each["params"]["notifications"] == {} for each in hand.heard if each.get("method") == ACKNOWLEDGED)
+        return any(each["params"]["notifications"] == {} for each in hand.received if each.get("method") == ACKNOWLEDGED)
 
     return listening_client(disappointed)
 
@@ -50,7 +50,7 @@ def _ends(hand, listen):
     kinds = {"notifications/cancelled": "cancel", None: "result"}
     return [
         kinds[each.get("method")]
-        for each in hand.heard
+        for each in hand.received
         if each.get("id") == listen or each.get("params", {}).get("requestId") == listen
     ]
 

@@ -1,4 +1,4 @@
-"""Broken rules that a recording shows: for each a recording that breaks it, and one that is like it and does not."""
+"""Findings in recordings: for each rule a recording that breaks it, and a similar one that does not."""
 
 import pytest
 
@@ -442,7 +442,7 @@ def test_a_finding_has_the_level_of_its_rule(rule, level, severity):
 
 
 @pytest.mark.parametrize("rule", CASES)
-def test_one_that_is_like_it_and_does_not(rule):
+def test_a_similar_recording_that_keeps_the_rule(rule):
     assert rule not in rules_broken(recording(*CASES[rule][1]))
 
 
@@ -491,18 +491,18 @@ def test_a_recording_that_begins_in_the_middle(rule):
 
 
 @pytest.mark.parametrize("rule", ["TL-02", "PM-02", "CM-01", "PR-03", "CA-12", "VN-01", "LC-02", "EL-01", "MR-05"])
-def test_what_was_blanked_is_not_judged(rule):
+def test_redacted_values_are_not_judged(rule):
     header = Header(version=1, redacted=("arguments",))
     assert rule not in rules_broken(recording(*CASES[rule][0], header=header))
 
 
-def test_a_line_that_was_torn_is_nobodys_fault():
+def test_a_line_that_was_cut_off_is_not_a_finding():
     conversation = read_conversation([*entries(*handshake()), Line(1.0, "<", b'{"jsonrpc":"2.0","id"', is_whole=False)])
     assert conversation.items[-1].shape == "noise"
     assert judge(conversation) == []
 
 
-def test_a_server_that_was_started_again_begins_anew():
+def test_a_restarted_server_has_a_new_state():
     again = [Event(at=9.0, name="exit", code=1), Event(at=9.1, name="spawn", pid=2)]
     assert (
         rules_broken(recording(*session(*pair(call(1, "ping"), {"id": 1, "result": {}})), *again, *session((">", call(1, "ping")))))
@@ -516,12 +516,12 @@ def test_a_member_of_a_batch_is_judged_like_a_message():
     assert (finding.rule, finding.message.batch) == ("JR-03", conversation.items[-1])
 
 
-def test_the_probe_of_a_client_that_speaks_both_eras_is_no_fault():
+def test_the_probe_of_a_client_of_both_eras_is_not_a_finding():
     probe = pair(modern(0, "server/discover"), error(0, -32601))
     assert rules_broken(recording(*probe, *session(*pair(call(1, "tools/list"), {"id": 1, "result": {"tools": []}})))) == []
 
 
-def test_a_cancellation_that_crosses_the_answer_is_nobodys_fault():
+def test_a_cancellation_that_crosses_the_response_is_not_a_finding():
     assert rules_broken(recording(*session(SLOW, SLOW_DONE, (">", note("notifications/cancelled", requestId=1))))) == []
 
 
@@ -535,7 +535,7 @@ ON_PURPOSE = {
 
 
 @pytest.mark.parametrize(("path", "revision"), transcripts(), ids=lambda value: getattr(value, "stem", value))
-def test_nothing_is_found_where_nothing_is_wrong(path, revision):
+def test_good_recordings_have_no_findings(path, revision):
     found = judge(read_conversation(played(path, revision)))
     assert [finding for finding in found if finding.by == "server"] == []
     # The transcripts leave out who the client is, which is allowed.
@@ -547,13 +547,13 @@ def test_an_empty_recording():
     assert judge(recording()) == []
 
 
-def test_what_is_quoted_from_the_wire_is_cut():
+def test_quotes_from_the_wire_are_shortened():
     (finding,) = judge(recording(*session((">", call([0] * 1000, "ping")))))
     assert finding.rule == "JR-02"
     assert len(finding.what) < 120
 
 
-def test_names_in_the_introduction_are_needed_on_both_sides():
+def test_initialize_needs_a_name_on_both_sides():
     """LC-02, LC-03."""
     (asks, answers, then) = handshake()
     asks[1]["params"]["clientInfo"] = {"name": "c"}
@@ -563,7 +563,7 @@ def test_names_in_the_introduction_are_needed_on_both_sides():
 
 
 @pytest.mark.parametrize("info", [{}, {"name": "x"}, {"name": "x", "version": 1}, "x"], ids=str)
-def test_a_name_on_the_stateless_wire_has_a_version(info):
+def test_client_info_has_a_version(info):
     """VN-03, VN-08."""
     own = {"resultType": "complete", "content": [], "_meta": {"io.modelcontextprotocol/serverInfo": info}}
     asks = modern(1, "tools/call", name="a", _meta=meta(**{"io.modelcontextprotocol/clientInfo": info}))
@@ -580,19 +580,19 @@ def test_a_completion_without_suggestions_needs_no_capability():
 
 
 @pytest.mark.parametrize(("revision", "level"), [("2024-11-05", "SHOULD"), ("2025-03-26", "SHOULD"), ("2025-06-18", "MUST")])
-def test_what_a_revision_does_not_have_is_not_asked_for(revision, level):
+def test_a_method_that_the_revision_lacks_is_a_finding(revision, level):
     """LC-11: it binds by the revision."""
     (finding,) = judge(recording(*session((">", call(1, "tasks/list")), revision=revision)))
     assert (finding.rule, finding.level) == ("LC-11", level)
 
 
-def test_in_old_revisions_hosts_may_ask_for_everything_that_there_is():
+def test_in_old_revisions_hosts_may_use_undeclared_features():
     """LC-11."""
     assert rules_broken(recording(*session((">", call(1, "prompts/list")), revision="2025-03-26"))) == []
 
 
 def test_content_of_a_type_that_no_revision_has():
-    """CT-01, and CT-02 for what another revision has; whoever declares extensions may get what they bring."""
+    """CT-01, and CT-02 for what another revision has; a client that declares extensions may get their content types."""
     own = {"content": [{"type": "hologram"}]}
     assert rules_broken(recording(*answered("tools/call", own))) == ["CT-01"]
     assert rules_broken(recording(*answered("tools/call", own, revision="2024-11-05"))) == ["CT-01"]
@@ -604,7 +604,7 @@ def test_content_of_a_type_that_no_revision_has():
     ("method", "params"),
     [("resources/read", {}), ("resources/subscribe", {"uri": 1}), ("logging/setLevel", {}), ("tasks/get", {"id": "1"})],
 )
-def test_half_a_request_is_no_message(method, params):
+def test_a_request_without_required_params_is_a_finding(method, params):
     """FR-05."""
     able = {"resources": {"subscribe": True}, "logging": {}, "tasks": {}}
     assert rules_broken(recording(*session((">", call(1, method, **params)), server=able))) == ["FR-05"]
@@ -613,7 +613,7 @@ def test_half_a_request_is_no_message(method, params):
 
 
 @pytest.mark.parametrize("context", [[], {"arguments": {"a": 1}}, {"arguments": ["a"]}], ids=str)
-def test_the_context_of_a_completion_has_texts(context):
+def test_the_context_of_a_completion_has_strings(context):
     """CM-01, from 2025-06-18 on."""
     asks = (">", call(1, "completion/complete", **COMPLETION, context=context))
     assert rules_broken(recording(*session(asks, server={"completions": {}}))) == ["CM-01"]
@@ -621,13 +621,13 @@ def test_the_context_of_a_completion_has_texts(context):
 
 
 @pytest.mark.parametrize("context", [{}, {"arguments": {}}, {"arguments": {"b": "x"}}], ids=str)
-def test_a_context_of_texts_is_right(context):
+def test_a_context_of_strings_is_valid(context):
     """CM-01."""
     asks = (">", call(1, "completion/complete", **COMPLETION, context=context))
     assert rules_broken(recording(*session(asks, server={"completions": {}}))) == []
 
 
-def test_carriage_returns_are_told_once_for_each_side():
+def test_carriage_returns_are_reported_once_for_each_side():
     """FR-15."""
     line = b'{"jsonrpc":"2.0","method":"a"}\r'
     assert [finding.level for finding in judge(recording(*session((">", line), (">", line))))] == ["MAY"]
@@ -647,7 +647,7 @@ def changed(value, strange):
 
 
 @pytest.mark.parametrize("strange", [None, [], {}, 1.5, True, [{}]], ids=str)
-def test_nothing_on_the_wire_makes_a_judge_stumble(strange):
+def test_no_input_makes_a_judge_raise(strange):
     for steps, _ in CASES.values():
         kind, said = steps[-1]
         for other in changed(said, strange) if isinstance(said, dict) else ():

@@ -1,4 +1,4 @@
-"""Tools of a fake server that ask the client something, and what came of it."""
+"""Tools of a fake server that ask the client something, and the answers."""
 
 from __future__ import annotations
 
@@ -16,40 +16,40 @@ __all__ = ["AskingTool", "Exchange", "QuestionSource", "Reply", "Round", "easy_q
 
 Questions = Mapping[str, tuple[str, Any]]
 QuestionSource = Questions | Callable[[Mapping[str, Any]], Questions]
-"""By key the method and the params; or a function of what the client declared that returns them."""
+"""The method and the params of each question, by key; or a function of the client capabilities that returns them."""
 
-# How often a call may come without anything of a retry in it. A client that forgets what it was given would ask for ever.
+# Calls that are not retries, after which the tool stops asking. A client that drops the state would repeat the call endlessly.
 _MOST_CALLS = 4
 
 
 class Round(Struct, frozen=True, kw_only=True):
-    """What is asked at once, and on the stateless wire the state that goes along; ``None`` for none."""
+    """The questions of one round, and in modern revisions the ``requestState``; ``None`` for no state."""
 
     questions: QuestionSource
     state: str | None = "fake state"
 
 
 class Exchange(Struct, frozen=True, eq=False):
-    """A line of the client and the one of ours that it is about, to be quoted."""
+    """A line of the client and the line of the server that it answers, to quote both."""
 
     sent: Sequence[bytes]
     message: ClientMessage
 
     @property
     def received(self) -> Sequence[bytes]:
-        """What the client said."""
+        """The line of the client."""
         return self.message.received
 
 
 class Reply(Struct, frozen=True, eq=False, kw_only=True):
-    """What a client made of one question.
+    """The answer of a client to one question.
 
     Attributes:
-        method: What it was asked for.
-        params: With what.
-        result: What it answered; ``None`` for an error and for no answer.
-        error: The error that it answered with, in a session.
-        about: The lines to quote; ``None`` where there was no answer.
+        method: The method of the question.
+        params: The params of the question.
+        result: The result; ``None`` for an error and for no answer.
+        error: The error, in a session.
+        about: The lines to quote; ``None`` if there was no answer.
     """
 
     method: str
@@ -60,32 +60,32 @@ class Reply(Struct, frozen=True, eq=False, kw_only=True):
 
     @property
     def code(self) -> Any:
-        """Of the error."""
+        """The code of the error."""
         return members(self.error).get("code")
 
     @property
     def summary(self) -> str:
-        """What it is, in a few words for a ``why``."""
+        """A short description for a ``why``."""
         if self.error is not None:
             return f"error {self.code}: {str(members(self.error).get('message'))[:100]}"
         return "no answer" if self.about is None else "a result"
 
 
 class AskingTool:
-    """A tool that asks before it answers: by requests, or by results of type ``input_required``.
+    """A tool that asks the client before it returns: by requests, or by results of type ``input_required``.
 
     Args:
-        fake: The fake server, which gets the tool.
-        name: Of the tool.
-        *rounds: What is asked, one after the other.
-        undeclared: Ask also for what the client did not declare.
+        fake: The fake server that gets the tool.
+        name: The name of the tool.
+        *rounds: The rounds of questions, in order.
+        undeclared: Whether to ask for capabilities that the client did not declare.
 
     Attributes:
-        calls: The calls of it that began anew.
-        retries: Those that brought answers or a state along, in the order in which they came.
-        replies: What came back, by the key of the question.
-        asked: The questions of each round, in their order.
-        stop: Asked before each further round; once it says yes, the tool is done.
+        calls: The calls that are not retries.
+        retries: The calls with answers or a state, in order.
+        replies: The answers, by the key of the question.
+        asked: The questions of each round, in order.
+        stop: Called before each further round; the tool returns once it is true.
     """
 
     def __init__(self, fake: FakeServer, name: str, *rounds: Round, undeclared: bool = False) -> None:
@@ -99,19 +99,19 @@ class AskingTool:
         self.asked: list[Questions] = []
         self.stop: Callable[[], bool] = lambda: False
         self._why_not = ""
-        self._questions_of: dict[int, bytes] = {}  # our line that asked, by the number of the client's that answers
+        self._questions_of: dict[int, bytes] = {}  # the line with the question, by the number of the client's line that answers it
         fake.add_tool(name, self._play)
 
     @property
     def state(self) -> str | None:
-        """That of the first round."""
+        """The state of the first round."""
         return self.rounds[0].state
 
     def reply(self, key: str) -> Reply:
-        """What came back to a question, once the client has left.
+        """Return the answer to a question, after the client has exited.
 
         Raises:
-            Skip: It was never asked.
+            Skip: The question was not asked.
         """
         self.require()
         if key not in self.replies:
@@ -119,18 +119,18 @@ class AskingTool:
         return self.replies[key]
 
     def answered(self, key: str) -> Reply:
-        """The same, if there is a result.
+        """Return the answer to a question, if it is a result.
 
         Raises:
-            Skip: There is none.
+            Skip: There is no result.
         """
         reply = self.reply(key)
         if not isinstance(reply.result, dict):
-            raise Skip(f"the client answered {reply.method} with {reply.summary}, and not with a result")
+            raise Skip(f"the client answered {reply.method} with {reply.summary}, not with a result")
         return reply
 
     def require(self) -> None:
-        """Checks that something was asked.
+        """Check that something was asked.
 
         Raises:
             Skip: The client did not call the tool, or cannot be asked.
@@ -141,10 +141,10 @@ class AskingTool:
             raise Skip(self._why_not or "the client was not asked")
 
     def retry(self, number: int = 0) -> ClientMessage:
-        """The n-th retry.
+        """Return a retry by its index.
 
         Raises:
-            Skip: It did not come.
+            Skip: The client did not send it.
         """
         self.require()
         if number >= len(self.retries):
@@ -152,7 +152,7 @@ class AskingTool:
         return self.retries[number]
 
     def about(self, message: ClientMessage) -> Exchange:
-        """A line of the client with the question that it answers."""
+        """Return a line of the client with the question that it answers."""
         return Exchange([self._questions_of[message.number]] if message.number in self._questions_of else (), message)
 
     def _note_question(self, message: ClientMessage, mark: bytes) -> None:
@@ -235,18 +235,18 @@ def _entry(method: str, params: Any) -> dict[str, Any]:
 
 
 def form(message: str, fields: Mapping[str, Any], *, required: Sequence[str] = (), **more: Any) -> tuple[str, dict[str, Any]]:
-    """A question to the user, with a form."""
+    """Return a form question to the user."""
     schema = {"type": "object", "properties": dict(fields), **({"required": list(required)} if required else {})}
     return ELICIT, {"message": message, "requestedSchema": schema, **more}
 
 
-def sampling(message: str, **more: Any) -> tuple[str, dict[str, Any]]:
-    """A question to the model."""
-    return SAMPLE, {"messages": [{"role": "user", "content": {"type": "text", "text": message}}], "maxTokens": 100, **more}
+def sampling(prompt: str, **more: Any) -> tuple[str, dict[str, Any]]:
+    """Return a sampling request to the model."""
+    return SAMPLE, {"messages": [{"role": "user", "content": {"type": "text", "text": prompt}}], "maxTokens": 100, **more}
 
 
 def easy_questions(prefix: str = "") -> Questions:
-    """One question of each kind, easy to answer; the asker leaves out what the client did not declare."""
+    """Return one simple question of each kind. The tool leaves out those that the client did not declare."""
     name = {"name": {"type": "string", "title": "Name"}}
     return {
         f"{prefix}who": form("Who are you?", name, required=["name"]),

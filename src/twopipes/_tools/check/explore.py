@@ -1,4 +1,4 @@
-"""Finds out what a server asks of a client: calls what may be called, answers what is asked, and keeps the questions."""
+"""Finds out what a server asks its client: calls permitted tools, answers the questions, and keeps them."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ __all__ = [
     "wants",
 ]
 
-# Calls of one exploration, and seconds that it may take in all: a server with hundreds of tools shows what it does by some.
+# Limits of one exploration: calls, and seconds in total. A server may have hundreds of tools.
 _CALLS = 32
 _LONGEST = 15.0
 _ROUNDS = 6
 _PAGES = 20
-# Which tools to try first. Whatever they are called, how they behave decides.
+# The names of tools to try first. Only their behaviour decides.
 _ASKING_NAME = re.compile(r"ask|elicit|sampl|root|confirm|agent|redeem", re.IGNORECASE)
 
 
 class Question(Struct, frozen=True, eq=False, kw_only=True):
-    """Something that a server asked of a client.
+    """A question of a server to its client.
 
     Attributes:
-        method: What it asks for.
-        params: With what.
-        entry: As it stands on the wire: a request, or an entry of ``inputRequests``.
-        key: In ``inputRequests``; ``None`` for a request.
+        method: The method.
+        params: The params.
+        entry: The question on the wire: a request, or an entry of ``inputRequests``.
+        key: The key in ``inputRequests``; ``None`` for a request.
         about: The lines to quote.
-        call: The params of the call that led to it.
+        call: The params of the call that caused the question.
     """
 
     method: str
@@ -64,14 +64,14 @@ class Question(Struct, frozen=True, eq=False, kw_only=True):
 
 
 class Dialogue(Struct, eq=False, kw_only=True):
-    """One call, what was asked meanwhile, and how it ended.
+    """One call, the questions during it, and its end.
 
     Attributes:
         call: The params of the ``tools/call``.
-        questions: In their order.
-        answers: Of the server: one for each round, the last one included.
-        end: The last one, unless the server still asks, or does not answer.
-        is_endless: Whether it has asked so often that nobody went on.
+        questions: The questions, in order.
+        answers: The responses of the server, one for each round.
+        end: The final response; ``None`` if the server still asks, or does not respond.
+        is_endless: Whether the server asked more often than the limit.
     """
 
     call: dict[str, Any]
@@ -82,28 +82,28 @@ class Dialogue(Struct, eq=False, kw_only=True):
 
     @property
     def name(self) -> str:
-        """Of the tool."""
+        """The name of the tool."""
         return str(self.call.get("name"))
 
 
 class Explored(Struct, eq=False, kw_only=True):
-    """What a server asks a client that can answer everything."""
+    """What a server asks a client with all capabilities."""
 
     conversation: LiveConversation
     dialogues: list[Dialogue] = field(default_factory=list)
 
     @property
     def questions(self) -> list[Question]:
-        """All of them."""
+        """The questions of all calls."""
         return [question for dialogue in self.dialogues for question in dialogue.questions]
 
 
-# By server and revision. Many probes want to know, and every call may take its time.
+# The results by server and revision, since many probes need them and a call may be slow.
 _KNOWN: WeakKeyDictionary[ServerTarget, dict[str, tuple[asyncio.Lock, list[Explored]]]] = WeakKeyDictionary()
 
 
 async def explored(case: Case) -> Explored:
-    """What the server asks, found out once for each revision.
+    """Return what the server asks. It is found out once for each revision.
 
     Raises:
         Skip: No tool may be called.
@@ -112,7 +112,7 @@ async def explored(case: Case) -> Explored:
         raise Skip("the server does not declare tools")
     newest = max((each for each in LEGACY if _is_spoken(case.target, each)), default=case.revision)
     if case.revision in LEGACY and case.revision < newest:
-        # Who asks nothing in the newest of them asks nothing in those before, and is not started to show it.
+        # A server that asks nothing in the newest legacy revision asks nothing in older ones, so it is not started for them.
         overview = await _once(case, newest)
         if not overview.questions:
             return Explored(conversation=overview.conversation)
@@ -135,7 +135,7 @@ async def _explore(case: Case, revision: str) -> Explored:
     conversation = await case.open_conversation(opened=False)
     await conversation.open(revision, ALL_CAPABILITIES)
     found = Explored(conversation=conversation)
-    # Some servers list what asks to those alone who can answer.
+    # Some servers list tools that ask only to clients that can answer.
     listed = Features(tools=await _tools(found.conversation)).safe_calls(case.permissions)
     if not listed:
         raise Skip(no_call())
@@ -164,34 +164,34 @@ async def _tools(conversation: LiveConversation) -> list[dict[str, Any]]:
 
 
 async def askers(case: Case, method: str, *, mode: str | None = None) -> list[Question]:
-    """The first questions of each call that asks for something, one for each call.
+    """Return the first question of this kind of each call.
 
     Raises:
-        Skip: Nothing that may be called asks for that.
+        Skip: No permitted tool asks such a question.
     """
     found: dict[str, Question] = {}
     for question in (await explored(case)).questions:
         if wants(question, method, mode):
             found.setdefault(str(question.call.get("name")), question)
     if not found:
-        raise Skip(f"no tool that may be called asks for {method}{f' in mode {mode}' if mode else ''}; name one by --allow-tool")
+        raise Skip(f"no tool that may be called asks for {method}{f' in mode {mode}' if mode else ''}; name one with --allow-tool")
     return list(found.values())
 
 
 def wants(question: Question, method: str, mode: str | None = None) -> bool:
-    """Tells whether a question is of this kind."""
+    """Return whether a question is of this kind."""
     return question.method == method and mode in {None, question.params.get("mode", "form")}
 
 
 def is_asking(response: Response) -> bool:
-    """Tells whether an answer of the stateless wire asks back."""
+    """Return whether a modern response asks for input."""
     return response.result.get("resultType") == "input_required"
 
 
 async def is_refused_well(conversation: LiveConversation, call: Mapping[str, Any], response: Response, mode: str) -> bool:
-    """Tells whether a call that asks in one mode was served or refused with -32021 where the client has not got that (stateless).
+    """Return whether a call was served or rejected with -32021 for a client without the mode (modern revisions).
 
-    What fails for another reason, and would fail for everybody by now, is not held against anybody.
+    A call that would fail for every client by now also counts as handled.
     """
     is_served = response.is_result and response.result.get("isError") is not True
     if is_served or response.code == CAPABILITY_MISSING:
@@ -201,7 +201,7 @@ async def is_refused_well(conversation: LiveConversation, call: Mapping[str, Any
 
 
 def asked_for(response: Response) -> dict[str, Any]:
-    """The entries of ``inputRequests``."""
+    """Return the entries of ``inputRequests``."""
     return members(response.result.get("inputRequests"))
 
 
@@ -213,14 +213,14 @@ async def converse(
     rounds: int = _ROUNDS,
     client_capabilities: Mapping[str, Any] | None = None,
 ) -> Dialogue:
-    """Calls a tool and answers what is asked meanwhile, in either era.
+    """Call a tool and answer its questions, in either era.
 
     Args:
         conversation: The conversation.
         call: The params of the ``tools/call``.
-        replies: By method, what to answer, as in :attr:`LiveConversation.answers`, and laid over it.
-        rounds: On the stateless wire, how often it may ask.
-        client_capabilities: On the stateless wire, what to declare instead of what the conversation declares.
+        replies: Answers by method that replace those in :attr:`LiveConversation.answers`.
+        rounds: In modern revisions, how often the server may ask.
+        client_capabilities: In modern revisions, what to declare instead of what the conversation declares.
     """
     dialogue = Dialogue(call=dict(call))
     usual = dict(conversation.answers)
@@ -280,17 +280,17 @@ def _state(response: Response) -> dict[str, Any]:
 async def retried(
     conversation: LiveConversation, call: Mapping[str, Any], asking: Response, *, without_state: bool = False, **changed: Any
 ) -> Response:
-    """Sends a call again with answers to what it asked, with some members changed.
+    """Retry a call with answers to its questions, with some members changed.
 
     Args:
         conversation: The conversation.
         call: The params of the ``tools/call``.
-        asking: Its answer, of type ``input_required``.
+        asking: Its response, of type ``input_required``.
         without_state: Leave out the state.
-        **changed: Members of the params to set instead.
+        **changed: Members of the params to replace.
 
     Raises:
-        Unanswered: There was no answer in time.
+        NoResponse: There was no response in time.
     """
     state = {} if without_state else _state(asking)
     params = {**call, "inputResponses": conversation.answers_to(asked_for(asking)), **state, **changed}

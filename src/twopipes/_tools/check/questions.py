@@ -1,6 +1,6 @@
-"""What servers ask of clients, and what clients answer: the shapes of both, and answers that fit.
+"""The shapes of questions and answers, and answers that match a question.
 
-Each function yields a sentence for each thing that is wrong, in the words of a finding; nothing, where all is well.
+The functions named ``..._faults`` yield a sentence for each fault, for use in a verdict.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ _ROLES = ("user", "assistant")
 _FORMATS = {"email": "anna@example.com", "uri": "https://example.com/", "date": "2026-01-31", "date-time": "2026-01-31T12:00:00Z"}
 _PLAIN_KINDS = ("string", "number", "integer", "boolean")
 _BOUNDS = {"string": ("minLength", "maxLength"), "number": ("minimum", "maximum"), "integer": ("minimum", "maximum")}
-# Fields and parameters that are secrets by their very names, written without anything between the words. Names that might mean
-# something harmless (token, pin, code) are not among them.
+# Names of fields and parameters that clearly mean a secret, without separators. Names that may be harmless (token, pin, code) are
+# not included.
 _SECRET = re.compile(
     r"(user|login|account|db|database|current|new|confirm)?"
     r"(password|passwd|passphrase|apikey|apisecret|secretkey|clientsecret|accesstoken|refreshtoken|authtoken|privatekey"
@@ -56,11 +56,11 @@ _SECRET = re.compile(
 )
 _SHOWN = 60
 NUMBER = 73
-"""What a field for a number is filled in with, where it may be: easy to find again."""
+"""The value for number fields, if the field allows it: easy to find again."""
 
 
 def shown(value: Any) -> str:
-    """A value for a sentence, cut to a length that fits."""
+    """Return a value as JSON for a message, shortened if necessary."""
     try:
         text = encode(value).decode()
     except (MsgspecError, TypeError, ValueError, RecursionError):
@@ -69,7 +69,7 @@ def shown(value: Any) -> str:
 
 
 def members(value: Any) -> dict[str, Any]:
-    """An object; an empty one for anything else."""
+    """Return an object, or an empty one for any other value."""
     return value if isinstance(value, dict) else {}
 
 
@@ -78,7 +78,7 @@ def _items(value: Any) -> list[Any]:
 
 
 def declares(client_capabilities: Mapping[str, Any], method: str, params: Any = None) -> bool:
-    """Tells whether a client that declared these capabilities may be asked this."""
+    """Return whether a client with these capabilities may be asked this question."""
     declared = client_capabilities.get(method.partition("/")[0])
     if declared is None or declared is False:
         return False
@@ -96,12 +96,12 @@ def declares(client_capabilities: Mapping[str, Any], method: str, params: Any = 
 
 
 def form_faults(params: Mapping[str, Any]) -> Iterator[str]:
-    """What keeps a question from being a flat form (EL-01)."""
+    """Yield the faults of a form: it must be flat (EL-01)."""
     if not isinstance(params.get("message"), str):
         yield f"message must be a string, not {shown(params.get('message'))}"
     schema = params.get("requestedSchema")
     if not isinstance(schema, dict) or schema.get("type") != "object" or not isinstance(schema.get("properties"), dict):
-        yield f'requestedSchema must have "type":"object" and properties, and is {shown(schema)}'
+        yield f'requestedSchema must have "type":"object" and properties, not {shown(schema)}'
         return
     required = schema.get("required", [])
     if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
@@ -119,7 +119,7 @@ def _fields_of(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def kinds_of_fields(params: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with single fields of a form: kinds that forms do not have, limits that are none (EL-02)."""
+    """Yield the faults of the fields of a form: unknown types, invalid limits (EL-02)."""
     for name, field in _fields_of(params).items():
         for fault in _faults_of_field(field):
             yield f"the field {shown(name)} {fault}"
@@ -130,26 +130,26 @@ def _faults_of_field(field: Any) -> Iterator[str]:
     if kind == "array":
         inside = members(field.get("items"))
         if not _are_texts(inside.get("enum")) and not _are_options(inside.get("anyOf")):
-            yield f"is an array whose items are not a choice of texts: {shown(field.get('items'))}"
+            yield f"is an array whose items are not a choice of strings: {shown(field.get('items'))}"
         return
     if not isinstance(kind, str) or kind not in _PLAIN_KINDS:
-        yield f"has none of the types that a form knows: {shown(field)}"
+        yield f"has a type that forms do not have: {shown(field)}"
         return
     for name in _BOUNDS.get(kind, ()):
         bound = field.get(name, 0)
         if isinstance(bound, bool) or not isinstance(bound, int | float):
-            yield f"has a {name} that is no number: {shown(bound)}"
+            yield f"has a {name} that is not a number: {shown(bound)}"
     if kind == "string":
         if "enum" in field and not _are_texts(field["enum"]):
-            yield f"has an enum that is not a list of texts: {shown(field['enum'])}"
+            yield f"has an enum that is not a list of strings: {shown(field['enum'])}"
         if "oneOf" in field and not _are_options(field["oneOf"]):
             yield f"has a oneOf that is not a list of a const and a title each: {shown(field['oneOf'])}"
         if "format" in field and not (isinstance(field["format"], str) and field["format"] in _FORMATS):
-            yield f"has the format {shown(field['format'])}; forms know {', '.join(_FORMATS)}"
+            yield f"has the format {shown(field['format'])}; forms have {', '.join(_FORMATS)}"
 
 
 def old_form_faults(params: Mapping[str, Any]) -> Iterator[str]:
-    """What a form of 2025-06-18 does not have yet (EL-03)."""
+    """Yield what a form of 2025-06-18 must not have (EL-03)."""
     for name, field in _fields_of(params).items():
         asked = members(field)
         if asked.get("type") == "array":
@@ -169,12 +169,12 @@ def _are_options(value: Any) -> bool:
 
 
 def number_fields(params: Mapping[str, Any]) -> list[str]:
-    """The names of the fields of a form that take a number."""
+    """Return the names of the number fields of a form."""
     return [name for name, field in _fields_of(params).items() if members(field).get("type") in ("integer", "number")]
 
 
 def filled_form(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Content that fits a form; fields of an unknown kind are left out."""
+    """Return content that matches a form, without fields of an unknown type."""
     found = {name: _filled(members(field)) for name, field in _fields_of(params).items()}
     return {name: value for name, value in found.items() if value is not None}
 
@@ -209,25 +209,25 @@ def _choices(field: Mapping[str, Any]) -> list[Any]:
     return [each.get("const") for each in _items(field.get("oneOf") or field.get("anyOf")) if isinstance(each, dict)]
 
 
-# Addresses and secrets
+# URLs and secrets
 
 
 def url_faults(params: Mapping[str, Any], revision: str) -> Iterator[str]:
-    """What is wrong with a question that sends the user to an address (EL-10)."""
+    """Yield the faults of a URL question (EL-10)."""
     for name in ("message", "url"):
         if not isinstance(params.get(name), str):
             yield f"{name} must be a string, not {shown(params.get(name))}"
     if isinstance(params.get("url"), str) and "://" not in params["url"]:
-        yield f"url must be an absolute address, not {shown(params['url'])}"
+        yield f"url must be an absolute URL, not {shown(params['url'])}"
     if revision in MODERN:
         if "elicitationId" in params:
-            yield f"it has an elicitationId, which {revision} does not know any more"
+            yield f"it has an elicitationId, which {revision} no longer has"
     elif not isinstance(params.get("elicitationId"), str):
-        yield f"it needs an elicitationId, a string, in {revision}, and has {shown(params.get('elicitationId'))}"
+        yield f"it needs an elicitationId, a string, in {revision}, but has {shown(params.get('elicitationId'))}"
 
 
 def secrets_in(params: Mapping[str, Any]) -> Iterator[str]:
-    """What a form must not ask for and an address must not carry (EL-13). Only what nobody can take for something else."""
+    """Yield the secrets in a form or a URL (EL-13). Only names that clearly mean a secret count."""
     for name in _fields_of(params):
         if _SECRET.fullmatch(_squeezed(name)):
             yield f"a form asks for a secret: {shown(name)}"
@@ -238,11 +238,11 @@ def secrets_in(params: Mapping[str, Any]) -> Iterator[str]:
         carried = [name for name, value in parse_qsl(address.query) if value and _SECRET.fullmatch(_squeezed(name))]
         has_password = address.password is not None
     except ValueError:
-        return  # no address at all, which is another rule's business
+        return  # not a URL, which EL-10 judges
     if has_password:
-        yield "an address has a user and a password in it"
+        yield "a URL contains a user and a password"
     for name in carried:
-        yield f"an address carries {name}, which lets whoever has it in"
+        yield f"a URL contains the secret {name}"
 
 
 def _squeezed(name: str) -> str:
@@ -253,7 +253,7 @@ def _squeezed(name: str) -> str:
 
 
 def sampling_faults(params: Mapping[str, Any]) -> Iterator[str]:
-    """What is missing in a question to the model (SA-01)."""
+    """Yield the faults of a sampling request (SA-01)."""
     limit = params.get("maxTokens")
     if isinstance(limit, bool) or not isinstance(limit, int | float):
         yield f"maxTokens must be a number, not {shown(limit)}"
@@ -266,42 +266,42 @@ def sampling_faults(params: Mapping[str, Any]) -> Iterator[str]:
 
 
 def content_faults(content: Any, revision: str) -> Iterator[str]:
-    """What is wrong with the content of one message to or from the model (SA-03)."""
+    """Yield the faults of the content of one sampling message (SA-03)."""
     if isinstance(content, list) and not SAMPLING_CONTENT_ARRAYS.has(revision):
         yield f"content is an array, which {revision} does not have: one block for each message"
     for block in content if isinstance(content, list) else [content]:
         kind = members(block).get("type")
         if not isinstance(kind, str) or kind not in SAMPLING_CONTENT_TYPES:
-            yield f"content of no known type: {shown(block)}"
+            yield f"content of an unknown type: {shown(block)}"
         elif not SAMPLING_CONTENT_TYPES[kind].has(revision):
             yield f"content of type {kind}, which {revision} does not have"
 
 
 def blocks_of(content: Any) -> list[dict[str, Any]]:
-    """The blocks of a message, whichever form it has."""
+    """Return the blocks of a message, from either form."""
     return [each for each in (content if isinstance(content, list) else [content]) if isinstance(each, dict)]
 
 
 def tool_sequence_faults(messages: Iterable[Any]) -> Iterator[str]:
-    """Where uses of tools and their results do not follow each other (SA-06)."""
+    """Yield the places where tool uses and their results do not follow each other (SA-06)."""
     waiting: set[str] = set()
     for message in messages:
         blocks = blocks_of(members(message).get("content"))
         results = {str(each.get("toolUseId")) for each in blocks if each.get("type") == "tool_result"}
         if results and any(each.get("type") != "tool_result" for each in blocks):
-            yield "a message with the results of tools holds something else as well"
+            yield "a message with tool results also contains something else"
         if waiting - results:
-            yield f"the uses {', '.join(sorted(waiting - results))} of tools have no result in the very next message"
+            yield f"the tool uses {', '.join(sorted(waiting - results))} have no result in the next message"
         waiting = {str(each.get("id")) for each in blocks if each.get("type") == "tool_use"}
     if waiting:
-        yield f"the uses {', '.join(sorted(waiting))} of tools have no result"
+        yield f"the tool uses {', '.join(sorted(waiting))} have no result"
 
 
 # Answers
 
 
 def sample_faults(result: Mapping[str, Any]) -> Iterator[str]:
-    """What is missing in the answer of a model (SA-02)."""
+    """Yield the faults of a sampling result (SA-02)."""
     if result.get("role") not in _ROLES:
         yield f"role must be user or assistant, not {shown(result.get('role'))}"
     if not isinstance(result.get("model"), str):
@@ -313,7 +313,7 @@ def sample_faults(result: Mapping[str, Any]) -> Iterator[str]:
 
 
 def root_faults(result: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with roots (RT-01)."""
+    """Yield the faults of roots (RT-01)."""
     for root in _items(result.get("roots")):
         uri = members(root).get("uri")
         if not isinstance(uri, str) or not uri.startswith("file://"):
@@ -323,11 +323,11 @@ def root_faults(result: Mapping[str, Any]) -> Iterator[str]:
 
 
 def reply_faults(result: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with what a user did (EL-06)."""
+    """Yield the faults of an answer to a form (EL-06)."""
     action = result.get("action")
     if action not in ("accept", "decline", "cancel"):
         yield f"action is accept, decline or cancel, not {shown(action)}"
     elif action != "accept" and members(result.get("content")):
-        yield f"content goes along with accept alone, and came with {action}"
+        yield f"content belongs only to accept, but came with {action}"
     elif not isinstance(result.get("content", {}), dict):
         yield f"content is an object, not {shown(result['content'])}"

@@ -1,4 +1,4 @@
-"""What belongs to a call: cancellation, progress, logging, the rounds of questions, subscriptions (CA, PR, LG, MR, SU)."""
+"""Judges of calls: cancellation, progress, logging, round trips, subscriptions (sections CA, PR, LG, MR, SU)."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def _is_before(earlier: Message | None, message: Message) -> bool:
 
 @rule("CA-02", "notification", methods=_CANCELLED)
 def cancels_nothing(message: Message, state: ConnectionState) -> Iterator[str]:
-    """In a session each side cancels what it asked for itself."""
+    """In a session each side cancels only its own requests."""
     if state.handshake is not None:
         yield from _unknown(message, state)
 
 
 @rule("CA-08", "notification", by="client", methods=_CANCELLED)
 def cancels_nothing_stateless(message: Message, state: ConnectionState) -> Iterator[str]:
-    """The same without a session."""
+    """The same, without a session."""
     if state.is_stateless and message.direction == ">":
         yield from _unknown(message, state)
 
@@ -56,7 +56,7 @@ def cancels_nothing_stateless(message: Message, state: ConnectionState) -> Itera
 def _unknown(message: Message, state: ConnectionState) -> Iterator[str]:
     named = members_of(message.raw_params).get("requestId")
     if message.call is None and isinstance(named, str | int) and state.is_certain and not state.is_redacted:
-        yield f"cancels a request {shown(named)} that it did not send"
+        yield f"cancels request {shown(named)}, which it did not send"
 
 
 @rule("CA-12", "notification", methods=_CANCELLED)
@@ -70,23 +70,23 @@ def cancels_without_an_id(message: Message, state: ConnectionState) -> Iterator[
 
 @rule("CA-09", "notification", by="server", methods=_CANCELLED)
 def cancelled_by_the_server(message: Message, state: ConnectionState) -> Iterator[str]:
-    """On the stateless wire it ends subscriptions, and nothing else."""
+    """In modern revisions a server cancels only subscriptions."""
     if message.direction == "<" and state.is_stateless and (message.call is None or not message.call.is_listen):
-        yield "the server cancels what is no subscription"
+        yield "the server cancels something that is not a subscription"
 
 
 @rule("CA-04", "result", "error", "notification", by="server")
 def goes_on_after_the_cancel(message: Message, state: ConnectionState) -> Iterator[str]:
-    """What crosses the cancellation is nobody's fault, so it must be certain that the server has read it."""
+    """A message may cross the cancellation, so the server must certainly have read it."""
     call = message.call
     if message.direction != "<" or call is None or call.direction != ">" or message.method == "notifications/cancelled":
         return
     if state.revision_of(call) in LEGACY or not is_modern_request(call.request) or state.has_gaps:
         return
     if call.is_listen and message.is_answer:
-        return  # SU-13: that is how a server ends it, and both may end it at once
+        return  # SU-13: a server ends a subscription this way, and both sides may end it at once
     if any(cancel.direction == ">" and _is_before(cancel, message) and state.certainly_read(cancel) for cancel in call.cancels):
-        yield f"goes on with {call.method} {shown(call.id)}, which was cancelled"
+        yield f"continues with {call.method} {shown(call.id)}, which was cancelled"
 
 
 # Progress
@@ -94,7 +94,7 @@ def goes_on_after_the_cancel(message: Message, state: ConnectionState) -> Iterat
 
 @rule("PR-01", "request")
 def tokens(message: Message, state: ConnectionState) -> Iterator[str]:
-    """A string or an integer, and one for each request."""
+    """A progress token is a string or an integer, and unique among open requests."""
     token = message.meta.get("progressToken", UNSET)
     if token is UNSET or state.is_redacted:
         return
@@ -110,14 +110,14 @@ def tokens(message: Message, state: ConnectionState) -> Iterator[str]:
 
 @rule("PR-02", "notification", methods=_PROGRESS)
 def progress_of_nothing(message: Message, state: ConnectionState) -> Iterator[str]:
-    """No token, no progress."""
+    """Progress needs a token."""
     if message.call is None and state.is_certain and not state.is_redacted:
-        yield f"progress for the token {shown(members_of(message.raw_params).get('progressToken', UNSET))}, which no request gave"
+        yield f"progress for the token {shown(members_of(message.raw_params).get('progressToken', UNSET))}, which no request has"
 
 
 @rule("PR-03", "notification", methods=_PROGRESS)
 def progress_rises(message: Message, state: ConnectionState) -> Iterator[str]:
-    """With every notification."""
+    """Progress increases with every notification."""
     params = members_of(message.raw_params)
     if state.is_redacted:
         return
@@ -131,7 +131,7 @@ def progress_rises(message: Message, state: ConnectionState) -> Iterator[str]:
     if message.call is not None:
         state.progress[id(message.call)] = progress
     if last is not None and progress <= last:
-        yield f"progress goes from {shown(last)} to {shown(progress)}; it must rise"
+        yield f"progress goes from {shown(last)} to {shown(progress)}; it must increase"
 
 
 def _is_number(value: Any) -> bool:
@@ -140,18 +140,18 @@ def _is_number(value: Any) -> bool:
 
 @rule("PR-04", "notification", methods=_PROGRESS)
 def progress_after_the_end(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Both come from the same side, so their order is certain."""
+    """Progress and response come from the same side, so their order is certain."""
     call = message.call
     if call is None or not _is_before(call.answer, message) or state.has_gaps:
         return
     if "task" in members_of(call.request.raw_params):
-        return  # PR-06: a task goes on
-    yield f"progress of {call.method} {shown(call.id)} after its answer"
+        return  # PR-06: a task continues
+    yield f"progress of {call.method} {shown(call.id)} after its response"
 
 
 @rule("PR-07", "notification", by="server", methods=_PROGRESS)
 def progress_of_a_subscription(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Subscriptions have none."""
+    """Subscriptions have no progress."""
     if message.direction == "<" and (META_SUBSCRIPTION_ID in message.meta or (message.call and message.call.is_listen)):
         yield "progress of a subscription"
 
@@ -161,32 +161,32 @@ def progress_of_a_subscription(message: Message, state: ConnectionState) -> Iter
 
 @rule("LG-01", "notification", by="server", methods=_LOG)
 def log_not_declared(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Whoever logs, declares it."""
+    """A server that logs declares logging."""
     declared = state.server_capabilities
     if message.direction == "<" and declared is not None and state.is_certain and declared.get("logging") is None:
-        yield "a log message, and the server did not declare logging"
+        yield "a log message, but the server did not declare logging"
 
 
 @rule("LG-02", "notification", by="server", methods=_LOG)
 def shape_of_logs(message: Message, state: ConnectionState) -> Iterator[str]:
-    """A level and something to say."""
+    """A log message has a level and data."""
     params = members_of(message.raw_params)
     if message.direction != "<" or state.is_redacted:
         return
     if params.get("level") not in _LEVELS:
-        yield f"there is no log level {shown(params.get('level', UNSET))}"
+        yield f"unknown log level {shown(params.get('level', UNSET))}"
     if "data" not in params:
         yield "a log message without data"
 
 
 @rule("LG-05", "notification", by="server", methods=_LOG)
-def log_nobody_wanted(message: Message, state: ConnectionState) -> Iterator[str]:
-    """On the stateless wire a request says whether it wants to hear."""
+def log_not_requested(message: Message, state: ConnectionState) -> Iterator[str]:
+    """In modern revisions a request asks for log messages."""
     if message.direction != "<" or not state.is_stateless or META_SUBSCRIPTION_ID in message.meta:
         return
     wanted = [call.request.meta.get(META_LOG_LEVEL) for call in state.loggers.values()]
     if not wanted:
-        yield "a log message, and no open request asked for any"
+        yield "a log message, but no open request asked for any"
         return
     level = members_of(message.raw_params).get("level")
     if level in _LEVELS and all(lowest in _LEVELS and _LEVELS.index(level) < _LEVELS.index(lowest) for lowest in wanted):
@@ -195,16 +195,16 @@ def log_nobody_wanted(message: Message, state: ConnectionState) -> Iterator[str]
 
 @rule("LG-07", "notification", by="server", methods=_LOG)
 def log_of_a_subscription(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Logs belong to requests that do something."""
+    """Log messages belong to requests, not to subscriptions."""
     if message.direction == "<" and META_SUBSCRIPTION_ID in message.meta:
         yield "a log message that belongs to a subscription"
 
 
-# The rounds of one call
+# Round trips
 
 
 def _asked(message: Message, state: ConnectionState) -> dict[str, Any] | None:
-    """The result, if it is one that asks for input."""
+    """Return the result if it asks for input."""
     call = message.call
     if message.direction != "<" or call is None or not is_modern_request(call.request):
         return None
@@ -214,14 +214,14 @@ def _asked(message: Message, state: ConnectionState) -> dict[str, Any] | None:
 
 @rule("MR-01", "result", by="server")
 def asks_where_it_may_not(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Three methods may be answered with questions."""
+    """Only three methods may return questions."""
     if _asked(message, state) is not None and message.call is not None and message.call.method not in MAY_ASK_BACK:
         yield f"{message.call.method} is answered with input_required"
 
 
 @rule("MR-02", "result", by="server")
 def asks_nothing(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Then nobody would know what to send."""
+    """A result that asks for input has questions or a state."""
     result = _asked(message, state)
     if result is not None and "inputRequests" not in result and "requestState" not in result:
         yield "input_required with neither inputRequests nor requestState"
@@ -229,24 +229,24 @@ def asks_nothing(message: Message, state: ConnectionState) -> Iterator[str]:
 
 @rule("MR-03", "result", by="server")
 def shape_of_questions(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Like requests, but without an envelope."""
+    """Questions are requests without an envelope."""
     result = _asked(message, state)
     if result is None or "inputRequests" not in result:
         return
     requests = result["inputRequests"]
     if not isinstance(requests, dict):
-        yield f"inputRequests is an object, not {shown(requests)}"
+        yield f"inputRequests must be an object, not {shown(requests)}"
         return
     for key, request in requests.items():
         if not isinstance(request, dict) or request.get("method") not in INPUT_METHODS:
-            yield f"the question {shown(key)} has none of the methods {', '.join(INPUT_METHODS)}"
+            yield f"the question {shown(key)} must have one of the methods {', '.join(INPUT_METHODS)}"
         elif "id" in request or "jsonrpc" in request:
             yield f"the question {shown(key)} has an envelope"
 
 
 @rule("MR-04", "result", by="server")
 def asks_for_the_undeclared(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Each request says what its client can answer."""
+    """Each request declares what its client can answer."""
     result = _asked(message, state)
     requests = result.get("inputRequests") if result is not None else None
     if not isinstance(requests, dict) or message.call is None or state.is_redacted:
@@ -267,35 +267,35 @@ def _round_before(call: Call | None) -> Call | None:
 
 @rule("MR-05", "request", by="client")
 def retry_repeats(message: Message, state: ConnectionState) -> Iterator[str]:
-    """The same method and the same params, and what was asked for."""
+    """A retry repeats the method and the params."""
     if not is_modern_request(message) or message.call is None or not message.call.is_retry or state.is_redacted:
         return
     first, again = members_of(message.call.first_round.request.raw_params), members_of(message.raw_params)
     for name in sorted((first.keys() | again.keys()) - {"_meta", "inputResponses", "requestState"}):
         if first.get(name, UNSET) != again.get(name, UNSET):
-            yield f"the call is sent again with other params: {name}"
+            yield f"the call is retried with different params: {name}"
 
 
 @rule("MR-06", "request", by="client")
 def shape_of_replies(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Bare results."""
+    """Answers are bare results."""
     if not is_modern_request(message) or message.method not in MAY_ASK_BACK or state.is_redacted:
         return
     replies = members_of(message.raw_params).get("inputResponses", {})
     if not isinstance(replies, dict):
-        yield f"inputResponses is an object, not {shown(replies)}"
+        yield f"inputResponses must be an object, not {shown(replies)}"
         return
     for key, reply in replies.items():
         if not isinstance(reply, dict) or "jsonrpc" in reply or "resultType" in reply:
-            yield f"the reply to {shown(key)} must be a bare result"
+            yield f"the answer to {shown(key)} must be a bare result"
 
 
 @rule("MR-08", "request", by="client")
 def retry_has_its_own_id(message: Message, state: ConnectionState) -> Iterator[str]:
-    """It is a request like any other."""
+    """A retry has a new id."""
     before = _round_before(message.call) if is_modern_request(message) else None
     if before is not None and type(before.id) is type(message.id) and before.id == message.id:
-        yield f"the call is sent again with the same id {shown(message.id)}"
+        yield f"the call is retried with the same id {shown(message.id)}"
 
 
 # Subscriptions
@@ -303,7 +303,7 @@ def retry_has_its_own_id(message: Message, state: ConnectionState) -> Iterator[s
 
 @rule("SU-01", "request", by="client", methods=("subscriptions/listen",))
 def shape_of_a_listen(message: Message, state: ConnectionState) -> Iterator[str]:
-    """What to listen for."""
+    """A listen names what to listen for."""
     wanted = members_of(message.raw_params).get("notifications", UNSET)
     if not is_modern_request(message) or state.is_redacted:
         return
@@ -320,7 +320,7 @@ def shape_of_a_listen(message: Message, state: ConnectionState) -> Iterator[str]
 
 @rule("SU-02", "notification", by="server")
 def acknowledged_first(message: Message, state: ConnectionState) -> Iterator[str]:
-    """So that a client knows what it will hear."""
+    """The acknowledgement is the first message of a subscription."""
     call = message.call
     if call is None or not call.is_listen or message.method in (_ACKNOWLEDGED, *_CANCELLED, *_PROGRESS) or state.has_gaps:
         return
@@ -330,7 +330,7 @@ def acknowledged_first(message: Message, state: ConnectionState) -> Iterator[str
 
 @rule("SU-04", "notification", by="server", methods=(_ACKNOWLEDGED, *_FILTERS))
 def tags(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Whose it is."""
+    """Messages of a subscription carry its id."""
     if message.direction != "<" or not state.is_stateless:
         return
     tag = message.meta.get(META_SUBSCRIPTION_ID, UNSET)
@@ -338,18 +338,18 @@ def tags(message: Message, state: ConnectionState) -> Iterator[str]:
         if message.method == _ACKNOWLEDGED or state.listens:
             yield f"{message.method} without {META_SUBSCRIPTION_ID}"
     elif message.call is None:
-        yield f"{message.method} for a subscription {shown(tag)} that nobody asked for"
+        yield f"{message.method} for the unknown subscription {shown(tag)}"
 
 
 @rule("SU-05", "notification", by="server", methods=tuple(_FILTERS))
-def told_and_not_wanted(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Changes are told to those who listen for them."""
+def announced_and_not_requested(message: Message, state: ConnectionState) -> Iterator[str]:
+    """Changes are announced only to listens that ask for them."""
     call = message.call
     if message.direction != "<":
         return
     if call is None:
         if state.is_stateless and META_SUBSCRIPTION_ID not in message.meta and not state.listens:
-            yield f"{message.method}, and nobody listens"
+            yield f"{message.method}, but there is no listen"
         return
     wanted = members_of(call.request.raw_params).get("notifications")
     if isinstance(wanted, dict) and not state.is_redacted and not wanted.get(_FILTERS[message.method or ""]):
@@ -358,7 +358,7 @@ def told_and_not_wanted(message: Message, state: ConnectionState) -> Iterator[st
 
 @rule("SU-06", "notification", by="server", methods=(_ACKNOWLEDGED,))
 def acknowledges_more(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Only what was asked for."""
+    """Only what was asked for is acknowledged."""
     if message.call is None or state.is_redacted:
         return
     asked = members_of(message.call.request.raw_params).get("notifications")
@@ -373,7 +373,7 @@ def acknowledges_more(message: Message, state: ConnectionState) -> Iterator[str]
 
 @rule("SU-13", "result", by="server", methods=("subscriptions/listen",))
 def end_of_a_subscription(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Its result says which one."""
+    """The result of a listen has its id."""
     if message.call is None or not is_modern_request(message.call.request) or "resultType" not in members_of(message.raw_result):
         return
     meta = members_of(message.raw_result).get("_meta")

@@ -1,4 +1,4 @@
-"""Capabilities and metadata: what each side declares, and what it must have declared (CP, MT and ST-06)."""
+"""Judges of capabilities and metadata (sections CP and MT, and ST-06)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from twopipes._trace.message import Message
 
 @rule("CP-01", "result", by="server")
 def used_and_not_declared(message: Message, state: ConnectionState) -> Iterator[str]:
-    """What works is declared."""
+    """A feature that works is declared."""
     call = message.call
     if message.direction != "<" or call is None or state.server_capabilities is None or not state.is_certain:
         return
@@ -33,10 +33,10 @@ def used_and_not_declared(message: Message, state: ConnectionState) -> Iterator[
     if state.handshake is not None and not SERVER_CAPABILITIES[row.capability].has(state.negotiated or ""):
         return  # 2024-11-05 has completion/complete, but no capability for it
     if _gives_nothing(call.method, members_of(message.raw_result)):
-        return  # and so uses nothing
+        return  # an empty list uses nothing
     is_of_this_era = (state.negotiated is None) == is_modern_request(call.request)
     if is_of_this_era and not has_capability(state.server_capabilities, row.capability):
-        yield f"{call.method} works, and the server did not declare {row.capability}"
+        yield f"{call.method} works, but the server did not declare {row.capability}"
 
 
 _LISTED = {
@@ -48,7 +48,7 @@ _LISTED = {
 
 
 def _gives_nothing(method: str, result: dict[str, Any]) -> bool:
-    """Whether a result is a list, or a completion, with nothing in it."""
+    """Return whether a result is an empty list or completion."""
     if method == "completion/complete":
         completion = result.get("completion")
         return isinstance(completion, dict) and not completion.get("values")
@@ -57,7 +57,7 @@ def _gives_nothing(method: str, result: dict[str, Any]) -> bool:
 
 @rule("CP-03", "request", "result")
 def shape_of_capabilities(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Objects, with flags inside."""
+    """Capabilities are objects with boolean flags."""
     declared: Any = None
     known = CLIENT_CAPABILITIES if message.direction == ">" else SERVER_CAPABILITIES
     if message.shape == "request":
@@ -80,7 +80,7 @@ def shape_of_capabilities(message: Message, state: ConnectionState) -> Iterator[
 
 @rule("CP-07", "request", "result")
 def names_of_extensions(message: Message, state: ConnectionState) -> Iterator[str]:
-    """With a prefix, so that nobody meets anybody else."""
+    """Extension names have a prefix."""
     if message.shape == "request":
         capabilities = message.meta.get(META_CAPABILITIES) if is_modern_request(message) and not state.is_redacted else None
     else:
@@ -90,12 +90,12 @@ def names_of_extensions(message: Message, state: ConnectionState) -> Iterator[st
     if isinstance(extensions, dict):
         for name, value in extensions.items():
             if not is_extension_name(name) or not isinstance(value, dict):
-                yield f"the extension {shown(name)} must have a prefix, and an object for its settings"
+                yield f"the extension {shown(name)} must have a prefix, and an object of settings"
 
 
 @rule("ST-06", "error", by="server")
 def declared_and_not_listed(message: Message, state: ConnectionState) -> Iterator[str]:
-    """A list may be empty, but it is there."""
+    """A declared list exists, even if it is empty."""
     call = message.call
     if call is None or state.handshake is not None or not is_modern_answer(message, state) or state.server_capabilities is None:
         return
@@ -105,12 +105,12 @@ def declared_and_not_listed(message: Message, state: ConnectionState) -> Iterato
     ):
         return
     if members_of(message.raw_error).get("code") == METHOD_NOT_FOUND:
-        yield f"{feature} is declared, and {call.method} does not exist"
+        yield f"{feature} is declared, but {call.method} does not exist"
 
 
 @rule("MT-01", "request", "notification", "result")
 def keys_of_metadata(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Names with a grammar."""
+    """Keys of ``_meta`` follow a grammar."""
     call = message.call
     if message.shape == "result":
         meta = members_of(message.raw_result).get("_meta") if b'"_meta"' in message.line else None
@@ -122,4 +122,4 @@ def keys_of_metadata(message: Message, state: ConnectionState) -> Iterator[str]:
     if revision is not None and isinstance(meta, dict):
         for key in meta:
             if meta_key_fault(key, revision) == "grammar":
-                yield f"{shown(key)} cannot be a key of _meta"
+                yield f"{shown(key)} is not a valid key of _meta"

@@ -1,4 +1,4 @@
-"""Ids, the handshake, the stateless wire, capabilities: what a connection lets each side say (JR, LC, VN, CP, ER and others)."""
+"""Judges of ids, the handshake, modern requests and error codes (sections JR, LC, VN, ER and others)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _OF_THE_PROTOCOL = range(-32099, -32019)
 
 @rule("JR-04", "request")
 def id_used_twice_in_a_session(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Not even after its response."""
+    """In a session an id is used once, even after its response."""
     call = message.call
     if call is None or state.revision_of(call) not in LEGACY or message.method == "initialize":
         return
@@ -52,17 +52,17 @@ def id_used_twice_in_a_session(message: Message, state: ConnectionState) -> Iter
 
 @rule("JR-05", "request", by="client")
 def id_of_an_open_request(message: Message, state: ConnectionState) -> Iterator[str]:
-    """From 2026-07-28 on an id may come again, when it has been answered."""
+    """In modern revisions an id may be reused after its response."""
     if not is_modern_request(message) or state.has_gaps or not isinstance(message.id, str | int):
         return
     call = state.open.get((">", type(message.id), message.id))
     if call is not None and not any(cancel.index < message.index for cancel in call.cancels):
-        yield f"the id {shown(message.id)} belongs to a request ({call.method}) that still waits for its answer"
+        yield f"the id {shown(message.id)} belongs to a request ({call.method}) that is still open"
 
 
 @rule("JR-06", "result", "error")
 def id_of_the_answer(message: Message, state: ConnectionState) -> Iterator[str]:
-    """An answer has the id of its request, and there is one answer."""
+    """A response has the id of its request, and there is only one."""
     if message.id is None or message.id is UNSET:
         if message.shape == "result":
             yield "a result without an id"
@@ -74,11 +74,11 @@ def id_of_the_answer(message: Message, state: ConnectionState) -> Iterator[str]:
         asked = ">" if message.direction == "<" else "<"
         other = _of_the_other_type(message.id)
         if (asked, type(other), other) in state.open:
-            yield f"answers {shown(message.id)}, and the request had the id {shown(other)}: another JSON type"
+            yield f"a response to {shown(message.id)}, but the request has the id {shown(other)}: a different JSON type"
         else:
-            yield f"answers a request {shown(message.id)} that nobody sent"
+            yield f"a response to request {shown(message.id)}, which was not sent"
     elif call.answer is not message:
-        yield f"a second answer to request {shown(message.id)} ({call.method})"
+        yield f"a second response to request {shown(message.id)} ({call.method})"
 
 
 def _of_the_other_type(value: Any) -> Any:
@@ -94,12 +94,12 @@ _LONGEST_NUMBER = 19
 
 @rule("LC-01", "request", by="client")
 def handshake_first(message: Message, state: ConnectionState) -> Iterator[str]:
-    """A session begins with ``initialize``, once."""
+    """A session starts with ``initialize``, once."""
     if message.direction != ">":
         return
     if message.method == "initialize":
         if state.negotiated is not None and message.batch is None:
-            yield "initialize a second time in a session that lives"
+            yield "a second initialize in an open session"
         return
     if state.is_certain and state.handshake is None and not state.has_spoken_modern and not _is_of_the_new_era(message):
         yield f"{message.method} before initialize"
@@ -119,7 +119,7 @@ def shape_of_the_handshake(message: Message, state: ConnectionState) -> Iterator
 
 @rule("LC-03", "result", by="server", methods=("initialize",))
 def shape_of_the_answer(message: Message, state: ConnectionState) -> Iterator[str]:
-    """The same from the other side."""
+    """The result of ``initialize`` has the required members."""
     if message.direction == "<":
         yield from _introduction(members_of(message.raw_result), "serverInfo")
 
@@ -139,7 +139,7 @@ def _is_introduced(info: Any) -> bool:
 
 @rule("LC-04", "request", "notification", by="client")
 def initialized(message: Message, state: ConnectionState) -> Iterator[str]:
-    """After the result, and before anything else."""
+    """``notifications/initialized`` comes after the result and before any request."""
     if message.direction != ">" or not state.is_certain or state.handshake is None:
         return
     if message.method == "notifications/initialized":
@@ -154,7 +154,7 @@ def initialized(message: Message, state: ConnectionState) -> Iterator[str]:
 
 @rule("LC-05", "request", by="client")
 def impatient_client(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Until the handshake is answered there is nothing to ask for."""
+    """No requests before the result of ``initialize``."""
     if message.direction != ">" or message.method in ("ping", "initialize") or not state.is_certain:
         return
     handshake = state.handshake
@@ -164,7 +164,7 @@ def impatient_client(message: Message, state: ConnectionState) -> Iterator[str]:
 
 @rule("LC-06", "request", by="server")
 def impatient_server(message: Message, state: ConnectionState) -> Iterator[str]:
-    """The client is not ready before it says so."""
+    """No requests of the server before ``notifications/initialized``."""
     is_early = state.is_certain and state.handshake is not None and not state.is_initialized
     if message.direction == "<" and message.method != "ping" and is_early:
         yield f"{message.method} before notifications/initialized"
@@ -172,7 +172,7 @@ def impatient_server(message: Message, state: ConnectionState) -> Iterator[str]:
 
 @rule("LC-12", "notification", by="client", methods=("notifications/cancelled",))
 def cancelled_handshake(message: Message, state: ConnectionState) -> Iterator[str]:
-    """There is nothing without it."""
+    """``initialize`` is not cancelled."""
     if message.direction == ">" and message.call is not None and message.call.method == "initialize":
         yield "cancels initialize"
 
@@ -197,32 +197,32 @@ def within_what_was_agreed(message: Message, state: ConnectionState) -> Iterator
 
 
 def _row_in_session(message: Message, state: ConnectionState) -> MethodRow | None:
-    """What the protocol knows about a request in a session that is known from its start."""
+    """Return the protocol row of a request in a session that is known from its start."""
     if message.call is None or state.negotiated not in LEGACY or is_modern_request(message) or not state.is_certain:
         return None
     return row_of(message.method or "", "client" if message.direction == ">" else "server")
 
 
-# The stateless wire
+# Modern requests and results
 
 
 @rule("FR-09", "request", by="server")
 def request_on_the_stateless_wire(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Questions travel inside results there."""
+    """A modern server asks inside results."""
     if message.direction == "<" and state.is_stateless:
-        yield f"a request ({message.method}) from the server; on the stateless wire it asks inside a result"
+        yield f"a request ({message.method}) from the server; in modern revisions it asks inside a result"
 
 
 @rule("FR-10", "result", "error", by="client")
 def response_on_the_stateless_wire(message: Message, state: ConnectionState) -> Iterator[str]:
-    """And so there is nothing to answer."""
+    """A modern client has nothing to respond to."""
     if message.direction == ">" and state.is_stateless:
-        yield "a response from the client; on the stateless wire it sends none"
+        yield "a response from the client; in modern revisions it sends none"
 
 
 @rule("VN-01", "request", by="client")
 def metadata_of_requests(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Each request stands alone."""
+    """Each modern request is self-contained."""
     if message.direction != ">" or state.is_redacted:
         return
     if META_VERSION in message.meta:
@@ -240,7 +240,7 @@ def metadata_of_requests(message: Message, state: ConnectionState) -> Iterator[s
 
 @rule("VN-03", "request", by="client", once=True)
 def name_of_the_client(message: Message, state: ConnectionState) -> Iterator[str]:
-    """On every request; told once."""
+    """Every request has ``clientInfo``. Reported once."""
     if not is_modern_request(message):
         return
     if META_CLIENT_INFO not in message.meta:
@@ -251,20 +251,20 @@ def name_of_the_client(message: Message, state: ConnectionState) -> Iterator[str
 
 @rule("VN-02", "result", by="server")
 def refusal_without_metadata(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Nothing falls back to the values of an earlier request."""
+    """Values of an earlier request are not used."""
     if message.direction != "<" or not is_modern_answer(message, state) or message.call is None:
         return
     has_type = isinstance(members_of(message.raw_result).get("resultType"), str)
     if has_type and not state.is_redacted and not isinstance(message.call.request.meta.get(META_CAPABILITIES), dict):
-        yield f"a result for a request without {META_CAPABILITIES}, which is refused with -32602"
+        yield f"a result for a request without {META_CAPABILITIES}, which must be rejected with -32602"
 
 
 @rule("VN-06", "result", by="server", methods=("server/discover",))
 def shape_of_discovery(message: Message, state: ConnectionState) -> Iterator[str]:
-    """What is needed to choose a version."""
+    """Discovery has what a client needs to choose a version."""
     result = members_of(message.raw_result)
     if "supportedVersions" not in result and "resultType" not in result:
-        return  # whoever said this does not know the method
+        return  # the server does not know the method
     versions = result.get("supportedVersions")
     if not isinstance(versions, list) or not all(isinstance(version, str) for version in versions):
         yield f"supportedVersions must be an array of strings, not {shown(result.get('supportedVersions', UNSET))}"
@@ -274,7 +274,7 @@ def shape_of_discovery(message: Message, state: ConnectionState) -> Iterator[str
 
 @rule("VN-08", "result", by="server", once=True)
 def name_of_the_server(message: Message, state: ConnectionState) -> Iterator[str]:
-    """In every result; told once."""
+    """Every result has ``serverInfo``. Reported once."""
     if message.direction != "<" or not is_modern_answer(message, state):
         return
     result = members_of(message.raw_result)
@@ -289,7 +289,7 @@ def name_of_the_server(message: Message, state: ConnectionState) -> Iterator[str
 
 @rule("VN-09", "result", by="server")
 def type_of_results(message: Message, state: ConnectionState) -> Iterator[str]:
-    """A client must know whether this is the end."""
+    """Every result has a type that the client knows."""
     if message.direction != "<" or not state.server_is_modern or not is_modern_answer(message, state) or message.call is None:
         return
     kind = members_of(message.raw_result).get("resultType", UNSET)
@@ -298,7 +298,7 @@ def type_of_results(message: Message, state: ConnectionState) -> Iterator[str]:
     if not isinstance(kind, str):
         yield f"resultType must be a string, not {shown(kind)}"
     elif kind not in ("complete", "input_required") and not has_extensions:
-        yield f"resultType {shown(kind)}, and the client declared no extension that has it"
+        yield f"resultType {shown(kind)}, but the client declared no extension"
 
 
 _GONE = {
@@ -316,32 +316,32 @@ def _gone(message: Message, rule_id: str) -> Iterator[str]:
 
 @rule("PI-04", "request", by="client", methods=("ping",))
 def ping_is_gone(message: Message, state: ConnectionState) -> Iterator[str]:
-    """There is no session to keep alive."""
+    """Modern revisions have no ping."""
     yield from _gone(message, "PI-04")
 
 
 @rule("LG-09", "request", by="client", methods=("logging/setLevel",))
 def set_level_is_gone(message: Message, state: ConnectionState) -> Iterator[str]:
-    """The level stands in each request."""
+    """In modern revisions each request has its own log level."""
     yield from _gone(message, "LG-09")
 
 
 @rule("RS-05", "request", by="client", methods=("resources/subscribe", "resources/unsubscribe"))
 def subscribe_is_gone(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Subscriptions are one request that listens."""
+    """In modern revisions clients listen instead."""
     yield from _gone(message, "RS-05")
 
 
 @rule("VN-12", "result", by="server", methods=tuple(_GONE))
 def answer_to_what_is_gone(message: Message, state: ConnectionState) -> Iterator[str]:
-    """-32601."""
+    """Removed methods are rejected with -32601."""
     if message.direction == "<" and state.server_is_modern and is_modern_answer(message, state) and message.call is not None:
         yield f"a result for {message.call.method}, which does not exist in this revision"
 
 
 @rule("PI-01", "error", methods=("ping",))
 def refused_ping(message: Message, state: ConnectionState) -> Iterator[str]:
-    """In a session everybody answers it."""
+    """In a session both sides answer ping."""
     call = message.call
     answered = state.handshake.answer if state.handshake is not None and state.negotiated in LEGACY else None
     if call is None or is_modern_request(call.request) or answered is None or answered.index > call.request.index:
@@ -349,38 +349,38 @@ def refused_ping(message: Message, state: ConnectionState) -> Iterator[str]:
     yield "ping is answered with an error"
 
 
-# Errors of the new era
+# Modern errors
 
 
 @rule("ER-06", "error", by="server")
 def reserved_codes(message: Message, state: ConnectionState) -> Iterator[str]:
-    """The protocol's own range."""
+    """Reserved codes have a defined meaning."""
     code = _modern_code(message, state)
     if code is not None and code in _OF_THE_PROTOCOL and code not in _STANDARD_CODES:
-        yield f"the code {code} is reserved, and has no meaning here"
+        yield f"the code {code} is reserved, and is not defined"
 
 
 @rule("ER-07", "error", by="server")
 def codes_of_their_own(message: Message, state: ConnectionState) -> Iterator[str]:
-    """There is room outside of the range of JSON-RPC."""
+    """Custom codes are outside the reserved range."""
     code = _modern_code(message, state)
     if code is None or code not in RESERVED_CODES or code in _STANDARD_CODES | _NEVER_MODERN or code in _OF_THE_PROTOCOL:
         return
     if code in _OF_OLD_IMPLEMENTATIONS:
-        return  # only new ones are to stay out of these, and nobody can tell how old one is
-    yield f"the code {code} lies in the range that is reserved for JSON-RPC"
+        return  # only new implementations must avoid these, and their age is not visible
+    yield f"the code {code} is in the range that is reserved for JSON-RPC"
 
 
 @rule("ER-08", "error", by="server")
 def codes_of_the_old_era(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Resource not found is -32602 now, and URLs are asked for in a result."""
+    """In modern revisions, resource not found is -32602, and URLs are requested in a result."""
     code = _modern_code(message, state)
     if code in _NEVER_MODERN:
         yield f"the code {code} does not exist in this revision"
 
 
 def _modern_code(message: Message, state: ConnectionState) -> int | None:
-    # A legacy server may be at the other end and not know better, so it must have shown that it is none.
+    # The peer may be a legacy server, so it must have shown that it is modern.
     if message.direction != "<" or not state.server_is_modern or not is_modern_answer(message, state):
         return None
     code = members_of(message.raw_error).get("code")
@@ -389,7 +389,7 @@ def _modern_code(message: Message, state: ConnectionState) -> int | None:
 
 @rule("ER-09", "error", by="server")
 def refused_version(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Which are served, and which was asked for."""
+    """-32022 names the supported versions and the requested one."""
     error = members_of(message.raw_error)
     call = message.call
     if error.get("code") != UNSUPPORTED_REVISION or call is None or META_VERSION not in call.request.meta:
@@ -399,12 +399,12 @@ def refused_version(message: Message, state: ConnectionState) -> Iterator[str]:
     if not isinstance(data, dict) or not isinstance(supported, list) or not all(isinstance(item, str) for item in supported):
         yield "-32022 without data.supported, an array of strings"
     elif data.get("requested") != call.request.meta[META_VERSION] and not state.is_redacted:
-        yield f"-32022 with data.requested {shown(data.get('requested', UNSET))} instead of the version that was asked for"
+        yield f"-32022 with data.requested {shown(data.get('requested', UNSET))} instead of the requested version"
 
 
 @rule("ER-10", "error", by="server")
 def missing_capability(message: Message, state: ConnectionState) -> Iterator[str]:
-    """An object like the one that would have been enough."""
+    """-32021 names the required capabilities."""
     error = members_of(message.raw_error)
     if error.get("code") != CAPABILITY_MISSING or message.call is None or not is_modern_request(message.call.request):
         return

@@ -1,4 +1,4 @@
-"""Framing and JSON-RPC: what one line must be, and what may stand in it (sections FR and JR of the rules)."""
+"""Judges of framing and JSON-RPC: what a line must be (sections FR and JR of the rules)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _NOTIFICATIONS = {row.method for row in NOTIFICATIONS}
 
 @rule("FR-01", "noise")
 def two_messages_on_a_line(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Only the newline parts messages."""
+    """Only newlines separate messages."""
     if _count_of_objects(message) > 1:
-        yield "several messages on one line; each needs a line of its own"
+        yield "several messages on one line; each needs its own line"
 
 
 @rule("FR-02", "noise")
 def message_on_several_lines(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Pretty JSON is for files."""
+    """No newline inside a message."""
     pieces = state.partial[message.direction]
     if message.line.startswith(b"{"):
         pieces[:] = [message.line]
@@ -38,7 +38,7 @@ def message_on_several_lines(message: Message, state: ConnectionState) -> Iterat
     if len(pieces) > 1 and message.line.startswith(b"}"):
         read = decode(b"\n".join(pieces))
         if not isinstance(read, LineRejected):
-            yield f"the last {len(pieces)} lines are one message; it must stand on one"
+            yield f"the last {len(pieces)} lines are one message; it must be on one line"
         pieces.clear()
 
 
@@ -49,46 +49,46 @@ _MOST_PIECES = 10_000
 def utf_8(message: Message, state: ConnectionState) -> Iterator[str]:
     """No other encoding, and no byte order mark."""
     if message.batch is None and message.data.startswith(codecs.BOM_UTF8):
-        yield "begins with a byte order mark; UTF-8 on the wire has none"
+        yield "starts with a byte order mark; messages are UTF-8 without one"
     if message.fault is not None and message.fault.reason == "not UTF-8":
         yield f"not UTF-8: {message.fault.detail}"
 
 
 @rule("FR-04", "noise", "blank", by="server")
 def noise_of_the_server(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Stdout is for messages."""
+    """Only messages on stdout."""
     if message.direction == "<":
         yield from _noise(message, "stdout")
 
 
 @rule("FR-05", "noise", "blank", by="client")
 def noise_of_the_client(message: Message, state: ConnectionState) -> Iterator[str]:
-    """And so is stdin."""
+    """Only messages on stdin."""
     if message.direction == ">":
         yield from _noise(message, "stdin")
 
 
 @rule("FR-15", "request", "notification", "result", "error", "batch", once=True)
 def carriage_return(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Nobody minds, and nobody has to send it; told once."""
+    """A carriage return is tolerated, but should not be sent. Reported once."""
     if message.batch is None and message.data.endswith(b"\r"):
-        yield "lines that end in a carriage return and a newline; the newline alone parts messages"
+        yield "lines end with a carriage return and a newline; use only a newline"
 
 
 def _noise(message: Message, stream: str) -> Iterator[str]:
     if not message.is_whole:
-        return  # torn by the end of the process or of the recording; nobody can tell what it would have become
+        return  # cut off by the end of the process or of the recording, so it may have been a valid message
     if message.shape == "blank":
         yield f"a blank line on {stream}"
     elif message.fault is None or message.fault.reason not in ("not JSON", "not an object", "not JSON-RPC"):
         return
-    elif _count_of_objects(message) <= 1:  # or they are messages, though not in their lines (FR-01)
+    elif _count_of_objects(message) <= 1:  # several objects are messages that share a line (FR-01)
         what = "this is not JSON" if message.fault.reason == "not JSON" else message.fault.detail
-        yield f"no message on {stream}: {what}"
+        yield f"not a message on {stream}: {what}"
 
 
 def _count_of_objects(message: Message) -> int:
-    """How many JSON objects a line that is no JSON consists of; 0 if anything else is in it."""
+    """Return how many JSON objects an invalid line consists of; 0 if it has anything else."""
     fault = message.fault
     if fault is None or fault.reason != "not JSON" or message.line[:1] != b"{" or message.line[-1:] != b"}":
         return 0
@@ -110,7 +110,7 @@ _decode_next = json.JSONDecoder().raw_decode
 
 
 class _Members(Struct):
-    """What stands in a line, as it stands there."""
+    """The members of a line, mostly undecoded."""
 
     jsonrpc: Any = UNSET
     id: Any = UNSET
@@ -132,28 +132,28 @@ def _members(message: Message) -> _Members | None:
 
 @rule("JR-01", *_SINGLE)
 def version_of_json_rpc(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Good messages have it, or they would not be read."""
+    """Only rejected messages can lack the version."""
     if message.fault is not None and (found := _members(message)) is not None and found.jsonrpc != "2.0":
         yield f'"jsonrpc" must be "2.0", and is {shown(found.jsonrpc)}'
 
 
 @rule("JR-02", "request")
 def type_of_ids(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Strings and integers."""
+    """Ids are strings or integers."""
     if message.id is not None and (isinstance(message.id, bool) or not isinstance(message.id, str | int)):
         yield f"the id of a request is a string or an integer, not {shown(message.id)}"
 
 
 @rule("JR-03", "request")
 def null_as_an_id(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Null says that an id could not be read."""
+    """Null means that an id could not be read."""
     if message.id is None:
         yield "the id of a request is null"
 
 
 @rule("JR-07", "result", "error")
 def result_or_error(message: Message, state: ConnectionState) -> Iterator[str]:
-    """One of both, and a result is an object."""
+    """A response has a result, which is an object, or an error."""
     line = message.line
     found = _members(message) if b'"result"' in line and b'"error"' in line else None
     if found is not None and memoryview(found.result).nbytes and found.error is not UNSET:
@@ -165,9 +165,9 @@ def result_or_error(message: Message, state: ConnectionState) -> Iterator[str]:
 
 @rule("JR-08", "error")
 def shape_of_errors(message: Message, state: ConnectionState) -> Iterator[str]:
-    """A code and a message."""
+    """An error has a code and a message."""
     if message.fault is None:
-        return  # or it would not have been read
+        return  # a valid error was decoded
     error = message.error
     if not isinstance(error, dict):
         yield f"an error is an object, not {shown(error)}"
@@ -180,17 +180,17 @@ def shape_of_errors(message: Message, state: ConnectionState) -> Iterator[str]:
 
 @rule("JR-09", "request")
 def notification_with_an_id(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Then it would be a request."""
+    """With an id it would be a request."""
     if message.method in _NOTIFICATIONS:
-        yield f"{message.method} is a notification, and has an id"
+        yield f"{message.method} is a notification, but has an id"
 
 
 @rule("JR-11", "request", "notification")
 def shape_of_params(message: Message, state: ConnectionState) -> Iterator[str]:
-    """An object, or nothing at all."""
+    """Params is an object, or is absent."""
     first = bytes(memoryview(message.raw_params)[:1])
     if not first and b'"params"' in message.line:
-        found = _members(message)  # null passes as absent where messages are read
+        found = _members(message)  # the decoder treats null as absent
         first = bytes(memoryview(found.params)[:1]) if found is not None else b""
     if first not in (b"", b"{"):
         yield f"params is an object, not {'null' if first == b'n' else shown(message.params)}"
@@ -198,7 +198,7 @@ def shape_of_params(message: Message, state: ConnectionState) -> Iterator[str]:
 
 @rule("JR-14", "request", by="client")
 def initialize_in_a_batch(message: Message, state: ConnectionState) -> Iterator[str]:
-    """The version that has batches is not agreed on before."""
+    """No version with batches is agreed on before initialize."""
     if message.batch is not None and message.method == "initialize" and message.direction == ">":
         yield "initialize inside a batch"
 
@@ -214,7 +214,7 @@ def batch(message: Message, state: ConnectionState) -> Iterator[str]:
 
 @rule("JR-17", "error")
 def error_without_an_id(message: Message, state: ConnectionState) -> Iterator[str]:
-    """It may be left out where it could not be read, and nowhere else."""
+    """The id may be missing only if it could not be read."""
     other = ">" if message.direction == "<" else "<"
     if message.id in (UNSET, None) and state.is_certain and not state.may_be_unreadable[other]:  # type: ignore[index]
-        yield "an error without an id, and every request had one that can be read"
+        yield "an error without an id, although every request had a readable one"

@@ -1,4 +1,4 @@
-"""The shapes of what the features send: tools, content, resources, prompts, completion, questions (TL, CT, RS, PM, CM, EL, ...)."""
+"""Judges of payloads: tools, content, resources, prompts, completion, questions (sections TL, CT, RS, PM, CM, EL and others)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ROLES = ("user", "assistant")
 
 
 def _complete(message: Message, state: ConnectionState) -> dict[str, Any]:
-    """The result, if it is the end of its call; empty for questions, tasks and what no revision is known for."""
+    """Return the final result of a call; empty for questions, tasks, and if the revision is not known."""
     call = message.call
     if call is None or call.answer is not message or (revision := state.revision_of(call)) is None:
         return {}
@@ -33,7 +33,7 @@ def _complete(message: Message, state: ConnectionState) -> dict[str, Any]:
 
 
 def _items(result: dict[str, Any], name: str) -> Iterator[str | dict[str, Any]]:
-    """The objects in an array of a result; what is wrong instead comes as a sentence."""
+    """Yield the objects in an array of a result, or a sentence for each fault."""
     found = result.get(name, UNSET)
     if not isinstance(found, list):
         yield f"{name} must be an array, not {shown(found)}"
@@ -45,11 +45,11 @@ def _items(result: dict[str, Any], name: str) -> Iterator[str | dict[str, Any]]:
 def _strings(item: dict[str, Any], where: str, *names: str) -> Iterator[str]:
     for name in names:
         if not isinstance(item.get(name), str):
-            yield f"{where} needs {name}, a string, and has {shown(item.get(name, UNSET))}"
+            yield f"{where} needs {name}, a string, but has {shown(item.get(name, UNSET))}"
 
 
 def _asked_by(message: Message, state: ConnectionState, side: str) -> dict[str, Any] | None:
-    """The params of a request of one side, where its revision is known and nothing is blanked."""
+    """Return the params of a request of one side, if its revision is known and nothing is redacted."""
     if (message.direction == ">") != (side == "client") or message.call is None or state.is_redacted:
         return None
     return members_of(message.raw_params) if state.revision_of(message.call) is not None else None
@@ -60,7 +60,7 @@ def _asked_by(message: Message, state: ConnectionState, side: str) -> dict[str, 
 
 @rule("PG-01", "result", by="server", methods=_LISTS)
 def next_cursor(message: Message, state: ConnectionState) -> Iterator[str]:
-    """A string, where there is more."""
+    """A cursor is a string."""
     cursor = _complete(message, state).get("nextCursor")
     if cursor is not None and not isinstance(cursor, str):
         yield f"nextCursor must be a string, not {shown(cursor)}"
@@ -68,7 +68,7 @@ def next_cursor(message: Message, state: ConnectionState) -> Iterator[str]:
 
 @rule("CH-01", "result", by="server", methods=CACHEABLE)
 def for_how_long(message: Message, state: ConnectionState) -> Iterator[str]:
-    """What may be kept says for how long, and by whom."""
+    """Cacheable results have caching hints."""
     result = _complete(message, state)
     if result and message.call is not None and state.revision_of(message.call) in MODERN:
         missing = [name for name in ("ttlMs", "cacheScope") if name not in result]
@@ -78,7 +78,7 @@ def for_how_long(message: Message, state: ConnectionState) -> Iterator[str]:
 
 @rule("CH-02", "result", by="server", methods=CACHEABLE)
 def shape_of_caching(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Milliseconds, and one of two words."""
+    """Caching hints have the right types."""
     result = _complete(message, state)
     if not result or message.call is None or state.revision_of(message.call) not in MODERN:
         return
@@ -91,7 +91,7 @@ def shape_of_caching(message: Message, state: ConnectionState) -> Iterator[str]:
 
 @rule("TL-01", "result", by="server", methods=("tools/list",))
 def shape_of_tools(message: Message, state: ConnectionState) -> Iterator[str]:
-    """A name, and a schema of an object."""
+    """A tool has a name and an object schema."""
     result = _complete(message, state)
     for tool in _items(result, "tools") if result else ():
         if isinstance(tool, str):
@@ -110,9 +110,9 @@ def names_of_tools(message: Message, state: ConnectionState) -> Iterator[str]:
     names = [tool.get("name") for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
     for name in names:
         if isinstance(name, str) and not _TOOL_NAME.fullmatch(name):
-            yield f"the tool {shown(name)} has a name of other characters than A-Z a-z 0-9 _ - ."
+            yield f"the tool {shown(name)} has a name with characters other than A-Z a-z 0-9 _ - ."
     for name in (name for name in names if isinstance(name, str) and names.count(name) > 1) if len(names) < _MANY else ():
-        yield f"two tools are called {shown(name)}"
+        yield f"two tools have the name {shown(name)}"
 
 
 _MANY = 2000
@@ -121,7 +121,7 @@ _MOST_COMPLETIONS = 100
 
 @rule("RS-01", "result", by="server", methods=("resources/list", "resources/templates/list"))
 def shape_of_resources(message: Message, state: ConnectionState) -> Iterator[str]:
-    """An address and a name."""
+    """A resource has a URI and a name."""
     result = _complete(message, state)
     if not result or message.call is None:
         return
@@ -137,7 +137,7 @@ def shape_of_resources(message: Message, state: ConnectionState) -> Iterator[str
 
 @rule("PM-01", "result", by="server", methods=("prompts/list",))
 def shape_of_prompts(message: Message, state: ConnectionState) -> Iterator[str]:
-    """A name, and names for its arguments."""
+    """A prompt and its arguments have names."""
     result = _complete(message, state)
     for prompt in _items(result, "prompts") if result else ():
         if isinstance(prompt, str):
@@ -153,7 +153,7 @@ def shape_of_prompts(message: Message, state: ConnectionState) -> Iterator[str]:
 
 @rule("TL-02", "request", by="client", methods=("tools/call",))
 def shape_of_a_call(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Which tool, and with what."""
+    """A call names its tool."""
     params = _asked_by(message, state, "client")
     if params is None:
         return
@@ -164,7 +164,7 @@ def shape_of_a_call(message: Message, state: ConnectionState) -> Iterator[str]:
 
 @rule("TL-03", "result", by="server", methods=("tools/call",))
 def shape_of_a_tool_result(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Content, even if there is none."""
+    """A tool result has content, which may be empty."""
     if not memoryview(message.raw_result).nbytes or message.call is None or state.revision_of(message.call) is None:
         return
     result = _complete(message, state)
@@ -179,13 +179,13 @@ def shape_of_a_tool_result(message: Message, state: ConnectionState) -> Iterator
 
 @rule("TL-10", "result", by="server", methods=("tools/call",))
 def structured_content(message: Message, state: ConnectionState) -> Iterator[str]:
-    """A tool that describes its output gives some."""
+    """A tool with an output schema returns structured content."""
     result = _complete(message, state)
     if not result or result.get("isError") or "structuredContent" in result or message.call is None or state.is_redacted:
         return
     name = members_of(message.call.request.raw_params).get("name")
     if isinstance(name, str) and name in state.output_schemas:
-        yield f"the tool {shown(name)} has an outputSchema, and its result no structuredContent"
+        yield f"the tool {shown(name)} has an outputSchema, but its result has no structuredContent"
 
 
 @rule("TL-11", "result", by="server", methods=("tools/call",))
@@ -205,7 +205,7 @@ _BLOCK_MEMBERS = {
 
 
 def _blocks(message: Message, state: ConnectionState) -> Iterator[tuple[Any, str]]:
-    """Each block of content in a result, and the revision it must obey."""
+    """Yield each content block of a result, with its revision."""
     result = _complete(message, state)
     if not result or message.call is None:
         return
@@ -221,7 +221,7 @@ def _blocks(message: Message, state: ConnectionState) -> Iterator[tuple[Any, str
 
 @rule("CT-01", "result", by="server", methods=("tools/call", "prompts/get"))
 def shape_of_content(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Blocks with what belongs to them."""
+    """Blocks have a known type and its members."""
     for block, _ in _blocks(message, state):
         if not isinstance(block, dict) or not isinstance(block.get("type"), str):
             if message.call is not None and message.call.method == "tools/call":
@@ -237,14 +237,14 @@ def shape_of_content(message: Message, state: ConnectionState) -> Iterator[str]:
 
 
 def _may_be_extended(message: Message) -> bool:
-    """Whether the client declared extensions, which may have content of their own."""
+    """Return whether the client declared extensions, which may have their own content types."""
     capabilities = message.call.request.meta.get(META_CAPABILITIES) if message.call is not None else None
     return isinstance(capabilities, dict) and bool(capabilities.get("extensions"))
 
 
 @rule("CT-02", "result", by="server", methods=("tools/call", "prompts/get"))
 def content_of_the_revision(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Blocks that the revision has."""
+    """Block types exist in the revision."""
     for block, revision in _blocks(message, state):
         kind = block.get("type") if isinstance(block, dict) else None
         if isinstance(kind, str) and kind in CONTENT_TYPES and not CONTENT_TYPES[kind].has(revision):
@@ -275,7 +275,7 @@ def _is_base64(text: str) -> bool:
 
 @rule("RS-02", "result", by="server", methods=("resources/read",))
 def shape_of_contents(message: Message, state: ConnectionState) -> Iterator[str]:
-    """An address, and text or a blob."""
+    """Contents have a URI, and text or a blob."""
     result = _complete(message, state)
     for item in _items(result, "contents") if result else ():
         if isinstance(item, str):
@@ -286,7 +286,7 @@ def shape_of_contents(message: Message, state: ConnectionState) -> Iterator[str]
             yield "contents with neither text nor blob"
 
 
-# What the schema wants in requests that no other rule looks into.
+# The required params of requests that no other rule covers.
 _NEEDED = {
     "resources/read": "uri",
     "resources/subscribe": "uri",
@@ -300,7 +300,7 @@ _NEEDED = {
 
 @rule("FR-05", "request", by="client", methods=tuple(_NEEDED))
 def half_a_request(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Without what it is about it is no message of the protocol."""
+    """A request has the params that its method requires."""
     params = _asked_by(message, state, "client")
     if params is not None:
         yield from _strings(params, message.method or "", _NEEDED[message.method or ""])
@@ -308,7 +308,7 @@ def half_a_request(message: Message, state: ConnectionState) -> Iterator[str]:
 
 @rule("PM-02", "request", by="client", methods=("prompts/get",))
 def arguments_of_prompts(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Strings."""
+    """Arguments of prompts are strings."""
     params = _asked_by(message, state, "client")
     if params is None:
         return
@@ -320,7 +320,7 @@ def arguments_of_prompts(message: Message, state: ConnectionState) -> Iterator[s
 
 @rule("PM-03", "result", by="server", methods=("prompts/get",))
 def messages_of_prompts(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Somebody says one thing."""
+    """A prompt message has a role and one block."""
     result = _complete(message, state)
     for item in _items(result, "messages") if result else ():
         if isinstance(item, str):
@@ -331,7 +331,7 @@ def messages_of_prompts(message: Message, state: ConnectionState) -> Iterator[st
 
 @rule("CM-01", "request", by="client", methods=("completion/complete",))
 def shape_of_completion(message: Message, state: ConnectionState) -> Iterator[str]:
-    """What to complete."""
+    """A completion request has ref and argument."""
     params = _asked_by(message, state, "client")
     if params is None:
         return
@@ -350,12 +350,12 @@ def shape_of_completion(message: Message, state: ConnectionState) -> Iterator[st
     context = params.get("context", {})
     arguments = context.get("arguments", {}) if isinstance(context, dict) else context
     if not isinstance(arguments, dict) or not all(isinstance(value, str) for value in arguments.values()):
-        yield f"context has arguments that are settled, all strings, not {shown(context)}"
+        yield f"context has resolved arguments, all strings, not {shown(context)}"
 
 
 @rule("CM-02", "result", by="server", methods=("completion/complete",))
 def completions(message: Message, state: ConnectionState) -> Iterator[str]:
-    """At most a hundred strings."""
+    """At most 100 completions, all strings."""
     result = _complete(message, state)
     if not result:
         return
@@ -367,12 +367,12 @@ def completions(message: Message, state: ConnectionState) -> Iterator[str]:
         yield f"{len(values)} completions; {_MOST_COMPLETIONS} is the most"
 
 
-# What a server asks, and what a client answers
+# Questions and answers
 
 
 @rule("SA-01", "request", by="server", methods=("sampling/createMessage",))
 def shape_of_sampling(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Messages, and how long the answer may be."""
+    """A sampling request has messages and maxTokens."""
     params = _asked_by(message, state, "server")
     if params is None:
         return
@@ -384,7 +384,7 @@ def shape_of_sampling(message: Message, state: ConnectionState) -> Iterator[str]
 
 @rule("SA-02", "result", by="client", methods=("sampling/createMessage",))
 def shape_of_a_sample(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Who said what."""
+    """A sampling result has role, model and content."""
     result = _complete(message, state)
     if result and message.direction == ">":
         yield from _strings(result, "a sample", "role", "model")
@@ -394,7 +394,7 @@ def shape_of_a_sample(message: Message, state: ConnectionState) -> Iterator[str]
 
 @rule("RT-01", "result", by="client", methods=("roots/list",))
 def shape_of_roots(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Files."""
+    """Roots are file URIs."""
     result = _complete(message, state)
     if message.direction != ">" or not result:
         return
@@ -407,7 +407,7 @@ def shape_of_roots(message: Message, state: ConnectionState) -> Iterator[str]:
 
 @rule("EL-01", "request", by="server", methods=("elicitation/create",))
 def shape_of_a_question(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Words, and a flat form."""
+    """A form has a message and a flat schema."""
     params = _asked_by(message, state, "server")
     if params is None or params.get("mode", "form") != "form":
         return
@@ -423,7 +423,7 @@ def shape_of_a_question(message: Message, state: ConnectionState) -> Iterator[st
 
 @rule("EL-06", "result", by="client", methods=("elicitation/create",))
 def shape_of_a_reply(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Three things that a user can do."""
+    """An answer has one of three actions."""
     result = _complete(message, state)
     if message.direction == ">" and result and result.get("action") not in ("accept", "decline", "cancel"):
         yield f"action is accept, decline or cancel, not {shown(result.get('action', UNSET))}"

@@ -65,7 +65,7 @@ def test_a_conversation_with_its_rails():
         "    0.700 ├│< progress 1 of 2 half",
         "    0.800 │└< tools/call #3 failed: no disk  300 ms",
         "    0.900 │< Hello from print()",
-        "          │   ✗ FR-04 no message on stdout: this is not JSON",
+        "          │   ✗ FR-04 not a message on stdout: this is not JSON",
         "    1.000 └< tools/call #2 done  600 ms",
         "    1.100 ┌> resources/read #4 x://gone",
         "          │   ✗ LC-11 resources/read, and the server did not declare resources",
