@@ -228,13 +228,13 @@ def test_an_error_of_the_server(ask):
     ("words", "said"),
     [
         (["call", "wate"], "the server has no tool 'wate'; did you mean wait?"),
-        (["call", "zzzzz"], "the server has no tool 'zzzzz'; it has wait, die"),
-        (["call", "wait", "c=1"], "wait has no argument 'c'; it takes x, y"),
-        (["call", "wait", "y=1"], "wait also needs x (integer); give x=VALUE"),
+        (["call", "zzzzz"], "the server has no tool 'zzzzz'; known tools: wait, die"),
+        (["call", "wait", "c=1"], "wait has no argument 'c'; known arguments: x, y"),
+        (["call", "wait", "y=1"], "wait also needs x (integer); add x=VALUE"),
         (["call", "wait", "x=one"], "argument x of wait: 'one' is not an integer; expected: integer (how long)"),
-        (["call", "wait", "x=1", "--log", "info"], "--log: the server declares no log messages"),
+        (["call", "wait", "x=1", "--log", "info"], "--log: the server does not declare the logging capability"),
         (["prompt", "wait"], "the server has no prompt 'wait'; it has none"),
-        (["list", "resources", "x"], "names are for tools and prompts"),
+        (["list", "resources", "x"], "NAME is for tools and prompts"),
         (["call", "wait", "--trace", "/nowhere/trace"], "/nowhere/trace"),
     ],
 )
@@ -250,9 +250,9 @@ def test_mistakes_are_told_and_nothing_is_called(ask, secretary, words, said):
     ("words", "said"),
     [
         (["reviw"], "the server has no prompt 'reviw'; did you mean review?"),
-        (["review"], "review also needs code; give code=VALUE"),
+        (["review"], "review also needs code; add code=VALUE"),
         (["review", "cod=1"], "review has no argument 'cod'; did you mean code?"),
-        (["review", "code:=1"], "the arguments of a prompt are strings"),
+        (["review", "code:=1"], "arguments of a prompt are strings"),
     ],
 )
 def test_mistakes_about_prompts(ask, words, said):
@@ -356,7 +356,10 @@ def test_a_server_of_a_configuration_file(ask, tmp_path, monkeypatch):
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"a": entry, "b": {"url": "http://localhost"}}}))
     monkeypatch.setenv("HERE", str(EXAMPLES))
     assert "42" in ask("call", "add", "a=42", "--config", "mcp.json", "--server", "a", server=None).stdout
-    assert "stdio alone" in ask("list", "--config", "mcp.json", "--server", "b", server=None, code=2).stderr
+    assert (
+        "only servers with a command are supported"
+        in ask("list", "--config", "mcp.json", "--server", "b", server=None, code=2).stderr
+    )
 
 
 def test_the_conversation_can_be_recorded(ask, tmp_path):
@@ -439,7 +442,7 @@ def test_an_interruption_cancels_the_call_in_good_order(person, era):
     anna = person("call", "slow", "steps=100000", "--era", era)
     anna.sees("/100000")
     anna.presses(CTRL_C)
-    anna.sees("Interrupted: the server is told, and ended.")
+    anna.sees("Interrupted: cancelling the request and stopping the server.")
     assert anna.leaves() == 130
     assert "Traceback" not in anna.seen
 
@@ -463,7 +466,7 @@ def test_a_second_interruption_ends_a_server_that_does_not_want_to_go(person, se
     anna.presses(CTRL_C)
     anna.sees("Interrupted")
     anna.presses(CTRL_C)
-    anna.sees("Ending the server at once.")
+    anna.sees("Killing the server.")
     assert anna.leaves() == 130
     assert not is_running(pid)
     assert "Traceback" not in anna.seen

@@ -119,8 +119,8 @@ def test_a_reader_that_has_seen_enough_is_no_error(run, tmp_path):
     ("arguments", "complaint"),
     [
         (["{missing}"], "cannot be read: No such file"),
-        (["{other}"], "is no recording"),
-        (["{other}", "-f"], "is no recording"),
+        (["{other}"], "is not a trace"),
+        (["{other}", "-f"], "is not a trace"),
         ([], "FILE"),
         (["{trace}", "--slow", "soon"], "--slow"),
         (["{trace}", "--fly"], "--fly"),
