@@ -124,7 +124,7 @@ def test_a_missing_command(run):
 @pytest.mark.parametrize(
     ("content", "mode", "why"),
     [
-        ("#!/bin/sh\n", 0o644, "it is not executable"),
+        ("#!/bin/sh\n", 0o644, "it has no execute permission"),
         ("#!/no/such/interpreter\n", 0o755, "the interpreter in its first line is missing"),
         ("neither a program nor a script", 0o755, "Exec format error"),
         (None, 0o755, "it is a folder"),
