@@ -55,7 +55,7 @@ def test_one_file_after_another_server(twopipes):
     assert len(list(twopipes.home.glob("mcp.json.backup-*"))) == 2
 
 
-def test_the_recorder_in_front_records(twopipes, tmp_path, monkeypatch):
+def test_an_installed_tap_records(twopipes, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     file = twopipes.home / "mcp.json"
     options = ["--config", str(file), "--tap", "--env", "XDG_STATE_HOME", "--write"]

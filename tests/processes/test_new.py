@@ -43,7 +43,7 @@ def project(tmp_path, environment):
     return run
 
 
-def test_its_tests_pass_at_once(project):
+def test_the_tests_of_the_project_pass(project):
     # Where twopipes was installed before it had a plugin, its metadata do not name it; -p does.
     known = any(point.value == "twopipes.testing.plugin" for point in entry_points(group="pytest11"))
     done = project("-m", "pytest", "-q", "-p", "no:cacheprovider", *([] if known else ["-p", "twopipes.testing.plugin"]))
@@ -52,7 +52,7 @@ def test_its_tests_pass_at_once(project):
 
 
 @pytest.mark.parametrize("task", [["check"], ["format", "--check"]])
-def test_it_is_clean(project, task, tmp_path):
+def test_the_project_passes_the_linters(project, task, tmp_path):
     ruff = Path(python()[0]).with_name("ruff")
     if not ruff.exists():
         pytest.skip("ruff is not installed here")
@@ -68,7 +68,7 @@ def test_it_is_clean(project, task, tmp_path):
 
 
 @pytest.mark.parametrize("server", [["src/sunny_days/server.py"], ["-m", "sunny_days"]])
-def test_it_does_what_its_readme_says(project, server, tmp_path):
+def test_the_commands_of_the_readme_work(project, server, tmp_path):
     env = ["--env", f"PYTHONPATH={SOURCE}{os.pathsep}{tmp_path / 'sunny-days' / 'src'}"]
     behind = [*env, "--", *python(*server)]
     done = project("-m", "twopipes", "call", "add", "a=2", "b=3", *behind)

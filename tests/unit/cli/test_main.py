@@ -40,7 +40,7 @@ def test_a_command_that_does_not_exist(words, capsys):
     assert capsys.readouterr() == ("", f"Error: unknown command {words[0]!r}; see twopipes --help\n")
 
 
-def test_the_words_are_those_of_the_process_unless_given(monkeypatch, capsys):
+def test_the_default_arguments_are_those_of_the_process(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["twopipes", "--version"])
     assert main() == 0
     assert capsys.readouterr().out.startswith("twopipes ")

@@ -27,7 +27,7 @@ def added(text, *, place=PLACE, name="new", content=None, **options):
 # Where it goes
 
 
-def test_behind_the_others_as_a_host_writes_them():
+def test_a_new_entry_follows_the_others():
     before = text_of("""
         {
           "mcpServers": {
@@ -58,7 +58,7 @@ def test_behind_the_others_as_a_host_writes_them():
     """)
 
 
-def test_in_an_object_that_is_not_there_yet():
+def test_a_missing_object_is_created():
     before = text_of("""
         {
         \t"theme": "dark",
@@ -81,34 +81,34 @@ def test_in_an_object_that_is_not_there_yet():
     """)
 
 
-def test_in_an_object_that_is_empty():
+def test_an_empty_inner_object_is_filled():
     before = '{\n    "theme": "dark",\n    "mcpServers": {},\n    "size": 1\n}'
     inside = '{\n        "new": {\n            "command": "x"\n        }\n    }'
     assert added(before, content={"command": "x"}) == before.replace("{}", inside)
 
 
 @pytest.mark.parametrize("before", ["", "  \n\n", "\r\n"])
-def test_in_a_file_that_is_empty(before):
+def test_an_empty_file_is_filled(before):
     newline = "\r\n" if "\r\n" in before else "\n"
     lines = ["{", '  "mcpServers": {', '    "new": {', '      "command": "x"', "    }", "  }", "}", ""]
     assert added(before, content={"command": "x"}) == newline.join(lines)
 
 
-def test_in_a_file_of_comments_alone():
+def test_a_file_with_only_comments():
     after = added("// mine\n/* and\nyours */", content={"command": "x"}, fresh={"$schema": "s"})
     assert after.startswith('// mine\n/* and\nyours */\n{\n  "$schema": "s",\n  "mcpServers": {')
     assert read(after) == {"$schema": "s", "mcpServers": {"new": {"command": "x"}}}
 
 
 @pytest.mark.parametrize("before", ["{}", "{ }\n", "{\n}\n", "\t{}"])
-def test_in_an_empty_object(before):
+def test_an_empty_object_is_filled(before):
     after = added(before, content={"command": "x"}, fresh={"$schema": "only in files made from nothing"})
     assert read(after) == {"mcpServers": {"new": {"command": "x"}}}
     assert "\n" in after
     assert after.endswith(before[-1])
 
 
-def test_null_is_no_servers_yet():
+def test_null_counts_as_missing():
     assert read(added('{"a": 1, "mcpServers": null}')) == {"a": 1, "mcpServers": {"new": NEW}}
 
 
@@ -138,12 +138,12 @@ def test_lines_end_as_the_others_do():
     assert read(after) == {"mcpServers": {"a": {}, "new": NEW}}
 
 
-def test_a_trailing_comma_is_kept_where_people_write_one():
+def test_a_trailing_comma_is_kept():
     before = '{\n  "mcpServers": {\n    "a": {}, // the first\n  },\n}\n'
     assert added(before, content={}) == '{\n  "mcpServers": {\n    "a": {}, // the first\n    "new": {},\n  },\n}\n'
 
 
-def test_comments_stay_with_what_they_speak_of():
+def test_comments_stay_with_their_value():
     before = text_of("""
         // settings
         {
@@ -171,17 +171,17 @@ def test_comments_stay_with_what_they_speak_of():
     """)
 
 
-def test_an_object_of_comments_alone():
+def test_an_object_with_only_comments():
     before = '{\n  "mcpServers": {\n    // none yet\n  }\n}'
     assert added(before, content={}) == '{\n  "mcpServers": {\n    // none yet\n    "new": {}\n  }\n}'
 
 
-def test_a_comment_over_several_lines_behind_the_last_one():
+def test_a_block_comment_after_the_last_entry():
     before = '{\n  "mcpServers": {\n    "a": {} /* one\n    two */\n  }\n}'
     assert added(before, content={}) == '{\n  "mcpServers": {\n    "a": {}, /* one\n    two */\n    "new": {}\n  }\n}'
 
 
-def test_a_brace_on_the_line_of_the_last_one():
+def test_a_brace_on_the_line_of_the_last_entry():
     before = '{\n  "mcpServers": {\n    "a": {} }}'
     assert read(added(before)) == {"mcpServers": {"a": {}, "new": NEW}}
 
@@ -199,13 +199,13 @@ def test_the_same_in_another_order_changes_nothing():
     assert added(before) == before
 
 
-def test_another_one_of_the_name_is_left_alone():
+def test_a_different_entry_is_not_replaced():
     before = '{"mcpServers": {"new": {"command": "mine"}}}'
     with pytest.raises(AnotherEntry, match=r"already another server 'new'.*mine"):
         added(before)
 
 
-def test_it_is_replaced_if_that_is_wanted():
+def test_a_different_entry_is_replaced_on_request():
     before = text_of("""
         {
           "mcpServers": {
@@ -264,7 +264,7 @@ def test_of_two_with_one_key_the_last_counts():
         ('{"a": ' + "9" * 5000 + "}", "Exceeds the limit"),
     ],
 )
-def test_what_is_no_json(before, said):
+def test_invalid_json(before, said):
     with pytest.raises(InvalidJson, match=said):
         added(before)
 
@@ -278,12 +278,12 @@ def test_what_is_no_json(before, said):
         ('{"mcpServers": "none"}', "its mcpServers is 'none'"),
     ],
 )
-def test_what_is_in_the_way(before, said):
+def test_a_value_of_the_wrong_type_is_rejected(before, said):
     with pytest.raises(Refused, match=said):
         added(before)
 
 
-def test_a_long_text_that_is_never_ended_is_refused_at_once():
+def test_a_long_unterminated_text_is_rejected_quickly():
     """Without going through every way to cut it: this would not end."""
     with pytest.raises(InvalidJson):
         read('{"a": "' + "x" * 1_000_000)
