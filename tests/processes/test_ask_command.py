@@ -1,4 +1,4 @@
-"""`twopipes list`, `call`, `read` and `prompt` with real servers: for programs, and for a person at a terminal."""
+"""`twopipes list`, `call`, `read` and `prompt` with real servers, in a pipe and at a terminal."""
 
 import io
 import json
@@ -18,7 +18,7 @@ ASK = python(EXAMPLES / "ask.py")
 ERAS = pytest.mark.parametrize("era", ["legacy", "modern"])
 WITHOUT_RICH = "import sys; sys.modules['rich'] = None; from twopipes._cli import main; sys.exit(main())"
 
-# Speaks 2025-06-18, writes down what it is told, has a tool that never answers, and other members than anybody knows.
+# Speaks 2025-06-18, logs the messages it receives, has a tool that never responds, and sends unknown members.
 SECRETARY = """
     import json, signal, sys
     notes = open(sys.argv[1], "a")
@@ -72,7 +72,7 @@ class Done(NamedTuple):
 
 @pytest.fixture
 def ask(tmp_path, environment, monkeypatch, capfd, _nothing_is_left_behind):
-    """Gives the command in this process, which saves the start of one; the words, and the server's command."""
+    """Run a command in this process, which is faster than starting one."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", environment["XDG_STATE_HOME"])
 
@@ -87,7 +87,7 @@ def ask(tmp_path, environment, monkeypatch, capfd, _nothing_is_left_behind):
 
 @pytest.fixture
 def person(tmp_path, environment, _nothing_is_left_behind):
-    """Somebody who types the command at a terminal."""
+    """A user at a terminal."""
     people = []
 
     def person(*words, server=EVERYTHING, program=("-m", "twopipes")):
@@ -99,7 +99,7 @@ def person(tmp_path, environment, _nothing_is_left_behind):
         each.dispose()
 
 
-# For programs
+# In a pipe
 
 
 def test_list(ask):
@@ -118,7 +118,7 @@ def test_list(ask):
     assert "did you mean add?" in ask("list", "tools", "ad", code=2).stderr
 
 
-# Declares three kinds of things, lists tools, and fails at the others: one is malformed, one is an error.
+# Declares three capabilities, lists tools, and fails at the others: one list is malformed, one is an error.
 PARTIAL = """
     import json, sys
     results = {
@@ -156,7 +156,7 @@ def test_a_list_that_fails_does_not_hide_the_others(ask, write):
     assert found["errors"]["resources/list"] == {"code": -32601, "message": "Method not found"}
     assert list(found["errors"]) == ["resources/list", "prompts/list"]
     assert "resources" not in found
-    # One that was asked for by name is all that there is to say.
+    # With a kind, only that list is reported.
     assert ask("list", "resources", "--era", "legacy", server=server, code=1).stdout == ""
 
 
@@ -180,7 +180,7 @@ def test_list_as_json_has_every_page_unchanged(ask, secretary):
     found = json.loads(ask("list", "--format", "json", server=secretary()).stdout)
     assert [tool["vendor"] for tool in found["tools"]] == [{"a": [1.0]}] * 2
     assert found["tools"][0]["inputSchema"]["properties"]["x"]["x-unit"] == "m"
-    assert found["resourceTemplates"] == []  # which it has never heard of
+    assert found["resourceTemplates"] == []  # which it does not implement
 
 
 @pytest.mark.parametrize("revision", ["2024-11-05", "2026-07-28"])
@@ -286,7 +286,7 @@ def test_a_server_that_exits_during_the_call(ask, secretary):
 
 
 def test_a_server_that_does_not_respond(ask, secretary, monkeypatch):
-    # Not by --timeout, which is the limit for its start as well.
+    # Not with --timeout, which also limits the start.
     monkeypatch.setattr("twopipes._cli.client_run._DEFAULT_TIMEOUT", 0.3)
     done = ask("call", "wait", "x=1", "--era", "legacy", server=secretary(), code=4)
     assert "no response from the server for 0.3 s" in done.stderr
@@ -376,7 +376,7 @@ def test_a_closed_output_pipe(run, environment):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-# For a person
+# At a terminal
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A project that `twopipes new` made: its own tests pass at once, and it does what its README says."""
+"""A project created by `twopipes new`: its tests pass, and the commands in its README work."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ SOURCE = Path(__file__).parents[2] / "src"
 
 @pytest.fixture
 def project(tmp_path, environment):
-    """A new project, and a way to run something in it with this twopipes and no other."""
+    """A new project, and a function that runs commands in it with this twopipes."""
     done = subprocess.run(
         python("-m", "twopipes", "new", "sunny-days"),
         cwd=tmp_path,
@@ -44,7 +44,7 @@ def project(tmp_path, environment):
 
 
 def test_the_tests_of_the_project_pass(project):
-    # Where twopipes was installed before it had a plugin, its metadata do not name it; -p does.
+    # An older installation of twopipes may not declare the plugin; -p does.
     known = any(point.value == "twopipes.testing.plugin" for point in entry_points(group="pytest11"))
     done = project("-m", "pytest", "-q", "-p", "no:cacheprovider", *([] if known else ["-p", "twopipes.testing.plugin"]))
     assert done.returncode == 0, done.stdout + done.stderr

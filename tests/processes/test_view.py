@@ -1,4 +1,4 @@
-"""``twopipes view`` as a process: in a pipe, in a terminal, and beside a recording that is still being made."""
+"""``twopipes view`` as a process: in a pipe, at a terminal, and while a trace is being written."""
 
 import fcntl
 import os
@@ -33,7 +33,7 @@ def trace(tmp_path):
 
 
 def in_a_terminal(run, *arguments, columns=80, **options):
-    """What a terminal of that width gets to see, and the exit code."""
+    """Return the output at a terminal of that width, and the exit code."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     try:
@@ -46,7 +46,7 @@ def in_a_terminal(run, *arguments, columns=80, **options):
         try:
             while piece := os.read(ours, 65536):
                 seen += piece
-        except OSError:  # the end of a terminal
+        except OSError:  # the terminal was closed
             pass
         return seen.decode().replace("\r\n", "\n"), done
     finally:
@@ -67,7 +67,7 @@ def test_a_recording_in_a_pipe_is_plain_text(run, trace):
 def test_recorded_text_cannot_control_the_terminal(run, trace):
     seen, done = in_a_terminal(run, *VIEW, trace)
     assert done.returncode == 0
-    # The colours are ours; all else that could be a command was made visible.
+    # Only our own colours are escape sequences; all others are escaped.
     rest = seen
     for code in {part.partition("m")[0] for part in seen.split("\x1b[")[1:]}:
         assert set(code) <= set("0123456789;")
@@ -167,7 +167,7 @@ def test_the_page_is_written(run, trace, tmp_path):
 
 
 class Growing:
-    """A recording that is being made."""
+    """A trace that is being written."""
 
     def __init__(self, path):
         self.file = path.open("wb", buffering=0)
@@ -194,7 +194,7 @@ def test_following_shows_a_request_before_its_response(launch, growing):
     child.out.until("the server was started")
     growing.say(">", '{"jsonrpc":"2.0","id":1,"method":"ping"}', 1.0)
     assert child.out.until("ping") == "    1.000 ┌> ping #1\n"
-    # Half of a line is no line yet.
+    # A partial line is not shown yet.
     answer = encode(Line(1.5, "<", b'{"jsonrpc":"2.0","id":1,"result":{}}'))
     growing.file.write(answer[:20])
     growing.file.write(answer[20:])

@@ -1,4 +1,4 @@
-"""key=value: what people type, read by a schema."""
+"""key=value arguments, converted by a schema."""
 
 import json
 
@@ -77,7 +77,7 @@ ROOT = {"$defs": {"Point": {"type": "object", "properties": {"x": NUMBER}}, "a/b
         ("2", {"enum": [1, 2]}, 2),
         ("null", {"enum": ["a", None]}, None),
         ("x", {"const": "x"}, "x"),
-        # Several kinds: the narrowest that fits.
+        # Several types: the narrowest that fits.
         ("5", {"type": ["string", "integer"]}, 5),
         ("05", {"type": ["string", "integer"]}, "05"),
         ("null", {"anyOf": [STRING, {"type": "null"}]}, None),
@@ -88,7 +88,7 @@ ROOT = {"$defs": {"Point": {"type": "object", "properties": {"x": NUMBER}}, "a/b
         ('["a"]', {"anyOf": [STRING, {"type": "array", "items": STRING}]}, ["a"]),
         ("a", {"anyOf": [{"type": "array", "items": STRING}, STRING]}, "a"),
         ("a", {"oneOf": [{"const": "a"}, {"const": "b"}]}, "a"),
-        # No kind at all: JSON if it is.
+        # No type: JSON if it is valid.
         ("5", {}, 5),
         ("x", {}, "x"),
         ("x", True, "x"),

@@ -1,4 +1,4 @@
-"""`twopipes list`, `call`, `read` and `prompt`: what is understood before a server is started, and how answers are shown."""
+"""`twopipes list`, `call`, `read` and `prompt`: their command lines, and how results are shown."""
 
 import argparse
 import asyncio
@@ -172,7 +172,7 @@ def test_an_error_of_the_work_is_an_error():
         run_interruptibly(work, on_interrupt=pytest.fail)
 
 
-# Errors that say what to do
+# Errors and what to do
 
 
 def complained(error):
@@ -201,7 +201,7 @@ def test_a_missing_capability_names_the_option_that_declares_it(name, option):
         (StartFailed(["x"], "no such folder", cwd="/srv"), "create it, or set another one with --cwd FOLDER\n"),
         (StartFailed(["x"], "not found", path=["/bin"]), "or give its full path, or set --env PATH=FOLDERS; searched"),
         (RequestTimedOut("tools/list", 1, waited=30.0, limit="idle"), "given up after 30 s; pass --timeout 60 to wait longer\n"),
-        # What has no option at the command line is not advised there.
+        # An option that the command line does not have is not mentioned.
         (RequestTimedOut("tools/list", 1, waited=30.0, limit="total"), "given up after 30 s\n"),
         (RemoteProtocolError("too many pages", remedy=Remedy("max_pages", 2, "if so")), "Error: too many pages\n"),
     ],
@@ -234,7 +234,7 @@ def test_every_error_has_an_exit_code(error, reached, code):
     assert exit_code_for(error, connected=reached) == code
 
 
-# Patience
+# Timeouts
 
 
 def conversation(seconds):
@@ -280,7 +280,7 @@ def test_another_timeout_is_not_reported_as_ours():
         asyncio.run(talk.request(call))
 
 
-# What was on the wire
+# Raw results
 
 
 def line(**message):
@@ -314,7 +314,7 @@ def test_the_pages_of_a_list_are_joined_and_the_first_page_starts_anew():
     assert raw_results.items("prompts/list", "prompts") == []
 
 
-# What is shown
+# Results and lists
 
 
 def shown(show, *, terminal=False, saver=None):
@@ -459,7 +459,7 @@ def test_short_forms():
     assert first_line("\n one\n two\n\nthree") == "one two"
 
 
-# What is said beside
+# Output on stderr
 
 
 def reported(report, *, terminal=False, quiet=False):

@@ -1,4 +1,4 @@
-"""`twopipes install`: what it says, what it writes, and what it leaves alone."""
+"""`twopipes install`: what it shows, what it writes, and what it does not change."""
 
 import io
 import json
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the paths are t
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """A user with nothing, in the folder of a project."""
+    """An empty home folder; the current folder is that of a project."""
     found = tmp_path / "ada"
     project = found / "weather"
     project.mkdir(parents=True)

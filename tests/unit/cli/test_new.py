@@ -1,4 +1,4 @@
-"""`twopipes new`: which names it takes, what it writes, and what it leaves alone."""
+"""`twopipes new`: valid names, the files it writes, and that it overwrites nothing."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""`twopipes replay`: what the user can mend is one line, and nothing is started."""
+"""`twopipes replay`: a usage error is one line, and no server is started."""
 
 import pytest
 

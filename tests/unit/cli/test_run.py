@@ -1,4 +1,4 @@
-"""`twopipes run`: which server is meant, and what is said when none can be."""
+"""`twopipes run`: finding the server, and errors if there is none."""
 
 import json
 import subprocess
@@ -176,7 +176,7 @@ def test_missing_files(where, said):
     assert str(caught.value) == said
 
 
-# What is wrong with the words
+# Usage errors
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_where_to_listen(value, meant, joined, write, monkeypatch):
     assert sys.argv[1:] == ["a", "--b"]
 
 
-# As a user sees it
+# As a process
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_a_file_that_serves_needs_no_name_for_its_server(write, run):
 
 
 def test_options_apply_to_a_file_that_serves_itself(write, monkeypatch):
-    """Not the file: it was written for one host, and is run by another."""
+    """The options override the file, which was written for another host."""
     served = []
     monkeypatch.setattr("twopipes._server.serve.run_sockets", lambda server, **options: served.append((server.info.name, options)))
     monkeypatch.setattr(sys, "argv", [])
@@ -290,7 +290,7 @@ def test_options_apply_to_a_file_that_serves_itself(write, monkeypatch):
     [("ChannelClosed('gone')", 2, "Error: gone\n"), ("RuntimeError('why')", 1, "RuntimeError: why\n")],
 )
 def test_an_error_while_a_file_serves_itself_is_reported_unchanged(error, code, said, write, run):
-    """Not as a file that cannot be imported."""
+    """It is not reported as an import error."""
     text = f"""
         from contextlib import asynccontextmanager
         from twopipes import Server

@@ -1,4 +1,4 @@
-"""Which server a command is pointed at: behind --, by a socket, or in the configuration file of a host."""
+"""The server of a command: after --, at a socket, or in the configuration file of a host."""
 
 import json
 import os

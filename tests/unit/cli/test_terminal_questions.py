@@ -1,4 +1,4 @@
-"""Questions of a server, asked at a terminal: what is shown, what is understood, how one says no."""
+"""Questions of a server at the terminal: forms, consent to visit a URL, and sampling."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ FORM = {
 
 
 class Typist:
-    """Types these lines, one after the other; None is a Ctrl-D."""
+    """A user who types these lines; None is Ctrl-D."""
 
     def __init__(self, *lines):
         self.lines = list(lines)
@@ -116,7 +116,7 @@ def test_an_invalid_value_is_asked_again():
     ],
 )
 def test_ways_to_give_no_answer(lines, action):
-    # EL-06: no content goes along.
+    # EL-06: the response has no content.
     assert asked(*lines) == ElicitResult(action)
 
 
@@ -154,7 +154,7 @@ def test_a_form_without_fields_needs_confirmation():
         ({"type": "array", "items": {"anyOf": [{"const": "a", "title": "A!"}, {"const": "b", "title": "B!"}]}}, "B!", ["b"]),
         ({"type": "array", "items": {"type": "string", "enum": ["a", "b"]}}, "", []),
         ({"type": "array", "items": {"type": "string", "enum": ["a", "b"]}, "default": ["b"]}, "", ["b"]),
-        # Numbers that are choices are no numbers of choices.
+        # Choices that are numbers are not numbered.
         ({"type": "string", "enum": ["2", "1"]}, "1", "1"),
         ({"type": "integer", "enum": [10, 20]}, "20", 20),
         ({}, "anything", "anything"),

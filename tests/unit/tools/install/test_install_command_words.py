@@ -1,4 +1,4 @@
-"""A command as a host needs it, and what a server is called by it."""
+"""Commands for hosts, and the suggested name of a server."""
 
 import os
 import shlex
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the paths are t
 
 @pytest.fixture
 def folder(tmp_path):
-    """With a server, a virtual environment, and a folder called like a word."""
+    """A folder with a server, a virtual environment, and a subfolder with a common name."""
     place = tmp_path / "weather"
     for path in ("server.py", "data/notes.txt", "bin/tool", ".venv/bin/python", "everything/x"):
         (place / path).parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""A file of somebody else, replaced as a whole, with what was there kept beside it."""
+"""Replacing a configuration file atomically, with a backup beside it."""
 
 import os
 import stat
@@ -140,7 +140,7 @@ def test_a_failed_write_leaves_nothing_behind(path, monkeypatch):
 
 def test_a_write_protected_file_is_not_changed(path, monkeypatch):
     path.write_text("old")
-    monkeypatch.setattr(writing.os, "access", lambda *_: False)  # whoever runs this may be root
+    monkeypatch.setattr(writing.os, "access", lambda *_: False)  # the tests may run as root
     with pytest.raises(Refused, match="write-protected"):
         write_file(read_file(path), "new")
     assert path.read_text() == "old"

@@ -1,4 +1,4 @@
-"""Words and values that a host would take for variables: the server gets them as they were typed, or the user is told."""
+"""Text that a host would expand: it is escaped, or the user is informed."""
 
 import json
 import re
@@ -16,7 +16,7 @@ ENVIRONMENT = {"HOME": "/root", "X": "x", "word": "w"}
 
 
 def with_default(text, pattern):
-    """What Claude Code, droid and Copilot make of a text: one pass, ``${NAME:-default}``, unknown names stay."""
+    """Expand as Claude Code, droid and Copilot do: once, with ``${NAME:-default}``; unknown names stay."""
 
     def value(found):
         name, has_default, default = (found[1] or found[2]).partition(":-")
@@ -34,7 +34,7 @@ def dollar(text):
 
 
 def dollar_twice(text):
-    """Gemini CLI, in the values of variables: then once more, where a backslash protects and a name that is not set is empty."""
+    """Expand as Gemini CLI does in values: a second time, where a backslash escapes and unset names are empty."""
     once = dollar(text)
     again = re.sub(r"(?<!\\)\$(?:\{([^{}]+)\}|([A-Za-z_]\w*))", lambda found: ENVIRONMENT.get(found[1] or found[2], ""), once)
     return again.replace("\\$", "$")

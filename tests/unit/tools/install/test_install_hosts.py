@@ -1,4 +1,4 @@
-"""The table of hosts: where their files are, what an entry says, and that our own reader understands it."""
+"""The table of hosts: the paths of their files, the form of an entry, and that our own reader understands it."""
 
 import json
 import sys
@@ -42,9 +42,9 @@ PATHS = {
     "zed": (".config/zed/settings.json", ".config/zed/settings.json", "AppData/Roaming/Zed/settings.json"),
     "goose": (".config/goose/config.yaml", ".config/goose/config.yaml", "AppData/Roaming/Block/goose/config/config.yaml"),
 }
-# Files as the hosts, and the people who use them, have them: with comments, tabs, servers of others, without a newline at the end.
+# Realistic files: with comments, tabs, other servers, or without a newline at the end.
 FILES = {path.stem: path.read_bytes().decode() for path in (Path(__file__).parent / "test_install_files").iterdir()}
-# What Windows makes of one.
+# The same with line ends of Windows.
 FILES["claude-desktop"] = FILES["claude-desktop"].replace("\n", "\r\n")
 ENTRY = HostEntry("new", ["/usr/bin/new", "-a", "b c"], {"KEY": "1"}, [])
 
@@ -163,7 +163,7 @@ def test_what_is_written_into_a_hosts_own_file_is_read_by_the_doctor(name, passe
     path.write_bytes(b"\xef\xbb\xbf" + after.encode())
     (entry,) = read_entries(str(path), "new")
     assert command_of(entry) == ServerCommand(["/usr/bin/new", "-a", "b c"], env={"KEY": "1"})
-    # Line by line nothing is missing but what had to make room.
+    # No line is missing, except those that were replaced.
     lines = after.splitlines()
     lost = [line for line in before.splitlines() if line not in lines and f"{line}," not in lines]
     assert len(lost) <= 1, lost
@@ -223,6 +223,6 @@ def test_this_machine_is_the_default():
 
 
 def test_json_of_hosts_is_what_json_dumps_writes():
-    """Hosts write their files with two spaces, and so do we: ours then cannot be told from theirs."""
+    """New files have the layout that hosts write: two spaces."""
     content = entry_of(HOSTS["cursor"], ENTRY)
     assert snippet("JSON", ("mcpServers",), "new", content) == json.dumps({"mcpServers": {"new": content}}, indent=2) + "\n"

@@ -1,4 +1,4 @@
-"""One entry among others in JSON with comments: it is put there, and nothing else changes."""
+"""Adding an entry to JSON with comments changes nothing else."""
 
 import json
 import re
@@ -24,7 +24,7 @@ def added(text, *, place=PLACE, name="new", content=None, **options):
     return put(text, place, name, NEW if content is None else content, **options)
 
 
-# Where it goes
+# Where the entry goes
 
 
 def test_a_new_entry_follows_the_others():
@@ -116,7 +116,7 @@ def test_deeper_down():
     assert read(added('{"mcp": {"timeout": 5}}', place=("mcp", "servers"))) == {"mcp": {"timeout": 5, "servers": {"new": NEW}}}
 
 
-# How the file is laid out
+# Layout
 
 
 def test_a_file_on_one_line_stays_on_it():
@@ -186,7 +186,7 @@ def test_a_brace_on_the_line_of_the_last_entry():
     assert read(added(before)) == {"mcpServers": {"a": {}, "new": NEW}}
 
 
-# What is there already
+# Existing entries
 
 
 def test_the_same_again_changes_nothing():
@@ -236,7 +236,7 @@ def test_of_two_with_one_key_the_last_counts():
     assert read(added(before, content={})) == {"mcpServers": {"b": 2, "new": {}}}
 
 
-# What is left alone
+# Invalid documents
 
 
 @pytest.mark.parametrize(
@@ -284,14 +284,14 @@ def test_a_value_of_the_wrong_type_is_rejected(before, said):
 
 
 def test_a_long_unterminated_text_is_rejected_quickly():
-    """Without going through every way to cut it: this would not end."""
+    """Backtracking would take forever."""
     with pytest.raises(InvalidJson):
         read('{"a": "' + "x" * 1_000_000)
     with pytest.raises(InvalidJson):
         read("{" + " " * 1_000_000 + "/*" * 1000)
 
 
-# Whatever the document is
+# Any document
 
 
 scalars = st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.floats(allow_nan=False, allow_infinity=False) | st.text()
@@ -305,7 +305,7 @@ blanks = st.sampled_from(["", "", " ", "  ", "\n", "\n  ", "\t", "\r\n", " // no
 
 @st.composite
 def texts(draw):
-    """A document with servers, or without, written in all ways that are allowed."""
+    """A document with or without servers, in any valid layout."""
     document = draw(objects.filter(lambda found: isinstance(found.get("mcpServers"), dict | None)))
     if draw(st.booleans()):
         document["mcpServers"] = draw(servers)
@@ -333,7 +333,7 @@ def texts(draw):
 
 
 def is_within(old, new):
-    """Whether all of a text is in the other one, in its order and in at most three pieces: two places are written to."""
+    """Return whether the other text contains this one in order, in at most three pieces: an edit has two places."""
     start = 0
     while start < len(old) and start < len(new) and old[start] == new[start]:
         start += 1
@@ -353,11 +353,11 @@ def test_nothing_changes_but_the_one_entry(text, name, content):
         assert not same(before["mcpServers"][name], content)
         after = put(text, PLACE, name, content, replace=True)
     else:
-        # All that was there is there still, to the letter; null and the blanks of an empty object give way.
+        # The old text is unchanged, except for null and the blanks in an empty object.
         if before.get("mcpServers") and name not in before["mcpServers"]:
             assert is_within(text, after)
     assert same(read(after), with_entry(before, PLACE, name, content))
-    assert put(after, PLACE, name, content) == after  # and a second time nothing happens
+    assert put(after, PLACE, name, content) == after  # a second edit changes nothing
 
 
 @given(documents)

@@ -1,4 +1,4 @@
-"""The name that a server gives itself is found in its source, and nothing of it is run."""
+"""The name of a server is found in its source, without running it."""
 
 import shlex
 

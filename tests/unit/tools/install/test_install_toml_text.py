@@ -1,4 +1,4 @@
-"""One table among others in TOML."""
+"""Adding a table to TOML."""
 
 import re
 import sys
@@ -11,7 +11,7 @@ from twopipes._tools.install.values import AnotherEntry, Refused
 
 PLACE = ("mcp_servers",)
 NEW = {"command": "/usr/bin/new", "args": ["-a", 'b "c"'], "env": {"KEY": "1"}}
-# As Codex writes it: scalars first, then tables, its own and those of others, in no order.
+# As Codex writes it: scalars first, then tables in any order.
 CODEX = """\
 # my settings
 model = "gpt-5"   # the big one
@@ -87,7 +87,7 @@ def test_servers_in_one_line_are_added_to(before):
 
 def test_a_missing_library_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "tomlkit", None)
-    assert read(put(CODEX, PLACE, "new", NEW))  # not needed for this
+    assert read(put(CODEX, PLACE, "new", NEW))  # appending needs no library
     with pytest.raises(Refused, match=r"needs tomlkit: pip install 'twopipes\[cli\]'"):
         put(CODEX, PLACE, "files", NEW, replace=True)
 

@@ -1,4 +1,4 @@
-"""One entry among others in YAML."""
+"""Adding an entry to YAML."""
 
 import re
 import sys
@@ -129,7 +129,7 @@ def test_a_value_of_the_wrong_type_is_rejected():
 
 def test_a_missing_library_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "yaml", None)
-    assert block({"a": 1}) == "a: 1\n"  # not needed to say what has to stand there
+    assert block({"a": 1}) == "a: 1\n"  # showing an entry needs no library
     with pytest.raises(Refused, match=r"needs PyYAML: pip install 'twopipes\[cli\]'"):
         put("", PLACE, "new", NEW)
 
