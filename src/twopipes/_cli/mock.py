@@ -89,7 +89,7 @@ def _serve(player: Mock, *, strict: bool) -> int:
                 player.complaints.clear()
             if player.out:
                 # FR-01: each message is one line.
-                _write(1, "".join(f"{said}\n" for said in player.out))
+                _write(1, "".join(f"{message}\n" for message in player.out))
                 player.out.clear()
     except (KeyboardInterrupt, BrokenPipeError):
         pass  # Ctrl-C, SIGTERM, or the client is gone

@@ -47,10 +47,10 @@ def test_without_write_the_entry_is_only_shown(say, home):
     out, err = say("cursor", "--", "sh", "server.py")
     server = f"{home}/weather/server.py"
     assert json.loads(out) == {"mcpServers": {"weather": {"type": "stdio", "command": "sh", "args": [server]}}}
-    assert f"Writing server.py as {server}: hosts start servers from another folder" in err
+    assert f"server.py becomes {server}: hosts start servers from another folder" in err
     assert f"For Cursor, this goes into {home}/.cursor/mcp.json, which does not exist yet:" in err
-    assert "With --write it is put there" in err
-    assert "Then: Switch it on" in err
+    assert "Use --write to write it." in err
+    assert "Next: Turn it on" in err
     assert f"twopipes doctor --config {home}/.cursor/mcp.json --server weather" in err
     assert files(home) == ["weather/server.py"]
 
