@@ -374,7 +374,7 @@ def test_a_doctor_that_is_ended_leaves_nothing_running(tmp_path, number, code):
         finally:
             process.kill()
     assert process.returncode == code
-    assert errors.endswith(b"nothing is left running\n")
+    assert errors.endswith(b"no process is left running\n")
     assert not is_running(pid)
 
 
