@@ -1,4 +1,4 @@
-"""`twopipes list`, `call`, `read` and `prompt` with real servers: for programs, and for a person at a terminal."""
+"""`twopipes list`, `call`, `read` and `prompt` with real servers, in a pipe and at a terminal."""
 
 import io
 import json
@@ -18,7 +18,7 @@ ASK = python(EXAMPLES / "ask.py")
 ERAS = pytest.mark.parametrize("era", ["legacy", "modern"])
 WITHOUT_RICH = "import sys; sys.modules['rich'] = None; from twopipes._cli import main; sys.exit(main())"
 
-# Speaks 2025-06-18, writes down what it is told, has a tool that never answers, and other members than anybody knows.
+# Speaks 2025-06-18, logs the messages it receives, has a tool that never responds, and sends unknown members.
 SECRETARY = """
     import json, signal, sys
     notes = open(sys.argv[1], "a")
@@ -72,7 +72,7 @@ class Done(NamedTuple):
 
 @pytest.fixture
 def ask(tmp_path, environment, monkeypatch, capfd, _nothing_is_left_behind):
-    """Gives the command in this process, which saves the start of one; the words, and the server's command."""
+    """Run a command in this process, which is faster than starting one."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", environment["XDG_STATE_HOME"])
 
@@ -87,7 +87,7 @@ def ask(tmp_path, environment, monkeypatch, capfd, _nothing_is_left_behind):
 
 @pytest.fixture
 def person(tmp_path, environment, _nothing_is_left_behind):
-    """Somebody who types the command at a terminal."""
+    """A user at a terminal."""
     people = []
 
     def person(*words, server=EVERYTHING, program=("-m", "twopipes")):
@@ -99,7 +99,7 @@ def person(tmp_path, environment, _nothing_is_left_behind):
         each.dispose()
 
 
-# For programs
+# In a pipe
 
 
 def test_list(ask):
@@ -118,7 +118,7 @@ def test_list(ask):
     assert "did you mean add?" in ask("list", "tools", "ad", code=2).stderr
 
 
-# Declares three kinds of things, lists tools, and fails at the others: one is malformed, one is an error.
+# Declares three capabilities, lists tools, and fails at the others: one list is malformed, one is an error.
 PARTIAL = """
     import json, sys
     results = {
@@ -156,11 +156,11 @@ def test_a_list_that_fails_does_not_hide_the_others(ask, write):
     assert found["errors"]["resources/list"] == {"code": -32601, "message": "Method not found"}
     assert list(found["errors"]) == ["resources/list", "prompts/list"]
     assert "resources" not in found
-    # One that was asked for by name is all that there is to say.
+    # With a kind, only that list is reported.
     assert ask("list", "resources", "--era", "legacy", server=server, code=1).stdout == ""
 
 
-def test_what_was_listed_before_the_server_died_is_shown(ask, write):
+def test_lists_received_before_the_server_exited_are_shown(ask, write):
     done = ask("list", "--era", "legacy", server=python(write(PARTIAL), "die"), code=4)
     assert "Tools (1)" in done.stdout
     assert "Error: resources/list failed: the server exited while serving after" in done.stderr
@@ -168,20 +168,20 @@ def test_what_was_listed_before_the_server_died_is_shown(ask, write):
     assert "prompts/list" not in done.stderr
 
 
-def test_a_limit_that_ran_out_is_named_by_the_option_that_sets_it(ask, write):
+def test_an_expired_timeout_names_its_option(ask, write):
     done = ask("list", "--timeout", "0.3", server=python(write("import sys; sys.stdin.read()")), code=3)
     assert "pass --timeout 0.6 if the server needs longer" in done.stderr
     assert "Timeouts" not in done.stderr
 
 
-def test_list_as_json_has_every_page_and_exactly_what_was_on_the_wire(ask, secretary):
+def test_list_as_json_has_every_page_unchanged(ask, secretary):
     found = json.loads(ask("list", "--format", "json").stdout)
     assert list(found) == ["tools", "resources", "resourceTemplates", "prompts"]
     assert len(found["tools"]) == 21
     found = json.loads(ask("list", "--format", "json", server=secretary()).stdout)
     assert [tool["vendor"] for tool in found["tools"]] == [{"a": [1.0]}] * 2
     assert found["tools"][0]["inputSchema"]["properties"]["x"]["x-unit"] == "m"
-    assert found["resourceTemplates"] == []  # which it has never heard of
+    assert found["resourceTemplates"] == []  # which it does not implement
 
 
 @pytest.mark.parametrize("revision", ["2024-11-05", "2026-07-28"])
@@ -210,7 +210,7 @@ def test_a_text_is_written_exactly(run, tmp_path):
     assert run(python("-m", "twopipes", "call", "echo", "text=@text", "--", *EVERYTHING)).stdout == "ä\x1b[1m\n\r\n".encode()
 
 
-def test_a_tool_that_fails_is_told_on_stderr(ask):
+def test_a_failed_tool_is_reported_on_stderr(ask):
     done = ask("call", "fail", code=1)
     assert done.stdout == ""
     assert done.stderr == "Error: the tool failed\nThis tool always fails.\n"
@@ -229,17 +229,17 @@ def test_an_error_of_the_server(ask):
     ("words", "said"),
     [
         (["call", "wate"], "the server has no tool 'wate'; did you mean wait?"),
-        (["call", "zzzzz"], "the server has no tool 'zzzzz'; it has wait, die"),
-        (["call", "wait", "c=1"], "wait has no argument 'c'; it takes x, y"),
-        (["call", "wait", "y=1"], "wait also needs x (integer); give x=VALUE"),
+        (["call", "zzzzz"], "the server has no tool 'zzzzz'; known tools: wait, die"),
+        (["call", "wait", "c=1"], "wait has no argument 'c'; known arguments: x, y"),
+        (["call", "wait", "y=1"], "wait also needs x (integer); add x=VALUE"),
         (["call", "wait", "x=one"], "argument x of wait: 'one' is not an integer; expected: integer (how long)"),
-        (["call", "wait", "x=1", "--log", "info"], "--log: the server declares no log messages"),
+        (["call", "wait", "x=1", "--log", "info"], "--log: the server does not declare the logging capability"),
         (["prompt", "wait"], "the server has no prompt 'wait'; it has none"),
-        (["list", "resources", "x"], "names are for tools and prompts"),
+        (["list", "resources", "x"], "NAME is for tools and prompts"),
         (["call", "wait", "--trace", "/nowhere/trace"], "/nowhere/trace"),
     ],
 )
-def test_mistakes_are_told_and_nothing_is_called(ask, secretary, words, said):
+def test_usage_errors_are_reported_before_the_call(ask, secretary, words, said):
     done = ask(*words, "--era", "legacy", server=secretary(), code=2)
     assert done.stdout == ""
     assert said in done.stderr
@@ -251,16 +251,16 @@ def test_mistakes_are_told_and_nothing_is_called(ask, secretary, words, said):
     ("words", "said"),
     [
         (["reviw"], "the server has no prompt 'reviw'; did you mean review?"),
-        (["review"], "review also needs code; give code=VALUE"),
+        (["review"], "review also needs code; add code=VALUE"),
         (["review", "cod=1"], "review has no argument 'cod'; did you mean code?"),
-        (["review", "code:=1"], "the arguments of a prompt are strings"),
+        (["review", "code:=1"], "arguments of a prompt are strings"),
     ],
 )
-def test_mistakes_about_prompts(ask, words, said):
+def test_usage_errors_about_prompts(ask, words, said):
     assert said in ask("prompt", *words, code=2).stderr
 
 
-def test_unchecked_sends_whatever_it_is(ask):
+def test_unchecked_sends_anything(ask):
     done = ask("call", "no_such_tool", "a=1", "--unchecked", code=1)
     assert "no_such_tool" in done.stderr
 
@@ -269,7 +269,7 @@ def test_a_server_that_cannot_be_started(ask):
     assert "cannot start 'no-such-command': not found" in ask("list", server=["no-such-command"], code=3).stderr
 
 
-def test_a_server_that_dies_at_its_start_says_its_last_words_once(ask, write):
+def test_the_stderr_of_a_server_that_exits_at_start_is_shown_once(ask, write):
     broken = python(write("import nothing_like_this\n"))
     done = ask("list", "--era", "legacy", server=broken, code=3)
     assert done.stderr.count("No module named 'nothing_like_this'") == 1
@@ -281,15 +281,15 @@ def test_a_server_that_dies_at_its_start_says_its_last_words_once(ask, write):
     assert quiet.stderr.count("No module named 'nothing_like_this'") == 1
 
 
-def test_a_server_that_dies_during_the_call(ask, secretary):
+def test_a_server_that_exits_during_the_call(ask, secretary):
     done = ask("call", "die", "x=1", server=secretary(), code=4)
     assert "[stderr] I cannot go on\n" in done.stderr
     assert "the server exited while serving after" in done.stderr
     assert "(exit code 7)" in done.stderr
 
 
-def test_a_server_that_does_not_answer(ask, secretary, monkeypatch):
-    # Not by --timeout, which is the limit for its start as well.
+def test_a_server_that_does_not_respond(ask, secretary, monkeypatch):
+    # Not with --timeout, which also limits the start.
     monkeypatch.setattr("twopipes._cli.client_run._DEFAULT_TIMEOUT", 0.3)
     done = ask("call", "wait", "x=1", "--era", "legacy", server=secretary(), code=4)
     assert "no response from the server for 0.3 s" in done.stderr
@@ -301,7 +301,7 @@ def test_read(ask):
     assert json.loads(ask("read", "notes://all", "--format", "json").stdout)["contents"][1]["text"] == "The second note."
 
 
-def test_the_bytes_of_a_resource_are_written_as_they_are(run):
+def test_the_bytes_of_a_resource_are_written_unchanged(run):
     assert run(python("-m", "twopipes", "read", "image://pixel", "--", *EVERYTHING)).stdout.startswith(b"\x89PNG\r\n")
 
 
@@ -316,7 +316,7 @@ def test_prompt(ask):
 
 
 @ERAS
-def test_questions_are_answered_beforehand_where_nobody_sits(ask, era):
+def test_answer_options_are_used_without_a_terminal(ask, era):
     done = ask("call", "ask", "--answer", "name=Anna", "--answer", "age=7", "--era", era)
     assert done.stdout == "Anna is 7\n"
     assert "Everything asks:" in done.stderr
@@ -324,7 +324,7 @@ def test_questions_are_answered_beforehand_where_nobody_sits(ask, era):
     assert (quiet.stdout, quiet.stderr) == ("Anna is 7\n", "")
 
 
-def test_what_nobody_can_answer_is_not_declared(ask):
+def test_capabilities_without_an_answer_are_not_declared(ask):
     assert "elicitation" in ask("call", "ask", "--era", "legacy", code=1).stderr  # CP-02
     assert "--answer KEY=VALUE" in ask("call", "ask", code=1).stderr
     assert "--sample TEXT" in ask("call", "sample", "prompt=x", code=1).stderr
@@ -343,14 +343,14 @@ def test_log_messages(ask, era):
 
 
 @pytest.mark.parametrize("listen", [["--unix", "socket"], ["--tcp", "127.0.0.1:0"]])
-def test_a_server_behind_a_socket(ask, listening, listen):
+def test_a_server_on_a_socket(ask, listening, listen):
     _, address = listening(python("-m", "twopipes", "run", EXAMPLES / "everything.py", *listen))
     where = ["--unix", address.partition(":")[2]] if listen[0] == "--unix" else ["--tcp", address.partition(" ")[2]]
     assert "42" in ask("call", "add", "a=42", *where, server=None).stdout
     assert json.loads(ask("call", "add", "a=42", "--format", "json", *where, server=None).stdout)["content"]
 
 
-def test_nobody_listens(ask, tmp_path):
+def test_a_socket_without_a_listener(ask, tmp_path):
     assert "Error: " in ask("list", "--unix", str(tmp_path / "nothing"), server=None, code=3).stderr
 
 
@@ -359,7 +359,10 @@ def test_a_server_of_a_configuration_file(ask, tmp_path, monkeypatch):
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"a": entry, "b": {"url": "http://localhost"}}}))
     monkeypatch.setenv("HERE", str(EXAMPLES))
     assert "42" in ask("call", "add", "a=42", "--config", "mcp.json", "--server", "a", server=None).stdout
-    assert "stdio alone" in ask("list", "--config", "mcp.json", "--server", "b", server=None, code=2).stderr
+    assert (
+        "only servers with a command are supported"
+        in ask("list", "--config", "mcp.json", "--server", "b", server=None, code=2).stderr
+    )
 
 
 def test_the_conversation_can_be_recorded(ask, tmp_path):
@@ -369,14 +372,14 @@ def test_the_conversation_can_be_recorded(ask, tmp_path):
     assert any(b'"tools/call"' in entry.data for entry in found.whole_lines() if isinstance(entry, trace.Line))
 
 
-def test_a_reader_who_has_had_enough(run, environment):
+def test_a_closed_output_pipe(run, environment):
     done = run(
         ["bash", "-c", 'set -o pipefail; "$@" | head -c 1', "bash", *python("-m", "twopipes", "list", "--", *EVERYTHING)], text=True
     )
     assert (done.returncode, done.stderr) == (0, "")
 
 
-# For a person
+# At a terminal
 
 
 @pytest.mark.parametrize(
@@ -414,14 +417,14 @@ def test_a_url_needs_consent(person):
     assert anna.leaves() == 0
 
 
-def test_two_questions_at_once_are_asked_one_after_the_other(person):
+def test_two_concurrent_questions_are_asked_one_after_another(person):
     anna = person("call", "ask_at_once", "--root", ".")
     anna.answers("Anna", "7", "")
     anna.sees("Anna, 1 roots")
     assert anna.leaves() == 0
 
 
-def test_a_line_in_the_place_of_the_model(person):
+def test_a_sampling_request_is_answered_by_the_user(person):
     anna = person("call", "sample", "prompt=What now?", "--sample", "-")
     anna.sees("user: What now?")
     anna.answers("Tea")
@@ -438,16 +441,16 @@ def test_progress_is_shown_until_the_result_comes(person, program):
 
 
 @ERAS
-def test_an_interruption_cancels_the_call_in_good_order(person, era):
+def test_an_interruption_cancels_the_call(person, era):
     anna = person("call", "slow", "steps=100000", "--era", era)
     anna.sees("/100000")
     anna.presses(CTRL_C)
-    anna.sees("Interrupted: the server is told, and ended.")
+    anna.sees("Interrupted: cancelling the request and stopping the server.")
     assert anna.leaves() == 130
     assert "Traceback" not in anna.seen
 
 
-def test_an_interruption_is_told_to_the_server(person, secretary):
+def test_the_server_is_notified_of_an_interruption(person, secretary):
     anna = person("call", "wait", "x=1", "--era", "legacy", server=secretary())
     anna.sees("[stderr] working")
     anna.presses(CTRL_C)
@@ -456,7 +459,7 @@ def test_an_interruption_is_told_to_the_server(person, secretary):
     assert (cancelled["method"], cancelled["params"]["requestId"]) == ("notifications/cancelled", call["id"])  # CA-01
 
 
-def test_a_second_interruption_ends_a_server_that_does_not_want_to_go(person, secretary):
+def test_a_second_interruption_kills_a_server_that_does_not_exit(person, secretary):
     anna = person(
         "call", "wait", "x=1", "--era", "legacy", server=["sh", "-c", 'echo $$ >&2; exec "$@"', "sh", *secretary("stubborn")]
     )
@@ -466,7 +469,7 @@ def test_a_second_interruption_ends_a_server_that_does_not_want_to_go(person, se
     anna.presses(CTRL_C)
     anna.sees("Interrupted")
     anna.presses(CTRL_C)
-    anna.sees("Ending the server at once.")
+    anna.sees("Killing the server.")
     assert anna.leaves() == 130
     assert not is_running(pid)
     assert "Traceback" not in anna.seen
@@ -480,7 +483,7 @@ def test_an_interruption_at_a_question(person):
     assert "Traceback" not in anna.seen
 
 
-def test_an_interruption_before_the_server_has_said_anything(person):
+def test_an_interruption_before_the_first_response(person):
     anna = person("list", server=python("-c", "import sys; print('here', file=sys.stderr, flush=True); sys.stdin.read()"))
     anna.sees("[stderr] here")
     anna.presses(CTRL_C)
@@ -488,7 +491,7 @@ def test_an_interruption_before_the_server_has_said_anything(person):
     assert "Traceback" not in anna.seen
 
 
-def test_what_a_server_says_cannot_steer_the_terminal(person):
+def test_text_of_the_server_cannot_control_the_terminal(person):
     anna = person("call", "echo", "text=\x1b]0;title\x07", "--quiet")
     anna.sees("\\x1b]0;title\\x07")
     assert anna.leaves() == 0

@@ -351,7 +351,7 @@ def test_what_a_server_says_cannot_steer_the_terminal(tmp_path):
 
 
 def test_the_whole_examination_ends_in_time():
-    done = doctor("--timeout", "0.5", "--format", "json", "--", sys.executable, str(BROKEN / "silent.py"))
+    done = doctor("--total", "0.5", "--format", "json", "--", sys.executable, str(BROKEN / "silent.py"))
     found = {each["code"] for each in json.loads(done.stdout)["servers"][0]["diagnoses"]}
     assert found == {"out-of-time", "never-answers"}
 
@@ -365,7 +365,7 @@ def test_a_doctor_that_is_ended_leaves_nothing_running(tmp_path, number, code):
     stubborn = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
     tell = f"open({str(noted)!r}, 'w').write(str(os.getpid()))"
     server.write_text(f"import os, signal\n{stubborn}\n{tell}\nwhile True:\n    signal.pause()\n")
-    words = [sys.executable, "-m", "twopipes", "doctor", "--patience", str(NET), "--", sys.executable, str(server)]
+    words = [sys.executable, "-m", "twopipes", "doctor", "--timeout", str(NET), "--", sys.executable, str(server)]
     with subprocess.Popen(words, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         try:
             pid = int(noted.read_text())  # waits for the server to be there
@@ -374,7 +374,7 @@ def test_a_doctor_that_is_ended_leaves_nothing_running(tmp_path, number, code):
         finally:
             process.kill()
     assert process.returncode == code
-    assert errors.endswith(b"nothing is left running\n")
+    assert errors.endswith(b"no process is left running\n")
     assert not is_running(pid)
 
 

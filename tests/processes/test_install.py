@@ -1,4 +1,4 @@
-"""What `twopipes install --write` put into a host's file is started from there, as a host would do it."""
+"""A server that `twopipes install --write` added to a host's file can be started from it, as a host would."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ from twopipes.blocking import connect
 
 @pytest.fixture
 def twopipes(tmp_path, environment):
-    """The command, of a user with an empty home, in the folder of the examples."""
+    """Run the command with an empty home folder, in the folder of the examples."""
     home = tmp_path / "ada"
     home.mkdir()
 
@@ -55,7 +55,7 @@ def test_one_file_after_another_server(twopipes):
     assert len(list(twopipes.home.glob("mcp.json.backup-*"))) == 2
 
 
-def test_the_recorder_in_front_records(twopipes, tmp_path, monkeypatch):
+def test_an_installed_tap_records(twopipes, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     file = twopipes.home / "mcp.json"
     options = ["--config", str(file), "--tap", "--env", "XDG_STATE_HOME", "--write"]

@@ -305,11 +305,11 @@ def test_a_last_line_without_its_newline_is_served(run, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "which recording?"),
-        (["a", "b"], "one recording, not 2"),
-        (["--fast", "a"], "--fast is not understood"),
+        ([], "no trace given"),
+        (["a", "b"], "expected one trace, got 2"),
+        (["--fast", "a"], "unknown option --fast"),
         (["nowhere.jsonl"], "nowhere.jsonl cannot be read: No such file or directory"),
-        (["{no_trace}"], "is not a recording: the file does not begin with the header of a trace"),
+        (["{no_trace}"], "is not a trace: the file does not begin with the header of a trace"),
         (["{newer}"], "has version 99 of the format"),
     ],
 )

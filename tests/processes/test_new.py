@@ -1,4 +1,4 @@
-"""A project that `twopipes new` made: its own tests pass at once, and it does what its README says."""
+"""A project created by `twopipes new`: its tests pass, and the commands in its README work."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ SOURCE = Path(__file__).parents[2] / "src"
 
 @pytest.fixture
 def project(tmp_path, environment):
-    """A new project, and a way to run something in it with this twopipes and no other."""
+    """A new project, and a function that runs commands in it with this twopipes."""
     done = subprocess.run(
         python("-m", "twopipes", "new", "sunny-days"),
         cwd=tmp_path,
@@ -43,8 +43,8 @@ def project(tmp_path, environment):
     return run
 
 
-def test_its_tests_pass_at_once(project):
-    # Where twopipes was installed before it had a plugin, its metadata do not name it; -p does.
+def test_the_tests_of_the_project_pass(project):
+    # An older installation of twopipes may not declare the plugin; -p does.
     known = any(point.value == "twopipes.testing.plugin" for point in entry_points(group="pytest11"))
     done = project("-m", "pytest", "-q", "-p", "no:cacheprovider", *([] if known else ["-p", "twopipes.testing.plugin"]))
     assert done.returncode == 0, done.stdout + done.stderr
@@ -52,7 +52,7 @@ def test_its_tests_pass_at_once(project):
 
 
 @pytest.mark.parametrize("task", [["check"], ["format", "--check"]])
-def test_it_is_clean(project, task, tmp_path):
+def test_the_project_passes_the_linters(project, task, tmp_path):
     ruff = Path(python()[0]).with_name("ruff")
     if not ruff.exists():
         pytest.skip("ruff is not installed here")
@@ -68,7 +68,7 @@ def test_it_is_clean(project, task, tmp_path):
 
 
 @pytest.mark.parametrize("server", [["src/sunny_days/server.py"], ["-m", "sunny_days"]])
-def test_it_does_what_its_readme_says(project, server, tmp_path):
+def test_the_commands_of_the_readme_work(project, server, tmp_path):
     env = ["--env", f"PYTHONPATH={SOURCE}{os.pathsep}{tmp_path / 'sunny-days' / 'src'}"]
     behind = [*env, "--", *python(*server)]
     done = project("-m", "twopipes", "call", "add", "a=2", "b=3", *behind)

@@ -58,7 +58,7 @@ def test_the_same_server_says_the_same(replay, recordings, revision):
     """Also one with another key for its states: what it seals today is not what was recorded."""
     code, out, err = replay(recordings / f"{revision}.jsonl", "--", *EVERYTHING)
     assert (code, err) == (0, "")
-    assert re.fullmatch(r"No difference: (\d+) of \1 requests sent, (\d+) of \2 answers the same\.\n", out)
+    assert re.fullmatch(r"No difference: (\d+) of \1 requests sent, (\d+) of \2 responses the same\.\n", out)
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
@@ -89,9 +89,9 @@ def test_what_differs_is_shown_to_people(replay, recordings, write):
     changed = write(text.replace("return a + b", "return a * b"))
     code, out, _ = replay(recordings / "2025-11-25.jsonl", "--", sys.executable, changed)
     assert code == 1
-    assert re.search(r"(?m)^tools/call add \(id \d+\): the answer differs$", out)
+    assert re.search(r"(?m)^tools/call add \(id \d+\): the response differs$", out)
     assert "  result.structuredContent.result\n    recorded  5\n    live      6\n" in out
-    assert out.rstrip().endswith("answers the same.")
+    assert out.rstrip().endswith("responses the same.")
 
 
 def test_members_can_be_left_out_of_the_comparison(replay, recordings, write):
@@ -156,13 +156,13 @@ def test_a_server_that_dies_in_the_middle(replay, found, two_calls, server):
     code, report = found(two_calls, "--", *dying)
     assert code == 1
     assert (report["requests"], report["sent"]) == (3, 2)
-    assert report["ended"] == "it ended in the middle, by exit code 3"
+    assert report["ended"] == "it exited before the end of the replay: exit code 3"
     assert report["stderr"] == ["out of memory"]
     assert [(each["kind"], each["id"]) for each in report["findings"]] == [("no answer", 1)]
     code, out, _ = replay(two_calls, "--", *dying)
     assert code == 1
-    assert "it ended in the middle, by exit code 3" in out
-    assert "1 request of the recording could not be sent any more" in out
+    assert "it exited before the end of the replay: exit code 3" in out
+    assert "1 recorded request could not be sent" in out
     assert "    out of memory\n" in out
 
 
@@ -177,7 +177,7 @@ def test_a_server_that_pings_for_ever_and_never_reads_is_given_up(found, two_cal
     """Neither its pings nor our answers to them are kept without end, and its death by our hand is not held against it."""
     code, report = found(two_calls, "--", *server("while True: say(id='p', method='ping')"))
     assert code == 1
-    assert report["ended"] == "it floods its client: it sent far more messages than it was recorded with"
+    assert report["ended"] == "it sent far more messages than the recorded server"
     assert [(each["kind"], each["id"]) for each in report["findings"]] == [("no answer", 1)]
 
 
@@ -259,6 +259,6 @@ def test_a_recording_with_blanks_and_one_with_several_connections_are_remarked_o
     trace = trace_of(tmp_path / "several.jsonl", *TWO_CALLS, *TWO_CALLS, redacted=("token",), connections=2)
     code, out, err = replay(trace, "--", *server("pass"))
     assert (code, out[:13]) == (0, "No difference")
-    assert "the recording has 2 connections (0, 1); this replays the first; see --connection" in err
-    assert "values left out (token)" in err
+    assert "the trace has 2 connections (0, 1); replaying the first; see --connection" in err
+    assert "values were redacted in the trace (token)" in err
     assert replay(trace, "--connection", "1", "--", *server("pass"))[0] == 0

@@ -118,13 +118,13 @@ def test_a_recording_that_is_there_already_is_kept(run, tapped, file, tmp_path):
 def test_a_missing_command(run):
     done = run(python("-m", "twopipes", "tap", "--", "no-such-server", "-x"))
     assert (done.returncode, done.stdout) == (127, b"")
-    assert done.stderr.startswith(b"Error: there is no command 'no-such-server'; searched: ")
+    assert done.stderr.startswith(b"Error: command 'no-such-server' not found in ")
 
 
 @pytest.mark.parametrize(
     ("content", "mode", "why"),
     [
-        ("#!/bin/sh\n", 0o644, "the permission is missing"),
+        ("#!/bin/sh\n", 0o644, "it has no execute permission"),
         ("#!/no/such/interpreter\n", 0o755, "the interpreter in its first line is missing"),
         ("neither a program nor a script", 0o755, "Exec format error"),
         (None, 0o755, "it is a folder"),
@@ -156,7 +156,7 @@ def test_the_option_of_other_commands_for_a_recording_leads_to_the_one_of_tap(ru
     for words in (["--trace", "x.jsonl"], ["--trace=x.jsonl"]):
         done = run(python("-m", "twopipes", "tap", *words, "--", "cat"))
         assert (done.returncode, done.stdout) == (2, b"")
-        assert b"-o FILE names the file to record to" in done.stderr
+        assert b"use -o FILE to name the file to record to" in done.stderr
 
 
 def test_help_is_for_people_and_only_before_the_command(run):

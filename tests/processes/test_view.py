@@ -1,4 +1,4 @@
-"""``twopipes view`` as a process: in a pipe, in a terminal, and beside a recording that is still being made."""
+"""``twopipes view`` as a process: in a pipe, at a terminal, and while a trace is being written."""
 
 import fcntl
 import os
@@ -33,7 +33,7 @@ def trace(tmp_path):
 
 
 def in_a_terminal(run, *arguments, columns=80, **options):
-    """What a terminal of that width gets to see, and the exit code."""
+    """Return the output at a terminal of that width, and the exit code."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     try:
@@ -46,7 +46,7 @@ def in_a_terminal(run, *arguments, columns=80, **options):
         try:
             while piece := os.read(ours, 65536):
                 seen += piece
-        except OSError:  # the end of a terminal
+        except OSError:  # the terminal was closed
             pass
         return seen.decode().replace("\r\n", "\n"), done
     finally:
@@ -64,10 +64,10 @@ def test_a_recording_in_a_pipe_is_plain_text(run, trace):
     assert "2 requests, 1 broken rule in 9 s" in lines
 
 
-def test_nothing_on_the_wire_steers_a_terminal(run, trace):
+def test_recorded_text_cannot_control_the_terminal(run, trace):
     seen, done = in_a_terminal(run, *VIEW, trace)
     assert done.returncode == 0
-    # The colours are ours; all else that could be a command was made visible.
+    # Only our own colours are escape sequences; all others are escaped.
     rest = seen
     for code in {part.partition("m")[0] for part in seen.split("\x1b[")[1:]}:
         assert set(code) <= set("0123456789;")
@@ -92,7 +92,7 @@ def test_colours_where_they_are_asked_for(run, trace):
     assert "\x1b[3" not in in_a_terminal(run, *VIEW, trace, NO_COLOR="1")[0]
 
 
-def test_a_choice_and_the_whole_of_it(trace, capsys):
+def test_filters_and_full_messages(trace, capsys):
     def view(*options):
         assert main(["view", *options, str(trace)]) == 0
         return capsys.readouterr().out
@@ -104,7 +104,7 @@ def test_a_choice_and_the_whole_of_it(trace, capsys):
     assert "    0.400 ┌>" not in view("--slow", "350")
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(run, tmp_path):
+def test_a_closed_pipe_is_not_an_error(run, tmp_path):
     trace = write_trace(tmp_path / "long.jsonl", [("!", "x" * 1000)] * 2000)
     reading, writing = os.pipe()
     os.close(reading)
@@ -119,8 +119,8 @@ def test_a_reader_that_has_seen_enough_is_no_error(run, tmp_path):
     ("arguments", "complaint"),
     [
         (["{missing}"], "cannot be read: No such file"),
-        (["{other}"], "is no recording"),
-        (["{other}", "-f"], "is no recording"),
+        (["{other}"], "is not a trace"),
+        (["{other}", "-f"], "is not a trace"),
         ([], "FILE"),
         (["{trace}", "--slow", "soon"], "--slow"),
         (["{trace}", "--fly"], "--fly"),
@@ -138,20 +138,20 @@ def test_a_mistake_is_one_line_and_exit_code_2(capsys, trace, tmp_path, argument
     assert complaint in line
 
 
-def test_an_output_that_has_few_characters_is_no_error(run, trace):
+def test_an_output_encoding_with_few_characters_is_not_an_error(run, trace):
     done = run(python(*VIEW, trace), env={"PYTHONIOENCODING": "ascii"})
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"\\u250c> tools/call #1" in done.stdout
 
 
-def test_help_is_for_people(run):
+def test_the_help(run):
     done = run(python(*VIEW, "--help"))
     assert done.returncode == 0
     for part in (b"usage: twopipes view FILE", b"--errors", b"examples:", b"exit codes:"):
         assert part in done.stdout
 
 
-def test_a_torn_recording_is_shown_as_far_as_it_goes(run, trace):
+def test_a_truncated_trace_is_shown_up_to_its_end(run, trace):
     trace.write_bytes(trace.read_bytes()[:-20])
     done = run(python(*VIEW, trace))
     assert done.returncode == 0
@@ -167,7 +167,7 @@ def test_the_page_is_written(run, trace, tmp_path):
 
 
 class Growing:
-    """A recording that is being made."""
+    """A trace that is being written."""
 
     def __init__(self, path):
         self.file = path.open("wb", buffering=0)
@@ -189,12 +189,12 @@ def growing(tmp_path):
     growing.file.close()
 
 
-def test_following_shows_a_request_when_it_comes_and_its_answer_later(launch, growing):
+def test_following_shows_a_request_before_its_response(launch, growing):
     child = launch(python(*VIEW, "-f", growing.path))
     child.out.until("the server was started")
     growing.say(">", '{"jsonrpc":"2.0","id":1,"method":"ping"}', 1.0)
     assert child.out.until("ping") == "    1.000 ┌> ping #1\n"
-    # Half of a line is no line yet.
+    # A partial line is not shown yet.
     answer = encode(Line(1.5, "<", b'{"jsonrpc":"2.0","id":1,"result":{}}'))
     growing.file.write(answer[:20])
     growing.file.write(answer[20:])
@@ -207,7 +207,7 @@ def test_following_shows_a_request_when_it_comes_and_its_answer_later(launch, gr
     assert child.complaints() == ""
 
 
-def test_ctrl_c_ends_it_quietly(launch, growing):
+def test_ctrl_c_ends_following_quietly(launch, growing):
     child = launch(python(*VIEW, "-f", growing.path))
     child.out.until("the server was started")
     child.signal(signal.SIGINT)
@@ -217,7 +217,7 @@ def test_ctrl_c_ends_it_quietly(launch, growing):
     assert child.complaints() == ""
 
 
-def test_ctrl_c_before_there_is_a_header(tmp_path, monkeypatch, capsys):
+def test_ctrl_c_before_the_header(tmp_path, monkeypatch, capsys):
     def interrupted(seconds):
         raise KeyboardInterrupt
 
@@ -228,7 +228,7 @@ def test_ctrl_c_before_there_is_a_header(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_tap_is_followed_to_its_end(launch, tmp_path):
+def test_a_tap_is_followed_until_it_ends(launch, tmp_path):
     path = tmp_path / "tap.jsonl"
     tap = launch(python("-m", "twopipes", "tap", "-o", path, "--", *python(EXAMPLES / "echo_server.py")))
     tap.initialize()

@@ -171,8 +171,8 @@ class ResultPrinter:
         if console is None or not self.terminal.is_terminal:
             self.text(text)
             return
-        from rich.highlighter import JSONHighlighter  # noqa: PLC0415 - the extra `cli`
-        from rich.text import Text  # noqa: PLC0415 - likewise
+        from rich.highlighter import JSONHighlighter  # noqa: PLC0415 - optional: the extra `cli`
+        from rich.text import Text  # noqa: PLC0415 - optional: the extra `cli`
 
         for line in text.split("\n"):
             console.print(JSONHighlighter()(Text(visible(line))), soft_wrap=True)

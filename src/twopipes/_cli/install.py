@@ -147,7 +147,7 @@ def _install(options: Namespace, command: Sequence[str] | None) -> None:
     plan = Plan(host, name, entry_of(host, entry), path, file)
     terminal = Terminal(sys.stdout if options.write else sys.stderr)
     for word, full, why in found.changes:
-        terminal.say(f"Writing {visible(word)} as ", (visible(full), "bold"), f": {why}")
+        terminal.say(f"{visible(word)} becomes ", (visible(full), "bold"), f": {why}")
     if found.changes and options.scope == "project":
         terminal.say(("These paths are valid on this machine only; use --as-is to write the command as typed", "yellow"))
     for note in found.notes:

@@ -42,7 +42,7 @@ responses differ from the recorded ones. Calls every tool that the recorded
 client called, with the same arguments.
 
 A message is sent when everything that the recorded server sent before it has
-arrived. Values that a server generates anew are replaced: the ids of its
+arrived. Values that a server generates itself are replaced: the ids of its
 requests, requestState, cursors. Notifications are compared as sets, per request
 if they belong to one.
 

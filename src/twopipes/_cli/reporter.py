@@ -112,7 +112,7 @@ class _Bar:
 
 class _RichBar(_Bar):
     def __init__(self, terminal: Terminal) -> None:
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - the extra `cli`
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - optional: the extra `cli`
 
         self._progress = Progress(
             TextColumn("{task.description}", markup=False),

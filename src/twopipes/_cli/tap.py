@@ -164,7 +164,7 @@ def _start_error(command: list[str], error: Exception) -> tuple[int, str]:
         detail = "the interpreter in its first line is missing" if isinstance(error, FileNotFoundError) else error.strerror
         return CANNOT_EXECUTE, f"{found.found} cannot be executed: {detail}"
     if found.unfit is not None:
-        kind = "it is a folder" if os.path.isdir(found.unfit) else "it is not executable"
+        kind = "it is a folder" if os.path.isdir(found.unfit) else "it has no execute permission"
         return CANNOT_EXECUTE, f"{found.unfit} cannot be executed: {kind}"
     if found.folders:
         return NOT_FOUND, f"command {name!r} not found in {os.pathsep.join(found.folders)}; give its full path, or fix PATH"

@@ -163,8 +163,8 @@ class _LineWriter:
     def _look_up(self, style: str) -> tuple[str, str]:
         codes = ("", "")
         if self._console is not None:
-            from rich.color import ColorSystem  # noqa: PLC0415 - the extra `cli`
-            from rich.style import Style  # noqa: PLC0415 - likewise
+            from rich.color import ColorSystem  # noqa: PLC0415 - optional: the extra `cli`
+            from rich.style import Style  # noqa: PLC0415 - optional: the extra `cli`
 
             systems = {"standard": ColorSystem.STANDARD, "256": ColorSystem.EIGHT_BIT, "windows": ColorSystem.WINDOWS}
             system = systems.get(self._console.color_system, ColorSystem.TRUECOLOR)

@@ -1,4 +1,4 @@
-"""key=value: what people type, read by a schema."""
+"""key=value arguments, converted by a schema."""
 
 import json
 
@@ -32,7 +32,7 @@ def test_a_pair(word, pair):
 
 
 @pytest.mark.parametrize("word", ["a", "=1", ":=1", ""])
-def test_what_is_no_pair(word):
+def test_an_invalid_pair_is_rejected(word):
     with pytest.raises(UsageError, match="write key=value, key:=JSON or key=@FILE"):
         read_pair(word)
 
@@ -77,7 +77,7 @@ ROOT = {"$defs": {"Point": {"type": "object", "properties": {"x": NUMBER}}, "a/b
         ("2", {"enum": [1, 2]}, 2),
         ("null", {"enum": ["a", None]}, None),
         ("x", {"const": "x"}, "x"),
-        # Several kinds: the narrowest that fits.
+        # Several types: the narrowest that fits.
         ("5", {"type": ["string", "integer"]}, 5),
         ("05", {"type": ["string", "integer"]}, "05"),
         ("null", {"anyOf": [STRING, {"type": "null"}]}, None),
@@ -88,7 +88,7 @@ ROOT = {"$defs": {"Point": {"type": "object", "properties": {"x": NUMBER}}, "a/b
         ('["a"]', {"anyOf": [STRING, {"type": "array", "items": STRING}]}, ["a"]),
         ("a", {"anyOf": [{"type": "array", "items": STRING}, STRING]}, "a"),
         ("a", {"oneOf": [{"const": "a"}, {"const": "b"}]}, "a"),
-        # No kind at all: JSON if it is.
+        # No type: JSON if it is valid.
         ("5", {}, 5),
         ("x", {}, "x"),
         ("x", True, "x"),
@@ -163,7 +163,7 @@ def test_each_item_of_a_tuple_has_a_type_of_its_own():
     assert values("p=1", schema=pair) == {"p": ["1"]}
 
 
-def test_json_is_taken_as_it_is():
+def test_json_is_passed_unchanged():
     assert values('count:="five"') == {"count": "five"}
 
 
@@ -181,7 +181,7 @@ def test_json_is_taken_as_it_is():
         (["count:=[1"], "argument count of measure: '[1' is not JSON"),
     ],
 )
-def test_what_is_wrong_is_told_with_the_name_and_the_schema(words, said):
+def test_an_error_names_the_argument_and_its_schema(words, said):
     with pytest.raises(UsageError) as found:
         values(*words)
     assert said in str(found.value)
@@ -195,13 +195,13 @@ def test_arguments_that_the_schema_does_not_name():
         values("x=1", schema={"additionalProperties": False})
 
 
-def test_a_schema_without_an_end():
+def test_an_endless_schema():
     endless = {"properties": {"x": {"$ref": "#/$defs/tree"}}, "$defs": {"tree": {"anyOf": [{"$ref": "#/$defs/tree"}]}}}
     with pytest.raises(UsageError, match="its schema is endless"):
         values("x=1", schema=endless)
 
 
-def test_what_is_missing():
+def test_missing_arguments():
     assert missing({"count": 1}, TOOL) == ["unit"]
     assert missing({}, {"required": 5}) == []
 
@@ -230,11 +230,11 @@ def test_what_is_missing():
         ({}, "anything"),
     ],
 )
-def test_a_schema_in_a_few_words(schema, words):
+def test_the_description_of_a_schema(schema, words):
     assert describe(schema, ROOT) == words
 
 
-def test_what_stands_beside_a_reference_counts():
+def test_members_beside_a_reference_count():
     assert resolved({"$ref": "#/$defs/a~1b", "description": "x"}, ROOT) == {"type": "integer", "description": "x"}
     assert resolved({"$ref": "#/$defs/nothing"}, ROOT) == {"$ref": "#/$defs/nothing"}
 
@@ -243,7 +243,7 @@ def nested(*, levels):
     return INTEGER if levels == 0 else {"type": "object", "properties": {"x": nested(levels=levels - 1)}, "required": ["x"]}
 
 
-def test_what_is_nested_too_deeply_to_be_shown_is_called_what_it_is():
+def test_deeply_nested_values_are_described_by_their_type():
     assert describe(nested(levels=4)) == "{x: {x: {x: {x: integer}}}}"
     assert describe(nested(levels=5)) == "{x: {x: {x: {x: object}}}}"
     inner = {"anyOf": [nested(levels=1), {"type": "null"}]}
@@ -251,11 +251,11 @@ def test_what_is_nested_too_deeply_to_be_shown_is_called_what_it_is():
     assert describe(deep) == "array of array of array of object | null"
 
 
-def test_an_alternative_of_itself_is_described_all_the_same():
+def test_a_schema_that_is_its_own_alternative_is_described():
     assert describe({"$ref": "#/$defs/loop"}, {"$defs": {"loop": {"anyOf": [{"$ref": "#/$defs/loop"}, INTEGER]}}}) == "integer"
 
 
-def test_a_schema_that_contains_itself_is_described_all_the_same():
+def test_a_schema_that_contains_itself_is_described():
     tree = {"type": "array", "items": {"$ref": "#"}}
     assert describe(tree, tree).startswith("array of array of array of")
 
@@ -275,24 +275,24 @@ def test_did_you_mean(word, said):
 
 
 @given(JSON)
-def test_whatever_json_can_hold_can_be_given(value):
+def test_every_json_value_can_be_passed(value):
     assert values_of([Pair("key", json.dumps(value), is_json=True)], TOOL | {"additionalProperties": True}, of="x") == {
         "key": value
     }
 
 
 @given(st.text())
-def test_a_string_stays_what_it_is(text):
+def test_a_string_is_unchanged(text):
     assert typed(text, STRING) == text
 
 
 @given(st.integers())
-def test_a_whole_number_stays_what_it_is(number):
+def test_an_integer_is_unchanged(number):
     assert typed(str(number), INTEGER) == number
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_a_number_stays_what_it_is(number):
+def test_a_number_is_unchanged(number):
     assert typed(json.dumps(number), NUMBER) == number
 
 
@@ -300,7 +300,7 @@ def test_a_number_stays_what_it_is(number):
     st.text(),
     st.lists(st.sampled_from([INTEGER, NUMBER, STRING, BOOLEAN, {"type": "null"}, {"type": "array", "items": NUMBER}]), min_size=1),
 )
-def test_a_text_is_read_as_one_of_several_kinds_or_refused(text, options):
+def test_a_text_matches_one_of_several_types_or_is_rejected(text, options):
     kinds = {"integer": int, "number": (int, float), "string": str, "boolean": bool, "null": type(None), "array": list}
     try:
         found = typed(text, {"anyOf": options})

@@ -1,4 +1,4 @@
-"""`twopipes list`, `call`, `read` and `prompt`: what is understood before a server is started, and how answers are shown."""
+"""`twopipes list`, `call`, `read` and `prompt`: their command lines, and how results are shown."""
 
 import argparse
 import asyncio
@@ -107,7 +107,7 @@ def test_the_help_has_examples_and_exit_codes(name, capsys):
         (["prompt", "x", "--format", "xml", "--", "server"], "invalid choice: 'xml'"),
     ],
 )
-def test_mistakes_are_told_on_one_line_before_a_server_is_started(words, said, capsys):
+def test_usage_errors_are_one_line_and_no_server_is_started(words, said, capsys):
     assert main(words) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -123,7 +123,7 @@ def interrupt():
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_the_first_interruption_cancels_and_lets_tidy_up():
+def test_the_first_interruption_cancels_and_waits_for_the_cleanup():
     told, tidied = [], []
 
     async def work():
@@ -172,7 +172,7 @@ def test_an_error_of_the_work_is_an_error():
         run_interruptibly(work, on_interrupt=pytest.fail)
 
 
-# Errors that say what to do
+# Errors and what to do
 
 
 def complained(error):
@@ -191,7 +191,7 @@ def test_pages_that_the_user_must_visit_first_are_shown():
 
 
 @pytest.mark.parametrize(("name", "option"), [("elicitation", "--answer"), ("sampling", "--sample"), ("roots", "--root")])
-def test_what_a_server_needs_can_be_given(name, option):
+def test_a_missing_capability_names_the_option_that_declares_it(name, option):
     assert option in complained(CapabilityMissing({name: {}}))
 
 
@@ -216,7 +216,7 @@ def test_options_are_named_as_they_are_typed_at_the_command_line(error, said):
     assert said in complained(error)
 
 
-def test_what_a_server_says_in_an_error_cannot_steer_the_terminal():
+def test_an_error_message_cannot_control_the_terminal():
     assert complained(McpError("a\x1b[2Jb\nc", data=[1])) == "Error: a\\x1b[2Jb\nc (code -32603)\n"
 
 
@@ -236,11 +236,11 @@ def test_what_a_server_says_in_an_error_cannot_steer_the_terminal():
         (ClientClosed(), True, 4),
     ],
 )
-def test_what_went_wrong_is_told_by_the_exit_code(error, reached, code):
+def test_every_error_has_an_exit_code(error, reached, code):
     assert exit_code_for(error, connected=reached) == code
 
 
-# Patience
+# Timeouts
 
 
 def conversation(seconds):
@@ -248,7 +248,7 @@ def conversation(seconds):
     return Conversation(options, Reporter(Terminal(io.StringIO())), name="x")
 
 
-def test_the_clock_stands_still_while_the_user_is_asked_something():
+def test_the_timeout_is_suspended_while_the_user_is_asked():
     talk = conversation(3600)
 
     async def call(*, timeouts, on_progress):
@@ -265,7 +265,7 @@ def test_the_clock_stands_still_while_the_user_is_asked_something():
     assert asyncio.run(talk.request(call)) is True
 
 
-def test_a_server_of_which_nothing_is_heard_is_given_up():
+def test_a_call_without_a_response_times_out():
     talk = conversation(0.01)
 
     async def call(*, timeouts, on_progress):
@@ -275,7 +275,7 @@ def test_a_server_of_which_nothing_is_heard_is_given_up():
         asyncio.run(talk.request(call))
 
 
-def test_a_timeout_of_somebody_else_is_not_ours():
+def test_another_timeout_is_not_reported_as_ours():
     talk = conversation(0)
     assert talk.seconds is None
 
@@ -286,14 +286,14 @@ def test_a_timeout_of_somebody_else_is_not_ours():
         asyncio.run(talk.request(call))
 
 
-# What was on the wire
+# Raw results
 
 
 def line(**message):
     return json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"
 
 
-def test_answers_are_kept_as_they_stood_on_the_wire():
+def test_results_are_kept_as_the_server_sent_them():
     raw_results = RawResults()
     raw_results.sent(line(id=1, method="tools/call", params={})[:10])
     raw_results.sent(line(id=1, method="tools/call", params={})[10:])
@@ -307,7 +307,7 @@ def test_answers_are_kept_as_they_stood_on_the_wire():
     assert raw_results.error == {"code": -32602, "message": "no", "data": {"x": 1}}
 
 
-def test_the_pages_of_a_list_are_joined_and_a_walk_may_begin_again():
+def test_the_pages_of_a_list_are_joined_and_the_first_page_starts_anew():
     raw_results = RawResults()
     for number, (cursor, names) in enumerate([(None, "ab"), ("x", "c"), (None, "ab"), ("y", "d")]):
         raw_results.sent(line(id=number, method="tools/list", params={} if cursor is None else {"cursor": cursor}))
@@ -320,7 +320,7 @@ def test_the_pages_of_a_list_are_joined_and_a_walk_may_begin_again():
     assert raw_results.items("prompts/list", "prompts") == []
 
 
-# What is shown
+# Results and lists
 
 
 def shown(show, *, terminal=False, saver=None):
@@ -334,7 +334,7 @@ def result_of(*content, **members):
     return CallResult(CallToolResult(list(content), **members), Validation(None))
 
 
-def test_a_text_is_written_as_it_is_and_made_harmless_on_a_terminal(rich):
+def test_a_text_is_unchanged_but_escaped_at_a_terminal(rich):
     result = result_of(TextContent("a\x1b[31m\r\nb\t[bold]"))
     assert shown(lambda printer: printer.result(result)) == "a\x1b[31m\r\nb\t[bold]\n"
     on_terminal = shown(lambda printer: printer.result(result), terminal=True)
@@ -358,13 +358,13 @@ def test_a_value_and_the_text_that_repeats_it_are_shown_once(text, structured, o
     assert shown(lambda printer: printer.result(result)) == out
 
 
-def test_json_on_a_terminal_is_harmless(rich):
+def test_json_is_escaped_at_a_terminal(rich):
     out = shown(lambda printer: printer.json({"\x9b": ["\u202e"]}), terminal=True)
     assert "\x9b" not in out
     assert "\u202e" not in out
 
 
-def test_a_result_of_nothing(rich):
+def test_an_empty_result(rich):
     assert shown(lambda printer: printer.result(result_of())) == "(empty)\n"
 
 
@@ -443,7 +443,7 @@ def test_a_table_of_tools(rich):
     assert "long story" not in out
 
 
-def test_all_about_one_tool(rich):
+def test_the_details_of_a_tool(rich):
     out = words(shown(lambda printer: printer.tool(TOOL)))
     assert out.startswith("add Addition (read-only) Add two numbers. A long story.\\x1b argument type description")
     assert "a integer required the first" in out
@@ -451,7 +451,7 @@ def test_all_about_one_tool(rich):
     assert out.endswith("returns {sum: integer}")
 
 
-def test_all_about_one_prompt(rich):
+def test_the_details_of_a_prompt(rich):
     prompt = Prompt("review", "Ask for it.", [PromptArgument("code", "The code.", required=True), PromptArgument("how")])
     assert "review Ask for it. argument description" in words(shown(lambda printer: printer.prompt(prompt)))
     out = words(shown(lambda printer: printer.prompts([prompt])))
@@ -465,7 +465,7 @@ def test_short_forms():
     assert first_line("\n one\n two\n\nthree") == "one two"
 
 
-# What is said beside
+# Output on stderr
 
 
 def reported(report, *, terminal=False, quiet=False):
@@ -483,7 +483,7 @@ def speak(reporter):
     reporter.stray(StrayOutput("not JSON", "print"))
 
 
-def test_what_the_server_says_beside_its_answer(rich):
+def test_log_messages_and_stderr_are_shown(rich):
     assert reported(speak).splitlines() == [
         '[warning] db: {"a":"\\u001b"}',
         "[info] two",
@@ -494,7 +494,7 @@ def test_what_the_server_says_beside_its_answer(rich):
     assert reported(speak, quiet=True) == ""
 
 
-def test_progress_is_shown_to_people_alone(rich, monkeypatch):
+def test_progress_is_shown_only_at_a_terminal(rich, monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
 
     def go_on(reporter):

@@ -1,4 +1,4 @@
-"""`twopipes install`: what it says, what it writes, and what it leaves alone."""
+"""`twopipes install`: what it shows, what it writes, and what it does not change."""
 
 import io
 import json
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the paths are t
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """A user with nothing, in the folder of a project."""
+    """An empty home folder; the current folder is that of a project."""
     found = tmp_path / "ada"
     project = found / "weather"
     project.mkdir(parents=True)
@@ -43,19 +43,19 @@ def files(home):
     return sorted(str(path.relative_to(home)) for path in home.rglob("*") if path.is_file())
 
 
-def test_without_write_it_is_said_and_nothing_else(say, home):
+def test_without_write_the_entry_is_only_shown(say, home):
     out, err = say("cursor", "--", "sh", "server.py")
     server = f"{home}/weather/server.py"
     assert json.loads(out) == {"mcpServers": {"weather": {"type": "stdio", "command": "sh", "args": [server]}}}
-    assert f"Writing server.py as {server}: hosts start servers from another folder" in err
+    assert f"server.py becomes {server}: hosts start servers from another folder" in err
     assert f"For Cursor, this goes into {home}/.cursor/mcp.json, which does not exist yet:" in err
-    assert "With --write it is put there" in err
-    assert "Then: Switch it on" in err
+    assert "Use --write to write it." in err
+    assert "Next: Turn it on" in err
     assert f"twopipes doctor --config {home}/.cursor/mcp.json --server weather" in err
     assert files(home) == ["weather/server.py"]
 
 
-def test_with_write_it_is_done(say, home):
+def test_with_write_the_entry_is_written(say, home):
     out, err = say("cursor", "--write", "--", "sh", "server.py")
     assert f"Created: weather in {home}/.cursor/mcp.json" in out
     assert err == ""
@@ -64,7 +64,7 @@ def test_with_write_it_is_done(say, home):
     assert entry.name == "weather"
 
 
-def test_what_was_there_is_kept(say, home):
+def test_a_backup_is_kept(say, home):
     file = home / ".cursor" / "mcp.json"
     file.parent.mkdir()
     file.write_text('{"mcpServers": {"a": {}}} // mine\n')
@@ -77,7 +77,7 @@ def test_what_was_there_is_kept(say, home):
 
 
 @pytest.mark.parametrize("host", [name for name in HOSTS if name != "generic"])
-def test_a_second_time_nothing_happens(host, say, home):
+def test_a_second_run_changes_nothing(host, say, home):
     say(host, "--write", "--env", "A=1", "--", "sh", "server.py")
     before = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
     assert len(before) == 2
@@ -90,7 +90,7 @@ def test_a_second_time_nothing_happens(host, say, home):
 
 
 @pytest.mark.parametrize("host", [name for name in HOSTS if name != "generic"])
-def test_the_name_of_another_one_is_not_taken(host, say, home):
+def test_a_different_entry_is_replaced_only_on_request(host, say, home):
     say(host, "--write", "--", "sh", "server.py")
     before = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
     _, err = say(host, "--write", "--", "sh", "server.py", "--fast", code=1)
@@ -117,7 +117,7 @@ def test_the_name_of_another_one_is_not_taken(host, say, home):
         ("opencode", "{", "is not valid JSON"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_left_alone(host, text, said, say, tmp_path):
+def test_an_invalid_file_is_not_changed(host, text, said, say, tmp_path):
     file = tmp_path / f"config.{HOSTS[host].language.lower()}"
     file.write_text(text)
     _, err = say(host, "--write", "--config", str(file), "--", "sh", "server.py", code=1)
@@ -130,7 +130,7 @@ def test_a_file_that_cannot_be_read_is_left_alone(host, text, said, say, tmp_pat
     assert "--write would refuse" in err
 
 
-def test_the_secrets_of_another_one_are_not_told(say, home):
+def test_secrets_of_another_entry_are_masked(say, home):
     say("cursor", "--write", "--env", "KEY=hunter2", "--", "sh", "server.py")
     _, err = say("cursor", "--write", "--", "sh", "server.py", code=1)
     assert '"env": {"KEY": "***"}' in err
@@ -154,7 +154,7 @@ def test_the_file_of_a_project(say, home):
     assert "These paths" not in out
 
 
-def test_variables_are_passed_on_where_the_host_can(say, home, monkeypatch):
+def test_variables_are_passed_on_if_the_host_can(say, home, monkeypatch):
     out, err = say("codex", "--env", "KEY", "--env", "A=b=c", "--", "sh", "server.py")
     assert tomllib.loads(out)["mcp_servers"]["weather"] == {
         "command": "sh",
@@ -172,7 +172,7 @@ def test_variables_are_passed_on_where_the_host_can(say, home, monkeypatch):
     assert "Claude Desktop cannot pass KEY on, so its value is written into the file" in err
 
 
-def test_the_recorder_in_front(say, home):
+def test_tap_is_put_in_front(say, home):
     out, _ = say("zed", "--tap", "--", "sh", "server.py")
     assert json.loads(out)["context_servers"]["weather"] == {
         "source": "custom",
@@ -181,7 +181,7 @@ def test_the_recorder_in_front(say, home):
     }
 
 
-def test_there_is_no_recorder_to_put_in_front_on_windows():
+def test_tap_is_not_available_on_windows():
     with pytest.raises(UsageError, match=r"connect.* and run --trace FILE record here"):
         install._with_tap(["server"], windows=True)
 
@@ -214,7 +214,7 @@ def test_a_file_for_any_host(say, home):
     assert list(json.loads((home / "weather/mcp.json").read_text())["mcpServers"]) == ["weather"]
 
 
-def test_a_file_that_its_host_writes_into_is_noticed(say, home, monkeypatch):
+def test_a_concurrent_change_by_the_host_is_detected(say, home, monkeypatch):
     def spoil(file, text, *, shared):
         file.path.parent.mkdir()
         file.path.write_text("{}")
@@ -246,7 +246,7 @@ def test_a_file_that_its_host_writes_into_is_noticed(say, home, monkeypatch):
         (["cursor", "--name", "a", "--", "sh", "\udcff"], "is not valid Unicode text and cannot be written"),
     ],
 )
-def test_what_the_user_can_mend(words, said, say, home):
+def test_usage_errors(words, said, say, home):
     out, err = say(*words, code=2)
     assert out == ""
     assert err.startswith("Error: ")
@@ -274,7 +274,7 @@ def test_help_names_every_host(say):
     assert max(map(len, out.splitlines())) <= 200
 
 
-def test_at_a_terminal_it_is_said_in_colours(home, monkeypatch):
+def test_colours_are_used_at_a_terminal(home, monkeypatch):
     pytest.importorskip("rich")
 
     class Screen(io.StringIO):

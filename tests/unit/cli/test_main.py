@@ -1,4 +1,4 @@
-"""The command line as such: which commands there are, and what it says about itself."""
+"""The command line: its commands, its help and its version."""
 
 import subprocess
 import sys
@@ -40,14 +40,14 @@ def test_a_command_that_does_not_exist(words, capsys):
     assert capsys.readouterr() == ("", f"Error: unknown command {words[0]!r}; see twopipes --help\n")
 
 
-def test_the_words_are_those_of_the_process_unless_given(monkeypatch, capsys):
+def test_the_default_arguments_are_those_of_the_process(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["twopipes", "--version"])
     assert main() == 0
     assert capsys.readouterr().out.startswith("twopipes ")
 
 
 def test_the_module_is_the_command():
-    """`python -m twopipes` needs nothing that the package does not bring."""
+    """`python -m twopipes` runs the same command."""
     done = subprocess.run([sys.executable, "-m", "twopipes", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"twopipes {version('twopipes')}\n"
     failed = subprocess.run([sys.executable, "-m", "twopipes", "fly"], capture_output=True, text=True, check=False)

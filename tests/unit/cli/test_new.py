@@ -1,4 +1,4 @@
-"""`twopipes new`: which names it takes, what it writes, and what it leaves alone."""
+"""`twopipes new`: valid names, the files it writes, and that it overwrites nothing."""
 
 import ast
 import re
@@ -63,7 +63,7 @@ def test_a_project_in_this_folder(make, folder):
     assert "cd " not in out
 
 
-def test_every_word_of_the_template_is_filled_in(make, folder):
+def test_every_placeholder_of_the_template_is_filled_in(make, folder):
     make("sunny-days")
     for path in FILES:
         text = (folder / "sunny-days" / path).read_text(encoding="utf-8")
@@ -89,7 +89,7 @@ def test_nothing_is_overwritten(taken, make, folder):
     assert (folder / taken).read_text() == "mine"
 
 
-def test_a_folder_of_its_name_with_something_in_it_is_left_alone(make, folder):
+def test_a_folder_that_is_not_empty_is_rejected(make, folder):
     (folder / "sunny-days").mkdir()
     (folder / "sunny-days" / "x").write_text("")
     _, err = make("sunny-days", code=2)
@@ -97,7 +97,7 @@ def test_a_folder_of_its_name_with_something_in_it_is_left_alone(make, folder):
     assert files(folder) == ["sunny-days/x"]
 
 
-def test_an_empty_folder_is_taken(make, folder):
+def test_an_empty_folder_is_used(make, folder):
     (folder / "sunny-days").mkdir()
     make("sunny-days")
     assert files(folder / "sunny-days") == FILES
@@ -112,7 +112,7 @@ def test_a_file_in_the_place_of_a_folder(make, folder):
 @pytest.mark.parametrize(
     ("name", "package"), [("weather", "weather"), ("Sunny-Days", "sunny_days"), ("a1_b2", "a1_b2"), ("mcp-weather", "mcp_weather")]
 )
-def test_what_the_package_is_called(name, package):
+def test_the_name_of_the_package(name, package):
     assert package_of(name) == package
 
 
@@ -150,7 +150,7 @@ def test_names_that_no_package_can_have(name, said):
         (["1st"], "invalid project name"),
     ],
 )
-def test_what_the_user_can_mend(words, said, make, folder):
+def test_usage_errors(words, said, make, folder):
     out, err = make(*words, code=2)
     assert out == ""
     assert err.startswith("Error: ")

@@ -1,4 +1,4 @@
-"""`twopipes replay`: what the user can mend is one line, and nothing is started."""
+"""`twopipes replay`: a usage error is one line, and no server is started."""
 
 import pytest
 
@@ -47,7 +47,7 @@ def test_a_mistake_is_one_line(replay, two_calls, tmp_path, arguments, said):
     assert said in err
 
 
-def test_the_help_says_how_and_what_the_exit_codes_mean(capsys):
+def test_the_help_has_options_and_exit_codes(capsys):
     assert main(["replay", "--help"]) == 0
     out, _ = capsys.readouterr()
     assert "usage: twopipes replay FILE" in out

@@ -1,4 +1,4 @@
-"""`twopipes run`: which server is meant, and what is said when none can be."""
+"""`twopipes run`: finding the server, and errors if there is none."""
 
 import json
 import subprocess
@@ -104,7 +104,7 @@ def test_a_file_without_a_suffix(write):
     assert find_server(write(ONE, "server")).info.name == "one"
 
 
-def test_a_file_that_is_called_like_a_module_does_not_take_its_place(write):
+def test_a_file_does_not_replace_a_module_of_the_same_name(write):
     import json as before  # noqa: PLC0415
 
     assert find_server(write(ONE, "json.py")).info.name == "one"
@@ -153,7 +153,7 @@ def test_a_file_finds_its_neighbours_and_its_own_types(write):
         ("x = (\n", "", "{path} cannot be imported: SyntaxError: '(' was never closed (server.py, line 1)"),
     ],
 )
-def test_what_is_wrong_with_a_file(text, name, said, write):
+def test_errors_in_a_file(text, name, said, write):
     path = write(text)
     with pytest.raises(UsageError) as caught:
         find_server(path, name)
@@ -170,13 +170,13 @@ def test_what_is_wrong_with_a_file(text, name, said, write):
         ("missing.module", "missing.module cannot be imported: ModuleNotFoundError: No module named 'missing'"),
     ],
 )
-def test_what_is_not_there(where, said):
+def test_missing_files(where, said):
     with pytest.raises(UsageError) as caught:
         find_server(where)
     assert str(caught.value) == said
 
 
-# What is wrong with the words
+# Usage errors
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_what_is_not_there(where, said):
         (["x.py", "--unix", "s", "--tcp", ":1"], "--unix and --tcp exclude each other"),
     ],
 )
-def test_words_that_cannot_be_meant(words, said, capsys):
+def test_invalid_arguments(words, said, capsys):
     assert main(["run", *words]) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -220,7 +220,7 @@ def test_where_to_listen(value, meant, joined, write, monkeypatch):
     assert sys.argv[1:] == ["a", "--b"]
 
 
-# As a user sees it
+# As a process
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_a_mistake_is_one_line_on_stderr_and_nothing_on_standard_output(text, wo
     ("words", "name"),
     [(["server.py:first"], "first"), (["server:second"], "second"), (["./server.py:second"], "second")],
 )
-def test_the_one_that_was_meant_is_served(words, name, write, run):
+def test_the_named_server_is_served(words, name, write, run):
     write(SEVERAL)
     done = run(*words)
     assert json.loads(done.stdout)["result"]["serverInfo"]["name"] == name
@@ -270,8 +270,8 @@ def test_a_file_that_serves_needs_no_name_for_its_server(write, run):
     assert "after run\n" in done.stderr
 
 
-def test_the_user_says_where_a_file_serves_that_serves_by_itself(write, monkeypatch):
-    """Not the file: it was written for one host, and is run by another."""
+def test_options_apply_to_a_file_that_serves_itself(write, monkeypatch):
+    """The options override the file, which was written for another host."""
     served = []
     monkeypatch.setattr("twopipes._server.run.run_sockets", lambda server, **options: served.append((server.info.name, options)))
     monkeypatch.setattr(sys, "argv", [])
@@ -289,8 +289,8 @@ def test_the_user_says_where_a_file_serves_that_serves_by_itself(write, monkeypa
     ("error", "code", "said"),
     [("ChannelClosed('gone')", 2, "Error: gone\n"), ("RuntimeError('why')", 1, "RuntimeError: why\n")],
 )
-def test_what_goes_wrong_while_a_file_serves_by_itself_is_told_as_it_is(error, code, said, write, run):
-    """Not as a file that cannot be imported."""
+def test_an_error_while_a_file_serves_itself_is_reported_unchanged(error, code, said, write, run):
+    """It is not reported as an import error."""
     text = f"""
         from contextlib import asynccontextmanager
         from twopipes import Server
@@ -308,7 +308,7 @@ def test_what_goes_wrong_while_a_file_serves_by_itself_is_told_as_it_is(error, c
     assert "cannot be imported" not in done.stderr
 
 
-def test_without_a_wire_one_line_says_what_is_missing(write, tmp_path):
+def test_a_closed_stdin_is_reported_on_one_line(write, tmp_path):
     write(ONE)
     command = f"exec '{sys.executable}' -m twopipes run server.py <&-"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False)

@@ -1,4 +1,4 @@
-"""Which server a command is pointed at: behind --, by a socket, or in the configuration file of a host."""
+"""The server of a command: after --, at a socket, or in the configuration file of a host."""
 
 import json
 import os
@@ -40,7 +40,7 @@ def config(tmp_path):
     return config
 
 
-def test_the_words_behind_the_dashes_are_the_command():
+def test_the_words_after_the_dashes_are_the_command():
     assert split_command(["a", "--", "b", "--", "c"]) == (["a"], ["b", "--", "c"])
     assert split_command(["a"]) == (["a"], None)
     assert split_command(["--"]) == ([], [])
@@ -96,11 +96,11 @@ def test_a_socket(words, target):
         (["--config", "/nowhere/mcp.json"], "/nowhere/mcp.json cannot be read: No such file"),
     ],
 )
-def test_what_the_user_can_mend(words, said):
+def test_usage_errors(words, said):
     assert said in mistake(*words)
 
 
-def test_how_it_is_talked_to():
+def test_protocol_options():
     options = connect_options(parsed("--", "server")[0])
     assert options["era"] == "auto"
     assert (options["timeouts"].connect, options["timeouts"].request, options["timeouts"].total) == (30, 60, None)
@@ -122,7 +122,7 @@ def test_the_only_server_of_a_file_needs_no_name(config):
     assert found.description == "files (npx -y files)"
 
 
-def test_one_of_several_is_picked_by_its_name(config):
+def test_one_of_several_servers_is_chosen_by_name(config):
     file = config({"mcpServers": {"a": {"command": "first"}, "b": {"command": "second"}}})
     assert pointed("--config", file, "--server", "b").target == ServerCommand(["second"])
     assert "has 2 servers; choose one with --server: a, b" in mistake("--config", file)
@@ -130,7 +130,7 @@ def test_one_of_several_is_picked_by_its_name(config):
     assert [each.name for each in servers_of(*parsed("--config", file))] == ["a", "b"]
 
 
-def test_the_command_line_has_the_last_word(config):
+def test_the_command_line_overrides_the_file(config):
     file = config({"mcpServers": {"a": {"command": "x", "env": {"A": "1", "B": "2"}, "cwd": "/srv"}}})
     assert pointed("--config", file, "--env", "B=3", "--cwd", "/tmp").target == ServerCommand(
         ["x"], env={"A": "1", "B": "3"}, cwd="/tmp"
@@ -144,7 +144,7 @@ def test_files_of_visual_studio_code(content, config):
     assert pointed("--config", config(content)).target == ServerCommand(["x"])
 
 
-def test_comments_and_trailing_commas_are_tolerated(config):
+def test_comments_and_trailing_commas_are_allowed(config):
     text = """
     // for tests
     {"mcpServers": { /* one
@@ -154,7 +154,7 @@ def test_comments_and_trailing_commas_are_tolerated(config):
     assert pointed("--config", config("\ufeff" + text)).target == ServerCommand(["x", "// no comment", "/* nor */ this", 'a"//,]'])
 
 
-def test_where_the_json_is_broken_is_told_in_lines_of_the_file(config):
+def test_invalid_json_is_reported_with_line_and_column(config):
     file = config('{\n  // a comment\n  "mcpServers" {}\n}')
     assert "is not valid JSON: Expecting ':' delimiter: line 3 column 16" in mistake("--config", file)
 
@@ -219,11 +219,11 @@ def test_a_file_without_servers(content, config):
     assert 'has no servers; it needs {"mcpServers":' in mistake("--config", config(content))
 
 
-def test_a_server_by_http_is_no_hindrance_to_another_one(config):
+def test_an_http_server_does_not_affect_another_one(config):
     file = config({"mcpServers": {"a": {"url": "http://x"}, "b": {"command": "x"}}})
     assert pointed("--config", file, "--server", "b").target == ServerCommand(["x"])
 
 
-def test_a_file_that_is_no_text(tmp_path):
+def test_a_file_that_is_not_utf_8(tmp_path):
     (tmp_path / "x").write_bytes(b"\xff\xfe")
     assert "cannot be read: it is not UTF-8" in mistake("--config", str(tmp_path / "x"))

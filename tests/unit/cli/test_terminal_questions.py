@@ -1,4 +1,4 @@
-"""Questions of a server, asked at a terminal: what is shown, what is understood, how one says no."""
+"""Questions of a server at the terminal: forms, consent to visit a URL, and sampling."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ FORM = {
 
 
 class Typist:
-    """Types these lines, one after the other; None is a Ctrl-D."""
+    """A user who types these lines; None is Ctrl-D."""
 
     def __init__(self, *lines):
         self.lines = list(lines)
@@ -87,7 +87,7 @@ def test_a_form_is_filled_in_field_by_field():
     )
 
 
-def test_what_does_not_fit_is_asked_again():
+def test_an_invalid_value_is_asked_again():
     screen = Screen()
     assert asked("", "A", "Anna", "old", "200", "7", "perhaps", "", "y", screen=screen).content == {
         "name": "Anna",
@@ -116,15 +116,15 @@ def test_what_does_not_fit_is_asked_again():
     ],
 )
 def test_ways_to_give_no_answer(lines, action):
-    # EL-06: no content goes along.
+    # EL-06: the response has no content.
     assert asked(*lines) == ElicitResult(action)
 
 
-def test_one_can_look_at_it_again_before_it_is_sent():
+def test_a_form_can_be_edited_before_it_is_sent():
     assert asked("Ana", "8", "", "what?", "e", "Anna", "7", "y", "y").content == {"name": "Anna", "age": 7, "member": True}
 
 
-def test_a_form_without_fields_wants_a_yes():
+def test_a_form_without_fields_needs_confirmation():
     empty = {"type": "object", "properties": {}}
     assert asked("", "y", form=empty) == ElicitResult("accept", {})
     assert asked("no", form=empty).action == "decline"
@@ -154,7 +154,7 @@ def test_a_form_without_fields_wants_a_yes():
         ({"type": "array", "items": {"anyOf": [{"const": "a", "title": "A!"}, {"const": "b", "title": "B!"}]}}, "B!", ["b"]),
         ({"type": "array", "items": {"type": "string", "enum": ["a", "b"]}}, "", []),
         ({"type": "array", "items": {"type": "string", "enum": ["a", "b"]}, "default": ["b"]}, "", ["b"]),
-        # Numbers that are choices are no numbers of choices.
+        # Choices that are numbers are not numbered.
         ({"type": "string", "enum": ["2", "1"]}, "1", "1"),
         ({"type": "integer", "enum": [10, 20]}, "20", 20),
         ({}, "anything", "anything"),
@@ -183,7 +183,7 @@ def test_each_kind_of_field(schema, line, value):
         ({"type": "integer"}, "1.5", "'1.5' is not an integer"),
     ],
 )
-def test_answers_that_do_not_fit(schema, line, said):
+def test_invalid_answers(schema, line, said):
     with pytest.raises(InvalidValue) as found:
         Field("x", schema, is_required=True).read(line)
     assert said in str(found.value)
@@ -208,7 +208,7 @@ def test_answers_that_do_not_fit(schema, line, said):
         ({"type": "array", "items": {"enum": ["a"]}, "default": []}, True, "any of these, separated by commas; Enter for none"),
     ],
 )
-def test_what_can_be_answered_is_told(schema, required, hint):
+def test_hints_describe_valid_answers(schema, required, hint):
     assert Field("x", schema, is_required=required).hint == hint
 
 
@@ -218,11 +218,11 @@ def test_choices_are_shown_with_their_titles():
     assert Field("x", {"type": "string", "enum": ["a", "b"], "enumNames": ["A", "b"]}, is_required=True).lines() == ["1. A", "2. b"]
 
 
-def test_a_field_that_is_left_out_is_not_sent():
+def test_a_skipped_field_is_not_sent():
     assert asked("", "", form=one({"type": "string"}, required=False)) == ElicitResult("accept", {})
 
 
-def test_what_a_server_says_cannot_steer_the_terminal():
+def test_text_of_the_server_cannot_control_the_terminal():
     screen = Screen()
     form = one({"type": "string", "title": "\x1b[2J", "description": "\x07", "enum": ["\x1b]0;t\x07"]})
     asked("1", form=form, message="\x1b[31mred", screen=screen)
@@ -231,7 +231,7 @@ def test_what_a_server_says_cannot_steer_the_terminal():
     assert "\x07" not in screen.text
 
 
-def test_answers_given_beforehand_are_not_asked_for():
+def test_fields_with_an_answer_option_are_not_asked():
     assert asked("7", "", "", answers=["name=Anna"]).content == {"name": "Anna", "age": 7, "member": False}
     assert asked(answers=["name=Anna", "age=7", "member=yes", "other=1"]).content == {"name": "Anna", "age": 7, "member": True}
     screen = Screen()
@@ -239,7 +239,7 @@ def test_answers_given_beforehand_are_not_asked_for():
     assert "--answer age: 'old' is not an integer" in screen.text
 
 
-def test_where_nobody_sits_only_answers_given_beforehand_count():
+def test_without_a_terminal_only_answer_options_count():
     assert asked(answers=["name=Anna", "age:=7"], attended=False).content == {"name": "Anna", "age": 7, "member": False}
     screen = Screen()
     assert asked(answers=["name=Anna"], attended=False, screen=screen) == ElicitResult("cancel")
@@ -250,7 +250,7 @@ def test_where_nobody_sits_only_answers_given_beforehand_count():
 
 
 @pytest.mark.parametrize("attended", [True, False])
-def test_a_quiet_one_says_nothing_of_a_form_that_was_answered_beforehand(attended):
+def test_quiet_hides_a_form_that_is_completely_answered(attended):
     screen = Screen()
     answers = ["name=Anna", "age=7", "member=yes"]
     answer = asked(answers=answers, attended=attended, screen=screen, quiet=True)
@@ -258,7 +258,7 @@ def test_a_quiet_one_says_nothing_of_a_form_that_was_answered_beforehand(attende
     assert screen.text == ""
 
 
-def test_a_quiet_one_still_says_what_the_user_has_to_know():
+def test_quiet_shows_a_form_that_is_not_completely_answered():
     screen = Screen()
     assert asked("7", "", "", answers=["name=Anna"], screen=screen, quiet=True).content["age"] == 7
     assert "The agent asks:\n  Who are you?\n" in screen.text
@@ -271,7 +271,7 @@ def test_a_quiet_one_still_says_what_the_user_has_to_know():
     assert "--answer age: 'old' is not an integer" in screen.text
 
 
-def test_several_questions_at_once_are_asked_one_after_the_other():
+def test_concurrent_questions_are_asked_one_after_another():
     async def ask():
         asking = questioner(Typist("a", "b"))
         questions = [Elicitation(ElicitParams("?", requested_schema=one({"type": "string"})), SERVER) for _ in range(2)]
@@ -297,7 +297,7 @@ def sampled(*lines, sample="-", screen=None):
     return asyncio.run(questioner(Typist(*lines), screen, sample=sample).sample(Sampling(params, SERVER)))
 
 
-def test_a_line_in_the_place_of_the_model():
+def test_a_sampling_request_is_answered_by_the_user():
     screen = Screen()
     assert sampled("hello", screen=screen) == "hello"
     assert "The agent asks for a response of the model\n  system: Be kind.\n  user: Hi\n  user: you\n" in screen.text
@@ -341,7 +341,7 @@ def test_lines_are_read_from_a_terminal():
         os.close(theirs)
 
 
-def test_lines_are_read_by_a_thread_where_a_loop_cannot_watch_the_keyboard():
+def test_lines_are_read_by_a_thread_if_the_loop_cannot_watch_the_terminal():
     reader, writer = os.pipe()
     os.write(writer, "hällo\r\nand more\n".encode())
     os.close(writer)

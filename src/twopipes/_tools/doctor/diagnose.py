@@ -53,7 +53,7 @@ def _diagnose_attempts(seen: Observations) -> Iterator[Diagnosis]:
             "out-of-time",
             f"there was no time left for: {', '.join(seen.out_of_time)}",
             "the server is slow, or does not respond at all",
-            "give it more time: --timeout SECONDS",
+            "give it more time: --total SECONDS",
         )
 
 

@@ -309,7 +309,7 @@ def _at_eof(seen: Observations, first: Attempt) -> Diagnosis:
         return diagnosis(
             "reads-until-eof",
             "it responds only when its input has ended",
-            "it reads all of its input at once (sys.stdin.read(), json.load(sys.stdin)), or it needs longer than --patience",
+            "it reads all of its input at once (sys.stdin.read(), json.load(sys.stdin)), or it needs longer than --timeout",
             "read line by line and respond to each line at once: for line in sys.stdin",
         )
     proof = " With PYTHONUNBUFFERED=1 it responds at once." if unbuffered is not None else ""

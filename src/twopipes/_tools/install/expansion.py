@@ -65,29 +65,29 @@ def literal(host: str, expansion: Expansion | None, words: Sequence[str], values
         values: The variables.
         as_is: Whether to escape nothing.
     """
-    made = Literal(list(words), dict(values), [])
+    result = Literal(list(words), dict(values), [])
     if expansion is None:
-        return made
+        return result
 
     def write(text: str, what: str, escape: Callable[[str], str] | None) -> str:
         if expansion.reference.search(text) is None:
             return text
         if as_is:
-            made.notes.append(f"{host} expands variables in {what}; leave out --as-is to prevent that")
+            result.notes.append(f"{host} expands variables in {what}; leave out --as-is to prevent that")
         elif escape is None:
-            made.notes.append(
+            result.notes.append(
                 f"{host} expands variables in {what}, and that cannot be prevented;"
                 " pass this text to the server in another way, such as a file"
             )
         else:
-            made.notes.append(
+            result.notes.append(
                 f"{what} is escaped, so that {host} does not expand variables in it;"
                 f" to pass a variable of {host} on, use --env NAME"
             )
             return escape(text)
         return text
 
-    made.words[:] = [write(word, f"the argument {word!r}", expansion.in_words) for word in words]
+    result.words[:] = [write(word, f"the argument {word!r}", expansion.in_words) for word in words]
     # Notes do not contain the value: it may be a secret.
-    made.values.update({name: write(value, f"the value of {name}", expansion.in_values) for name, value in values.items()})
-    return made
+    result.values.update({name: write(value, f"the value of {name}", expansion.in_values) for name, value in values.items()})
+    return result

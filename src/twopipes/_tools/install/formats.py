@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from twopipes._tools.install import jsonc, toml_text, yaml_text
-from twopipes._tools.install.values import Refused, same, with_entry
+from twopipes._tools.install.values import Refused, nested, same, with_entry
 
 __all__ = ["Language", "language_of", "put", "read", "snippet"]
 
@@ -75,7 +75,5 @@ def snippet(language: Language, place: Sequence[str], name: str, content: dict[s
     """Return a file that contains only the entry."""
     if language == "TOML":
         return toml_text.tables([*place, name], content)
-    nested: Any = {name: content}
-    for key in reversed(place):
-        nested = {key: nested}
-    return yaml_text.block(nested) if language == "YAML" else json.dumps(nested, indent=2, ensure_ascii=False) + "\n"
+    document = nested([*place, name], content)
+    return yaml_text.block(document) if language == "YAML" else json.dumps(document, indent=2, ensure_ascii=False) + "\n"

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn
 
-from twopipes._tools.install.values import AnotherEntry, check_place, newline_of, same
+from twopipes._tools.install.values import AnotherEntry, check_place, nested, newline_of, same
 
 __all__ = ["InvalidJson", "is_blank", "put", "read"]
 
@@ -90,14 +90,14 @@ def put(
         Refused: The document, or a value on the way, is not an object.
     """
     if is_blank(text):
-        return _new_document(text, {**(fresh or {}), **_nested(place, {name: content})})
+        return _new_document(text, {**(fresh or {}), **nested(place, {name: content})})
     root = _parse(text, place)
     check_place(root.value, place)
     style = _Style(text, root)
     here = root
     for depth, key in enumerate(place):
         member = here.member(key)
-        missing = _nested(place[depth + 1 :], {name: content})
+        missing = nested(place[depth + 1 :], {name: content})
         if member is None:
             return style.added(here, key, missing)
         if member.content.value is None:  # null counts as missing
@@ -111,12 +111,6 @@ def put(
     if not replace:
         raise AnotherEntry(name, member.content.value)
     return style.replaced(member, content)
-
-
-def _nested(place: Sequence[str], content: Any) -> Any:
-    for key in reversed(place):
-        content = {key: content}
-    return content
 
 
 def _new_document(comments: str, document: Any) -> str:

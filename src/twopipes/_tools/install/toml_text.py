@@ -7,7 +7,17 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from twopipes._tools.install.values import AnotherEntry, Refused, check_place, found_at, newline_of, quoted, same, with_entry
+from twopipes._tools.install.values import (
+    AnotherEntry,
+    Refused,
+    check_place,
+    found_at,
+    newline_of,
+    parses_to,
+    quoted,
+    same,
+    with_entry,
+)
 
 __all__ = ["put", "read", "tables"]
 
@@ -44,11 +54,11 @@ def put(text: str, place: Sequence[str], name: str, content: dict[str, Any], *, 
         newline = newline_of(text)
         gap = "" if not text.strip() else newline if text.endswith("\n") else 2 * newline
         appended = text + gap + tables([*place, name], content).replace("\n", newline)
-        if _parses_to(appended, wanted):
+        if parses_to(read, appended, wanted):
             return appended
     # An inline table cannot be extended by appending, and an entry to replace can be anywhere.
     edited = _edit_with_tomlkit(text, place, name, content)
-    if not _parses_to(edited, wanted):
+    if not parses_to(read, edited, wanted):
         raise Refused("its layout cannot be edited safely; please edit it by hand")
     return edited
 
@@ -76,16 +86,9 @@ def _value(value: Any) -> str:
     return quoted(value) if isinstance(value, str) else str(value).lower()  # booleans and integers
 
 
-def _parses_to(text: str, wanted: Any) -> bool:
-    try:
-        return same(read(text), wanted)
-    except ValueError:
-        return False
-
-
 def _edit_with_tomlkit(text: str, place: Sequence[str], name: str, content: dict[str, Any]) -> str:
     try:
-        import tomlkit  # noqa: PLC0415 - the extra `cli`
+        import tomlkit  # noqa: PLC0415 - optional: the extra `cli`
     except ImportError:
         raise Refused("editing this TOML file needs tomlkit: pip install 'twopipes[cli]', or edit it by hand") from None
     try:

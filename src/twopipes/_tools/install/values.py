@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from twopipes._tools.usage import UsageError
 
-__all__ = ["AnotherEntry", "Refused", "check_place", "found_at", "newline_of", "quoted", "same", "with_entry"]
+__all__ = [
+    "AnotherEntry",
+    "Refused",
+    "check_place",
+    "found_at",
+    "nested",
+    "newline_of",
+    "parses_to",
+    "quoted",
+    "same",
+    "with_entry",
+]
 
 _MASK = "***"
 _OFTEN_SECRET = {"env", "environment", "envs", "headers", "http_headers"}
@@ -56,6 +67,21 @@ def same(left: Any, right: Any) -> bool:
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(map(same, left, right))
     return type(left) is type(right) and (left == right or (left != left and right != right))  # noqa: PLR0124 - NaN
+
+
+def parses_to(parse: Callable[[str], Any], text: str, wanted: Any) -> bool:
+    """Return whether a text is valid and equal to a document."""
+    try:
+        return same(parse(text), wanted)
+    except ValueError:
+        return False
+
+
+def nested(place: Sequence[str], content: Any) -> Any:
+    """Return a document with only this content at a path of keys."""
+    for key in reversed(place):
+        content = {key: content}
+    return content
 
 
 def found_at(document: Any, place: Sequence[str]) -> Any:

@@ -6,7 +6,18 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from twopipes._tools.install.values import AnotherEntry, Refused, check_place, found_at, newline_of, quoted, same, with_entry
+from twopipes._tools.install.values import (
+    AnotherEntry,
+    Refused,
+    check_place,
+    found_at,
+    nested,
+    newline_of,
+    parses_to,
+    quoted,
+    same,
+    with_entry,
+)
 
 __all__ = ["block", "put", "read"]
 
@@ -48,7 +59,7 @@ def put(text: str, place: Sequence[str], name: str, content: dict[str, Any], *, 
             raise AnotherEntry(name, existing)
     newline = newline_of(text)
     edited = _Editor(text, newline).edited(place, name, content)
-    if edited is None or not _parses_to(edited, with_entry(document, place, name, content)):
+    if edited is None or not parses_to(read, edited, with_entry(document, place, name, content)):
         raise Refused("its layout cannot be edited safely; please edit it by hand")
     return edited
 
@@ -91,10 +102,10 @@ class _Editor:
     def edited(self, place: Sequence[str], name: str, content: dict[str, Any]) -> str | None:
         """Return the new text; ``None`` if no position was found."""
         if self._root is None or (self._is_empty(self._root) and not self._text.strip()):
-            return self._inserted(len(self._text), _nested([*place, name], content), 0)
+            return self._inserted(len(self._text), nested([*place, name], content), 0)
         here, unit = self._root, self._unit()
         for depth, key in enumerate(place):
-            missing = _nested([*place[depth + 1 :], name], content)
+            missing = nested([*place[depth + 1 :], name], content)
             found = self._pair(here, key)
             if found is None:
                 return self._appended(here, {key: missing}, unit)
@@ -156,22 +167,9 @@ class _Editor:
         return before + block(content, indentation, unit).replace("\n", self._newline) + after
 
 
-def _nested(place: Sequence[str], content: Any) -> Any:
-    for key in reversed(place):
-        content = {key: content}
-    return content
-
-
-def _parses_to(text: str, wanted: Any) -> bool:
-    try:
-        return same(read(text), wanted)
-    except ValueError:
-        return False
-
-
 def _pyyaml() -> Any:
     try:
-        import yaml  # noqa: PLC0415 - the extra `cli`
+        import yaml  # noqa: PLC0415 - optional: the extra `cli`
     except ImportError:
         raise Refused("reading a YAML file needs PyYAML: pip install 'twopipes[cli]'") from None
     return yaml

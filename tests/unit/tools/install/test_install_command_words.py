@@ -1,4 +1,4 @@
-"""A command as a host needs it, and what a server is called by it."""
+"""Commands for hosts, and the suggested name of a server."""
 
 import os
 import shlex
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the paths are t
 
 @pytest.fixture
 def folder(tmp_path):
-    """With a server, a virtual environment, and a folder called like a word."""
+    """A folder with a server, a virtual environment, and a subfolder with a common name."""
     place = tmp_path / "weather"
     for path in ("server.py", "data/notes.txt", "bin/tool", ".venv/bin/python", "everything/x"):
         (place / path).parent.mkdir(parents=True, exist_ok=True)
@@ -28,7 +28,7 @@ def words(folder, *command, path="/usr/bin:/bin"):
     return resolved(command, {"PATH": path}, str(folder))
 
 
-def test_files_of_this_folder_are_written_in_full(folder):
+def test_files_in_the_folder_get_full_paths(folder):
     found = words(folder, "sh", "server.py", "data/notes.txt", "--file", "./new", "..", "everything", "word", "-v")
     assert found.words == [
         *("sh", f"{folder}/server.py", f"{folder}/data/notes.txt", "--file", f"{folder}/new", str(folder.parent)),
@@ -47,27 +47,27 @@ def test_the_object_in_a_file(folder):
     assert words(folder, "sh", "server.py:app", "other.py:app").words == ["sh", f"{folder}/server.py:app", "other.py:app"]
 
 
-def test_a_module_is_no_file(folder):
+def test_a_module_is_not_a_file(folder):
     (folder / "server").write_text("")
     assert words(folder, "sh", "-m", "server").words == ["sh", "-m", "server"]
 
 
-def test_a_program_that_everybody_finds_keeps_its_name(folder):
+def test_a_program_in_a_system_folder_keeps_its_name(folder):
     assert words(folder, "sh").changes == []
 
 
-def test_a_program_of_a_virtual_environment_is_written_in_full(folder):
+def test_a_program_in_a_virtual_environment_gets_its_full_path(folder):
     found = words(folder, "python", path=f"{folder}/.venv/bin:/usr/bin:/bin")
     assert found.words == [f"{folder}/.venv/bin/python"]
     assert found.changes == [("python", f"{folder}/.venv/bin/python", "the host may have another PATH")]
 
 
-def test_a_program_of_this_folder_is_written_in_full(folder):
+def test_a_program_in_the_folder_gets_its_full_path(folder):
     assert words(folder, "bin/tool").words == words(folder, "./bin/tool").words == [f"{folder}/bin/tool"]
     assert words(folder, f"{folder}/bin/tool").changes == []
 
 
-def test_a_program_that_is_not_there_is_doubted(folder):
+def test_a_missing_program_is_noted(folder):
     found = words(folder, "wether", "server.py")
     assert found.words == ["wether", f"{folder}/server.py"]
     assert found.notes == ["wether was not found here; it is written unchanged"]
@@ -97,22 +97,22 @@ def test_a_program_that_is_not_there_is_doubted(folder):
         ("python 'my server.py'", "my-server"),
     ],
 )
-def test_what_a_server_is_called(command, name, folder):
+def test_the_suggested_name(command, name, folder):
     assert suggested_name(shlex.split(command), str(folder)) == name
 
 
 @pytest.mark.parametrize("command", [["python"], ["npx", "-y"], ["bash", "-c"], [os.sep]])
-def test_nothing_to_call_it_by(command, folder):
+def test_no_name_can_be_suggested(command, folder):
     with pytest.raises(UsageError, match="--name NAME"):
         suggested_name(command, str(folder))
 
 
 @pytest.mark.parametrize("name", ["a", "my-server_2", "7"])
-def test_names_that_every_host_takes(name):
+def test_names_that_every_host_accepts(name):
     assert check_name(name) == name
 
 
 @pytest.mark.parametrize("name", ["", "my server", "a.b", "a/b", "ключ", 'a"b'])
-def test_names_that_some_host_refuses(name):
+def test_names_that_some_host_rejects(name):
     with pytest.raises(UsageError, match="letters, digits, - and _"):
         check_name(name)

@@ -1,4 +1,4 @@
-"""A file of somebody else, replaced as a whole, with what was there kept beside it."""
+"""Replacing a configuration file atomically, with a backup beside it."""
 
 import os
 import stat
@@ -25,7 +25,7 @@ def others(path):
     return sorted(each.name for each in path.parent.iterdir() if each != path)
 
 
-def test_what_was_there_is_kept_beside_it(path):
+def test_a_backup_is_kept_beside_the_file(path):
     path.write_bytes(b"old\r\n")
     backup = write_file(read_file(path), "new\r\n")
     assert path.read_bytes() == b"new\r\n"
@@ -34,21 +34,21 @@ def test_what_was_there_is_kept_beside_it(path):
     assert others(path) == [backup.name]
 
 
-def test_every_one_of_them_is_kept(path):
+def test_every_backup_is_kept(path):
     path.write_text("0")
     kept = [write_file(read_file(path), str(number)) for number in range(1, 4)]
     assert [each.read_text() for each in kept] == ["0", "1", "2"]
     assert len(set(kept)) == 3
 
 
-def test_a_file_that_is_not_there_is_made_with_its_folder(tmp_path):
+def test_a_missing_file_is_created_with_its_folder(tmp_path):
     path = tmp_path / "a" / "b" / "mcp.json"
     assert write_file(read_file(path), "new") is None
     assert path.read_text() == "new"
     assert others(path) == []
 
 
-def test_a_byte_order_mark_stays(path):
+def test_a_byte_order_mark_is_kept(path):
     path.write_bytes(BOM + b"old")
     file = read_file(path)
     assert file.text == "old"
@@ -57,7 +57,7 @@ def test_a_byte_order_mark_stays(path):
 
 
 @posix
-def test_the_mode_stays(path):
+def test_the_mode_is_kept(path):
     path.write_text("old")
     path.chmod(0o640)
     backup = write_file(read_file(path), "new")
@@ -65,7 +65,7 @@ def test_the_mode_stays(path):
 
 
 @posix
-def test_a_new_file_is_for_its_user_alone_unless_it_is_a_projects(tmp_path):
+def test_a_new_file_is_private_unless_it_belongs_to_a_project(tmp_path):
     before = os.umask(0o022)
     try:
         for name, shared in (("mine", False), ("ours", True)):
@@ -77,7 +77,7 @@ def test_a_new_file_is_for_its_user_alone_unless_it_is_a_projects(tmp_path):
 
 
 @posix
-def test_links_are_followed_and_stay(path, tmp_path):
+def test_symlinks_are_followed_and_kept(path, tmp_path):
     real = tmp_path / "dotfiles.json"
     real.write_text("old")
     path.symlink_to(real)
@@ -89,25 +89,25 @@ def test_links_are_followed_and_stay(path, tmp_path):
 
 
 @posix
-def test_a_link_to_itself_is_refused(path):
+def test_a_symlink_loop_is_rejected(path):
     path.symlink_to(path)
     with pytest.raises(Refused, match="cannot be read"):
         read_file(path)
 
 
-def test_a_folder_is_refused(path):
+def test_a_folder_is_rejected(path):
     path.mkdir()
     with pytest.raises(Refused, match="cannot be read"):
         read_file(path)
 
 
-def test_what_is_no_text_is_refused(path):
+def test_a_file_that_is_not_utf_8_is_rejected(path):
     path.write_bytes("{}".encode("utf-16"))
     with pytest.raises(Refused, match="not UTF-8 text"):
         read_file(path)
 
 
-def test_a_file_that_changed_meanwhile_is_left_alone(path):
+def test_a_concurrently_changed_file_is_not_replaced(path):
     path.write_text("old")
     file = read_file(path)
     path.write_text("its host was here")
@@ -117,7 +117,7 @@ def test_a_file_that_changed_meanwhile_is_left_alone(path):
     assert others(path) == []
 
 
-def test_a_file_that_came_meanwhile_is_left_alone(path):
+def test_a_concurrently_created_file_is_not_replaced(path):
     file = read_file(path)
     path.write_text("its host was here")
     with pytest.raises(Refused, match="changed while it was being edited"):
@@ -125,7 +125,7 @@ def test_a_file_that_came_meanwhile_is_left_alone(path):
     assert path.read_text() == "its host was here"
 
 
-def test_where_it_cannot_be_put_nothing_is_left(path, monkeypatch):
+def test_a_failed_write_leaves_nothing_behind(path, monkeypatch):
     path.write_text("old")
 
     def fail(*_):
@@ -138,9 +138,9 @@ def test_where_it_cannot_be_put_nothing_is_left(path, monkeypatch):
     assert others(path) == []
 
 
-def test_a_write_protected_file_is_left_alone(path, monkeypatch):
+def test_a_write_protected_file_is_not_changed(path, monkeypatch):
     path.write_text("old")
-    monkeypatch.setattr(writing.os, "access", lambda *_: False)  # whoever runs this may be root
+    monkeypatch.setattr(writing.os, "access", lambda *_: False)  # the tests may run as root
     with pytest.raises(Refused, match="write-protected"):
         write_file(read_file(path), "new")
     assert path.read_text() == "old"

@@ -1,4 +1,4 @@
-"""Words and values that a host would take for variables: the server gets them as they were typed, or the user is told."""
+"""Text that a host would expand: it is escaped, or the user is informed."""
 
 import json
 import re
@@ -16,7 +16,7 @@ ENVIRONMENT = {"HOME": "/root", "X": "x", "word": "w"}
 
 
 def with_default(text, pattern):
-    """What Claude Code, droid and Copilot make of a text: one pass, ``${NAME:-default}``, unknown names stay."""
+    """Expand as Claude Code, droid and Copilot do: once, with ``${NAME:-default}``; unknown names stay."""
 
     def value(found):
         name, has_default, default = (found[1] or found[2]).partition(":-")
@@ -34,7 +34,7 @@ def dollar(text):
 
 
 def dollar_twice(text):
-    """Gemini CLI, in the values of variables: then once more, where a backslash protects and a name that is not set is empty."""
+    """Expand as Gemini CLI does in values: a second time, where a backslash escapes and unset names are empty."""
     once = dollar(text)
     again = re.sub(r"(?<!\\)\$(?:\{([^{}]+)\}|([A-Za-z_]\w*))", lambda found: ENVIRONMENT.get(found[1] or found[2], ""), once)
     return again.replace("\\$", "$")
@@ -50,7 +50,7 @@ def dollar_twice(text):
         ("gemini-cli", dollar, dollar_twice),
     ],
 )
-def test_what_a_host_makes_of_it_is_what_was_typed(host, in_words, in_values, text):
+def test_the_host_expands_an_escaped_text_to_the_original(host, in_words, in_values, text):
     made = literal("it", HOSTS[host].expands, ["server", text], {"KEY": text}, as_is=False)
     assert [in_words(word) for word in made.words] == ["server", text]
     assert {name: in_values(value) for name, value in made.values.items()} == {"KEY": text}
@@ -78,7 +78,7 @@ def test_what_a_host_makes_of_it_is_what_was_typed(host, in_words, in_values, te
         ("claude-desktop", "${HOME}", False),
     ],
 )
-def test_the_user_is_told_where_a_host_would_replace_something(host, text, is_replaced):
+def test_a_note_reports_each_escaped_text(host, text, is_replaced):
     made = literal("it", HOSTS[host].expands, ["server"], {"KEY": text}, as_is=False)
     assert bool(made.notes) == is_replaced
     assert (made.values["KEY"] != text) == (is_replaced and HOSTS[host].expands.in_values is not None)
@@ -98,7 +98,7 @@ def say(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the paths are those of POSIX")
-def test_the_value_is_not_told_and_the_doctor_reads_what_was_typed(say, tmp_path):
+def test_notes_hide_the_value_and_the_doctor_reads_the_original(say, tmp_path):
     done = say(
         "claude-code", "--config", "x.json", "--name", "s", "--env", "PASS=a${KEY}b", "--write", "--", "sh", "-c", "echo ${KEY}"
     )
@@ -113,14 +113,14 @@ def test_the_value_is_not_told_and_the_doctor_reads_what_was_typed(say, tmp_path
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the paths are those of POSIX")
-def test_as_is_leaves_it_to_the_host(say):
+def test_as_is_escapes_nothing(say):
     out, err = say("claude-code", "--name", "s", "--as-is", "--env", "PASS=${KEY}", "--", "sh")
     assert json.loads(out)["mcpServers"]["s"]["env"] == {"PASS": "${KEY}"}
     assert "leave out --as-is to prevent that" in err
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the paths are those of POSIX")
-def test_where_there_is_no_way_the_user_is_told(say):
+def test_a_note_reports_a_text_that_cannot_be_escaped(say):
     out, err = say("qwen", "--name", "s", "--env", "PASS=a$KEY", "--", "sh")
     assert json.loads(out)["mcpServers"]["s"]["env"] == {"PASS": "a$KEY"}
     assert "Qwen Code expands variables in the value of PASS, and that cannot be prevented" in err
@@ -128,7 +128,7 @@ def test_where_there_is_no_way_the_user_is_told(say):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the paths are those of POSIX")
 @pytest.mark.parametrize("host", ["copilot", "droid", "amp"])
-def test_no_secret_is_written_where_the_host_can_pass_it_on(say, host):
+def test_no_secret_is_written_if_the_host_can_pass_it_on(say, host):
     out, err = say(host, "--name", "s", "--env", "KEY", "--", "sh")
     assert '"KEY": "${KEY}"' in out
     assert "hunter2" not in out + err
@@ -146,11 +146,11 @@ def test_no_secret_is_written_where_the_host_can_pass_it_on(say, host):
         ("amp", "run `amp mcp approve s` in this folder"),
     ],
 )
-def test_what_has_to_be_approved_is_said_for_the_file_of_a_project(say, host, said):
+def test_a_needed_approval_is_shown_for_a_project_file(say, host, said):
     assert said in say(host, "--name", "s", "--scope", "project", "--as-is", "--", "sh").err
     assert "Approval:" not in say(host, "--name", "s", "--", "sh").err
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the paths are those of POSIX")
-def test_that_gemini_disables_servers_in_untrusted_folders_is_said(say):
+def test_the_trust_setting_of_gemini_is_mentioned(say):
     assert "They are disabled in a folder that you do not trust" in say("gemini-cli", "--name", "s", "--", "sh").err

@@ -1,4 +1,4 @@
-"""The table of hosts: where their files are, what an entry says, and that our own reader understands it."""
+"""The table of hosts: the paths of their files, the form of an entry, and that our own reader understands it."""
 
 import json
 import sys
@@ -42,9 +42,9 @@ PATHS = {
     "zed": (".config/zed/settings.json", ".config/zed/settings.json", "AppData/Roaming/Zed/settings.json"),
     "goose": (".config/goose/config.yaml", ".config/goose/config.yaml", "AppData/Roaming/Block/goose/config/config.yaml"),
 }
-# Files as the hosts, and the people who use them, have them: with comments, tabs, servers of others, without a newline at the end.
+# Realistic files: with comments, tabs, other servers, or without a newline at the end.
 FILES = {path.stem: path.read_bytes().decode() for path in (Path(__file__).parent / "test_install_files").iterdir()}
-# What Windows makes of one.
+# The same with line ends of Windows.
 FILES["claude-desktop"] = FILES["claude-desktop"].replace("\n", "\r\n")
 ENTRY = HostEntry("new", ["/usr/bin/new", "-a", "b c"], {"KEY": "1"}, [])
 
@@ -56,7 +56,7 @@ def test_where_the_users_file_is(name):
     assert [path.as_posix() for path in found] == [path.replace("\\", "/") for path in wanted]
 
 
-def test_every_host_is_looked_at():
+def test_every_host_is_tested():
     assert set(PATHS) == set(HOSTS) - {"generic"}
     assert set(FILES) == set(HOSTS)
 
@@ -71,7 +71,7 @@ def test_every_host_is_looked_at():
         ("zed", "XDG_CONFIG_HOME", "/x/zed/settings.json"),
     ],
 )
-def test_a_variable_moves_it(name, variable, path):
+def test_a_variable_changes_the_path(name, variable, path):
     assert str(HOSTS[name].file("user", Machine("linux", "/home/ada", {variable: "/x"}))) == path
 
 
@@ -117,11 +117,11 @@ PLAIN = {"command": "/usr/bin/new", "args": ["-a", "b c"], "env": {"KEY": "1"}}
         ("generic", PLAIN),
     ],
 )
-def test_what_an_entry_says(name, says):
+def test_the_content_of_an_entry(name, says):
     assert entry_of(HOSTS[name], ENTRY) == says
 
 
-def test_no_variables_no_word_about_them():
+def test_without_variables_there_is_no_env():
     bare = ENTRY._replace(values={})
     for name in set(HOSTS) - {"goose"}:
         assert not {"env", "environment", "env_vars"} & entry_of(HOSTS[name], bare).keys()
@@ -144,7 +144,7 @@ def test_no_variables_no_word_about_them():
         ("goose", "env_keys", ["KEY"]),
     ],
 )
-def test_how_a_host_is_told_to_pass_a_variable_on(name, key, value):
+def test_how_a_variable_is_passed_on(name, key, value):
     assert entry_of(HOSTS[name], ENTRY._replace(values={}, passed=["KEY"]))[key] == value
 
 
@@ -163,7 +163,7 @@ def test_what_is_written_into_a_hosts_own_file_is_read_by_the_doctor(name, passe
     path.write_bytes(b"\xef\xbb\xbf" + after.encode())
     (entry,) = read_entries(str(path), "new")
     assert command_of(entry) == ServerCommand(["/usr/bin/new", "-a", "b c"], env={"KEY": "1"})
-    # Line by line nothing is missing but what had to make room.
+    # No line is missing, except those that were replaced.
     lines = after.splitlines()
     lost = [line for line in before.splitlines() if line not in lines and f"{line}," not in lines]
     assert len(lost) <= 1, lost
@@ -178,7 +178,7 @@ def test_the_snippet_is_a_file_of_its_own(name, tmp_path):
     assert said == put("", host.language, host.place, "new", content)
 
 
-def test_servers_of_others_are_read_as_well(tmp_path):
+def test_entries_of_other_hosts_are_read(tmp_path):
     path = tmp_path / "settings.json"
     path.write_text(FILES["zed"])
     (entry,) = read_entries(str(path))
@@ -188,14 +188,14 @@ def test_servers_of_others_are_read_as_well(tmp_path):
         command_of(read_entries(str(path), "jira")[0])
 
 
-def test_what_belongs_to_goose_itself_is_no_server(tmp_path):
+def test_builtin_extensions_of_goose_are_not_servers(tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text(FILES["goose"])
     with pytest.raises(UsageError, match="has no servers"):
         read_entries(str(path))
 
 
-def test_settings_about_servers_are_no_servers(tmp_path):
+def test_settings_about_servers_are_not_servers(tmp_path):
     path = tmp_path / "settings.json"
     path.write_text(FILES["gemini-cli"])
     with pytest.raises(UsageError, match="has no servers"):
@@ -209,7 +209,7 @@ def test_a_file_that_cannot_be_read_is_named(file, text, said, tmp_path):
         read_entries(str(tmp_path / file))
 
 
-def test_what_is_needed_to_read_yaml_is_named(tmp_path, monkeypatch):
+def test_a_missing_yaml_library_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "yaml", None)
     (tmp_path / "x.yml").write_text("a: 1")
     with pytest.raises(UsageError, match=r"x.yml: reading a YAML file needs PyYAML: pip install 'twopipes\[cli\]'"):
@@ -223,6 +223,6 @@ def test_this_machine_is_the_default():
 
 
 def test_json_of_hosts_is_what_json_dumps_writes():
-    """Hosts write their files with two spaces, and so do we: ours then cannot be told from theirs."""
+    """New files have the layout that hosts write: two spaces."""
     content = entry_of(HOSTS["cursor"], ENTRY)
     assert snippet("JSON", ("mcpServers",), "new", content) == json.dumps({"mcpServers": {"new": content}}, indent=2) + "\n"

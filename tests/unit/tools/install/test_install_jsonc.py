@@ -1,4 +1,4 @@
-"""One entry among others in JSON with comments: it is put there, and nothing else changes."""
+"""Adding an entry to JSON with comments changes nothing else."""
 
 import json
 import re
@@ -24,10 +24,10 @@ def added(text, *, place=PLACE, name="new", content=None, **options):
     return put(text, place, name, NEW if content is None else content, **options)
 
 
-# Where it goes
+# Where the entry goes
 
 
-def test_behind_the_others_as_a_host_writes_them():
+def test_a_new_entry_follows_the_others():
     before = text_of("""
         {
           "mcpServers": {
@@ -58,7 +58,7 @@ def test_behind_the_others_as_a_host_writes_them():
     """)
 
 
-def test_in_an_object_that_is_not_there_yet():
+def test_a_missing_object_is_created():
     before = text_of("""
         {
         \t"theme": "dark",
@@ -81,34 +81,34 @@ def test_in_an_object_that_is_not_there_yet():
     """)
 
 
-def test_in_an_object_that_is_empty():
+def test_an_empty_inner_object_is_filled():
     before = '{\n    "theme": "dark",\n    "mcpServers": {},\n    "size": 1\n}'
     inside = '{\n        "new": {\n            "command": "x"\n        }\n    }'
     assert added(before, content={"command": "x"}) == before.replace("{}", inside)
 
 
 @pytest.mark.parametrize("before", ["", "  \n\n", "\r\n"])
-def test_in_a_file_that_is_empty(before):
+def test_an_empty_file_is_filled(before):
     newline = "\r\n" if "\r\n" in before else "\n"
     lines = ["{", '  "mcpServers": {', '    "new": {', '      "command": "x"', "    }", "  }", "}", ""]
     assert added(before, content={"command": "x"}) == newline.join(lines)
 
 
-def test_in_a_file_of_comments_alone():
+def test_a_file_with_only_comments():
     after = added("// mine\n/* and\nyours */", content={"command": "x"}, fresh={"$schema": "s"})
     assert after.startswith('// mine\n/* and\nyours */\n{\n  "$schema": "s",\n  "mcpServers": {')
     assert read(after) == {"$schema": "s", "mcpServers": {"new": {"command": "x"}}}
 
 
 @pytest.mark.parametrize("before", ["{}", "{ }\n", "{\n}\n", "\t{}"])
-def test_in_an_empty_object(before):
+def test_an_empty_object_is_filled(before):
     after = added(before, content={"command": "x"}, fresh={"$schema": "only in files made from nothing"})
     assert read(after) == {"mcpServers": {"new": {"command": "x"}}}
     assert "\n" in after
     assert after.endswith(before[-1])
 
 
-def test_null_is_no_servers_yet():
+def test_null_counts_as_missing():
     assert read(added('{"a": 1, "mcpServers": null}')) == {"a": 1, "mcpServers": {"new": NEW}}
 
 
@@ -116,7 +116,7 @@ def test_deeper_down():
     assert read(added('{"mcp": {"timeout": 5}}', place=("mcp", "servers"))) == {"mcp": {"timeout": 5, "servers": {"new": NEW}}}
 
 
-# How the file is laid out
+# Layout
 
 
 def test_a_file_on_one_line_stays_on_it():
@@ -138,12 +138,12 @@ def test_lines_end_as_the_others_do():
     assert read(after) == {"mcpServers": {"a": {}, "new": NEW}}
 
 
-def test_a_trailing_comma_is_kept_where_people_write_one():
+def test_a_trailing_comma_is_kept():
     before = '{\n  "mcpServers": {\n    "a": {}, // the first\n  },\n}\n'
     assert added(before, content={}) == '{\n  "mcpServers": {\n    "a": {}, // the first\n    "new": {},\n  },\n}\n'
 
 
-def test_comments_stay_with_what_they_speak_of():
+def test_comments_stay_with_their_value():
     before = text_of("""
         // settings
         {
@@ -171,22 +171,22 @@ def test_comments_stay_with_what_they_speak_of():
     """)
 
 
-def test_an_object_of_comments_alone():
+def test_an_object_with_only_comments():
     before = '{\n  "mcpServers": {\n    // none yet\n  }\n}'
     assert added(before, content={}) == '{\n  "mcpServers": {\n    // none yet\n    "new": {}\n  }\n}'
 
 
-def test_a_comment_over_several_lines_behind_the_last_one():
+def test_a_block_comment_after_the_last_entry():
     before = '{\n  "mcpServers": {\n    "a": {} /* one\n    two */\n  }\n}'
     assert added(before, content={}) == '{\n  "mcpServers": {\n    "a": {}, /* one\n    two */\n    "new": {}\n  }\n}'
 
 
-def test_a_brace_on_the_line_of_the_last_one():
+def test_a_brace_on_the_line_of_the_last_entry():
     before = '{\n  "mcpServers": {\n    "a": {} }}'
     assert read(added(before)) == {"mcpServers": {"a": {}, "new": NEW}}
 
 
-# What is there already
+# Existing entries
 
 
 def test_the_same_again_changes_nothing():
@@ -199,13 +199,13 @@ def test_the_same_in_another_order_changes_nothing():
     assert added(before) == before
 
 
-def test_another_one_of_the_name_is_left_alone():
+def test_a_different_entry_is_not_replaced():
     before = '{"mcpServers": {"new": {"command": "mine"}}}'
     with pytest.raises(AnotherEntry, match=r"already another server 'new'.*mine"):
         added(before)
 
 
-def test_it_is_replaced_if_that_is_wanted():
+def test_a_different_entry_is_replaced_on_request():
     before = text_of("""
         {
           "mcpServers": {
@@ -236,7 +236,7 @@ def test_of_two_with_one_key_the_last_counts():
     assert read(added(before, content={})) == {"mcpServers": {"b": 2, "new": {}}}
 
 
-# What is left alone
+# Invalid documents
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_of_two_with_one_key_the_last_counts():
         ('{"a": ' + "9" * 5000 + "}", "Exceeds the limit"),
     ],
 )
-def test_what_is_no_json(before, said):
+def test_invalid_json(before, said):
     with pytest.raises(InvalidJson, match=said):
         added(before)
 
@@ -278,20 +278,20 @@ def test_what_is_no_json(before, said):
         ('{"mcpServers": "none"}', "its mcpServers is 'none'"),
     ],
 )
-def test_what_is_in_the_way(before, said):
+def test_a_value_of_the_wrong_type_is_rejected(before, said):
     with pytest.raises(Refused, match=said):
         added(before)
 
 
-def test_a_long_text_that_is_never_ended_is_refused_at_once():
-    """Without going through every way to cut it: this would not end."""
+def test_a_long_unterminated_text_is_rejected_quickly():
+    """Backtracking would take forever."""
     with pytest.raises(InvalidJson):
         read('{"a": "' + "x" * 1_000_000)
     with pytest.raises(InvalidJson):
         read("{" + " " * 1_000_000 + "/*" * 1000)
 
 
-# Whatever the document is
+# Any document
 
 
 scalars = st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.floats(allow_nan=False, allow_infinity=False) | st.text()
@@ -305,7 +305,7 @@ blanks = st.sampled_from(["", "", " ", "  ", "\n", "\n  ", "\t", "\r\n", " // no
 
 @st.composite
 def texts(draw):
-    """A document with servers, or without, written in all ways that are allowed."""
+    """A document with or without servers, in any valid layout."""
     document = draw(objects.filter(lambda found: isinstance(found.get("mcpServers"), dict | None)))
     if draw(st.booleans()):
         document["mcpServers"] = draw(servers)
@@ -333,7 +333,7 @@ def texts(draw):
 
 
 def is_within(old, new):
-    """Whether all of a text is in the other one, in its order and in at most three pieces: two places are written to."""
+    """Return whether the other text contains this one in order, in at most three pieces: an edit has two places."""
     start = 0
     while start < len(old) and start < len(new) and old[start] == new[start]:
         start += 1
@@ -353,11 +353,11 @@ def test_nothing_changes_but_the_one_entry(text, name, content):
         assert not same(before["mcpServers"][name], content)
         after = put(text, PLACE, name, content, replace=True)
     else:
-        # All that was there is there still, to the letter; null and the blanks of an empty object give way.
+        # The old text is unchanged, except for null and the blanks in an empty object.
         if before.get("mcpServers") and name not in before["mcpServers"]:
             assert is_within(text, after)
     assert same(read(after), with_entry(before, PLACE, name, content))
-    assert put(after, PLACE, name, content) == after  # and a second time nothing happens
+    assert put(after, PLACE, name, content) == after  # a second edit changes nothing
 
 
 @given(documents)

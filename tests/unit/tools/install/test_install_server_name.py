@@ -1,4 +1,4 @@
-"""The name that a server gives itself is found in its source, and nothing of it is run."""
+"""The name of a server is found in its source, without running it."""
 
 import shlex
 
@@ -68,7 +68,7 @@ def test_the_name_is_that_of_the_server(folder, command, name):
         ("python broken.py", "broken"),
     ],
 )
-def test_it_is_made_to_fit_or_else_made_from_the_command(folder, command, name):
+def test_a_name_is_cleaned_or_made_from_the_command(folder, command, name):
     assert suggested_name(shlex.split(command), str(folder)) == name
 
 

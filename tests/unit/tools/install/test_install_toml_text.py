@@ -1,4 +1,4 @@
-"""One table among others in TOML."""
+"""Adding a table to TOML."""
 
 import re
 import sys
@@ -11,7 +11,7 @@ from twopipes._tools.install.values import AnotherEntry, Refused
 
 PLACE = ("mcp_servers",)
 NEW = {"command": "/usr/bin/new", "args": ["-a", 'b "c"'], "env": {"KEY": "1"}}
-# As Codex writes it: scalars first, then tables, its own and those of others, in no order.
+# As Codex writes it: scalars first, then tables in any order.
 CODEX = """\
 # my settings
 model = "gpt-5"   # the big one
@@ -63,13 +63,13 @@ def test_the_same_again_changes_nothing():
     assert put(once, PLACE, "new", NEW) == once
 
 
-def test_another_one_of_the_name_is_left_alone():
+def test_a_different_entry_is_not_replaced():
     with pytest.raises(AnotherEntry, match="'files'"):
         put(CODEX, PLACE, "files", NEW)
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
-def test_it_is_replaced_if_that_is_wanted(newline):
+def test_a_different_entry_is_replaced_on_request(newline):
     before = CODEX.replace("\n", newline)
     after = put(before, PLACE, "files", NEW, replace=True)
     assert read(after) == {**read(before), "mcp_servers": {"files": NEW, "docs": {"url": "https://example.com/mcp"}}}
@@ -85,30 +85,30 @@ def test_servers_in_one_line_are_added_to(before):
     assert {**read(after), "mcp_servers": 0} == {**read(before), "mcp_servers": 0}
 
 
-def test_what_is_missing_is_said_by_name(monkeypatch):
+def test_a_missing_library_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "tomlkit", None)
-    assert read(put(CODEX, PLACE, "new", NEW))  # not needed for this
+    assert read(put(CODEX, PLACE, "new", NEW))  # appending needs no library
     with pytest.raises(Refused, match=r"needs tomlkit: pip install 'twopipes\[cli\]'"):
         put(CODEX, PLACE, "files", NEW, replace=True)
 
 
 @pytest.mark.parametrize("before", ["a = ", "[a", "a = 1\na = 2\n", '{"mcpServers": {}}', "a = 1\rb = 2"])
-def test_what_is_no_toml(before):
+def test_invalid_toml(before):
     with pytest.raises(ValueError, match=r"line|Expected|Cannot|Invalid"):
         put(before, PLACE, "new", NEW)
 
 
 @pytest.mark.parametrize("before", ["mcp_servers = []\n", 'mcp_servers = "none"\n'])
-def test_what_is_in_the_way(before):
+def test_a_value_of_the_wrong_type_is_rejected(before):
     with pytest.raises(Refused, match="its mcp_servers is"):
         put(before, PLACE, "new", NEW)
 
 
-def test_numbers_that_are_none_are_no_hindrance():
+def test_nan_does_not_prevent_an_edit():
     assert read(put("a = nan\n", PLACE, "new", NEW))["mcp_servers"] == {"new": NEW}
 
 
 @pytest.mark.parametrize("text", ["", "a b", 'q"\\', "\x00\x1f\x7f\x85\u2028", "ключ 🙂", "\n\r\t"])
-def test_every_text_is_read_as_it_was_meant(text):
+def test_every_text_survives_a_round_trip(text):
     said = tables(["mcp_servers", text], {"command": text, "args": [text], "on": True, "env": {text: text}})
     assert tomllib.loads(said) == {"mcp_servers": {text: {"command": text, "args": [text], "on": True, "env": {text: text}}}}

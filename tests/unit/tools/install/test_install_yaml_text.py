@@ -1,4 +1,4 @@
-"""One entry among others in YAML."""
+"""Adding an entry to YAML."""
 
 import re
 import sys
@@ -46,7 +46,7 @@ GOOSE_MODE: smart_approve
 """
 
 
-def test_behind_the_others_and_nothing_else_changes():
+def test_a_new_entry_follows_the_others_and_nothing_else_changes():
     after = put(GOOSE, PLACE, "new", NEW)
     here = GOOSE.index("\n# below")
     assert after == GOOSE[:here] + textwrap.indent(LINES, "  ") + GOOSE[here:]
@@ -89,12 +89,12 @@ def test_in_files_of_every_kind(before, newline):
         assert line.removesuffix(" {}").removesuffix(" null") in after
 
 
-def test_another_one_of_the_name_is_left_alone():
+def test_a_different_entry_is_not_replaced():
     with pytest.raises(AnotherEntry, match="'files'"):
         put(GOOSE, PLACE, "files", NEW)
 
 
-def test_it_is_replaced_if_that_is_wanted():
+def test_a_different_entry_is_replaced_on_request():
     after = put(GOOSE, PLACE, "files", NEW, replace=True)
     assert read(after) == {**read(GOOSE), "extensions": {**read(GOOSE)["extensions"], "files": NEW}}
     assert after.startswith(GOOSE[: GOOSE.index("  files:")])
@@ -103,33 +103,33 @@ def test_it_is_replaced_if_that_is_wanted():
     assert after.endswith(GOOSE[GOOSE.index("  files:") :])
 
 
-def test_servers_in_braces_are_left_alone():
+def test_flow_mappings_are_not_edited():
     with pytest.raises(Refused, match="cannot be edited safely"):
         put("extensions: {a: {cmd: x}}\n", PLACE, "new", NEW)
 
 
-def test_one_that_is_a_reference_is_no_trap():
+def test_an_alias_is_not_edited_by_mistake():
     before = "base: &b\n  cmd: x\nextensions:\n  a: *b\n"
     with pytest.raises(Refused, match="cannot be edited safely"):
         put(before, PLACE, "new", NEW)
 
 
 @pytest.mark.parametrize("before", ["a: [", "a: b: c", "\tx: 1", "--- a\n--- b\n", "a: !!python/none x"])
-def test_what_is_no_yaml(before):
+def test_invalid_yaml(before):
     with pytest.raises(ValueError, match=r"\w"):
         put(before, PLACE, "new", NEW)
 
 
-def test_what_is_in_the_way():
+def test_a_value_of_the_wrong_type_is_rejected():
     with pytest.raises(Refused, match="its extensions is a list"):
         put("extensions: [a]\n", PLACE, "new", NEW)
     with pytest.raises(Refused, match="it is a list"):
         put("- a\n", PLACE, "new", NEW)
 
 
-def test_what_is_missing_is_said_by_name(monkeypatch):
+def test_a_missing_library_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "yaml", None)
-    assert block({"a": 1}) == "a: 1\n"  # not needed to say what has to stand there
+    assert block({"a": 1}) == "a: 1\n"  # showing an entry needs no library
     with pytest.raises(Refused, match=r"needs PyYAML: pip install 'twopipes\[cli\]'"):
         put("", PLACE, "new", NEW)
 
@@ -137,6 +137,6 @@ def test_what_is_missing_is_said_by_name(monkeypatch):
 @pytest.mark.parametrize(
     "text", ["", "yes", "1", "a: b", 'q"\\', "\x00\x1f\x7f\x85\u2028\ufeff", "ключ 🙂", "\n\r\t", "#", "- a", "null"]
 )
-def test_every_text_is_read_as_it_was_meant(text):
+def test_every_text_survives_a_round_trip(text):
     content = {"cmd": text, "args": [text], "envs": {text: text}}
     assert read(block({text: content})) == {text: content}
