@@ -107,7 +107,7 @@ def look_at(given, patience=PATIENT):
     return seen, diagnose(seen)
 
 
-def test_every_broken_server_has_its_turn():
+def test_every_broken_server_is_tested():
     used = {*DYING, *WAITING, *TALKING, "needs_variable_silently", "speaking"}
     assert used == {path.stem for path in BROKEN.glob("*.py")}
 
@@ -140,7 +140,7 @@ def steps(seen, purpose):
     return {step.label: step for step in steps_of_attempt(seen.of(purpose))}
 
 
-def test_a_server_that_crashes_while_it_lists_its_tools_is_not_said_to_declare_none():
+def test_a_server_that_crashes_at_tools_list_is_not_reported_as_declaring_no_tools():
     seen, (found,) = look_at(broken("crashes_at_list"))
     told = steps(seen, "handshake")
     assert "offers" not in told
@@ -163,7 +163,7 @@ def test_a_list_that_fails_is_a_step_of_its_own_and_breaks_no_rule_about_unknown
         assert found.rules == ()
 
 
-def test_a_server_that_prints_when_it_is_ended_is_shown_doing_so():
+def test_output_while_the_server_exits_is_shown():
     seen, (found,) = look_at(broken("prints_at_sigterm"))
     assert steps(seen, "handshake")["stdout"].mark == "good"
     told = steps(seen, "discover")["stdout"]
@@ -184,7 +184,7 @@ def test_a_variable_that_only_the_shell_has_is_proven(monkeypatch):
     assert seen.attempts[-1].works
 
 
-def test_a_variable_that_nobody_names_is_found_by_halving(monkeypatch):
+def test_a_variable_that_stderr_does_not_name_is_found_by_bisection(monkeypatch):
     monkeypatch.setenv("DOCTOR_TEST_REGION", "north")
     seen, (found,) = look_at(broken("needs_variable_silently"))
     assert found.code == "environment-variable-missing"
@@ -192,7 +192,7 @@ def test_a_variable_that_nobody_names_is_found_by_halving(monkeypatch):
     assert min((each.variables for each in seen.attempts if each.works), key=len) == ("DOCTOR_TEST_REGION",)
 
 
-def test_no_value_of_the_environment_is_told(monkeypatch):
+def test_no_value_of_the_environment_is_shown(monkeypatch):
     monkeypatch.setenv("WEATHER_API_KEY", "sesame-open")
     done = doctor(
         "--output", "json", "--quick", "--env", "OTHER=sesame-close", "--", sys.executable, str(BROKEN / "needs_variable.py")
@@ -215,7 +215,7 @@ def test_a_missing_command_is_looked_for_elsewhere(tmp_path):
     assert str(place) in found.fix
 
 
-def test_a_misspelt_command_is_set_right(tmp_path):
+def test_a_misspelled_command_gets_a_suggestion(tmp_path):
     good = tmp_path / "weather-server"
     good.write_text("#!/bin/sh\n")
     good.chmod(0o755)
@@ -254,7 +254,7 @@ def test_a_missing_script_and_a_missing_folder_are_named(tmp_path):
     assert found.code == "folder-not-found"
 
 
-def test_noise_of_a_wrapper_is_told_from_that_of_the_server(tmp_path):
+def test_noise_of_a_wrapper_is_distinguished_from_noise_of_the_server(tmp_path):
     script = f"echo '> weather@1.0.0 start'; exec {shlex.quote(sys.executable)} {shlex.quote(str(BROKEN / 'polite.py'))}"
     seen, found = look_at(command("sh", "-c", script))
     assert [each.code for each in found if each.severity != "note"] == ["noise-on-stdout"]
@@ -263,12 +263,12 @@ def test_noise_of_a_wrapper_is_told_from_that_of_the_server(tmp_path):
 
 
 @pytest.mark.parametrize(("program", "code"), [("cat", "echoes-input"), ("true", "exits-at-once"), ("false", "crashes-at-start")])
-def test_a_program_that_is_no_server_is_told(program, code):
+def test_a_program_that_is_not_a_server_is_reported(program, code):
     _, found = look_at(command(program))
     assert [each.code for each in found if each.severity != "note"] == [code]
 
 
-def test_a_flood_on_stdout_does_not_drown_the_doctor():
+def test_a_flood_on_stdout_does_not_slow_the_doctor_down():
     seen, found = look_at(command("yes"), DoctorTimeouts(answer=0.5, grace=0.3, total=60, quick=True))
     assert {"noise-on-stdout", "never-answers"} <= {each.code for each in found}
     assert all(len(attempt.strays) <= 200 for attempt in seen.attempts)
@@ -295,7 +295,7 @@ def doctor(*words, **options):
     )
 
 
-def test_exit_codes_say_healthy_broken_and_misunderstood():
+def test_exit_codes_distinguish_healthy_broken_and_wrong_usage():
     healthy = doctor("--quick", "--", sys.executable, str(BROKEN / "polite.py"))
     assert (healthy.returncode, b"No problem found." in healthy.stdout) == (0, True)
     ill = doctor("--", sys.executable, str(BROKEN / "crashes.py"))
@@ -339,7 +339,7 @@ def test_every_server_of_a_configuration_is_examined(tmp_path):
     assert doctor("--quick", "--config", str(config), "--server", "polite").returncode == 0
 
 
-def test_what_a_server_says_cannot_steer_the_terminal(tmp_path):
+def test_output_of_a_server_cannot_control_the_terminal(tmp_path):
     rude = tmp_path / "rude.py"
     rude.write_text("import sys\nprint('\\x1b]0;owned\\x07 \\x1b[2J')\nsys.exit('\\x1b[31mdead')\n")
     done = doctor("--", sys.executable, str(rude))
@@ -357,7 +357,7 @@ def test_the_whole_examination_ends_in_time():
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_doctor_that_is_ended_leaves_nothing_running(tmp_path, number, code):
+def test_a_signal_to_the_doctor_leaves_nothing_running(tmp_path, number, code):
     noted = tmp_path / "pid"
     os.mkfifo(noted)
     server = tmp_path / "server.py"

@@ -57,7 +57,7 @@ def test_results_are_searched_where_the_user_answers(kind, result):
         b"\xff\xfe",
     ],
 )
-def test_a_line_that_holds_none_of_it_stays_as_it_is(line):
+def test_a_line_without_the_names_is_unchanged(line):
     assert redacted(line, "<") == line
 
 
@@ -67,7 +67,7 @@ def test_everything_else_stays_to_the_last_digit_and_space():
     assert redacted(line % value) == line % b'"[redacted]"'
 
 
-def test_members_that_stand_twice_are_blanked_twice():
+def test_duplicate_members_are_both_blanked():
     line = b'{"jsonrpc":"2.0","params":{"password":"one","password":"two"},"params":{"password":"three"},"method":"x"}'
     found = redacted(line)
     assert json.loads(found)["method"] == "x"
@@ -190,7 +190,7 @@ def test_a_batch_is_searched_message_by_message():
         ("<", b'{"jsonrpc":"2.0","params":' + b"[" * 5000 + b'{"password":"sesame"}' + b"]" * 5000 + b"}", REDACTED),
     ],
 )
-def test_what_is_no_message_is_blanked_by_member_or_as_a_whole(kind, line, wanted):
+def test_a_line_that_is_not_a_message_is_blanked_by_member_or_as_a_whole(kind, line, wanted):
     found = redacted(line, kind)
     assert b"sesame" not in found
     assert found == wanted
@@ -322,7 +322,7 @@ def test_no_value_that_is_to_be_blanked_is_in_the_file(sent, kind, cuts, full, l
             assert b"#secret" not in entry.data
 
 
-def test_a_message_stays_one(tmp_path):
+def test_a_message_stays_a_message(tmp_path):
     path = tmp_path / "x.jsonl"
     recorder = Recorder(path, header_for("tap", redact=["password"]), ["password"])
     recorder.chunk(">", json.dumps(request(password="s", n=2**70)).encode()[:20])

@@ -61,7 +61,7 @@ def findings(replay):
 # When
 
 
-def test_a_message_waits_for_what_the_recorded_client_had_heard_before_it():
+def test_a_message_waits_for_what_the_recorded_client_had_received_before_it():
     replay = recorded((">", call(1, "a")), ("<", text(1, "x")), (">", call(2, "b")), ("<", text(2, "y")))
     assert due(replay) == [call(1, "a")]
     assert due(replay) == []
@@ -88,7 +88,7 @@ def test_lines_go_out_as_they_were_written():
     assert replay.due() == [odd.encode() + b"\n", b"no JSON at all\n"]
 
 
-def test_an_answer_that_never_came_is_not_waited_for():
+def test_a_response_that_was_never_recorded_is_not_awaited():
     replay = recorded((">", call(1, "a")), (">", call(2, "b")), ("<", text(2, "y")))
     assert len(due(replay)) == 2
     hear(replay, text(2, "y"))
@@ -96,7 +96,7 @@ def test_an_answer_that_never_came_is_not_waited_for():
     assert compare(replay).is_same
 
 
-def test_what_came_after_the_end_of_the_clients_part_is_not_waited_for():
+def test_what_came_after_the_clients_eof_is_not_awaited():
     replay = recorded((">", call(1, "a")), ("=", ">"), ("<", text(1, "x")))
     due(replay)
     assert replay.is_done
@@ -116,7 +116,7 @@ def test_giving_up_goes_on_with_the_rest():
     assert (report.requests, report.sent, report.answers, report.same) == (2, 2, 2, 1)
 
 
-def test_notifications_are_waited_for_until_one_of_their_kind_did_not_come():
+def test_notifications_are_awaited_until_one_of_their_method_does_not_come():
     log = told("message", level="info", data="hello")
     replay = recorded(
         (">", call(1, "a")),
@@ -137,7 +137,7 @@ def test_notifications_are_waited_for_until_one_of_their_kind_did_not_come():
     assert due(replay) == [call(3, "a")]  # nobody waits for a second time
 
 
-def test_progress_that_is_missing_is_not_waited_for_when_the_answer_is_there():
+def test_missing_progress_is_not_awaited_after_the_response():
     progress = told("progress", progressToken="t", progress=1)
     replay = recorded((">", call(1, "a", _meta={"progressToken": "t"})), ("<", progress), ("<", text(1, "x")), (">", call(2, "b")))
     due(replay)
@@ -190,14 +190,14 @@ def test_the_version_of_a_modern_server_is_a_difference_once():
     assert findings(replay) == [("answer differs", "server/discover (id 1)")]
 
 
-def test_the_answer_to_a_cancelled_request_is_nobodys_business():
+def test_the_response_to_a_cancelled_request_is_not_compared():
     replay = recorded((">", call(1, "slow")), (">", told("cancelled", requestId=1)), (">", call(2, "b")), ("<", text(2, "y")))
     assert len(due(replay)) == 3
     hear(replay, text(1, "too fast"), text(2, "y"))
     assert compare(replay).is_same
 
 
-def test_a_second_answer_and_an_answer_to_nothing_are_found():
+def test_a_second_response_and_a_response_without_a_request_are_found():
     replay = recorded((">", call(1, "a")), ("<", text(1, "x")))
     due(replay)
     hear(replay, text(1, "x"), text(1, "x"), text(99, "z"))
@@ -207,7 +207,7 @@ def test_a_second_answer_and_an_answer_to_nothing_are_found():
     ]
 
 
-def test_an_answer_to_what_had_none_is_found():
+def test_a_response_that_the_recording_does_not_have_is_found():
     replay = recorded((">", call(1, "a")))
     due(replay)
     hear(replay, text(1, "x"))
@@ -272,7 +272,7 @@ def test_a_server_that_ends_in_the_middle():
     assert [(finding.kind, finding.id) for finding in report.findings] == [("no answer", 1)]
 
 
-def test_a_server_that_ends_when_all_is_said_has_done_its_part():
+def test_a_server_that_exits_after_the_last_response_is_not_cut_short():
     replay = recorded((">", call(1, "a")), ("<", text(1, "x")))
     due(replay)
     hear(replay, text(1, "x"))
@@ -287,7 +287,7 @@ def sampling(id_, prompt="Hi", **more):
     return request(id_, "sampling/createMessage", prompt=prompt, **more)
 
 
-def test_the_answer_goes_to_the_live_question():
+def test_the_response_gets_the_id_of_the_live_question():
     replay = recorded((">", call(1, "a")), ("<", sampling(5)), (">", result(5, role="assistant")), ("<", text(1, "x")))
     assert due(replay) == [call(1, "a")]
     hear(replay, sampling("live-1"))
@@ -297,7 +297,7 @@ def test_the_answer_goes_to_the_live_question():
     assert compare(replay).is_same
 
 
-def test_questions_that_come_in_another_order_get_their_own_answers():
+def test_questions_in_another_order_get_their_own_responses():
     replay = recorded(
         (">", call(1, "a")),
         ("<", sampling(1, "one")),
@@ -310,7 +310,7 @@ def test_questions_that_come_in_another_order_get_their_own_answers():
     assert due(replay) == [result(11, said=1), result(10, said=2)]
 
 
-def test_a_question_in_other_words_is_answered_and_told():
+def test_a_changed_question_gets_its_response_and_is_reported():
     replay = recorded((">", call(1, "a")), ("<", sampling(1, "old")), (">", result(1, said=1)))
     due(replay)
     hear(replay, sampling(9, "new"))
@@ -319,7 +319,7 @@ def test_a_question_in_other_words_is_answered_and_told():
     assert (finding.kind, finding.differences[0].path) == ("question differs", "params.prompt")
 
 
-def test_a_question_that_nobody_recorded_is_answered_with_an_error():
+def test_a_question_that_was_not_recorded_gets_an_error():
     replay = recorded((">", call(1, "a")), ("<", text(1, "x")))
     due(replay)
     hear(replay, request(3, "roots/list"))
@@ -329,7 +329,7 @@ def test_a_question_that_nobody_recorded_is_answered_with_an_error():
     assert findings(replay) == [("additional question", "roots/list (id 3)")]
 
 
-def test_a_question_that_does_not_come_is_missed_and_its_answer_kept():
+def test_a_missing_question_is_reported_and_its_response_not_sent():
     replay = recorded((">", call(1, "a")), ("<", sampling(1)), (">", result(1, said=1)), ("<", text(1, "x")))
     due(replay)
     hear(replay, text(1, "x"))
@@ -339,7 +339,7 @@ def test_a_question_that_does_not_come_is_missed_and_its_answer_kept():
     assert findings(replay) == [("no question", "sampling/createMessage (id 1)")]
 
 
-def test_a_ping_is_answered_and_never_missed():
+def test_a_ping_gets_a_response_and_is_never_expected():
     replay = recorded((">", call(1, "a")), ("<", request(1, "ping")), (">", result(1)), ("<", text(1, "x")))
     due(replay)
     hear(replay, request("p", "ping"), request("q", "ping"))
@@ -385,7 +385,7 @@ def test_a_round_goes_on_with_the_live_state_and_keys(state):
     assert report.is_same or state is None  # where none was recorded, the new one is a difference
 
 
-def test_a_round_that_is_not_asked_for_is_not_answered():
+def test_a_round_without_a_question_is_not_sent():
     replay = recorded(
         (">", call(1, "ask", _meta=META)), ("<", asking(1, "s", a="?")), (">", retry(2, "s", a={})), ("<", text(2, "x"))
     )
@@ -410,7 +410,7 @@ def test_the_next_page_is_asked_for_with_the_live_cursor():
     assert compare(replay).is_same
 
 
-def test_a_page_that_is_not_there_is_not_asked_for():
+def test_a_page_that_does_not_exist_is_not_requested():
     replay = recorded(
         (">", request(1, "tools/list")),
         ("<", result(1, tools=[], nextCursor="abc")),
@@ -431,7 +431,7 @@ def tagged(method, id_, **params):
     return told(method, _meta={"io.modelcontextprotocol/subscriptionId": id_}, **params)
 
 
-def test_what_is_told_under_a_subscription_comes_before_its_end():
+def test_notifications_of_a_subscription_come_before_its_end():
     listen = request(1, "subscriptions/listen", _meta=META, notifications={"toolsListChanged": True})
     acknowledged = tagged("subscriptions/acknowledged", 1, notifications={})
     changed = tagged("tools/list_changed", 1)
@@ -461,7 +461,7 @@ def test_batches_are_answered_one_by_one_or_together():
     assert compare(replay).is_same
 
 
-def test_a_batch_of_answers_is_readdressed():
+def test_a_batch_of_responses_gets_live_ids():
     replay = recorded((">", call(9, "a")), ("<", [sampling(1, "one"), sampling(2, "two")]), (">", [result(1, n=1), result(2, n=2)]))
     due(replay)
     hear(replay, sampling(11, "one"), sampling(12, "two"))
