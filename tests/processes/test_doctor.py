@@ -363,8 +363,8 @@ def test_a_signal_to_the_doctor_leaves_nothing_running(tmp_path, number, code):
     server = tmp_path / "server.py"
     # It ignores the end of its input and SIGTERM.
     stubborn = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
-    tell = f"open({str(noted)!r}, 'w').write(str(os.getpid()))"
-    server.write_text(f"import os, signal\n{stubborn}\n{tell}\nwhile True:\n    signal.pause()\n")
+    write_pid = f"open({str(noted)!r}, 'w').write(str(os.getpid()))"
+    server.write_text(f"import os, signal\n{stubborn}\n{write_pid}\nwhile True:\n    signal.pause()\n")
     words = [sys.executable, "-m", "twopipes", "doctor", "--patience", str(NET), "--", sys.executable, str(server)]
     with subprocess.Popen(words, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         try:

@@ -1,4 +1,4 @@
-"""`twopipes mock` as a process: it answers what the real server answered, in the recorded revision and in others."""
+"""`twopipes mock` as a process: it responds like the recorded server, in the recorded revision and in others."""
 
 import asyncio
 import base64
@@ -30,7 +30,7 @@ def within(coroutine):
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory):
-    """By revision: a recording of the real server, and what its client got."""
+    """For each revision: a recording of the real server, and the results of its client."""
     folder = tmp_path_factory.mktemp("recordings")
 
     async def make():
@@ -41,7 +41,7 @@ def real(tmp_path_factory):
     return within(make())
 
 
-async def talk(path, revision):
+async def results_of_mock(path, revision):
     async with connect(*MOCK, str(path), **options(revision)) as client:
         return await converse(client)
 
@@ -49,13 +49,13 @@ async def talk(path, revision):
 @pytest.mark.parametrize("revision", ALL)
 def test_a_client_gets_the_same_as_from_the_real_server(real, revision):
     path, got = real[revision]
-    assert within(talk(path, revision)) == got
+    assert within(results_of_mock(path, revision)) == got
 
 
 @pytest.mark.parametrize(
     ("recorded", "asked", "lost"),
     [
-        # What a newer revision can say and an older recording does not hold: another kind of output schema, a log before its time.
+        # A newer revision has content that an older recording does not have: another kind of output schema, a log message.
         ("2025-11-25", "2026-07-28", {"tools", "numbers"}),
         ("2026-07-28", "2025-11-25", {"log"}),
         ("2026-07-28", "2024-11-05", {"log"}),
@@ -65,7 +65,7 @@ def test_a_client_gets_the_same_as_from_the_real_server(real, revision):
 def test_a_client_of_another_revision_gets_what_can_be_translated(real, recorded, asked, lost):
     path, _ = real[recorded]
     _, wanted = real[asked]
-    got = within(talk(path, asked))
+    got = within(results_of_mock(path, asked))
     assert {name for name in wanted if got[name] != wanted[name]} == lost
 
 
@@ -76,12 +76,12 @@ def test_replaying_its_recording_to_it_finds_no_difference(real, run, revision):
     assert (done.returncode, done.stderr) == (0, b""), done.stdout.decode()
 
 
-# By hand
+# Written recordings
 
 
 @pytest.fixture
 def mock(launch, tmp_path):
-    """Starts a mock of what is said here."""
+    """Start a mock of a recording with these messages."""
 
     def mock(*said, arguments=(), **more):
         return launch([*MOCK, str(trace_of(tmp_path / "session.jsonl", *said, **more)), *arguments])
@@ -93,7 +93,7 @@ def answer(id_, said):
     return {"jsonrpc": "2.0", "id": id_, "result": {"content": [{"type": "text", "text": said}]}}
 
 
-def told(method, **params):
+def notification(method, **params):
     return {"jsonrpc": "2.0", "method": f"notifications/{method}", "params": params}
 
 
@@ -144,7 +144,7 @@ def test_a_request_that_was_not_recorded_names_the_nearest(mock):
 
 def test_progress_gets_the_live_token_and_comes_before_the_response(mock):
     asked = request(1, "tools/call", name="slow", _meta={"progressToken": "old"})
-    steps = [("<", told("progress", progressToken="old", progress=n)) for n in (1, 2)]
+    steps = [("<", notification("progress", progressToken="old", progress=n)) for n in (1, 2)]
     child = mock(*handshake(), (">", asked), *steps, ("<", answer(1, "done")))
     child.initialize()
     child.say(request("x", "tools/call", name="slow", _meta={"progressToken": 77}))
@@ -153,7 +153,7 @@ def test_progress_gets_the_live_token_and_comes_before_the_response(mock):
         {"progressToken": 77, "progress": 2},
     ]
     assert said_by(child.hear()) == "done"
-    child.say(request("y", "tools/call", name="slow"))  # nobody wants to hear of it
+    child.say(request("y", "tools/call", name="slow"))  # without a token there is no progress
     assert said_by(child.hear()) == "done"
     assert child.finish() == []
 
@@ -241,7 +241,7 @@ def test_strict_responds_only_to_recorded_requests(mock):
 
 
 def test_a_missing_response_is_an_error_and_a_cancelled_request_gets_none(mock):
-    child = mock(*handshake(), (">", call(1, "given-up")), (">", told("cancelled", requestId=1)), (">", call(2, "torn")))
+    child = mock(*handshake(), (">", call(1, "given-up")), (">", notification("cancelled", requestId=1)), (">", call(2, "torn")))
     child.initialize()
     child.say(call(1, "given-up"))
     assert child.ask(call(2, "torn"))["error"]["message"] == "session.jsonl ends before the response to this tools/call"
@@ -381,14 +381,14 @@ def people(password):
 
 
 def words_of(path):
-    """The words of a recording, those in base64 too."""
+    """Return the text of a recording, with decoded base64."""
     text = path.read_text()
     decoded = [base64.urlsafe_b64decode(word[: len(word) // 4 * 4]) for word in re.findall(r"[\w-]{16,}", text)]
     return text + b"\n".join(decoded).decode(errors="replace")
 
 
 def test_input_of_the_user_is_not_in_a_redacted_recording_which_can_be_mocked_and_replayed(write, run, tmp_path):
-    """MR-05, MR-07: the state of a question holds earlier answers, there and back."""
+    """MR-05, MR-07: the state of a question contains earlier responses, in both directions."""
     command = [sys.executable, str(write(ASKS_TWICE))]
     plain, redacted = tmp_path / "plain.jsonl", tmp_path / "redacted.jsonl"
 

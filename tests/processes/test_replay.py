@@ -1,4 +1,4 @@
-"""`twopipes replay` as a process: recordings of a real server, said again to it, to a changed one, and to ones that misbehave."""
+"""`twopipes replay` as a process: recordings of a real server, replayed to it, to a changed one and to broken ones."""
 
 import asyncio
 import json
@@ -193,7 +193,7 @@ def test_notifications_that_do_not_come_are_waited_for_once(found, tmp_path, ser
     log = ("<", {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "hello"}})
     answers = [("<", {"jsonrpc": "2.0", "id": number, "result": {"content": []}}) for number in range(1, 101)]
     calls = [each for number in range(1, 101) for each in ((">", call(number, "first")), log, answers[number - 1])]
-    trace = trace_of(tmp_path / "told.jsonl", *handshake(), *calls)
+    trace = trace_of(tmp_path / "notifications.jsonl", *handshake(), *calls)
     code, report = found(trace, "--", *server("pass"))
     assert (code, report["answers_same"]) == (1, 101)
     assert [each["subject"] for each in report["findings"]] == ["notifications/message"]
@@ -240,7 +240,7 @@ def test_ctrl_c_ends_the_server_too(launch, listening_for_pid, two_calls):
 
 @pytest.fixture
 def listening_for_pid(tmp_path, write):
-    """A server that says who it is into a pipe and never answers, and a function that waits for that."""
+    """A server that writes its pid into a pipe and never responds, and a function that waits for the pid."""
     pipe = tmp_path / "pid"
     os.mkfifo(pipe)
     hanging = write(f"""

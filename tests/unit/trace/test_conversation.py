@@ -36,7 +36,7 @@ def test_requests_and_answers_are_paired_whatever_their_order():
 
 
 def test_ids_keep_their_type():
-    """JR-06: 7 and "7" are two requests, and true is no number."""
+    """JR-06: 7 and "7" are two requests, and true is not a number."""
     conversation = recording(
         (">", call(1, "a")), (">", call("1", "b")), ("<", {"id": "1", "result": {}}), ("<", {"id": True, "result": {}})
     )

@@ -34,7 +34,7 @@ def test_a_trace_may_end_anywhere(tmp_path):
     for size in range(len(encode(HEADER)) - 1, len(whole) + 1):
         path.write_bytes(whole[:size])
         entries = list(trace.read(path))
-        # The newline alone may be missing: the line says all that it has to say.
+        # If only the newline is missing, the entry is complete.
         complete = sum(size >= end - 1 for end in ends[1:])
         assert entries[:complete] == [FIRST, SECOND][:complete]
         assert [type(entry) for entry in entries[complete:]] == ([] if size in {*ends, *(end - 1 for end in ends)} else [Damage])

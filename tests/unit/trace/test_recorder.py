@@ -1,4 +1,4 @@
-"""A recorder: everything is in the file or counted, and whoever is recorded neither waits nor fails."""
+"""A recorder: everything is in the file or counted, and the recorded program neither waits nor fails."""
 
 import errno
 import itertools
@@ -196,9 +196,9 @@ def test_a_program_that_forgets_to_close_has_its_recording(path):
 
 def test_a_callback_is_called_at_the_end(path):
     recorder = recorder_of(path)
-    told = threading.Event()
-    recorder.finish(told.set)
-    assert told.wait(NET)
+    reported = threading.Event()
+    recorder.finish(reported.set)
+    assert reported.wait(NET)
     assert recorder.close(NET)
     again = threading.Event()
     recorder.finish(again.set)
@@ -274,7 +274,7 @@ def test_an_entry_is_there_at_once(path, fifo):
 
 
 def test_half_a_line_is_there_before_its_end(path, fifo):
-    """A server that forgot its newline: whoever follows the recording sees what it wrote."""
+    """A reader that follows the recording sees output without a newline."""
     recorder = recorder_of(path)
     recorder.chunk("<", b"half a line")
     fifo.read_until(b'"line":"half a line","open":true')
@@ -287,9 +287,9 @@ def test_half_a_line_is_there_before_its_end(path, fifo):
 
 
 def test_a_disk_that_is_too_slow_costs_lines_that_are_counted(path, fifo):
-    """Nobody waits for it; every line is in the recording or told to be missing, in its place."""
-    told = []
-    recorder = recorder_of(path, max_queued=100_000, on_loss=told.append)
+    """The caller does not wait; every line is in the recording or reported as missing, in its place."""
+    reported = []
+    recorder = recorder_of(path, max_queued=100_000, on_loss=reported.append)
     sent = 0
     while not recorder.losses:
         recorder.line(">", b"%06d %s" % (sent, b"x" * 1000))
@@ -303,8 +303,8 @@ def test_a_disk_that_is_too_slow_costs_lines_that_are_counted(path, fifo):
         sent += 1
     assert not recorder.close(NET)
     reading.join(NET)
-    assert len(told) == 1
-    assert str(path) in told[0]
+    assert len(reported) == 1
+    assert str(path) in reported[0]
     _, *entries = fifo.data.splitlines()
     position = 0
     for entry in map(decode_entry, entries):
@@ -340,23 +340,23 @@ def test_a_fifo_without_a_reader_is_an_error_instead_of_a_wait(path):
     assert recorder.losses.lines == 1
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full disk here")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_disk_is_reported_once(tmp_path):
-    told = []
-    recorder = recorder_of("/dev/full", on_loss=told.append)
+    reported = []
+    recorder = recorder_of("/dev/full", on_loss=reported.append)
     for _ in range(10):
         recorder.line(">", b"abc")
     assert not recorder.close(NET)
     assert (recorder.losses.lines, recorder.losses.size, recorder.losses.reason) == (10, 30, os.strerror(errno.ENOSPC))
-    assert told == [f"the trace /dev/full is incomplete: {os.strerror(errno.ENOSPC)}"]
+    assert reported == [f"the trace /dev/full is incomplete: {os.strerror(errno.ENOSPC)}"]
 
 
 def test_a_missing_folder_is_reported_and_tried_again(tmp_path):
-    told = threading.Event()
+    reported = threading.Event()
     path = tmp_path / "folder" / "x.jsonl"
-    recorder = recorder_of(path, on_loss=lambda _: told.set())
+    recorder = recorder_of(path, on_loss=lambda _: reported.set())
     recorder.line(">", b"lost")
-    assert told.wait(NET)
+    assert reported.wait(NET)
     path.parent.mkdir()
     recorder.line(">", b"kept")
     assert not recorder.close(NET)
@@ -377,11 +377,11 @@ def test_a_failure_of_the_recorder_does_no_harm(path):
     def broken():
         raise KeyError("a header")
 
-    told = []
-    recorder = Recorder(path, broken, on_loss=told.append)
+    reported = []
+    recorder = Recorder(path, broken, on_loss=reported.append)
     recorder.line(">", b"x")
     assert not recorder.close(NET)
-    assert len(told) == 1
+    assert len(reported) == 1
 
 
 class Disk:
@@ -508,7 +508,7 @@ def test_a_file_that_cannot_be_renamed_keeps_its_name(path, monkeypatch, windows
 
 
 def test_an_incomplete_line_that_cannot_be_truncated_is_ended(path, fifo):
-    """Nobody can take anything out of a FIFO again."""
+    """Data in a FIFO cannot be truncated."""
     file = TraceFile(str(path), is_given_up=lambda: True)
     kept = file.write(b"x" * 65530 + b"\nsecond\n")
     assert kept == 65531

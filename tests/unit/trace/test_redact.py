@@ -38,7 +38,7 @@ def test_values_in_params_are_blanked_at_any_depth(kind):
 
 @pytest.mark.parametrize(("kind", "result"), [(">", {"content": {"password": BLANK}}), ("<", {"content": {"password": "p"}})])
 def test_results_are_searched_where_the_user_answers(kind, result):
-    """On the stateless wire the same answer stands in params; what a server makes of it is its own."""
+    """On the stateless wire the same response is in params; the result of a server is not searched."""
     assert json.loads(redacted({"jsonrpc": "2.0", "id": 1, "result": {"content": {"password": "p"}}}, kind))["result"] == result
 
 
@@ -51,7 +51,7 @@ def test_results_are_searched_where_the_user_answers(kind, result):
         b'{"jsonrpc":"2.0","id":"password=1","method":"password: ping"}',
         b'{"jsonrpc":"2.0","id":1,"result":{"content":[{"text":"password=s"}],"structuredContent":{"requestState":1}}}',
         b'{"jsonrpc":"2.0","method":"x","params":{"text":"50% of C:\\\\new"}}',
-        b"a log line that says nothing",
+        b"a log line without a secret",
         b"C:\\Users\\anna \\u00e9",
         b"",
         b"\xff\xfe",
@@ -290,7 +290,7 @@ def lines(draw):
         text = text.replace(json.dumps(name), f'"{escaped(name)}"')
     data = text.encode(errors="surrogatepass")
     if draw(st.integers(0, 3)) == 0:
-        # Broken where something stands before the name and the value, or behind it.
+        # Broken JSON, with text before the name or after the value.
         data = draw(st.sampled_from([b"noise " + data, data + b"}", data.replace(b":", b"", 1), b"\xff" + data]))
     return data
 
@@ -348,7 +348,7 @@ def test_a_line_that_is_too_long_to_be_searched_is_left_out_with_a_note(tmp_path
 
 
 def test_half_a_line_waits_for_its_end_where_something_is_to_be_blanked():
-    """Its name could stand in one piece and its value in the next."""
+    """The name could be in one piece and the value in the next."""
     writer = Writer(Header(version=1), ["password"], lambda *_: None)
     writer.take((0.1, ">", b'{"password":', False, 0))
     assert not writer.has_begun

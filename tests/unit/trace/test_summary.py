@@ -1,4 +1,4 @@
-"""What a message says, in a few words, whatever is in it."""
+"""Summaries of messages, whatever they contain."""
 
 import json
 

@@ -125,8 +125,8 @@ def test_a_container_gets_its_input_and_no_terminal(line, code):
     ],
 )
 def test_the_fix_for_a_container_is_shown(line, right):
-    (told,) = diagnose(observed(GOOD, PROBE, argv=tuple(line.split())))
-    assert told.fix == right
+    (found,) = diagnose(observed(GOOD, PROBE, argv=tuple(line.split())))
+    assert found.fix == right
 
 
 def test_words_that_a_shell_would_expand_are_reported():
@@ -289,26 +289,26 @@ def test_the_line_that_prints_a_text_is_found():
 
 
 def test_a_response_over_several_lines_ends_the_wait():
-    hearing = StdoutReader()
-    hearing.expect(1, "initialize")
-    hearing.feed(b'{\n  "jsonrpc": "2.0",\n  "id": 1,\n  "result": {}\n', 0.1)
-    assert hearing.response is None
-    hearing.feed(b"}\n", 0.2)
-    assert hearing.response.fault is not None
+    reader = StdoutReader()
+    reader.expect(1, "initialize")
+    reader.feed(b'{\n  "jsonrpc": "2.0",\n  "id": 1,\n  "result": {}\n', 0.1)
+    assert reader.response is None
+    reader.feed(b"}\n", 0.2)
+    assert reader.response.fault is not None
 
 
 def test_requests_of_the_server_get_a_response():
-    hearing = StdoutReader()
-    hearing.feed(b'{"jsonrpc":"2.0","id":7,"method":"ping"}\n{"jsonrpc":"2.0","id":8,"method":"roots/list"}\n', 0.1)
-    assert [jsonrpc.decode(line).id for line in hearing.to_send] == [7, 8]
-    assert hearing.strays == []
+    reader = StdoutReader()
+    reader.feed(b'{"jsonrpc":"2.0","id":7,"method":"ping"}\n{"jsonrpc":"2.0","id":8,"method":"roots/list"}\n', 0.1)
+    assert [jsonrpc.decode(line).id for line in reader.to_send] == [7, 8]
+    assert reader.strays == []
 
 
 def test_a_crlf_split_between_two_reads_is_seen():
-    hearing = StdoutReader()
-    hearing.feed(b'\xef\xbb\xbf{"jsonrpc":"2.0","method":"x"}\r', 0.1)
-    hearing.feed(b"\n", 0.2)
-    assert (hearing.byte_order_mark, hearing.carriage_returns, hearing.messages) == (True, True, 1)
+    reader = StdoutReader()
+    reader.feed(b'\xef\xbb\xbf{"jsonrpc":"2.0","method":"x"}\r', 0.1)
+    reader.feed(b"\n", 0.2)
+    assert (reader.byte_order_mark, reader.carriage_returns, reader.messages) == (True, True, 1)
 
 
 # Judgements
@@ -388,10 +388,10 @@ def test_a_failed_list_cites_a_rule_only_if_it_breaks_one(answer, rules):
     ],
 )
 def test_a_malformed_message_cites_the_rule_about_the_faulty_member(line, rules):
-    hearing = StdoutReader()
-    hearing.expect(1, "initialize")
-    hearing.feed(f"{line}\n".encode(), 0.1)
-    (found,) = diagnose(observed(structs.replace(GOOD, outcome="unusable", strays=tuple(hearing.strays), stray_count=1), PROBE))[:1]
+    reader = StdoutReader()
+    reader.expect(1, "initialize")
+    reader.feed(f"{line}\n".encode(), 0.1)
+    (found,) = diagnose(observed(structs.replace(GOOD, outcome="unusable", strays=tuple(reader.strays), stray_count=1), PROBE))[:1]
     assert (found.code, found.rules) == ("malformed-message", rules)
 
 
@@ -427,11 +427,11 @@ def test_noise_while_the_server_runs_takes_precedence_over_noise_at_exit():
 
 
 def test_a_line_after_the_server_was_asked_to_exit_is_marked():
-    hearing = StdoutReader()
-    hearing.feed(b"hello\n", 0.1)
-    hearing.is_ending = True
-    hearing.feed(b"bye\n", 0.2)
-    assert [stray.while_ending for stray in hearing.strays] == [False, True]
+    reader = StdoutReader()
+    reader.feed(b"hello\n", 0.1)
+    reader.is_ending = True
+    reader.feed(b"bye\n", 0.2)
+    assert [stray.while_ending for stray in reader.strays] == [False, True]
 
 
 def test_silence_is_not_blamed_on_the_revision():
@@ -479,7 +479,7 @@ def test_each_step_has_a_text():
 )
 def test_a_wrong_command_line_is_rejected_in_one_line(words, capsys):
     assert doctor(words) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.startswith("Error: ")
-    assert told.err.count("\n") == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("Error: ")
+    assert captured.err.count("\n") == 1
