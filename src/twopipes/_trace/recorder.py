@@ -273,7 +273,7 @@ class Recorder:
     def _fill(self, writer: Writer) -> bool:
         """Wait for entries and pass them on. Return whether the last one was among them."""
         try:
-            item = self._queue.get(timeout=PATIENCE if writer.has_begun else None)
+            item = self._queue.get(timeout=PATIENCE if writer.has_unfinished_line else None)
         except Empty:
             writer.add_unfinished_lines(self._clock() - self._began)
             return False

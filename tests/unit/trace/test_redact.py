@@ -351,7 +351,7 @@ def test_half_a_line_waits_for_its_end_where_something_is_to_be_blanked():
     """The name could be in one piece and the value in the next."""
     writer = Writer(Header(version=1), ["password"], lambda *_: None)
     writer.take((0.1, ">", b'{"password":', False, 0))
-    assert not writer.has_begun
+    assert not writer.has_unfinished_line
     disk = Disk([])
     writer.write(disk)
     assert disk.data.count(b"\n") == 1

@@ -60,14 +60,14 @@ def test_bytes_that_are_not_utf_8_are_split():
 def test_a_line_that_lost_something_is_counted_to_its_end():
     cutter = Cutter()
     assert cut(cutter, b"begun") == []
-    assert cutter.has_begun
+    assert cutter.has_unfinished_line
     cutter.leave_out()
-    assert not cutter.has_begun
+    assert not cutter.has_unfinished_line
     assert cut(cutter, b"12", b"345\nnext\n") == [Cut(b"", is_whole=True, left_out=10, why="lost"), Cut(b"next", is_whole=True)]
 
 
 def test_a_direction_can_be_reset():
     cutter = Cutter(4, in_pieces=False)
     assert cut(cutter, b"far too long") == []
-    cutter.begin_anew()
+    cutter.reset()
     assert cut(cutter, b"good\n") == [Cut(b"good", is_whole=True)]
