@@ -106,11 +106,11 @@ def test_the_page_shows_the_conversation_in_order(visit):
     with visit(entries(*CONVERSATION)) as page:
         told = labels(page)
         assert len(told) == len(CONVERSATION) + 1
-        assert told[0].startswith("event, started as process 4242")
+        assert told[0].startswith("event, the server was started, pid 4242")
         assert told[1].startswith('request, server/discover, id "d", client to server, at 0.100 seconds, answered after 100 ms')
         assert "finding FR-04" in told[3]
         assert told[4].startswith("stderr, INFO: up")
-        (hanging,) = [each for each in told if "no answer" in each]
+        (hanging,) = [each for each in told if "no response" in each]
         assert hanging.startswith("request, tools/call, hang")
         assert page.locator(".row .round").all_inner_texts() == ["round 1 of 2", "round 2 of 2"]
         assert page.locator(".bar.hanging").count() == 1
@@ -177,10 +177,10 @@ def test_a_request_leads_to_its_answer_and_back(visit):
     with visit(entries(*CONVERSATION)) as page:
         page.locator(".row.request", has_text="slow").click()
         assert page.locator("#message h2").inner_text() == "tools/call"
-        assert "Under this call" in page.locator("#message").inner_text()
-        page.get_by_role("button", name="To the answer").click()
+        assert "Messages of this call" in page.locator("#message").inner_text()
+        page.get_by_role("button", name="Go to the response").click()
         assert current(page).startswith("response, tools/call, slow is done")
-        page.get_by_role("button", name="To the request").click()
+        page.get_by_role("button", name="Go to the request").click()
         assert current(page).startswith("request, tools/call, slow")
 
 
@@ -249,7 +249,7 @@ def test_everything_can_be_reached_with_keys(visit):
         page.keyboard.press("Enter")
         assert page.locator("#message h2").inner_text() == "server/discover"
         page.keyboard.press("End")
-        assert current(page).startswith("event, ended by SIGKILL")
+        assert current(page).startswith("event, the server exited (signal SIGKILL)")
         page.keyboard.press("Home")
         assert current(page).startswith("event, started")
         page.keyboard.press("n")

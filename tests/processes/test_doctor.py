@@ -24,26 +24,26 @@ from twopipes._tools.doctor.examination import DoctorTimeouts, Examination
 
 BROKEN = Path(__file__).parent / "broken_servers"
 GUIDE = Path(__file__).parents[2] / "docs" / "howto" / "a-server-that-will-not-connect.md"
-# Servers that are looked at in one moment. They mostly wait.
+# Servers that are examined concurrently. They mostly wait.
 AT_ONCE = 6
 
-# Long enough for a machine that is busy with other things, and never waited out by a server that does what is expected of it.
+# Long enough for a busy machine; a server that behaves as expected never reaches these limits.
 PATIENT = DoctorTimeouts(answer=30, grace=10, total=60, slow=30, quick=True)
-# For servers that are certain to make the doctor wait in vain, in one respect and not in the others.
-FOR_AN_ANSWER = DoctorTimeouts(answer=2, grace=10, total=60, slow=30, quick=True)
-FOR_ANYTHING = DoctorTimeouts(answer=0.7, grace=10, total=60, slow=30, quick=True)
-FOR_THE_LEFT_BEHIND = DoctorTimeouts(answer=30, grace=2, total=60, slow=30, quick=True)
-FOR_AN_END = DoctorTimeouts(answer=30, grace=0.3, total=60, slow=30, quick=True)
+# For servers that let the doctor run into one of the limits.
+SHORT_RESPONSE = DoctorTimeouts(answer=2, grace=10, total=60, slow=30, quick=True)
+VERY_SHORT_RESPONSE = DoctorTimeouts(answer=0.7, grace=10, total=60, slow=30, quick=True)
+SHORT_CLEANUP = DoctorTimeouts(answer=30, grace=2, total=60, slow=30, quick=True)
+SHORT_GRACE = DoctorTimeouts(answer=30, grace=0.3, total=60, slow=30, quick=True)
 ALL_REVISIONS = DoctorTimeouts(answer=30, grace=10, total=60, slow=30)
 
-DYING = {
+EXITING = {
     "missing_module": (PATIENT, {"module-not-found"}),
     "syntax_error": (PATIENT, {"syntax-error"}),
     "crashes": (PATIENT, {"crashes-at-start"}),
     "usage": (PATIENT, {"wrong-arguments"}),
     "port_taken": (PATIENT, {"address-in-use"}),
     "exits_at_once": (PATIENT, {"exits-at-once"}),
-    "one_answer": (PATIENT, {"exits-after-opening"}),
+    "one_response": (PATIENT, {"exits-after-opening"}),
     "needs_variable": (PATIENT, {"environment-variable-missing"}),
     "closes_stdout": (PATIENT, {"closes-stdout"}),
     "dies_on_probe": (PATIENT, {"dies-on-probe"}),
@@ -53,15 +53,15 @@ DYING = {
     "error_and_exit_0": (PATIENT, {"wrong-arguments"}),
 }
 WAITING = {
-    "silent": (FOR_ANYTHING, {"never-answers"}),
-    "unflushed": (FOR_AN_ANSWER, {"stdout-not-flushed"}),
-    "reads_until_eof": (FOR_ANYTHING, {"reads-until-eof"}),
-    "newline_missing": (FOR_AN_ANSWER, {"newline-missing"}),
-    "content_length": (FOR_AN_ANSWER, {"content-length-framing"}),
-    "ignores_probe": (FOR_AN_ANSWER, {"probe-unanswered"}),
-    "stubborn": (FOR_AN_END, {"ignores-eof", "ignores-sigterm"}),
-    "leaves_a_child": (FOR_THE_LEFT_BEHIND, {"leaves-processes-behind"}),
-    "leaves_a_daemon": (FOR_THE_LEFT_BEHIND, {"leaves-processes-behind"}),
+    "silent": (VERY_SHORT_RESPONSE, {"never-answers"}),
+    "unflushed": (SHORT_RESPONSE, {"stdout-not-flushed"}),
+    "reads_until_eof": (VERY_SHORT_RESPONSE, {"reads-until-eof"}),
+    "newline_missing": (SHORT_RESPONSE, {"newline-missing"}),
+    "content_length": (SHORT_RESPONSE, {"content-length-framing"}),
+    "ignores_probe": (SHORT_RESPONSE, {"probe-unanswered"}),
+    "stubborn": (SHORT_GRACE, {"ignores-eof", "ignores-sigterm"}),
+    "leaves_a_child": (SHORT_CLEANUP, {"leaves-processes-behind"}),
+    "leaves_a_daemon": (SHORT_CLEANUP, {"leaves-processes-behind"}),
     "slow_start": (DoctorTimeouts(answer=30, grace=10, total=60, slow=0.5, quick=True), {"slow-start"}),
 }
 TALKING = {
@@ -102,17 +102,17 @@ def problems(seen):
     return {each.code for each in diagnose(seen) if each.severity != "note"}
 
 
-def look_at(given, patience=PATIENT):
+def examine(given, patience=PATIENT):
     seen = asyncio.run(examined(given, patience))
     return seen, diagnose(seen)
 
 
-def test_every_broken_server_has_its_turn():
-    used = {*DYING, *WAITING, *TALKING, "needs_variable_silently", "speaking"}
+def test_every_broken_server_is_tested():
+    used = {*EXITING, *WAITING, *TALKING, "needs_variable_silently", "stdio_server"}
     assert used == {path.stem for path in BROKEN.glob("*.py")}
 
 
-@pytest.mark.parametrize("group", [DYING, WAITING, TALKING], ids=["dying", "waiting", "talking"])
+@pytest.mark.parametrize("group", [EXITING, WAITING, TALKING], ids=["dying", "waiting", "talking"])
 def test_each_fault_is_named(group):
     async def all_of_them():
         room = asyncio.Semaphore(AT_ONCE)
@@ -129,7 +129,7 @@ def test_each_fault_is_named(group):
 
 @pytest.mark.parametrize("example", ["hello.py", "everything.py"])
 def test_a_healthy_server_has_no_problem_and_speaks_all_five_revisions(example):
-    seen, found = look_at(command(sys.executable, str(EXAMPLES / example)), ALL_REVISIONS)
+    seen, found = examine(command(sys.executable, str(EXAMPLES / example)), ALL_REVISIONS)
     assert found == []
     assert [each.outcome for each in seen.attempts] == ["agreed"] * 5
     assert len({each.revision for each in seen.attempts}) == 5
@@ -140,13 +140,13 @@ def steps(seen, purpose):
     return {step.label: step for step in steps_of_attempt(seen.of(purpose))}
 
 
-def test_a_server_that_crashes_while_it_lists_its_tools_is_not_said_to_declare_none():
-    seen, (found,) = look_at(broken("crashes_at_list"))
-    told = steps(seen, "handshake")
-    assert "offers" not in told
-    assert (told["tools"].mark, told["tools"].text) == ("bad", "tools/list: it exited without a response: exit code 1")
+def test_a_server_that_crashes_at_tools_list_is_not_reported_as_declaring_no_tools():
+    seen, (found,) = examine(broken("crashes_at_list"))
+    shown = steps(seen, "handshake")
+    assert "offers" not in shown
+    assert (shown["tools"].mark, shown["tools"].text) == ("bad", "tools/list: it exited without a response: exit code 1")
     fatal = "FATAL: cannot reach the database at db.example:5432"
-    assert fatal in told["stderr"].lines
+    assert fatal in shown["stderr"].lines
     assert found.cause == f"it wrote: {fatal}"
     assert found.rules == ()
 
@@ -156,18 +156,18 @@ def test_a_list_that_fails_is_a_step_of_its_own_and_breaks_no_rule_about_unknown
         ("internal_error", "tools/list failed: Internal error (-32603)"),
         ("no_list", "tools/list failed: Method not found (-32601)"),
     ):
-        seen, (found,) = look_at(broken(name))
-        told = steps(seen, "handshake")
-        assert "offers" not in told
-        assert (told["tools"].mark, told["tools"].text) == ("bad", text)
+        seen, (found,) = examine(broken(name))
+        shown = steps(seen, "handshake")
+        assert "offers" not in shown
+        assert (shown["tools"].mark, shown["tools"].text) == ("bad", text)
         assert found.rules == ()
 
 
-def test_a_server_that_prints_when_it_is_ended_is_shown_doing_so():
-    seen, (found,) = look_at(broken("prints_at_sigterm"))
+def test_output_while_the_server_exits_is_shown():
+    seen, (found,) = examine(broken("prints_at_sigterm"))
     assert steps(seen, "handshake")["stdout"].mark == "good"
-    told = steps(seen, "discover")["stdout"]
-    assert (told.text, told.lines) == ("1 line is not a message, written after SIGTERM:", ("shutting down",))
+    shown = steps(seen, "discover")["stdout"]
+    assert (shown.text, shown.lines) == ("1 line is not a message, written after SIGTERM:", ("shutting down",))
     assert (found.code, found.severity) == ("noise-at-exit", "warning")
     assert "at SIGTERM" in found.what
     assert "prints_at_sigterm.py:13: print(" in found.cause
@@ -178,21 +178,21 @@ def test_a_server_that_prints_when_it_is_ended_is_shown_doing_so():
 
 def test_a_variable_that_only_the_shell_has_is_proven(monkeypatch):
     monkeypatch.setenv("WEATHER_API_KEY", "a secret")
-    seen, (found,) = look_at(broken("needs_variable"))
+    seen, (found,) = examine(broken("needs_variable"))
     assert found.code == "environment-variable-missing"
     assert seen.attempts[-1].variables == ("WEATHER_API_KEY",)
     assert seen.attempts[-1].works
 
 
-def test_a_variable_that_nobody_names_is_found_by_halving(monkeypatch):
+def test_a_variable_that_stderr_does_not_name_is_found_by_bisection(monkeypatch):
     monkeypatch.setenv("DOCTOR_TEST_REGION", "north")
-    seen, (found,) = look_at(broken("needs_variable_silently"))
+    seen, (found,) = examine(broken("needs_variable_silently"))
     assert found.code == "environment-variable-missing"
     assert "DOCTOR_TEST_REGION" in found.what
     assert min((each.variables for each in seen.attempts if each.works), key=len) == ("DOCTOR_TEST_REGION",)
 
 
-def test_no_value_of_the_environment_is_told(monkeypatch):
+def test_no_value_of_the_environment_is_shown(monkeypatch):
     monkeypatch.setenv("WEATHER_API_KEY", "sesame-open")
     done = doctor(
         "--format", "json", "--quick", "--env", "OTHER=sesame-close", "--", sys.executable, str(BROKEN / "needs_variable.py")
@@ -209,23 +209,23 @@ def test_a_missing_command_is_looked_for_elsewhere(tmp_path):
     place.parent.mkdir(parents=True)
     place.write_text("#!/bin/sh\n")
     place.chmod(0o755)
-    seen, (found,) = look_at(command("weather-server", cwd=tmp_path / "project"))
+    seen, (found,) = examine(command("weather-server", cwd=tmp_path / "project"))
     assert found.code == "command-not-found"
     assert [each.path for each in seen.resolution.elsewhere] == [str(place)]
     assert str(place) in found.fix
 
 
-def test_a_misspelt_command_is_set_right(tmp_path):
+def test_a_misspelled_command_gets_a_suggestion(tmp_path):
     good = tmp_path / "weather-server"
     good.write_text("#!/bin/sh\n")
     good.chmod(0o755)
-    seen, (found,) = look_at(command("wether-server", env={"PATH": str(tmp_path)}))
+    seen, (found,) = examine(command("wether-server", env={"PATH": str(tmp_path)}))
     assert found.code == "command-not-found"
     assert seen.resolution.similar == ("weather-server",)
 
 
 def test_a_command_in_one_word_is_split():
-    _, (found,) = look_at(command("sh server.sh --stdio"))
+    _, (found,) = examine(command("sh server.sh --stdio"))
     assert found.code == "command-not-found"
     assert '"args": ["server.sh", "--stdio"]' in found.fix
 
@@ -243,39 +243,39 @@ def test_a_file_that_cannot_be_started_is_named(tmp_path, mode, text, code):
     path = tmp_path / "server"
     path.write_text(text, newline="")
     path.chmod(mode)
-    _, (found,) = look_at(command(str(path)))
+    _, (found,) = examine(command(str(path)))
     assert found.code == code
 
 
 def test_a_missing_script_and_a_missing_folder_are_named(tmp_path):
-    _, (found,) = look_at(command(sys.executable, "nowhere.py", cwd=tmp_path))
+    _, (found,) = examine(command(sys.executable, "nowhere.py", cwd=tmp_path))
     assert found.code == "script-not-found"
-    _, (found,) = look_at(command(sys.executable, "nowhere.py", cwd=tmp_path / "nowhere"))
+    _, (found,) = examine(command(sys.executable, "nowhere.py", cwd=tmp_path / "nowhere"))
     assert found.code == "folder-not-found"
 
 
-def test_noise_of_a_wrapper_is_told_from_that_of_the_server(tmp_path):
+def test_noise_of_a_wrapper_is_distinguished_from_noise_of_the_server(tmp_path):
     script = f"echo '> weather@1.0.0 start'; exec {shlex.quote(sys.executable)} {shlex.quote(str(BROKEN / 'polite.py'))}"
-    seen, found = look_at(command("sh", "-c", script))
+    seen, found = examine(command("sh", "-c", script))
     assert [each.code for each in found if each.severity != "note"] == ["noise-on-stdout"]
     assert seen.resolution.layers[0].program == "sh"
     assert {stray.kind for attempt in seen.attempts for stray in attempt.strays} == {"installer"}
 
 
 @pytest.mark.parametrize(("program", "code"), [("cat", "echoes-input"), ("true", "exits-at-once"), ("false", "crashes-at-start")])
-def test_a_program_that_is_no_server_is_told(program, code):
-    _, found = look_at(command(program))
+def test_a_program_that_is_not_a_server_is_reported(program, code):
+    _, found = examine(command(program))
     assert [each.code for each in found if each.severity != "note"] == [code]
 
 
-def test_a_flood_on_stdout_does_not_drown_the_doctor():
-    seen, found = look_at(command("yes"), DoctorTimeouts(answer=0.5, grace=0.3, total=60, quick=True))
+def test_a_flood_on_stdout_does_not_slow_the_doctor_down():
+    seen, found = examine(command("yes"), DoctorTimeouts(answer=0.5, grace=0.3, total=60, quick=True))
     assert {"noise-on-stdout", "never-answers"} <= {each.code for each in found}
     assert all(len(attempt.strays) <= 200 for attempt in seen.attempts)
 
 
 def test_noise_is_traced_to_the_line_that_prints_it():
-    seen, (found,) = look_at(broken("banner"))
+    seen, (found,) = examine(broken("banner"))
     assert seen.attempts[0].strays[0].source.startswith("banner.py:4: print(")
     assert "banner.py:4" in found.cause
 
@@ -295,7 +295,7 @@ def doctor(*words, **options):
     )
 
 
-def test_exit_codes_say_healthy_broken_and_misunderstood():
+def test_exit_codes_distinguish_healthy_broken_and_wrong_usage():
     healthy = doctor("--quick", "--", sys.executable, str(BROKEN / "polite.py"))
     assert (healthy.returncode, b"No problem found." in healthy.stdout) == (0, True)
     ill = doctor("--", sys.executable, str(BROKEN / "crashes.py"))
@@ -307,15 +307,15 @@ def test_exit_codes_say_healthy_broken_and_misunderstood():
 
 
 def test_a_crash_is_explained_by_the_line_that_states_the_error_and_quoted_once():
-    told = doctor("--quick", "--", sys.executable, str(BROKEN / "npm_package_missing.py")).stdout.decode()
-    steps, _, verdict = told.partition("What to do:")
+    shown = doctor("--quick", "--", sys.executable, str(BROKEN / "npm_package_missing.py")).stdout.decode()
+    steps, _, verdict = shown.partition("What to do:")
     assert "| Error [ERR_MODULE_NOT_FOUND]: Cannot find package" in steps
     assert "| }" not in steps
     assert "Node does not find the package or file weather-of-tomorrow" in verdict
     assert "npm install" in verdict
     assert ".venv" not in verdict
     assert "|" not in verdict
-    assert "below" not in told
+    assert "below" not in shown
 
 
 def test_the_help_has_examples_and_exit_codes():
@@ -339,7 +339,7 @@ def test_every_server_of_a_configuration_is_examined(tmp_path):
     assert doctor("--quick", "--config", str(config), "--server", "polite").returncode == 0
 
 
-def test_what_a_server_says_cannot_steer_the_terminal(tmp_path):
+def test_output_of_a_server_cannot_control_the_terminal(tmp_path):
     rude = tmp_path / "rude.py"
     rude.write_text("import sys\nprint('\\x1b]0;owned\\x07 \\x1b[2J')\nsys.exit('\\x1b[31mdead')\n")
     done = doctor("--", sys.executable, str(rude))
@@ -357,14 +357,14 @@ def test_the_whole_examination_ends_in_time():
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_doctor_that_is_ended_leaves_nothing_running(tmp_path, number, code):
+def test_a_signal_to_the_doctor_leaves_nothing_running(tmp_path, number, code):
     noted = tmp_path / "pid"
     os.mkfifo(noted)
     server = tmp_path / "server.py"
-    # It would outlive whoever only closes its input and sends SIGTERM.
+    # It ignores the end of its input and SIGTERM.
     stubborn = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
-    tell = f"open({str(noted)!r}, 'w').write(str(os.getpid()))"
-    server.write_text(f"import os, signal\n{stubborn}\n{tell}\nwhile True:\n    signal.pause()\n")
+    write_pid = f"open({str(noted)!r}, 'w').write(str(os.getpid()))"
+    server.write_text(f"import os, signal\n{stubborn}\n{write_pid}\nwhile True:\n    signal.pause()\n")
     words = [sys.executable, "-m", "twopipes", "doctor", "--timeout", str(NET), "--", sys.executable, str(server)]
     with subprocess.Popen(words, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         try:
@@ -386,7 +386,7 @@ def test_at_a_terminal_the_steps_have_marks_and_colours():
     with subprocess.Popen(words, env=env, stdin=theirs, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
         said = b""
-        with suppress(OSError):  # how the end of a terminal is told
+        with suppress(OSError):  # the end of a terminal is an error
             while piece := os.read(ours, 65536):
                 said += piece
         process.wait(NET)

@@ -1,4 +1,4 @@
-"""`twopipes mock` as a process: it answers what the real server answered, in the recorded revision and in others."""
+"""`twopipes mock` as a process: it responds like the recorded server, in the recorded revision and in others."""
 
 import asyncio
 import base64
@@ -30,7 +30,7 @@ def within(coroutine):
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory):
-    """By revision: a recording of the real server, and what its client got."""
+    """For each revision: a recording of the real server, and the results of its client."""
     folder = tmp_path_factory.mktemp("recordings")
 
     async def make():
@@ -41,47 +41,47 @@ def real(tmp_path_factory):
     return within(make())
 
 
-async def talk(path, revision):
+async def results_of_mock(path, revision):
     async with connect(*MOCK, str(path), **options(revision)) as client:
         return await converse(client)
 
 
 @pytest.mark.parametrize("revision", ALL)
-def test_a_client_cannot_tell_it_from_the_real_server(real, revision):
+def test_a_client_gets_the_same_as_from_the_real_server(real, revision):
     path, got = real[revision]
-    assert within(talk(path, revision)) == got
+    assert within(results_of_mock(path, revision)) == got
 
 
 @pytest.mark.parametrize(
     ("recorded", "asked", "lost"),
     [
-        # What a newer revision can say and an older recording does not hold: another kind of output schema, a log before its time.
+        # A newer revision has content that an older recording does not have: another kind of output schema, a log message.
         ("2025-11-25", "2026-07-28", {"tools", "numbers"}),
         ("2026-07-28", "2025-11-25", {"log"}),
         ("2026-07-28", "2024-11-05", {"log"}),
         ("2025-11-25", "2024-11-05", set()),
     ],
 )
-def test_a_client_of_another_revision_gets_what_can_be_carried(real, recorded, asked, lost):
+def test_a_client_of_another_revision_gets_what_can_be_translated(real, recorded, asked, lost):
     path, _ = real[recorded]
     _, wanted = real[asked]
-    got = within(talk(path, asked))
+    got = within(results_of_mock(path, asked))
     assert {name for name in wanted if got[name] != wanted[name]} == lost
 
 
 @pytest.mark.parametrize("revision", ["2025-03-26", "2025-11-25", "2026-07-28"])
-def test_its_recording_said_to_it_makes_no_difference(real, run, revision):
+def test_replaying_its_recording_to_it_finds_no_difference(real, run, revision):
     path, _ = real[revision]
     done = run([*REPLAY, str(path), "--", *MOCK, "--strict", str(path)])
     assert (done.returncode, done.stderr) == (0, b""), done.stdout.decode()
 
 
-# By hand
+# Written recordings
 
 
 @pytest.fixture
 def mock(launch, tmp_path):
-    """Starts a mock of what is said here."""
+    """Start a mock of a recording with these messages."""
 
     def mock(*said, arguments=(), **more):
         return launch([*MOCK, str(trace_of(tmp_path / "session.jsonl", *said, **more)), *arguments])
@@ -93,7 +93,7 @@ def answer(id_, said):
     return {"jsonrpc": "2.0", "id": id_, "result": {"content": [{"type": "text", "text": said}]}}
 
 
-def told(method, **params):
+def notification(method, **params):
     return {"jsonrpc": "2.0", "method": f"notifications/{method}", "params": params}
 
 
@@ -101,7 +101,7 @@ def said_by(answered):
     return answered["result"]["content"][0]["text"]
 
 
-def test_equal_requests_are_answered_in_their_order_and_then_as_the_last_one(mock):
+def test_equal_requests_get_their_responses_in_order_and_then_the_last_one(mock):
     child = mock(*handshake(), *(each for n in (1, 2, 3) for each in ((">", call(n, "next")), ("<", answer(n, f"answer {n}")))))
     child.initialize()
     assert [said_by(child.ask(call(f"c{n}", "next"))) for n in range(5)] == [
@@ -114,7 +114,7 @@ def test_equal_requests_are_answered_in_their_order_and_then_as_the_last_one(moc
     assert child.finish() == []
 
 
-def test_meta_empty_arguments_and_the_order_of_members_do_not_count(mock):
+def test_meta_empty_arguments_and_the_order_of_members_are_ignored(mock):
     recorded = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"_meta": {"a": 1}, "name": "t", "arguments": {}}}
     other = call(2, "u", b=2, a=[True, 1.0])
     child = mock(*handshake(), (">", recorded), ("<", answer(1, "t")), (">", other), ("<", answer(2, "u")))
@@ -142,9 +142,9 @@ def test_a_request_that_was_not_recorded_names_the_nearest(mock):
     assert child.complaints().count("twopipes mock: session.jsonl has no ") == 2
 
 
-def test_progress_gets_the_live_token_and_comes_before_the_answer(mock):
+def test_progress_gets_the_live_token_and_comes_before_the_response(mock):
     asked = request(1, "tools/call", name="slow", _meta={"progressToken": "old"})
-    steps = [("<", told("progress", progressToken="old", progress=n)) for n in (1, 2)]
+    steps = [("<", notification("progress", progressToken="old", progress=n)) for n in (1, 2)]
     child = mock(*handshake(), (">", asked), *steps, ("<", answer(1, "done")))
     child.initialize()
     child.say(request("x", "tools/call", name="slow", _meta={"progressToken": 77}))
@@ -153,12 +153,12 @@ def test_progress_gets_the_live_token_and_comes_before_the_answer(mock):
         {"progressToken": 77, "progress": 2},
     ]
     assert said_by(child.hear()) == "done"
-    child.say(request("y", "tools/call", name="slow"))  # nobody wants to hear of it
+    child.say(request("y", "tools/call", name="slow"))  # without a token there is no progress
     assert said_by(child.hear()) == "done"
     assert child.finish() == []
 
 
-def test_questions_are_asked_again_and_their_answers_taken(mock):
+def test_questions_are_asked_again_and_any_response_is_accepted(mock):
     child = mock(
         *handshake(sampling={}),
         (">", call(1, "think")),
@@ -175,7 +175,7 @@ def test_questions_are_asked_again_and_their_answers_taken(mock):
     assert child.finish() == []
 
 
-def test_a_client_that_cannot_be_asked_is_not(mock):
+def test_a_client_without_the_capability_is_not_asked(mock):
     child = mock(*handshake(), (">", call(1, "think")), ("<", request(5, "sampling/createMessage")), ("<", answer(1, "thought")))
     child.initialize()
     assert said_by(child.ask(call(1, "think"))) == "thought"
@@ -193,7 +193,7 @@ ASKING = {
 }
 
 
-def test_a_state_is_known_to_a_mock_that_did_not_hand_it_out(mock):
+def test_a_mock_accepts_a_recorded_state_that_it_did_not_send(mock):
     """Requests of the stateless era may go to another process (MR-18)."""
     retry = modern(2, "tools/call", name="ask", requestState="sealed", inputResponses={"k": {"action": "accept"}})
     child = mock((">", modern(1, "tools/call", name="ask")), ("<", ASKING), (">", retry), ("<", answer(2, "thanks")))
@@ -230,7 +230,7 @@ def test_both_eras_can_open_it(mock):
     assert child.finish() == []
 
 
-def test_strict_answers_what_was_recorded_and_nothing_else(mock):
+def test_strict_responds_only_to_recorded_requests(mock):
     child = mock(*handshake(), (">", call(1, "t")), ("<", answer(1, "x")), arguments=["--strict"])
     child.initialize()
     assert said_by(child.ask(call(1, "t"))) == "x"
@@ -240,15 +240,15 @@ def test_strict_answers_what_was_recorded_and_nothing_else(mock):
     assert child.wait() == 1
 
 
-def test_an_answer_that_the_recording_lacks_is_an_error_and_one_that_was_cancelled_is_silence(mock):
-    child = mock(*handshake(), (">", call(1, "given-up")), (">", told("cancelled", requestId=1)), (">", call(2, "torn")))
+def test_a_missing_response_is_an_error_and_a_cancelled_request_gets_none(mock):
+    child = mock(*handshake(), (">", call(1, "given-up")), (">", notification("cancelled", requestId=1)), (">", call(2, "torn")))
     child.initialize()
     child.say(call(1, "given-up"))
     assert child.ask(call(2, "torn"))["error"]["message"] == "session.jsonl ends before the response to this tools/call"
     assert child.finish() == []
 
 
-def test_redacted_values_match_whatever_is_given(mock):
+def test_redacted_values_match_any_value(mock):
     child = mock(*handshake(), (">", call(1, "login", token="***", user="ada")), ("<", answer(1, "in")), redacted=("token",))
     child.initialize()
     assert said_by(child.ask(call(1, "login", token="secret", user="ada"))) == "in"
@@ -257,7 +257,7 @@ def test_redacted_values_match_whatever_is_given(mock):
     assert child.wait() == 0
 
 
-def test_a_batch_is_answered_as_one(mock):
+def test_a_batch_gets_one_response(mock):
     child = mock(*handshake("2025-03-26"), (">", call(1, "t")), ("<", answer(1, "x")))
     child.ask(INITIALIZE | {"params": INITIALIZE["params"] | {"protocolVersion": "2025-03-26"}})
     child.say(json.dumps([call(1, "t"), {"jsonrpc": "2.0", "method": "notifications/initialized"}, request(2, "ping")]))
@@ -265,7 +265,7 @@ def test_a_batch_is_answered_as_one(mock):
     assert child.finish() == []
 
 
-def test_what_is_no_message_is_refused_and_the_next_line_served(mock):
+def test_a_line_that_is_not_a_message_is_rejected_and_the_next_one_served(mock):
     child = mock(*handshake(), (">", call(1, "t")), ("<", answer(1, "x")))
     child.initialize()
     for line, code in (("{oops", -32700), ('{"jsonrpc":"2.0","id":3,"method":5}', -32600), ("[1", -32700), ("NaN", -32700)):
@@ -323,7 +323,7 @@ def test_a_mistake_is_one_line(run, tmp_path, arguments, said):
     assert said in done.stderr.decode()
 
 
-def test_the_help_says_how(run):
+def test_the_help_shows_usage_and_exit_codes(run):
     done = run([*MOCK, "--help"])
     assert done.returncode == 0
     assert b"usage: twopipes mock FILE" in done.stdout
@@ -381,14 +381,14 @@ def people(password):
 
 
 def words_of(path):
-    """The words of a recording, those in base64 too."""
+    """Return the text of a recording, with decoded base64."""
     text = path.read_text()
     decoded = [base64.urlsafe_b64decode(word[: len(word) // 4 * 4]) for word in re.findall(r"[\w-]{16,}", text)]
     return text + b"\n".join(decoded).decode(errors="replace")
 
 
-def test_what_the_user_answered_is_not_in_a_redacted_recording_and_it_can_be_mocked_and_replayed(write, run, tmp_path):
-    """MR-05, MR-07: the state of a question holds earlier answers, there and back."""
+def test_input_of_the_user_is_not_in_a_redacted_recording_which_can_be_mocked_and_replayed(write, run, tmp_path):
+    """MR-05, MR-07: the state of a question contains earlier responses, in both directions."""
     command = [sys.executable, str(write(ASKS_TWICE))]
     plain, redacted = tmp_path / "plain.jsonl", tmp_path / "redacted.jsonl"
 
@@ -408,7 +408,7 @@ def test_what_the_user_answered_is_not_in_a_redacted_recording_and_it_can_be_moc
     assert done.returncode == 0, done.stdout.decode()
 
 
-def test_a_request_is_found_again_where_a_string_of_it_was_blanked(mock):
+def test_a_request_matches_if_a_string_of_it_was_redacted(mock):
     recorded = [(">", call(1, "get", url="https://h/?Token=[redacted]&page=1")), ("<", answer(1, "page 1"))]
     child = mock(*handshake(), *recorded, redacted=("token",))
     child.initialize()

@@ -1,4 +1,4 @@
-"""`twopipes replay` as a process: recordings of a real server, said again to it, to a changed one, and to ones that misbehave."""
+"""`twopipes replay` as a process: recordings of a real server, replayed to it, to a changed one and to broken ones."""
 
 import asyncio
 import json
@@ -54,7 +54,7 @@ def found(replay):
 
 
 @pytest.mark.parametrize("revision", ALL)
-def test_the_same_server_says_the_same(replay, recordings, revision):
+def test_the_same_server_shows_no_difference(replay, recordings, revision):
     """Also one with another key for its states: what it seals today is not what was recorded."""
     code, out, err = replay(recordings / f"{revision}.jsonl", "--", *EVERYTHING)
     assert (code, err) == (0, "")
@@ -62,7 +62,7 @@ def test_the_same_server_says_the_same(replay, recordings, revision):
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-def test_a_changed_server_is_found_out(found, recordings, write, revision):
+def test_a_changed_server_is_detected(found, recordings, write, revision):
     text = (EXAMPLES / "everything.py").read_text(encoding="utf-8")
     changed = write(
         text.replace("return a + b", "return a + b + 1")
@@ -173,7 +173,7 @@ def test_a_server_that_hangs(found, two_calls, server):
     assert report["ended"] is None or report["ended"].startswith("it stopped responding")
 
 
-def test_a_server_that_pings_for_ever_and_never_reads_is_given_up(found, two_calls, server):
+def test_a_server_that_pings_forever_and_never_reads_is_given_up(found, two_calls, server):
     """Neither its pings nor our answers to them are kept without end, and its death by our hand is not held against it."""
     code, report = found(two_calls, "--", *server("while True: say(id='p', method='ping')"))
     assert code == 1
@@ -193,7 +193,7 @@ def test_notifications_that_do_not_come_are_waited_for_once(found, tmp_path, ser
     log = ("<", {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "hello"}})
     answers = [("<", {"jsonrpc": "2.0", "id": number, "result": {"content": []}}) for number in range(1, 101)]
     calls = [each for number in range(1, 101) for each in ((">", call(number, "first")), log, answers[number - 1])]
-    trace = trace_of(tmp_path / "told.jsonl", *handshake(), *calls)
+    trace = trace_of(tmp_path / "notifications.jsonl", *handshake(), *calls)
     code, report = found(trace, "--", *server("pass"))
     assert (code, report["answers_same"]) == (1, 101)
     assert [each["subject"] for each in report["findings"]] == ["notifications/message"]
@@ -208,7 +208,7 @@ def test_a_server_that_is_noisy(found, two_calls, server):
     assert report["answers_same"] == 3
 
 
-def test_what_a_server_says_does_not_steer_the_terminal(replay, two_calls, server):
+def test_output_of_a_server_does_not_control_the_terminal(replay, two_calls, server):
     _, out, _ = replay(two_calls, "--", *server('print("Working \\x1b[31m...", flush=True)'))
     assert "\x1b" not in out
     assert "Working \\\\u001b[31m" in out or "Working \\u001b[31m" in out
@@ -220,7 +220,7 @@ def test_a_server_that_answers_twice(found, two_calls, server):
     assert [(each["kind"], each["id"]) for each in report["findings"]] == [("additional answer", 1), ("additional answer", 2)]
 
 
-def test_a_server_that_says_something_when_its_input_ends_is_heard(found, tmp_path, write):
+def test_output_after_the_end_of_input_is_compared(found, tmp_path, write):
     trace = trace_of(
         tmp_path / "late.jsonl", (">", request(1, "tools/list")), ("=", ">"), ("<", {"jsonrpc": "2.0", "id": 1, "result": {}})
     )
@@ -240,7 +240,7 @@ def test_ctrl_c_ends_the_server_too(launch, listening_for_pid, two_calls):
 
 @pytest.fixture
 def listening_for_pid(tmp_path, write):
-    """A server that says who it is into a pipe and never answers, and a function that waits for that."""
+    """A server that writes its pid into a pipe and never responds, and a function that waits for the pid."""
     pipe = tmp_path / "pid"
     os.mkfifo(pipe)
     hanging = write(f"""
@@ -255,7 +255,7 @@ def listening_for_pid(tmp_path, write):
 # Recordings
 
 
-def test_a_recording_with_blanks_and_one_with_several_connections_are_remarked_on(replay, tmp_path, server):
+def test_redacted_recordings_and_several_connections_are_noted(replay, tmp_path, server):
     trace = trace_of(tmp_path / "several.jsonl", *TWO_CALLS, *TWO_CALLS, redacted=("token",), connections=2)
     code, out, err = replay(trace, "--", *server("pass"))
     assert (code, out[:13]) == (0, "No difference")

@@ -273,7 +273,7 @@ class Recorder:
     def _fill(self, writer: Writer) -> bool:
         """Wait for entries and pass them on. Return whether the last one was among them."""
         try:
-            item = self._queue.get(timeout=PATIENCE if writer.has_begun else None)
+            item = self._queue.get(timeout=PATIENCE if writer.has_unfinished_line else None)
         except Empty:
             writer.add_unfinished_lines(self._clock() - self._began)
             return False
@@ -289,7 +289,7 @@ class Recorder:
         return True
 
     def _open(self) -> TraceFile:
-        from twopipes._trace.file import TraceFile  # noqa: PLC0415 - as above
+        from twopipes._trace.file import TraceFile  # noqa: PLC0415 - in the thread, after the program has started
 
         file = TraceFile(self.path, is_given_up=lambda: self._abandoned)
         self.path = file.path
@@ -360,9 +360,9 @@ def header_for(
     words, redacted = tuple(argv), tuple(redact)
 
     def make() -> Header:
-        from twopipes._trace.format import VERSION, Header  # noqa: PLC0415 - see above
-        from twopipes._trace.redact import redacted_argv  # noqa: PLC0415 - see above
-        from twopipes._version import __version__  # noqa: PLC0415 - see above
+        from twopipes._trace.format import VERSION, Header  # noqa: PLC0415 - loads msgspec, in the thread
+        from twopipes._trace.redact import redacted_argv  # noqa: PLC0415 - loads msgspec, in the thread
+        from twopipes._version import __version__  # noqa: PLC0415 - in the thread
 
         return Header(
             version=VERSION,
@@ -391,7 +391,7 @@ def default_path(name: str, *, now: float | None = None) -> str:
         OSError: The folder cannot be created.
         RuntimeError: The home folder of the user is unknown.
     """
-    from twopipes._process.state_folder import state_path  # noqa: PLC0415 - only where it is wanted
+    from twopipes._process.state_folder import state_path  # noqa: PLC0415 - keeps the start of tap light
 
     folder = os.path.join(state_path(), "traces")
     os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -406,7 +406,7 @@ def check_redact(trace: object, redact: object) -> None:
     Raises:
         LocalProtocolError: Values would be recorded that were meant to be redacted.
     """
-    from twopipes.errors import LocalProtocolError  # noqa: PLC0415 - see above
+    from twopipes.errors import LocalProtocolError  # noqa: PLC0415 - keeps the start of tap light
 
     if isinstance(redact, str):
         raise LocalProtocolError(f"redact= must be a list of names, got a string; write redact=[{redact!r}]")

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from os import urandom
 from urllib.parse import unquote
 
 from msgspec import DecodeError, Raw, ValidationError, json
@@ -59,7 +60,6 @@ class Redactor:
 
     def __init__(self, names: Iterable[str]) -> None:
         from hashlib import blake2b  # noqa: PLC0415 - loads OpenSSL, and few programs redact
-        from os import urandom  # noqa: PLC0415 - see above
 
         self._names = frozenset(name.casefold() for name in names if name)
         self._needles = (*self._names, _STATE)

@@ -35,61 +35,61 @@ class Cutter:
     def __init__(self, limit: int = PIECE, *, in_pieces: bool = True) -> None:
         self._limit = limit
         self._in_pieces = in_pieces
-        self._begun = bytearray()
+        self._buffer = bytearray()
         self._left_out = 0  # bytes of the present line
         self._why: Why | None = None
 
     @property
-    def has_begun(self) -> bool:
+    def has_unfinished_line(self) -> bool:
         """Whether the buffer contains an unfinished line."""
-        return bool(self._begun)
+        return bool(self._buffer)
 
     def feed(self, data: bytes) -> Iterator[Cut]:
         """Split a chunk. The iterator must be exhausted."""
         view = memoryview(data)
         start = 0
         while (end := data.find(b"\n", start)) >= 0:
-            if not self._begun and self._why is None and end - start <= self._limit:
+            if not self._buffer and self._why is None and end - start <= self._limit:
                 yield Cut(data[start:end], is_whole=True)
             else:
                 yield from self._add(view[start:end])
-                yield Cut(bytes(self._begun), is_whole=True, left_out=self._left_out, why=self._why)
-                self.begin_anew()
+                yield Cut(bytes(self._buffer), is_whole=True, left_out=self._left_out, why=self._why)
+                self.reset()
             start = end + 1
         yield from self._add(view[start:])
 
     def rest(self) -> Iterator[Cut]:
         """Yield the unfinished line. The next bytes continue it."""
-        if self._begun or self._left_out:
-            yield Cut(bytes(self._begun), is_whole=False, left_out=self._left_out, why=self._why)
-            self._begun.clear()
+        if self._buffer or self._left_out:
+            yield Cut(bytes(self._buffer), is_whole=False, left_out=self._left_out, why=self._why)
+            self._buffer.clear()
             self._left_out = 0
 
     def leave_out(self, why: Why = "lost") -> None:
         """Omit the rest of the line, because a part of it is missing. Only its size is counted."""
-        self._left_out += len(self._begun)
-        self._begun.clear()
+        self._left_out += len(self._buffer)
+        self._buffer.clear()
         self._why = why
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Start a new line."""
-        self._begun.clear()
+        self._buffer.clear()
         self._left_out = 0
         self._why = None
 
     def _add(self, view: memoryview) -> Iterator[Cut]:
-        while self._why is None and len(self._begun) + len(view) > self._limit:
+        while self._why is None and len(self._buffer) + len(view) > self._limit:
             if not self._in_pieces:
                 self.leave_out("long")
                 break
-            size = _at_character_boundary(view, self._limit - len(self._begun))
-            if not size and not self._begun:
+            size = _at_character_boundary(view, self._limit - len(self._buffer))
+            if not size and not self._buffer:
                 size = self._limit
-            yield Cut(bytes(self._begun) + view[:size], is_whole=False)
-            self._begun.clear()
+            yield Cut(bytes(self._buffer) + view[:size], is_whole=False)
+            self._buffer.clear()
             view = view[size:]
         if self._why is None:
-            self._begun += view
+            self._buffer += view
         else:
             self._left_out += len(view)
 

@@ -56,9 +56,9 @@ class Writer:
         self._at = 0.0
 
     @property
-    def has_begun(self) -> bool:
+    def has_unfinished_line(self) -> bool:
         """Whether there are unfinished lines that may be written."""
-        return self._redactor is None and any(cutter.has_begun for cutter in self._cutters.values())
+        return self._redactor is None and any(cutter.has_unfinished_line for cutter in self._cutters.values())
 
     @property
     def is_full(self) -> bool:
@@ -123,7 +123,7 @@ class Writer:
         self._take_rest(stream)
         if stream[1] is not None:
             cutter = self._cutter(stream)
-            cutter.begin_anew()
+            cutter.reset()
             if not ended_line:
                 cutter.leave_out()
         self._add(self._loss_event(stream, lines, size, "the disk was too slow"))

@@ -1,11 +1,11 @@
-"""Describes its tools by hand, and not well."""
+"""Defines its tools by hand, with faults."""
 
-import speaking
+import stdio_server
 
-speaking.TOOLS[:] = [
+stdio_server.TOOLS[:] = [
     {"name": "no schema"},
     {"name": "a_list", "inputSchema": {"type": "array"}},
     {"name": "twice", "inputSchema": {"type": "object"}},
     {"name": "twice", "inputSchema": {"type": "object"}},
 ]
-speaking.serve()
+stdio_server.serve()

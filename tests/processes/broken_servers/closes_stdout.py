@@ -1,4 +1,4 @@
-"""Becomes a daemon, as it thinks."""
+"""Closes its stdout, as a daemon does."""
 
 import os
 import sys

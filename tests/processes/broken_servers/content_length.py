@@ -1,12 +1,12 @@
-"""Speaks as a language server does: headers before each message, in both directions."""
+"""Uses the framing of language servers: headers before each message, in both directions."""
 
 import json
 import sys
 
-from speaking import answer
+from stdio_server import respond
 
 
-def say(message):
+def send(message):
     body = json.dumps({"jsonrpc": "2.0", **message}).encode()
     sys.stdout.buffer.write(b"Content-Length: %d\r\n\r\n" % len(body) + body)
     sys.stdout.buffer.flush()
@@ -15,4 +15,4 @@ def say(message):
 while header := sys.stdin.buffer.readline():
     if header.lower().startswith(b"content-length:"):
         sys.stdin.buffer.readline()
-        answer(json.loads(sys.stdin.buffer.read(int(header.split(b":")[1]))), say)
+        respond(json.loads(sys.stdin.buffer.read(int(header.split(b":")[1]))), send)

@@ -1,4 +1,4 @@
-"""Fails for a reason of its own."""
+"""Crashes with an error of its own."""
 
 import sys
 

@@ -2,15 +2,15 @@
 
 import sys
 
-from speaking import answer, serve
+from stdio_server import respond, serve
 
 STACK = "".join(f"    at handler{number} (file:///srv/server.js:{number}:7)\n" for number in range(1, 30))
 
 
-def tell(message):
+def handle(message):
     if message["method"] == "tools/list":
         sys.exit(f"FATAL: cannot reach the database at db.example:5432\n{STACK}\nNode.js v20.20.2")
-    answer(message)
+    respond(message)
 
 
-serve(tell)
+serve(handle)

@@ -1,10 +1,10 @@
-"""Takes an unknown first message for a fatal error."""
+"""Exits on an unknown first message."""
 
 import sys
 
-from speaking import requests, result_of, say
+from stdio_server import requests, result_of, send
 
 for message in requests():
     if (result := result_of(message)) is None:
         sys.exit(f"fatal: unknown method {message['method']}")
-    say({"id": message["id"], "result": result})
+    send({"id": message["id"], "result": result})

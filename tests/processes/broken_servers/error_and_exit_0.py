@@ -1,4 +1,4 @@
-"""Says what is wrong with its arguments and exits with 0 all the same."""
+"""Reports an error in its arguments and exits with 0."""
 
 import sys
 

@@ -1,6 +1,6 @@
 """Defines a server and does not run it."""
 
-from speaking import serve
+from stdio_server import serve
 
 if __name__ == "__mian__":
     serve()

@@ -1,8 +1,8 @@
-"""Takes the end of its input for an error."""
+"""Treats the end of its input as an error."""
 
 import sys
 
-from speaking import serve
+from stdio_server import serve
 
 serve()
 sys.exit("connection lost")

@@ -1,15 +1,15 @@
-"""Answers nothing before initialize."""
+"""Does not respond to anything before initialize."""
 
-from speaking import answer, serve
+from stdio_server import respond, serve
 
 opened = []
 
 
-def tell(message):
+def handle(message):
     if message["method"] == "initialize":
         opened.append(message)
     if opened:
-        answer(message)
+        respond(message)
 
 
-serve(tell)
+serve(handle)

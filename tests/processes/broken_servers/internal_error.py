@@ -1,13 +1,13 @@
 """Declares tools and fails to list them."""
 
-from speaking import answer, say, serve
+from stdio_server import respond, send, serve
 
 
-def tell(message):
+def handle(message):
     if message["method"] == "tools/list":
-        say({"id": message["id"], "error": {"code": -32603, "message": "Internal error"}})
+        send({"id": message["id"], "error": {"code": -32603, "message": "Internal error"}})
     else:
-        answer(message)
+        respond(message)
 
 
-serve(tell)
+serve(handle)

@@ -1,15 +1,15 @@
-"""Writes in the encoding of another time."""
+"""Writes Latin-1 instead of UTF-8."""
 
 import json
 import sys
 
-from speaking import answer, serve
+from stdio_server import respond, serve
 
 
-def say(message):
+def send(message):
     text = json.dumps({"jsonrpc": "2.0", **message}, ensure_ascii=False)
     sys.stdout.buffer.write(text.replace("broken", "gebrochen, für immer").encode("latin-1") + b"\n")
     sys.stdout.buffer.flush()
 
 
-serve(lambda message: answer(message, say))
+serve(lambda message: respond(message, send))

@@ -1,9 +1,9 @@
-"""Starts a helper in a session of its own, out of reach of signals to its group."""
+"""Starts a helper process in another session, which signals to its group do not reach."""
 
 import subprocess
 import sys
 
-from speaking import serve
+from stdio_server import serve
 
 devnull = subprocess.DEVNULL
 code = "import signal; signal.pause()"

@@ -1,16 +1,16 @@
-"""Logs where only messages belong."""
+"""Logs to stdout."""
 
 import logging
 import sys
 
-from speaking import answer, serve
+from stdio_server import respond, serve
 
 logging.basicConfig(stream=sys.stdout, level=logging.INFO)
 
 
-def tell(message):
+def handle(message):
     logging.getLogger("weather").info("handling %s", message["method"])
-    answer(message)
+    respond(message)
 
 
-serve(tell)
+serve(handle)

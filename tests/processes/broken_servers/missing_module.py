@@ -1,6 +1,6 @@
-"""Imports what is not installed where it runs."""
+"""Imports a module that is not installed."""
 
-from speaking import serve
+from stdio_server import serve
 from weather_of_tomorrow import forecast
 
 serve(forecast)

@@ -1,6 +1,6 @@
-"""Speaks the stateless revision and nothing else."""
+"""Supports only the stateless revision."""
 
-from speaking import TOOLS, say, serve
+from stdio_server import TOOLS, send, serve
 
 RESULTS = {
     "server/discover": {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}},
@@ -8,12 +8,12 @@ RESULTS = {
 }
 
 
-def tell(message):
+def handle(message):
     if (result := RESULTS.get(message["method"])) is None:
         data = {"supported": ["2026-07-28"], "requested": ""}
-        say({"id": message["id"], "error": {"code": -32022, "message": "Unsupported protocol version", "data": data}})
+        send({"id": message["id"], "error": {"code": -32022, "message": "Unsupported protocol version", "data": data}})
     else:
-        say({"id": message["id"], "result": {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", **result}})
+        send({"id": message["id"], "result": {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", **result}})
 
 
-serve(tell)
+serve(handle)

@@ -1,8 +1,8 @@
-"""Wants a key in its environment, and says so by a traceback."""
+"""Needs a key in its environment, and fails with a traceback."""
 
 import os
 
-from speaking import serve
+from stdio_server import serve
 
 KEY = os.environ["WEATHER_API_KEY"]
 serve()

@@ -1,9 +1,9 @@
-"""Wants a variable in its environment, and does not say which."""
+"""Needs a variable in its environment, and does not name it."""
 
 import os
 import sys
 
-from speaking import serve
+from stdio_server import serve
 
 if "DOCTOR_TEST_REGION" not in os.environ:
     sys.exit("bad configuration")

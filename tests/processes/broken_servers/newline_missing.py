@@ -1,14 +1,14 @@
-"""Forgets what ends a message."""
+"""Does not write a newline after a message."""
 
 import json
 import sys
 
-from speaking import answer, serve
+from stdio_server import respond, serve
 
 
-def say(message):
+def send(message):
     sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}))
     sys.stdout.flush()
 
 
-serve(lambda message: answer(message, say))
+serve(lambda message: respond(message, send))

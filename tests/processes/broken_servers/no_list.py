@@ -1,13 +1,13 @@
 """Declares tools and has no list of them."""
 
-from speaking import answer, say, serve
+from stdio_server import respond, send, serve
 
 
-def tell(message):
+def handle(message):
     if message["method"] == "tools/list":
-        say({"id": message["id"], "error": {"code": -32601, "message": "Method not found"}})
+        send({"id": message["id"], "error": {"code": -32601, "message": "Method not found"}})
     else:
-        answer(message)
+        respond(message)
 
 
-serve(tell)
+serve(handle)

@@ -1,5 +1,5 @@
-"""Forgets the id."""
+"""Responds with a null id."""
 
-from speaking import answer, say, serve
+from stdio_server import respond, send, serve
 
-serve(lambda message: answer(message, lambda reply: say({**reply, "id": None})))
+serve(lambda message: respond(message, lambda reply: send({**reply, "id": None})))

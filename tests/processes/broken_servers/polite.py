@@ -1,5 +1,5 @@
-"""Nothing is wrong with it."""
+"""A server without faults."""
 
-from speaking import serve
+from stdio_server import serve
 
 serve()

@@ -1,12 +1,12 @@
-"""Writes JSON for people."""
+"""Writes indented JSON."""
 
 import json
 
-from speaking import answer, serve, write
+from stdio_server import respond, serve, write
 
 
-def say(message):
+def send(message):
     write(json.dumps({"jsonrpc": "2.0", **message}, indent=2))
 
 
-serve(lambda message: answer(message, say))
+serve(lambda message: respond(message, send))

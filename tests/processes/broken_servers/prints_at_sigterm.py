@@ -1,9 +1,9 @@
-"""Says goodbye on stdout when it is asked to end."""
+"""Prints to stdout when it gets SIGTERM."""
 
 import signal
 import sys
 
-from speaking import serve
+from stdio_server import serve
 
 # Not in the handler itself: the signal may come while a response is being flushed, and Python refuses to print then.
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

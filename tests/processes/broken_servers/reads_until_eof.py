@@ -1,11 +1,11 @@
-"""Reads all of its input before it answers any of it."""
+"""Reads all of its input before it responds."""
 
 import json
 import sys
 
-from speaking import answer
+from stdio_server import respond
 
 for line in sys.stdin.read().splitlines():
     message = json.loads(line)
     if "id" in message:
-        answer(message)
+        respond(message)

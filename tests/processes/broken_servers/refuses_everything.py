@@ -1,5 +1,5 @@
-"""No revision is good enough."""
+"""Refuses every revision."""
 
-from speaking import say, serve
+from stdio_server import send, serve
 
-serve(lambda message: say({"id": message["id"], "error": {"code": -32602, "message": "Unsupported protocol version"}}))
+serve(lambda message: send({"id": message["id"], "error": {"code": -32602, "message": "Unsupported protocol version"}}))

@@ -1,13 +1,13 @@
-"""Answers an older revision by an error instead of naming a newer one."""
+"""Responds to an older revision with an error instead of naming a newer one."""
 
-from speaking import REVISIONS, answer, say, serve
+from stdio_server import REVISIONS, respond, send, serve
 
 
-def tell(message):
+def handle(message):
     if message["method"] == "initialize" and message["params"]["protocolVersion"] != REVISIONS[-1]:
-        say({"id": message["id"], "error": {"code": -32602, "message": "Unsupported protocol version"}})
+        send({"id": message["id"], "error": {"code": -32602, "message": "Unsupported protocol version"}})
     else:
-        answer(message)
+        respond(message)
 
 
-serve(tell)
+serve(handle)

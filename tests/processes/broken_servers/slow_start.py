@@ -1,8 +1,8 @@
-"""Does much before it serves."""
+"""Starts slowly."""
 
 import time
 
-from speaking import serve
+from stdio_server import serve
 
 time.sleep(0.6)
 serve()

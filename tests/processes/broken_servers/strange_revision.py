@@ -1,13 +1,13 @@
-"""Takes its own version for that of the protocol."""
+"""Responds with its own version as the protocol version."""
 
-from speaking import answer, result_of, say, serve
+from stdio_server import respond, result_of, send, serve
 
 
-def tell(message):
+def handle(message):
     if message["method"] == "initialize":
-        say({"id": message["id"], "result": {**result_of(message), "protocolVersion": "1.0"}})
+        send({"id": message["id"], "result": {**result_of(message), "protocolVersion": "1.0"}})
     else:
-        answer(message)
+        respond(message)
 
 
-serve(tell)
+serve(handle)

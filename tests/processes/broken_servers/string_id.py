@@ -1,5 +1,5 @@
-"""Turns every id into a string."""
+"""Converts every id to a string."""
 
-from speaking import answer, say, serve
+from stdio_server import respond, send, serve
 
-serve(lambda message: answer(message, lambda reply: say({**reply, "id": str(reply["id"])})))
+serve(lambda message: respond(message, lambda reply: send({**reply, "id": str(reply["id"])})))

@@ -1,8 +1,8 @@
-"""Neither the end of its input nor SIGTERM makes it leave."""
+"""Exits neither at the end of its input nor on SIGTERM."""
 
 import signal
 
-from speaking import serve
+from stdio_server import serve
 
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 serve()

@@ -1,4 +1,4 @@
-"""Cannot be read by Python; its mistake is behind a door, so that no tool of ours stumbles over it."""
+"""Fails with a syntax error, raised by compile() so that linters can read this file."""
 
 from pathlib import Path
 

@@ -1,13 +1,13 @@
-"""Its answers stay in the buffer of its stdout."""
+"""Does not flush its stdout."""
 # ruff: noqa: T201 - that is the point
 
 import json
 
-from speaking import answer, serve
+from stdio_server import respond, serve
 
 
 def mumble(message):
     print(json.dumps({"jsonrpc": "2.0", **message}))
 
 
-serve(lambda message: answer(message, mumble))
+serve(lambda message: respond(message, mumble))

@@ -1,8 +1,8 @@
-"""Wants an argument that it was not given."""
+"""Needs an argument that is missing."""
 
 import argparse
 
-from speaking import serve
+from stdio_server import serve
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--allow", required=True)

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from speaking import serve
+from stdio_server import serve
 
 # It holds the other end of a pipe, and none of the server's streams.
 CODE = "import os, sys, time; os.read(int(sys.argv[1]), 1); time.sleep(0.3)"

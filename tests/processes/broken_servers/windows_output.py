@@ -1,8 +1,8 @@
-"""Its stdout was opened as on Windows: with a byte order mark and CR LF."""
+"""Writes a byte order mark and CR LF, as on Windows."""
 
 import sys
 
-from speaking import serve
+from stdio_server import serve
 
 sys.stdout.reconfigure(encoding="utf-8-sig", newline="\r\n")
 serve()

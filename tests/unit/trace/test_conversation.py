@@ -36,7 +36,7 @@ def test_requests_and_answers_are_paired_whatever_their_order():
 
 
 def test_ids_keep_their_type():
-    """JR-06: 7 and "7" are two requests, and true is no number."""
+    """JR-06: 7 and "7" are two requests, and true is not a number."""
     conversation = recording(
         (">", call(1, "a")), (">", call("1", "b")), ("<", {"id": "1", "result": {}}), ("<", {"id": True, "result": {}})
     )
@@ -61,7 +61,7 @@ def test_a_second_answer_is_kept_beside_the_first():
     assert one.further_answers[0].call is one
 
 
-def test_an_answer_to_nothing_belongs_to_nothing():
+def test_a_response_without_a_request_has_no_call():
     conversation = recording(("<", {"id": 9, "result": {}}), ("<", {"id": None, "error": {"code": 1, "message": ""}}))
     assert [message.call for message in conversation.messages] == [None, None]
 
@@ -152,7 +152,7 @@ def test_a_round_may_go_on_in_another_process():
     assert [connection.number for connection in conversation.connections] == [0, 1]
 
 
-def test_what_a_subscription_tells_belongs_to_it():
+def test_notifications_of_a_subscription_belong_to_it():
     """SU-04: by its tag, with its JSON type."""
     conversation = recording(
         (">", modern(7, "subscriptions/listen", notifications={})),
@@ -222,7 +222,7 @@ def test_a_server_that_is_started_again_is_another_connection():
     assert [each.state for each in conversation.calls] == ["lost", "answered"]
 
 
-def test_everything_stands_in_its_place():
+def test_items_are_in_order():
     damage = Damage(7, "torn", b"{")
     exit_event = Event(at=3.0, name="exit", code=0)
     conversation = recording((">", call(1, "a")), ("!", "warning"), ("<", "Hello"), damage, exit_event)
@@ -246,7 +246,7 @@ def test_the_pieces_of_a_line_are_put_together():
 
 
 @pytest.mark.parametrize("end", ["finish", "eof", "exit"])
-def test_a_line_without_an_end_is_told_at_the_end(end):
+def test_an_unfinished_line_is_an_item_at_the_end(end):
     conversation = Conversation()
     conversation.feed(Line(0.1, "<", b"wait", is_whole=False))
     if end == "finish":
@@ -259,7 +259,7 @@ def test_a_line_without_an_end_is_told_at_the_end(end):
     assert len([item for item in conversation.items if isinstance(item, Message)]) == 1
 
 
-def test_the_begin_of_a_line_whose_end_is_lost_is_not_glued_to_another():
+def test_the_start_of_a_line_whose_end_is_lost_is_not_joined_to_another():
     conversation = Conversation()
     conversation.feed(Line(0.1, "<", b"wait", is_whole=False))
     conversation.feed(Event(at=0.2, name="lost", lines=1))
@@ -322,7 +322,7 @@ def test_what_is_decoded_is_what_the_line_says():
     assert surrogate.method == "\ufffd"
 
 
-def test_ids_and_tokens_that_can_be_none_harm_nothing():
+def test_invalid_ids_and_tokens_do_no_harm():
     conversation = recording(
         (">", call([1], "a", _meta={"progressToken": {}})),
         ("<", {"id": [1], "result": {}}),

@@ -39,7 +39,7 @@ def test_a_header_comes_back_as_it_was_written():
     assert decode_header(encode(HEADER)) == HEADER
 
 
-def test_a_line_stands_in_the_file_as_text_or_as_base64():
+def test_a_line_is_written_as_text_or_as_base64():
     assert json.loads(encode(Line(0.5, ">", b"hello"))) == {"at": 0.5, "kind": ">", "line": "hello"}
     assert json.loads(encode(Line(0.5, "<", b"\xff", is_whole=False))) == {"at": 0.5, "kind": "<", "base64": "/w==", "open": True}
 
@@ -67,13 +67,13 @@ def test_a_reader_passes_over_members_that_it_does_not_know():
         b'{"at":1,"kind":">","line":"torn',
     ],
 )
-def test_what_is_no_entry_is_refused(line):
+def test_a_line_that_is_not_an_entry_is_rejected(line):
     with pytest.raises(ValueError, match=r"."):
         decode_entry(line)
 
 
 @pytest.mark.parametrize("line", [b"", b"{}", b"[TRACE] > {}", b'{"jsonrpc":"2.0"}', b'{"twopipes_trace":0}'])
-def test_what_is_no_header_is_refused(line):
+def test_a_line_that_is_not_a_header_is_rejected(line):
     with pytest.raises(ValueError, match=r"."):
         decode_header(line)
 

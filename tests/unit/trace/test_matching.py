@@ -58,7 +58,7 @@ def tools(*names, **more):
     return {"result": {"tools": [{"name": name, "description": more.get(name, "")} for name in names]}}
 
 
-def test_a_new_tool_is_one_difference_wherever_it_stands():
+def test_a_new_tool_is_one_difference_at_any_position():
     (found,) = differences(tools("b", "c"), tools("a", "b", "c"), NOTHING)
     assert (found.path, found.name, found.recorded) == ("result.tools.0", "a", UNSET)
 
@@ -82,14 +82,14 @@ def test_entries_with_the_same_name_are_compared_in_their_places():
 # What does not count
 
 
-def test_a_name_counts_nowhere():
+def test_an_ignored_name_is_ignored_everywhere():
     recorded = {"result": {"time": 1, "deep": [{"time": 2, "other": 3}]}}
     live = {"result": {"deep": [{"time": 5, "other": 3}]}}
     assert paths(recorded, live) == ["result.time", "result.deep.0.time"]
     assert paths(recorded, live, "time") == []
 
 
-def test_a_path_counts_in_one_place_alone():
+def test_an_ignored_path_is_ignored_in_one_place_only():
     recorded = {"result": {"content": [{"text": "a"}, {"text": "b"}]}}
     live = {"result": {"content": [{"text": "x"}, {"text": "y"}]}}
     assert paths(recorded, live, "result.content.0.text") == ["result.content.1.text"]
@@ -124,13 +124,13 @@ def test_a_member_of_a_tools_own_output_counts_whatever_its_name():
 # Sets
 
 
-def test_sets_know_neither_order_nor_number():
+def test_sets_ignore_order_and_repetitions():
     one, two, three = {"progress": 1}, {"progress": 2}, {"progress": 3}
     assert unmatched([one, two], [two, one, one], NOTHING, "params") == ([], [])
     assert unmatched([one, two], [two, three], NOTHING, "params") == ([one], [three])
 
 
-def test_what_does_not_count_does_not_count_in_sets():
+def test_ignored_members_are_ignored_in_sets():
     one, other = {"level": "info", "data": {"time": 1}}, {"level": "info", "data": {"time": 2}}
     assert unmatched([one], [other], Ignoring(["time"]), "params") == ([], [])
     assert unmatched([one], [other], Ignoring(["params.data"]), "params") == ([], [])

@@ -34,7 +34,7 @@ def test_a_trace_may_end_anywhere(tmp_path):
     for size in range(len(encode(HEADER)) - 1, len(whole) + 1):
         path.write_bytes(whole[:size])
         entries = list(trace.read(path))
-        # The newline alone may be missing: the line says all that it has to say.
+        # If only the newline is missing, the entry is complete.
         complete = sum(size >= end - 1 for end in ends[1:])
         assert entries[:complete] == [FIRST, SECOND][:complete]
         assert [type(entry) for entry in entries[complete:]] == ([] if size in {*ends, *(end - 1 for end in ends)} else [Damage])
@@ -58,14 +58,14 @@ def test_a_newer_version_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"hello\n", b'{"jsonrpc":"2.0"}\n'])
-def test_what_is_no_trace_is_refused(tmp_path, content):
+def test_a_file_that_is_not_a_trace_is_rejected(tmp_path, content):
     path = tmp_path / "x.jsonl"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=r"."):
         trace.read(path)
 
 
-def test_a_file_that_is_not_there_is_an_error_of_the_system(tmp_path):
+def test_a_missing_file_is_an_os_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         trace.read(tmp_path / "nowhere")
 
@@ -110,7 +110,7 @@ def test_pieces_are_put_together_by_direction_and_connection(tmp_path):
     ]
 
 
-def test_a_line_that_lost_its_end_is_not_gone_on_with(tmp_path):
+def test_a_line_that_lost_its_end_is_not_continued(tmp_path):
     lost = Event(at=1.2, name="lost", stream=">", lines=1, size=5)
     entries = [
         Line(1.0, ">", b"a", is_whole=False),

@@ -1,4 +1,4 @@
-"""A recorder: everything is in the file or counted, and whoever is recorded neither waits nor fails."""
+"""A recorder: everything is in the file or counted, and the recorded program neither waits nor fails."""
 
 import errno
 import itertools
@@ -117,7 +117,7 @@ def test_a_long_line_is_written_in_pieces(path):
     assert line.data == data
 
 
-def test_the_file_is_for_its_owner_alone(path):
+def test_only_the_owner_can_read_the_file(path):
     recorder_of(path).close(NET)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
@@ -194,11 +194,11 @@ def test_a_program_that_forgets_to_close_has_its_recording(path):
     assert [line.data for line in read(path)] == [b"x"]
 
 
-def test_whoever_waits_for_the_end_without_a_thread_is_told(path):
+def test_a_callback_is_called_at_the_end(path):
     recorder = recorder_of(path)
-    told = threading.Event()
-    recorder.finish(told.set)
-    assert told.wait(NET)
+    reported = threading.Event()
+    recorder.finish(reported.set)
+    assert reported.wait(NET)
     assert recorder.close(NET)
     again = threading.Event()
     recorder.finish(again.set)
@@ -274,7 +274,7 @@ def test_an_entry_is_there_at_once(path, fifo):
 
 
 def test_half_a_line_is_there_before_its_end(path, fifo):
-    """A server that forgot its newline: whoever follows the recording sees what it wrote."""
+    """A reader that follows the recording sees output without a newline."""
     recorder = recorder_of(path)
     recorder.chunk("<", b"half a line")
     fifo.read_until(b'"line":"half a line","open":true')
@@ -287,9 +287,9 @@ def test_half_a_line_is_there_before_its_end(path, fifo):
 
 
 def test_a_disk_that_is_too_slow_costs_lines_that_are_counted(path, fifo):
-    """Nobody waits for it; every line is in the recording or told to be missing, in its place."""
-    told = []
-    recorder = recorder_of(path, max_queued=100_000, on_loss=told.append)
+    """The caller does not wait; every line is in the recording or reported as missing, in its place."""
+    reported = []
+    recorder = recorder_of(path, max_queued=100_000, on_loss=reported.append)
     sent = 0
     while not recorder.losses:
         recorder.line(">", b"%06d %s" % (sent, b"x" * 1000))
@@ -303,8 +303,8 @@ def test_a_disk_that_is_too_slow_costs_lines_that_are_counted(path, fifo):
         sent += 1
     assert not recorder.close(NET)
     reading.join(NET)
-    assert len(told) == 1
-    assert str(path) in told[0]
+    assert len(reported) == 1
+    assert str(path) in reported[0]
     _, *entries = fifo.data.splitlines()
     position = 0
     for entry in map(decode_entry, entries):
@@ -317,7 +317,7 @@ def test_a_disk_that_is_too_slow_costs_lines_that_are_counted(path, fifo):
     assert position == sent
 
 
-def test_a_reader_that_never_reads_does_not_keep_anybody(path, fifo):
+def test_a_reader_that_never_reads_does_not_block_close(path, fifo):
     recorder = recorder_of(path)
     for _ in range(3000):
         recorder.line("<", b"x" * 1000)
@@ -330,7 +330,7 @@ def test_a_reader_that_never_reads_does_not_keep_anybody(path, fifo):
     assert len(written) + recorder.losses.lines == 3000
 
 
-def test_a_fifo_that_nobody_reads_is_an_error_and_not_a_wait(path):
+def test_a_fifo_without_a_reader_is_an_error_instead_of_a_wait(path):
     os.mkfifo(path)
     with pytest.raises(OSError, match=os.strerror(errno.ENXIO)):
         recorder_of(path, must_open=True)
@@ -340,23 +340,23 @@ def test_a_fifo_that_nobody_reads_is_an_error_and_not_a_wait(path):
     assert recorder.losses.lines == 1
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full disk here")
-def test_a_full_disk_is_told_once(tmp_path):
-    told = []
-    recorder = recorder_of("/dev/full", on_loss=told.append)
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_reported_once(tmp_path):
+    reported = []
+    recorder = recorder_of("/dev/full", on_loss=reported.append)
     for _ in range(10):
         recorder.line(">", b"abc")
     assert not recorder.close(NET)
     assert (recorder.losses.lines, recorder.losses.size, recorder.losses.reason) == (10, 30, os.strerror(errno.ENOSPC))
-    assert told == [f"the trace /dev/full is incomplete: {os.strerror(errno.ENOSPC)}"]
+    assert reported == [f"the trace /dev/full is incomplete: {os.strerror(errno.ENOSPC)}"]
 
 
-def test_a_folder_that_is_not_there_is_told_and_tried_again(tmp_path):
-    told = threading.Event()
+def test_a_missing_folder_is_reported_and_tried_again(tmp_path):
+    reported = threading.Event()
     path = tmp_path / "folder" / "x.jsonl"
-    recorder = recorder_of(path, on_loss=lambda _: told.set())
+    recorder = recorder_of(path, on_loss=lambda _: reported.set())
     recorder.line(">", b"lost")
-    assert told.wait(NET)
+    assert reported.wait(NET)
     path.parent.mkdir()
     recorder.line(">", b"kept")
     assert not recorder.close(NET)
@@ -373,15 +373,15 @@ def test_a_file_that_must_be_there_is_opened_at_once(tmp_path):
         recorder_of(tmp_path, must_open=True)
 
 
-def test_a_mistake_in_the_recorder_harms_nobody(path):
+def test_a_failure_of_the_recorder_does_no_harm(path):
     def broken():
         raise KeyError("a header")
 
-    told = []
-    recorder = Recorder(path, broken, on_loss=told.append)
+    reported = []
+    recorder = Recorder(path, broken, on_loss=reported.append)
     recorder.line(">", b"x")
     assert not recorder.close(NET)
-    assert len(told) == 1
+    assert len(reported) == 1
 
 
 class Disk:
@@ -458,7 +458,7 @@ def test_the_end_of_a_line_whose_middle_is_lost_is_not_taken_for_a_line():
     assert following == Line(0.3, "<", b"next")
 
 
-def test_a_loss_that_could_not_be_told_is_told_later_and_counted_once():
+def test_a_loss_that_could_not_be_written_is_written_later_and_counted_once():
     writer, counted = writer_of()
     disk = Disk(0)
     writer.take((0.1, "=", "lost", ((0, ">"), 4, 40, True), 0))
@@ -470,7 +470,7 @@ def test_a_loss_that_could_not_be_told_is_told_later_and_counted_once():
     assert counted == []
 
 
-def test_a_torn_line_is_taken_back(path):
+def test_an_incomplete_line_is_truncated(path):
     """The disk is full in the middle of a line: the file ends with the line before it."""
     program = """
 import resource, signal, sys
@@ -489,7 +489,7 @@ file.close()
 
 
 @pytest.mark.parametrize("windows", [True, False])
-def test_whoever_holds_a_file_that_cannot_be_moved_keeps_its_name(path, monkeypatch, windows):
+def test_a_file_that_cannot_be_renamed_keeps_its_name(path, monkeypatch, windows):
     path.write_bytes(b"of somebody else")
 
     def refuse(*_):
@@ -507,8 +507,8 @@ def test_whoever_holds_a_file_that_cannot_be_moved_keeps_its_name(path, monkeypa
     assert path.read_bytes() == b"of somebody else"
 
 
-def test_a_torn_line_that_cannot_be_taken_back_is_ended(path, fifo):
-    """Nobody can take anything out of a FIFO again."""
+def test_an_incomplete_line_that_cannot_be_truncated_is_ended(path, fifo):
+    """Data in a FIFO cannot be truncated."""
     file = TraceFile(str(path), is_given_up=lambda: True)
     kept = file.write(b"x" * 65530 + b"\nsecond\n")
     assert kept == 65531
@@ -523,7 +523,7 @@ def test_a_torn_line_that_cannot_be_taken_back_is_ended(path, fifo):
 # Header and place
 
 
-def test_a_header_says_what_is_recorded_and_no_value_of_the_environment(monkeypatch, tmp_path):
+def test_a_header_has_the_command_and_no_value_of_the_environment(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TOKEN", "sesame")
     header = header_for("tap", argv=["server", "--api-key", "s", "x"], redact=["api_key"], now=1785225600.5)()
@@ -538,18 +538,18 @@ def test_a_header_says_what_is_recorded_and_no_value_of_the_environment(monkeypa
     assert sys.implementation.name in header.platform
 
 
-def test_a_header_can_be_told_of_another_place():
+def test_a_header_can_have_another_folder_and_environment():
     header = header_for("client", target="unix:/x", cwd="/there", environment={"B": "secret", "A": "secret"})()
     assert (header.target, header.cwd, header.environment) == ("unix:/x", "/there", ("A", "B"))
 
 
-def test_names_that_are_no_text_are_written_all_the_same(path):
+def test_names_that_are_not_text_are_escaped(path):
     recorder = Recorder(path, header_for("tap", argv=[os.fsdecode(b"caf\xe9")], cwd=os.fsdecode(b"/\xff")))
     recorder.close(NET)
     assert read(path).header.argv == ("caf\\xe9",)
 
 
-def test_a_folder_that_was_removed_is_no_reason_to_fail(monkeypatch):
+def test_a_removed_folder_does_not_fail(monkeypatch):
     def gone():
         raise FileNotFoundError
 

@@ -38,7 +38,7 @@ def test_values_in_params_are_blanked_at_any_depth(kind):
 
 @pytest.mark.parametrize(("kind", "result"), [(">", {"content": {"password": BLANK}}), ("<", {"content": {"password": "p"}})])
 def test_results_are_searched_where_the_user_answers(kind, result):
-    """On the stateless wire the same answer stands in params; what a server makes of it is its own."""
+    """On the stateless wire the same response is in params; the result of a server is not searched."""
     assert json.loads(redacted({"jsonrpc": "2.0", "id": 1, "result": {"content": {"password": "p"}}}, kind))["result"] == result
 
 
@@ -51,13 +51,13 @@ def test_results_are_searched_where_the_user_answers(kind, result):
         b'{"jsonrpc":"2.0","id":"password=1","method":"password: ping"}',
         b'{"jsonrpc":"2.0","id":1,"result":{"content":[{"text":"password=s"}],"structuredContent":{"requestState":1}}}',
         b'{"jsonrpc":"2.0","method":"x","params":{"text":"50% of C:\\\\new"}}',
-        b"a log line that says nothing",
+        b"a log line without a secret",
         b"C:\\Users\\anna \\u00e9",
         b"",
         b"\xff\xfe",
     ],
 )
-def test_a_line_that_holds_none_of_it_stays_as_it_is(line):
+def test_a_line_without_the_names_is_unchanged(line):
     assert redacted(line, "<") == line
 
 
@@ -67,7 +67,7 @@ def test_everything_else_stays_to_the_last_digit_and_space():
     assert redacted(line % value) == line % b'"[redacted]"'
 
 
-def test_members_that_stand_twice_are_blanked_twice():
+def test_duplicate_members_are_both_blanked():
     line = b'{"jsonrpc":"2.0","params":{"password":"one","password":"two"},"params":{"password":"three"},"method":"x"}'
     found = redacted(line)
     assert json.loads(found)["method"] == "x"
@@ -190,7 +190,7 @@ def test_a_batch_is_searched_message_by_message():
         ("<", b'{"jsonrpc":"2.0","params":' + b"[" * 200_000 + b'{"password":"sesame"}' + b"]" * 200_000 + b"}", REDACTED),
     ],
 )
-def test_what_is_no_message_is_blanked_by_member_or_as_a_whole(kind, line, wanted):
+def test_a_line_that_is_not_a_message_is_blanked_by_member_or_as_a_whole(kind, line, wanted):
     found = redacted(line, kind)
     assert b"sesame" not in found
     assert found == wanted
@@ -290,7 +290,7 @@ def lines(draw):
         text = text.replace(json.dumps(name), f'"{escaped(name)}"')
     data = text.encode(errors="surrogatepass")
     if draw(st.integers(0, 3)) == 0:
-        # Broken where something stands before the name and the value, or behind it.
+        # Broken JSON, with text before the name or after the value.
         data = draw(st.sampled_from([b"noise " + data, data + b"}", data.replace(b":", b"", 1), b"\xff" + data]))
     return data
 
@@ -322,7 +322,7 @@ def test_no_value_that_is_to_be_blanked_is_in_the_file(sent, kind, cuts, full, l
             assert b"#secret" not in entry.data
 
 
-def test_a_message_stays_one(tmp_path):
+def test_a_message_stays_a_message(tmp_path):
     path = tmp_path / "x.jsonl"
     recorder = Recorder(path, header_for("tap", redact=["password"]), ["password"])
     recorder.chunk(">", json.dumps(request(password="s", n=2**70)).encode()[:20])
@@ -348,10 +348,10 @@ def test_a_line_that_is_too_long_to_be_searched_is_left_out_with_a_note(tmp_path
 
 
 def test_half_a_line_waits_for_its_end_where_something_is_to_be_blanked():
-    """Its name could stand in one piece and its value in the next."""
+    """The name could be in one piece and the value in the next."""
     writer = Writer(Header(version=1), ["password"], lambda *_: None)
     writer.take((0.1, ">", b'{"password":', False, 0))
-    assert not writer.has_begun
+    assert not writer.has_unfinished_line
     disk = Disk([])
     writer.write(disk)
     assert disk.data.count(b"\n") == 1

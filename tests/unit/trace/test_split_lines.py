@@ -13,7 +13,7 @@ def cut(cutter, *chunks):
 
 
 @given(pieces_of_streams, st.integers(4, 20))
-def test_however_it_is_cut_the_lines_are_the_same(chunks, limit):
+def test_lines_do_not_depend_on_the_chunks(chunks, limit):
     """FR-13: chunks mean nothing; and nothing that is held is longer than the limit."""
     cutter = Cutter(limit)
     found = cut(cutter, *chunks) + list(cutter.rest())
@@ -43,7 +43,7 @@ def test_a_line_that_may_not_be_cut_is_given_whole_or_by_its_size(chunks, limit)
 
 
 @given(st.text(st.sampled_from("aé€😀"), min_size=1), st.integers(1, 9))
-def test_no_letter_is_torn_where_the_text_comes_in_one_chunk(text, extra):
+def test_no_character_is_split_if_the_text_is_one_chunk(text, extra):
     """A torn one would make both pieces base64."""
     data = text.encode()
     found = cut(Cutter(3 + extra), data + b"\n")
@@ -52,7 +52,7 @@ def test_no_letter_is_torn_where_the_text_comes_in_one_chunk(text, extra):
         each.data.decode()
 
 
-def test_what_is_not_utf_8_is_cut_all_the_same():
+def test_bytes_that_are_not_utf_8_are_split():
     found = cut(Cutter(4), b"\x80" * 10 + b"\n")
     assert b"".join(each.data for each in found) == b"\x80" * 10
 
@@ -60,14 +60,14 @@ def test_what_is_not_utf_8_is_cut_all_the_same():
 def test_a_line_that_lost_something_is_counted_to_its_end():
     cutter = Cutter()
     assert cut(cutter, b"begun") == []
-    assert cutter.has_begun
+    assert cutter.has_unfinished_line
     cutter.leave_out()
-    assert not cutter.has_begun
+    assert not cutter.has_unfinished_line
     assert cut(cutter, b"12", b"345\nnext\n") == [Cut(b"", is_whole=True, left_out=10, why="lost"), Cut(b"next", is_whole=True)]
 
 
-def test_a_direction_can_begin_anew():
+def test_a_direction_can_be_reset():
     cutter = Cutter(4, in_pieces=False)
     assert cut(cutter, b"far too long") == []
-    cutter.begin_anew()
+    cutter.reset()
     assert cut(cutter, b"good\n") == [Cut(b"good", is_whole=True)]

@@ -1,4 +1,4 @@
-"""What a message says, in a few words, whatever is in it."""
+"""Summaries of messages, whatever they contain."""
 
 import json
 
@@ -41,7 +41,7 @@ def line(data):
         ("own/method", {"_meta": {}, "a": [1]}, '{"a":[1]}'),
     ],
 )
-def test_a_request_or_a_notification_says_what_it_is_about(method, params, said):
+def test_the_summary_of_a_request_or_a_notification(method, params, said):
     assert summary_of(message(method=method, params=params)) == said
 
 
@@ -64,11 +64,11 @@ def test_a_request_or_a_notification_says_what_it_is_about(method, params, said)
         ({}, "empty"),
     ],
 )
-def test_a_result_says_what_it_holds(result, said):
+def test_the_summary_of_a_result(result, said):
     assert summary_of(message(id=1, result=result)) == said
 
 
-def test_an_error_says_its_code_and_its_words():
+def test_the_summary_of_an_error_has_its_code_and_message():
     assert summary_of(message(id=1, error={"code": -32601, "message": "no such method"})) == "-32601 no such method"
 
 
@@ -77,7 +77,7 @@ def test_a_tool_that_failed_is_a_failure_though_it_is_a_result():
     assert not is_failure(message(id=1, result={"content": [], "isError": "yes"}))
 
 
-def test_what_is_no_message_is_left_to_speak_for_itself():
+def test_a_line_that_is_not_a_message_has_no_summary():
     assert summary_of(line(b"Loading...")) == ""
     assert summary_of(line(b"")) == "a blank line"
     assert summary_of(line(b"[]")) == "an empty batch"
@@ -103,6 +103,6 @@ VALUES = st.recursive(
 
 
 @given(st.sampled_from(METHODS), VALUES, st.sampled_from(["params", "result", "error"]))
-def test_no_message_is_too_strange_to_be_summed_up(method, value, member):
+def test_any_message_can_be_summarised(method, value, member):
     said = summary_of(message(**{"id": 1, "method": method, "params": value} if member == "params" else {"id": 1, member: value}))
     assert len(said) <= LONGEST

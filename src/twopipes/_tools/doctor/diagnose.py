@@ -134,8 +134,8 @@ def _diagnose_output(seen: Observations) -> Iterator[Diagnosis]:
             "write a bare newline; in Python: sys.stdout.reconfigure(newline='\\n')",
         )
     for attempt in attempts:
-        if attempt.outcome == "wrong id" or any("its id is" in answer.message for answer in attempt.answers):
-            fault = next((answer.message for answer in attempt.answers if "its id is" in answer.message), "")
+        if attempt.outcome == "wrong id" or any("its id is" in reply.message for reply in attempt.answers):
+            fault = next((reply.message for reply in attempt.answers if "its id is" in reply.message), "")
             yield diagnosis(
                 "wrong-id",
                 f"its response does not carry the id of the request: {fault}",
@@ -241,7 +241,7 @@ def _diagnose_eras(seen: Observations, first: Attempt, probe: Attempt | None) ->
         names = ", ".join(each.revision for each in refused)
         yield diagnosis(
             "revision-refused",
-            f"it answers initialize for {names} with an error: {_error_of(refused[0])}",
+            f"it responds to initialize for {names} with an error: {_error_of(refused[0])}",
             "it compares the version with a list of its own",
             "respond with a result that names a supported version; older hosts can then decide",
         )
@@ -289,8 +289,8 @@ def _is_explained(attempt: Attempt) -> bool:
 
 
 def _error_of(attempt: Attempt) -> str:
-    answer = attempt.answers[0]
-    return f"{answer.message} ({answer.code})"
+    reply = attempt.answers[0]
+    return f"{reply.message} ({reply.code})"
 
 
 # Its lists
@@ -298,14 +298,14 @@ def _error_of(attempt: Attempt) -> str:
 
 def _diagnose_lists(opened: Attempt) -> Iterator[Diagnosis]:
     later = opened.answers[1:]
-    gone = [answer for answer in later if answer.took is None]
+    gone = [reply for reply in later if reply.took is None]
     if gone and opened.exit is not None:
         yield _exits_after_opening(opened, gone[0])
         return
     faults = opened.listed.faults if opened.listed is not None else ()
-    failed = [answer for answer in later if answer.took is None or (not answer.usable and answer.method != "ping")]
+    failed = [reply for reply in later if reply.took is None or (not reply.usable and reply.method != "ping")]
     if faults:  # reported in more detail below
-        failed = [answer for answer in failed if answer.method != "tools/list"]
+        failed = [reply for reply in failed if reply.method != "tools/list"]
     if failed and not _is_explained(opened):
         yield _list_failed(opened, failed)
     if faults:
@@ -317,7 +317,7 @@ def _diagnose_lists(opened: Attempt) -> Iterator[Diagnosis]:
             tuple(f"{fault.tool}: {fault.fault} ({fault.rule})" for fault in faults[:_EVIDENCE]),
             rules=tuple(dict.fromkeys(fault.rule for fault in faults)),
         )
-    missing = sorted({name for answer in opened.answers for name in answer.missing})
+    missing = sorted({name for reply in opened.answers for name in reply.missing})
     if missing:
         yield diagnosis(
             "incomplete-result",
@@ -343,16 +343,16 @@ def _exits_after_opening(opened: Attempt, unanswered: Reply) -> Diagnosis:
 
 
 def _list_failed(opened: Attempt, failed: Sequence[Reply]) -> Diagnosis:
-    answer = failed[0]
+    reply = failed[0]
     rules: tuple[str, ...] = ()
-    if answer.took is None:
+    if reply.took is None:
         cause = "the handler waits forever, or fails without sending an error"
         fix = "respond to every request, with an error if there is no result"
         rules = ("JR-16",)
-    elif answer.code == _METHOD_NOT_FOUND:
+    elif reply.code == _METHOD_NOT_FOUND:
         cause = "the capability is declared, but the method is missing"
         fix = "declare only capabilities that the server has, or add the method"
-    elif answer.code is not None:
+    elif reply.code is not None:
         cause, fix = diagnose_starts.explanation(opened.stderr) or (
             "the server failed while it built the list",
             "look at the server's log; `twopipes list` sends the same request",
@@ -360,15 +360,15 @@ def _list_failed(opened: Attempt, failed: Sequence[Reply]) -> Diagnosis:
     else:
         cause = "an entry of the list does not have the members that its type requires"
         fix = "give each entry the members of its type; `twopipes list` shows what a client sees"
-        rules = (_RULE_OF_ENTRIES[answer.method],)
+        rules = (_RULE_OF_ENTRIES[reply.method],)
     what = "; ".join(f"{each.method} {_how_it_failed(each)}" for each in failed)
     return diagnosis("list-failed", what, cause, fix, relevant_lines(opened.stderr), rules=rules)
 
 
-def _how_it_failed(answer: Reply) -> str:
-    if answer.took is None:
+def _how_it_failed(reply: Reply) -> str:
+    if reply.took is None:
         return "gets no response"
-    return f"fails: {answer.message}" + (f" ({answer.code})" if answer.code is not None else "")
+    return f"fails: {reply.message}" + (f" ({reply.code})" if reply.code is not None else "")
 
 
 def _diagnose_speed(seen: Observations) -> Iterator[Diagnosis]:

@@ -142,7 +142,7 @@ def _more_noise(attempt: Attempt) -> Iterator[Step]:
 
 def _opening(attempt: Attempt, label: str) -> Step:
     asked = attempt.revision
-    answer = attempt.answers[0] if attempt.answers else None
+    reply = attempt.answers[0] if attempt.answers else None
     when = "" if attempt.answered is None else f" after {_seconds(attempt.answered)}"
     match attempt.outcome:
         case "agreed":
@@ -150,17 +150,15 @@ def _opening(attempt: Attempt, label: str) -> Step:
             if chosen != asked and label != "stateless":
                 return Step("plain", label, f"{asked}: not supported, {chosen} offered{when}")
             who = f" by {attempt.name}" if attempt.name and label == "handshake" else ""
-            method = answer.method if answer is not None else "it"
+            method = reply.method if reply is not None else "it"
             return Step("good", label, f"{asked}: {method} answered{when}{who}")
         case "refused":
-            said = (
-                f"{answer.message} ({answer.code})" if answer is not None and answer.code is not None else "it names other versions"
-            )
+            said = f"{reply.message} ({reply.code})" if reply is not None and reply.code is not None else "it names other versions"
             return Step("plain" if label == "stateless" else "bad", label, f"{asked}: refused{when}: {said}")
         case "strange revision":
             return Step("bad", label, f"asked for {asked}, it chose {attempt.chosen[0]!r}")
         case "unusable" | "wrong id":
-            return Step("bad", label, f"{asked}: the response{when} cannot be used: {answer.message if answer else ''}")
+            return Step("bad", label, f"{asked}: the response{when} cannot be used: {reply.message if reply else ''}")
         case "at eof":
             return Step("bad", label, f"{asked}: the response came only after the end of input")
         case "gone":
@@ -174,7 +172,7 @@ def _opening(attempt: Attempt, label: str) -> Step:
 def _list_steps(attempt: Attempt) -> Iterator[Step]:
     """Yield what was listed, and which lists failed."""
     listed = attempt.listed or Listed()
-    asked = {answer.method: answer for answer in attempt.answers[1:]}
+    asked = {reply.method: reply for reply in attempt.answers[1:]}
     if (ping := asked.get("ping")) is not None and ping.took is None:
         yield _failed("ping", ping, attempt)
     for label, method, names in (
@@ -188,19 +186,19 @@ def _list_steps(attempt: Attempt) -> Iterator[Step]:
             shown = f": {', '.join(names[:_SHOWN_NAMES])}{more}" if names else ""
             is_good = label != "tools" or not listed.faults
             yield Step("good" if is_good else "so-so", label, f"{len(names)}{shown}")
-        elif (answer := asked.get(method)) is not None:
-            yield _failed(label, answer, attempt)
+        elif (reply := asked.get(method)) is not None:
+            yield _failed(label, reply, attempt)
     if attempt.listed is not None and not any(method.endswith("/list") for method in asked):
         yield Step("plain", "offers", "nothing: it declares neither tools nor resources nor prompts")
 
 
-def _failed(label: str, answer: Reply, attempt: Attempt) -> Step:
-    if answer.took is not None:
-        code = "" if answer.code is None else f" ({answer.code})"
-        return Step("bad", label, f"{answer.method} failed: {answer.message}{code}")
+def _failed(label: str, reply: Reply, attempt: Attempt) -> Step:
+    if reply.took is not None:
+        code = "" if reply.code is None else f" ({reply.code})"
+        return Step("bad", label, f"{reply.method} failed: {reply.message}{code}")
     if attempt.exit is not None:
-        return Step("bad", label, f"{answer.method}: it exited without a response: {attempt.exit.text}")
-    return Step("bad", label, f"{answer.method}: no response")
+        return Step("bad", label, f"{reply.method}: it exited without a response: {attempt.exit.text}")
+    return Step("bad", label, f"{reply.method}: no response")
 
 
 def _stderr(attempt: Attempt) -> Iterator[Step]:

@@ -290,19 +290,19 @@ class Examination:
     ) -> tuple[Listed | None, list[Reply]]:
         """Send what a host sends after connecting, without calling anything."""
         seconds = self._response_timeout
-        answers = []
+        replies = []
         if not is_modern(revision):
             server.notify("notifications/initialized")  # LC-04
             sent_at = server.elapsed
             response = await server.request("ping", {}, seconds=seconds)
-            answers.append(_reply("ping", response, sent_at))
+            replies.append(_reply("ping", response, sent_at))
             if response is None:
-                return None, answers
+                return None, replies
         if purpose not in {"handshake", "discover"} or opened.capabilities is None:
-            return None, answers
+            return None, replies
         spoken = dialect(revision if is_modern(revision) else opened.chosen[0])
         listed, more = await request_lists(server, spoken, opened.capabilities, _DOCTOR, seconds=seconds)
-        return listed, [*answers, *more]
+        return listed, [*replies, *more]
 
     def _with_sources(self, strays: tuple[StrayLine, ...]) -> tuple[StrayLine, ...]:
         """Return the lines, the first of them with the place in the server's script that prints them."""
@@ -324,30 +324,30 @@ def _reply(method: str, response: ReceivedResponse | None, sent_at: float) -> Re
 def _interpret_opening(response: ReceivedResponse | None, revision: str, *, gone: bool) -> _Opening:
     """Interpret the response to the first request."""
     method = "server/discover" if is_modern(revision) else "initialize"
-    answer = _reply(method, response, 0.0)
+    reply = _reply(method, response, 0.0)
     if response is None:
-        return _Opening("gone" if gone else "silent", answer)
+        return _Opening("gone" if gone else "silent", reply)
     if response.error is not None:
         error = dialect(revision).read_error(response.error, method=method)
-        return _Opening("refused", answer, _named_versions(error))
+        return _Opening("refused", reply, _named_versions(error))
     if response.result is None:
-        return _Opening("wrong id" if response.wrong_id is not None else "unusable", answer)
+        return _Opening("wrong id" if response.wrong_id is not None else "unusable", reply)
     try:
         result = dialect(revision).read_result(method, response.result)
     except RemoteProtocolError as error:
-        return _Opening("unusable", structs.replace(answer, usable=False, message=error.what))
+        return _Opening("unusable", structs.replace(reply, usable=False, message=error.what))
     if isinstance(result, DiscoverResult):
-        answer = structs.replace(answer, missing=missing_members(dialect(revision), response.result))
+        reply = structs.replace(reply, missing=missing_members(dialect(revision), response.result))
         chosen = tuple(result.supported_versions)
         agreed = any(version in MODERN for version in chosen)
         name = _name((result.meta or {}).get(META_SERVER_INFO))
-        return _Opening("agreed" if agreed else "refused", answer, chosen, name, result.capabilities if agreed else None)
+        return _Opening("agreed" if agreed else "refused", reply, chosen, name, result.capabilities if agreed else None)
     if isinstance(result, InitializeResult):
         version = result.protocol_version
         if version not in LEGACY:
-            return _Opening("strange revision", answer, (version,))
-        return _Opening("agreed", answer, (version,), _name(result.server_info), result.capabilities)
-    return _Opening("unusable", answer)  # pragma: no cover - the two methods have these two results
+            return _Opening("strange revision", reply, (version,))
+        return _Opening("agreed", reply, (version,), _name(result.server_info), result.capabilities)
+    return _Opening("unusable", reply)  # pragma: no cover - the two methods have these two results
 
 
 def _named_versions(error: McpError) -> tuple[str, ...]:

@@ -9,8 +9,7 @@ Without I/O and clock: lines of the live server go in, lines for it come out, an
     report = compare(replay)  # of twopipes._tools.replay.compare
 
 A message is due when everything that the recorded server sent before it has come: responses and questions always, notifications as
-long as the live server sends them as well. Values that the live server chooses (ids of questions, ``requestState``,
-cursors) replace
+long as the live server sends them as well. Values that the live server chooses (question ids, ``requestState``, cursors) replace
 the recorded ones.
 """
 

@@ -124,12 +124,12 @@ def test_a_container_gets_its_input_and_no_terminal(line, code):
         ("docker-compose run notes", "docker-compose run -T notes"),
     ],
 )
-def test_the_right_way_into_a_container_is_told(line, right):
-    (told,) = diagnose(observed(GOOD, PROBE, argv=tuple(line.split())))
-    assert told.fix == right
+def test_the_fix_for_a_container_is_shown(line, right):
+    (found,) = diagnose(observed(GOOD, PROBE, argv=tuple(line.split())))
+    assert found.fix == right
 
 
-def test_words_that_a_shell_would_replace_are_told():
+def test_words_that_a_shell_would_expand_are_reported():
     assert resolve(ServerCommand(["ls", "~/x", "$HOME_OF_IT/y", "a$b"])).not_expanded == ("~/x", "$HOME_OF_IT/y")
     assert resolve(ServerCommand(["sh", "-c", "echo $HOME"])).not_expanded == ()
 
@@ -169,14 +169,14 @@ def test_words_that_a_shell_would_replace_are_told():
         (["flag provided but not defined: -x", "Usage of server:"], "wrong-arguments", "flag provided but not defined: -x"),
     ],
 )  # fmt: skip
-def test_last_words_are_understood(lines, code, about):
+def test_known_error_messages_are_recognised(lines, code, about):
     found = clue_in(lines)
     assert (found.code, found.about) == (code, about)
     assert code in CODES
 
 
 @pytest.mark.parametrize("line", ["KeyError: 'TOKEN'", "it just broke", "HTTP_1_1 connection to SOME_HOST", ""])
-def test_other_last_words_are_no_clue(line):
+def test_other_messages_are_not_clues(line):
     assert clue_in([line]) is None
 
 
@@ -226,7 +226,7 @@ def test_the_line_that_states_the_error_is_found_wherever_it_is(lines, main):
 
 
 @pytest.mark.parametrize("lines", [[], ["", "  "], ["}", "Node.js v20.20.2"]])
-def test_filler_states_no_error(lines):
+def test_filler_does_not_state_an_error(lines):
     assert error_line(lines) is None
     assert relevant_lines(lines) == tuple(line for line in lines if line.strip())
 
@@ -275,7 +275,7 @@ def refused(line):
         ('{"id":1,"result":{}}', "malformed message"),
     ],
 )
-def test_a_line_that_is_no_message_is_recognised(line, kind):
+def test_a_line_that_is_not_a_message_is_classified(line, kind):
     found = refused(line)
     assert isinstance(found, LineRejected)
     assert kind_of(found) == kind
@@ -288,37 +288,37 @@ def test_the_line_that_prints_a_text_is_found():
     assert source_of("12", "s.py", source) is None
 
 
-def test_an_answer_over_several_lines_is_not_waited_for():
-    hearing = StdoutReader()
-    hearing.expect(1, "initialize")
-    hearing.feed(b'{\n  "jsonrpc": "2.0",\n  "id": 1,\n  "result": {}\n', 0.1)
-    assert hearing.response is None
-    hearing.feed(b"}\n", 0.2)
-    assert hearing.response.fault is not None
+def test_a_response_over_several_lines_ends_the_wait():
+    reader = StdoutReader()
+    reader.expect(1, "initialize")
+    reader.feed(b'{\n  "jsonrpc": "2.0",\n  "id": 1,\n  "result": {}\n', 0.1)
+    assert reader.response is None
+    reader.feed(b"}\n", 0.2)
+    assert reader.response.fault is not None
 
 
-def test_what_the_server_asks_is_answered():
-    hearing = StdoutReader()
-    hearing.feed(b'{"jsonrpc":"2.0","id":7,"method":"ping"}\n{"jsonrpc":"2.0","id":8,"method":"roots/list"}\n', 0.1)
-    assert [jsonrpc.decode(line).id for line in hearing.to_send] == [7, 8]
-    assert hearing.strays == []
+def test_requests_of_the_server_get_a_response():
+    reader = StdoutReader()
+    reader.feed(b'{"jsonrpc":"2.0","id":7,"method":"ping"}\n{"jsonrpc":"2.0","id":8,"method":"roots/list"}\n', 0.1)
+    assert [jsonrpc.decode(line).id for line in reader.to_send] == [7, 8]
+    assert reader.strays == []
 
 
-def test_a_carriage_return_at_the_seam_of_two_reads_is_seen():
-    hearing = StdoutReader()
-    hearing.feed(b'\xef\xbb\xbf{"jsonrpc":"2.0","method":"x"}\r', 0.1)
-    hearing.feed(b"\n", 0.2)
-    assert (hearing.byte_order_mark, hearing.carriage_returns, hearing.messages) == (True, True, 1)
+def test_a_crlf_split_between_two_reads_is_seen():
+    reader = StdoutReader()
+    reader.feed(b'\xef\xbb\xbf{"jsonrpc":"2.0","method":"x"}\r', 0.1)
+    reader.feed(b"\n", 0.2)
+    assert (reader.byte_order_mark, reader.carriage_returns, reader.messages) == (True, True, 1)
 
 
 # Judgements
 
 
-def test_a_healthy_server_gets_none():
+def test_a_healthy_server_gets_no_diagnosis():
     assert codes(GOOD, PROBE) == []
 
 
-def test_the_gravest_comes_first():
+def test_errors_come_first():
     stray = StrayLine(at=0.0, kind="text", text="hello", before_messages=True)
     noisy = structs.replace(
         GOOD, strays=(stray,), stray_count=1, ending=structs.replace(HEALTHY_END, took=None, ended_by="SIGTERM")
@@ -326,7 +326,7 @@ def test_the_gravest_comes_first():
     assert codes(noisy, PROBE) == ["noise-on-stdout", "ignores-eof"]
 
 
-def test_every_rule_that_a_diagnosis_cites_is_one_that_servers_have_to_keep():
+def test_every_rule_that_a_diagnosis_cites_applies_to_servers():
     cited = {rule for code in CODES.values() for rule in code.rules}
     assert {rule: RULES[rule].side for rule in cited if RULES[rule].side == "client"} == {}
 
@@ -344,7 +344,7 @@ def test_a_missing_module_is_installed_with_the_tools_of_its_language():
     assert ("npm install" in python.fix, ".venv/bin/python" in python.fix) == (False, True)
 
 
-def test_an_error_is_said_once_and_its_cause_is_something_else():
+def test_the_cause_does_not_repeat_the_error():
     (found,) = diagnose(observed(gone("Usage: server FOLDER", "", "Error: Missing argument 'FOLDER'.", code=2)))
     assert found.what == "it exits (exit code 2) before it responds: Error: Missing argument 'FOLDER'."
     assert "FOLDER" not in found.cause
@@ -357,7 +357,7 @@ def test_usage_with_exit_code_0_is_help_and_an_error_with_exit_code_0_is_an_erro
     assert [each.code for each in diagnose(observed(gone("Error: Missing argument 'X'.", code=0)))] == ["wrong-arguments"]
 
 
-def test_a_last_word_is_quoted_in_the_cause():
+def test_the_error_line_is_quoted_in_the_cause():
     (found,) = diagnose(observed(gone("the flux capacitor is empty", "}")))
     assert found.cause == "it wrote: the flux capacitor is empty"
     (found,) = diagnose(observed(gone()))
@@ -373,7 +373,7 @@ def test_a_last_word_is_quoted_in_the_cause():
         (Reply(method="prompts/list", took=0.1, message="its result has no list 'prompts'"), ("PM-01",)),
     ],
 )
-def test_a_list_that_fails_breaks_a_rule_only_where_the_failure_is_against_the_protocol(answer, rules):
+def test_a_failed_list_cites_a_rule_only_if_it_breaks_one(answer, rules):
     (found,) = diagnose(observed(structs.replace(GOOD, answers=(*GOOD.answers, answer)), PROBE))
     assert (found.code, found.rules) == ("list-failed", rules)
 
@@ -387,11 +387,11 @@ def test_a_list_that_fails_breaks_a_rule_only_where_the_failure_is_against_the_p
         ('{"jsonrpc":"2.0","id":1,"error":{"code":"no","message":"x"}}', ("JR-08",)),
     ],
 )
-def test_a_malformed_message_breaks_the_rule_about_the_member_that_is_wrong(line, rules):
-    hearing = StdoutReader()
-    hearing.expect(1, "initialize")
-    hearing.feed(f"{line}\n".encode(), 0.1)
-    (found,) = diagnose(observed(structs.replace(GOOD, outcome="unusable", strays=tuple(hearing.strays), stray_count=1), PROBE))[:1]
+def test_a_malformed_message_cites_the_rule_about_the_faulty_member(line, rules):
+    reader = StdoutReader()
+    reader.expect(1, "initialize")
+    reader.feed(f"{line}\n".encode(), 0.1)
+    (found,) = diagnose(observed(structs.replace(GOOD, outcome="unusable", strays=tuple(reader.strays), stray_count=1), PROBE))[:1]
     assert (found.code, found.rules) == ("malformed-message", rules)
 
 
@@ -401,7 +401,7 @@ def test_every_list_that_fails_is_named():
     assert found.what == ("resources/list fails: Method not found (-32601); prompts/list fails: Method not found (-32601)")
 
 
-def test_only_a_server_that_declares_nothing_is_said_to_offer_nothing():
+def test_only_a_server_that_declares_nothing_is_reported_to_offer_nothing():
     empty = structs.replace(GOOD, listed=Listed())
     assert "offers" in [step.label for step in steps_of_attempt(empty)]
     tried = structs.replace(empty, answers=(*GOOD.answers, Reply(method="tools/list")))
@@ -416,7 +416,7 @@ def test_a_modern_server_that_refuses_the_handshake_breaks_no_rule():
     assert (found.code, found.rules) == ("modern-only", ())  # DE-09
 
 
-def test_noise_while_the_server_runs_is_told_rather_than_noise_at_its_end():
+def test_noise_while_the_server_runs_takes_precedence_over_noise_at_exit():
     stray = StrayLine(at=0.0, kind="text", text="bye", while_ending=True)
     running = StrayLine(at=0.0, kind="text", text="hello")
     assert codes(structs.replace(GOOD, strays=(stray,), stray_count=1), PROBE) == ["noise-at-exit"]
@@ -426,26 +426,26 @@ def test_noise_while_the_server_runs_is_told_rather_than_noise_at_its_end():
     assert codes(structs.replace(GOOD, strays=(buffered,), stray_count=1), PROBE) == ["noise-on-stdout"]
 
 
-def test_a_line_that_comes_after_the_server_was_asked_to_end_is_marked():
-    hearing = StdoutReader()
-    hearing.feed(b"hello\n", 0.1)
-    hearing.is_ending = True
-    hearing.feed(b"bye\n", 0.2)
-    assert [stray.while_ending for stray in hearing.strays] == [False, True]
+def test_a_line_after_the_server_was_asked_to_exit_is_marked():
+    reader = StdoutReader()
+    reader.feed(b"hello\n", 0.1)
+    reader.is_ending = True
+    reader.feed(b"bye\n", 0.2)
+    assert [stray.while_ending for stray in reader.strays] == [False, True]
 
 
 def test_silence_is_not_blamed_on_the_revision():
     assert codes(SILENT, structs.replace(SILENT, purpose="discover", revision="2026-07-28")) == ["never-answers"]
 
 
-def test_a_server_that_never_responded_is_not_blamed_for_the_end_of_an_input_that_it_may_not_have_read():
+def test_a_server_that_never_responded_is_not_reported_for_ignoring_eof():
     slow = structs.replace(SILENT, ending=structs.replace(HEALTHY_END, took=None, ended_by="SIGTERM"))
     assert codes(slow, structs.replace(SILENT, purpose="discover", revision="2026-07-28")) == ["never-answers"]
     staying = structs.replace(GOOD, ending=slow.ending)
     assert codes(staying, PROBE) == ["ignores-eof"]
 
 
-def test_an_answer_at_the_end_is_a_buffer_only_if_that_was_proven():
+def test_a_response_at_eof_is_blamed_on_buffering_only_with_proof():
     late = structs.replace(SILENT, outcome="at eof")
     unbuffered = structs.replace(GOOD, purpose="unbuffered")
     assert codes(late, unbuffered) == ["stdout-not-flushed"]
@@ -453,13 +453,13 @@ def test_an_answer_at_the_end_is_a_buffer_only_if_that_was_proven():
     assert codes(late, argv=("weather-server",)) == ["stdout-not-flushed"]
 
 
-def test_a_late_first_answer_is_late_in_every_process():
+def test_a_slow_start_is_slow_in_every_process():
     slow = structs.replace(GOOD, answered=9.0)
     assert codes(slow, structs.replace(PROBE, answered=9.0), slow=5.0) == ["slow-start"]
     assert codes(slow, PROBE, slow=5.0) == []
 
 
-def test_each_step_can_be_told():
+def test_each_step_has_a_text():
     assert [step.mark for step in steps_of_attempt(GOOD)] == ["good", "good", "good", "good"]
     assert next(steps_of_resolution(observed().resolution)).mark == "good"
 
@@ -477,9 +477,9 @@ def test_each_step_can_be_told():
         ["--unix", "x"],
     ],
 )
-def test_a_command_line_that_makes_no_sense_is_refused_in_one_line(words, capsys):
+def test_a_wrong_command_line_is_rejected_in_one_line(words, capsys):
     assert main(["doctor", *words]) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.startswith("Error: ")
-    assert told.err.count("\n") == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("Error: ")
+    assert captured.err.count("\n") == 1

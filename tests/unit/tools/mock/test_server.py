@@ -94,7 +94,7 @@ def test_answers_find_their_requests_by_id_type_and_connection():
     assert [each["result"]["said"] for each in asked(mock, call(1, "a"), call(2, "b"), call(3, "c"))] == ["a", "b", "c"]
 
 
-def test_what_was_told_between_answers_belongs_to_what_was_said_last():
+def test_a_notification_between_responses_belongs_to_the_latest_request():
     changed = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
     mock = Mock(
         recording_of((">", call(1, "add")), ("<", answer(1, "x")), ("<", changed), (">", call(2, "b")), ("<", answer(2, "y")))
@@ -118,7 +118,7 @@ def test_an_empty_batch_is_refused_with_one_error():
 
 
 @pytest.mark.parametrize("id_", [7, "7"])
-def test_a_call_that_is_given_up_is_not_answered(id_):
+def test_a_cancelled_call_gets_no_response(id_):
     question = {"jsonrpc": "2.0", "id": 1, "method": "roots/list"}
     mock = Mock(recording_of((">", call(1, "a")), ("<", question), ("<", answer(1, "x"))))
     mock._revision, mock._capabilities = "2025-11-25", {"roots": {}}
@@ -142,7 +142,7 @@ def test_a_call_that_is_given_up_is_not_answered(id_):
         ({"secret": "x", "b": {"secret": 1}}, {"secret": "y", "b": {"secret": 2}}, True),
     ],
 )
-def test_what_two_requests_have_in_common(one, other, same):
+def test_which_requests_have_equal_keys(one, other, same):
     assert (request_key("m", one, ("secret",)) == request_key("m", other, ("secret",))) is same
 
 
@@ -157,7 +157,7 @@ def test_the_nearest_is_the_one_with_the_same_name_and_most_of_the_arguments():
     assert message == 'it has no tools/call with these params; the nearest of 3 recorded has {"name": "a", "arguments": {"x": 1}}'
 
 
-def test_the_nearest_of_those_that_have_nothing_in_common_is_spelt_alike():
+def test_without_common_members_the_nearest_has_a_similar_spelling():
     _, data = nearest_request("it", "tools/call", {"name": "list_file"}, [{"name": "add"}, {"name": "list_files"}, {"name": "zip"}])
     assert data["nearest"] == {"name": "list_files"}
 
@@ -207,7 +207,7 @@ RECORDED = [
 
 
 @given(st.lists(MESSAGES | st.lists(MESSAGES, max_size=2) | JSON, max_size=6))
-def test_whatever_comes_it_says_messages_and_nothing_else(messages):
+def test_any_input_leads_only_to_messages(messages):
     mock = Mock(recording_of(*RECORDED))
     for said in asked(mock, *messages):
         for each in said if isinstance(said, list) else [said]:
@@ -218,7 +218,7 @@ def test_whatever_comes_it_says_messages_and_nothing_else(messages):
 @given(st.lists(st.tuples(st.sampled_from("<>"), MESSAGES | st.lists(MESSAGES, max_size=2) | JSON), max_size=8))
 @example([(">", {"method": "initialize"}), ("<", {"method": []})])
 @example([(">", {"method": "initialize"}), ("<", {"method": None})])
-def test_whatever_was_recorded_it_can_be_read(said):
+def test_any_recording_can_be_read(said):
     recording = recording_of(*said)
     recording.read_everything()
     mock = Mock(recording)
@@ -244,7 +244,7 @@ def test_a_legacy_result_becomes_a_modern_one_and_back():
     assert "resultType" not in back
 
 
-def test_a_result_of_a_method_that_nobody_knows_is_carried_all_the_same():
+def test_a_result_of_a_custom_method_is_translated():
     assert loads(adapted_result("own/method", Raw(b'{"a":1}'), "2025-11-25", "2026-07-28", None)) == {
         "a": 1,
         "resultType": "complete",

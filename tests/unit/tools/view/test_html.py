@@ -98,7 +98,7 @@ ROUNDS = [
 # What is in it
 
 
-def test_the_page_knows_calls_their_answers_rounds_and_what_hangs(page):
+def test_the_page_has_calls_responses_rounds_and_missing_responses(page):
     data = page(entries(*ROUNDS)).data
     rows, calls = data["rows"], data["calls"]
     assert [row["kind"] for row in rows[:4]] == ["event", "request", "response", "request"]
@@ -123,14 +123,14 @@ def test_a_finding_points_at_its_row(page):
     assert data["rows"][finding["row"]]["kind"] == "noise"
 
 
-def test_a_result_that_tells_of_a_failure_is_marked(page):
+def test_a_result_with_is_error_is_marked(page):
     failed = {"id": 1, "result": {"content": [{"type": "text", "text": "no"}], "isError": True}}
     rows = page(entries(*handshake(), (">", call(1, "tools/call", name="x")), ("<", failed))).data["rows"]
     assert rows[-1]["failed"]
     assert rows[-1]["summary"] == "no"
 
 
-def test_what_was_said_stands_in_the_page_once(page):
+def test_each_line_is_in_the_page_once(page):
     payload = "x" * 100_000
     made = page(entries(*handshake(), (">", call(1, "tools/call", name="echo", arguments={"text": payload}))))
     assert made.source.count(payload) == 1
@@ -147,7 +147,7 @@ def test_the_members_of_a_batch_share_the_text_of_their_line(page):
     assert found == [{"jsonrpc": "2.0", **each} for each in batch]
 
 
-def test_a_line_that_is_no_utf_8_is_kept_exactly(page):
+def test_a_line_that_is_not_utf_8_is_kept_exactly(page):
     rows = page([*entries(*handshake()), Line(1.0, "<", b"caf\xe9 \xff")]).data["rows"]
     assert rows[-1]["base64"] == b64encode(b"caf\xe9 \xff").decode()
     assert "text" not in rows[-1]
@@ -174,7 +174,7 @@ def test_each_event_has_a_text(page):
     ]
 
 
-def test_several_connections_are_told_apart(page):
+def test_several_connections_are_distinguished(page):
     written = [Line(0.1, ">", b'{"jsonrpc":"2.0","id":1,"method":"ping"}', connection=1), Line(0.2, "!", b"x", connection=2)]
     data = page(written).data
     assert [each["name"] for each in data["connections"]] == ["connection 1", "connection 2"]
@@ -319,7 +319,7 @@ def test_nothing_of_the_wire_becomes_markup(page, text):
     assert not re.search("[<>&\u2028\u2029\u202a-\u202e\u2066-\u2069\x00-\x09\x0b-\x1f\x7f-\x9f\ufeff]", block)
 
 
-def test_the_name_of_the_file_is_no_markup_either(page):
+def test_the_name_of_the_file_does_not_become_markup(page):
     made = page(entries(), name="<b>&\u202e.jsonl")
     assert made.contents["title"] == "<b>&\\u202e.jsonl · twopipes"
     assert [tag for tag, _ in made.elements] == [tag for tag, _ in page(entries()).elements]

@@ -134,7 +134,7 @@ def test_a_subscription_has_a_rail_while_it_lives():
     assert [line[10:13].strip() for line in lines[1:]] == ["┌>", "├<", "├<", "└>"]
 
 
-def test_a_batch_is_told_and_then_its_members():
+def test_a_batch_is_shown_and_then_its_members():
     lines = shown(recording(*handshake("2025-03-26"), (">", [call(1, "ping"), note("a/b")]), ("<", [{"id": 1, "result": {}}])))
     assert [line[10:] for line in lines[4:]] == [
         " > batch of 2 messages",
@@ -162,7 +162,7 @@ def test_more_calls_at_once_than_there_are_rails():
     assert lines[-1][10:] == " < a/b #8 empty  900 ms"
 
 
-def test_everything_but_the_wire_has_its_line():
+def test_stderr_events_and_damage_have_a_line_each():
     events = [
         Event(at=1.0, name="lost", lines=3, size=2048, reason="the disk is full"),
         Event(at=1.0, name="signal", signal="SIGTERM"),
@@ -227,7 +227,7 @@ def test_lines_fit_the_terminal(width):
         assert columns(line) <= width
 
 
-def test_what_must_not_be_cut_goes_on_below():
+def test_findings_are_wrapped_instead_of_cut():
     lines = shown(recording(*handshake(), (">", call(4, "resources/read", uri="x://gone"))), width=50)
     start = next(number for number, line in enumerate(lines) if "LC-11" in line)
     assert lines[start].startswith("              ✗ LC-11 resources/read")
@@ -258,7 +258,7 @@ def test_the_whole_of_a_message():
     ]
 
 
-def test_long_messages_tell_their_size():
+def test_the_size_of_long_messages_is_shown():
     lines = shown(recording(*handshake(), (">", call(1, "tools/call", name="a", arguments={"x": "y" * 20_000}))))
     assert any("  19.6 KiB" in line for line in lines)
 
@@ -287,7 +287,7 @@ def test_sizes(count, said):
     assert size_of(count) == said
 
 
-def test_several_connections_are_told_apart():
+def test_several_connections_are_distinguished():
     steps = entries(*handshake())
     other = Event(at=5.0, name="spawn", pid=7, connection=1)
     conversation = Conversation(HEADER)

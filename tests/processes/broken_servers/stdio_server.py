@@ -1,10 +1,10 @@
-"""A server of the handshake era with good manners. Each broken one imports it, and breaks one of them."""
+"""A correct server with a handshake. Each broken server imports it and breaks one thing."""
 
 import json
 import sys
 
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-TOOLS = [{"name": "echo", "description": "Says it again.", "inputSchema": {"type": "object"}}]
+TOOLS = [{"name": "echo", "description": "Repeats its input.", "inputSchema": {"type": "object"}}]
 
 
 def write(line):
@@ -12,12 +12,12 @@ def write(line):
     sys.stdout.flush()
 
 
-def say(message):
+def send(message):
     write(json.dumps({"jsonrpc": "2.0", **message}))
 
 
 def result_of(message):
-    """The result of a request; ``None`` for a method that there is not."""
+    """Return the result of a request; ``None`` for an unknown method."""
     params = message.get("params") or {}
     match message["method"]:
         case "initialize":
@@ -34,22 +34,22 @@ def result_of(message):
     return None
 
 
-def answer(message, say=say):
+def respond(message, send=send):
     result = result_of(message)
     if result is None:
-        say({"id": message["id"], "error": {"code": -32601, "message": "Method not found"}})
+        send({"id": message["id"], "error": {"code": -32601, "message": "Method not found"}})
     else:
-        say({"id": message["id"], "result": result})
+        send({"id": message["id"], "result": result})
 
 
 def requests():
-    """What is asked, until the end of the input."""
+    """Yield the requests, until the end of the input."""
     for line in sys.stdin:
         message = json.loads(line)
         if "id" in message:
             yield message
 
 
-def serve(answer=answer):
+def serve(respond=respond):
     for message in requests():
-        answer(message)
+        respond(message)

@@ -1,5 +1,0 @@
-"""Answers once and leaves."""
-
-from speaking import answer, requests
-
-answer(next(requests()))

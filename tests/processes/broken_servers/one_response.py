@@ -1,0 +1,5 @@
+"""Responds once and exits."""
+
+from stdio_server import requests, respond
+
+respond(next(requests()))
