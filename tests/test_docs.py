@@ -63,8 +63,8 @@ def test_the_reference_has_every_public_name():
     "kind", [twopipes.Client, twopipes.CallResult, twopipes.Subscription, types.InputRequired, types.Elicitation]
 )
 def test_the_reference_of_the_client_has_every_member(kind):
-    internal = {"acknowledged", "attach", "detach", "ended", "fail", "hear", "lost", "notified", "reopened"}
-    assert {each for each in dir(kind) if not each.startswith("_")} - internal <= words_of("client.md")
+    for_others = {"acknowledged", "attach", "detach", "ended", "fail", "hear", "lost", "notified", "reopened"}
+    assert {each for each in dir(kind) if not each.startswith("_")} - for_others <= words_of("client.md")
 
 
 @pytest.mark.parametrize(
