@@ -290,9 +290,7 @@ def _without_lone_surrogates(line: bytes) -> bytes | None:
         if surrogate[1]:
             if repaired is None:
                 repaired = bytearray(line)
-            repaired[surrogate.start(1) : surrogate.end(1)] = (
-                rb"\ufffd"  # in place, because a long line may contain millions of escapes
-            )
+            repaired[surrogate.start(1) : surrogate.end(1)] = rb"\ufffd"  # in place: a long line may have millions of escapes
     return None if repaired is None else bytes(repaired)
 
 
