@@ -77,7 +77,7 @@ def test_a_socket(words, target):
     [
         ([], "no server given; put its command after --"),
         (["--"], "no command after --"),
-        (["--", ""], "at least one word"),
+        (["--", ""], "at least one non-empty string"),
         (["--unix", "/x", "--tcp", "a:1"], "--unix and --tcp each name a server"),
         (["--unix", "/x", "--", "server"], "-- CMD and --unix each name a server"),
         (["--tcp", "localhost"], "HOST:PORT"),
