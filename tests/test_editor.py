@@ -329,6 +329,6 @@ def used_by(kind) -> dict[str, set[type]]:
 
 
 @pytest.mark.parametrize("kind", PUBLIC_CLASSES, ids=lambda kind: kind.__name__)
-def test_whatever_a_public_class_takes_or_gives_can_be_imported(kind):
+def test_types_in_public_signatures_can_be_imported(kind):
     known = {name for module in PUBLIC_MODULES for name in importlib.import_module(module).__all__}
     assert {(name, each.__name__) for name, used in used_by(kind).items() for each in used if each.__name__ not in known} == set()

@@ -57,7 +57,7 @@ def test_malformed_lines_are_answered_and_the_session_goes_on(kind, everything):
     assert everything.finish() == []
 
 
-def test_bytes_that_are_no_text_are_answered_too(everything):
+def test_bytes_that_are_not_text_get_an_error(everything):
     everything._send(b'{"jsonrpc":"2.0","id":1,"method":"\xff"}\n\xef\xbb\xbf\r\n\r\n' + lines(PING)[:-1] + b"\r\n")
     answers = []
     while not answers or answers[-1].get("id") != "ping":

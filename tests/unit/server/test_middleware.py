@@ -220,7 +220,7 @@ def test_progress_and_log_work_around_what_the_protocol_answers():
 
 
 @pytest.mark.parametrize("same_read", [True, False])
-def test_a_cancelled_call_is_cancelled_in_there_and_gets_no_answer(same_read):
+def test_a_cancelled_call_is_cancelled_in_the_middleware_and_gets_no_response(same_read):
     """CA-03, CA-04."""
     seen = []
 
@@ -245,7 +245,7 @@ def test_a_cancelled_call_is_cancelled_in_there_and_gets_no_answer(same_read):
     assert seen in ([], ["began", True])
 
 
-def test_what_fails_in_there_is_an_error_and_the_author_is_told(capsys):
+def test_a_failing_middleware_is_an_error_that_the_author_sees(capsys):
     async def fail(ctx: Context, call_next: Any) -> Any:
         if ctx.call.method == "server/discover":
             raise RuntimeError("secret")

@@ -99,7 +99,7 @@ def test_a_name_in_the_place_of_the_function():
     assert "name='review'" in told(lambda: Server("s").prompt("review"))
 
 
-def test_an_option_that_there_is_not():
+def test_an_unknown_option():
     server = Server("s")
     assert told(lambda: server.tool(desc="Adds.")(len)) == (
         "a tool has no option desc=; "
@@ -388,7 +388,7 @@ def good_defaults(
     return "fine"
 
 
-def test_defaults_that_fit_or_that_nobody_can_judge_are_taken():
+def test_valid_and_unverifiable_defaults_are_accepted():
     server = Server("s")
     server.add_tool(good_defaults)
 
@@ -416,7 +416,7 @@ def test_a_completion_that_takes_something_else():
     assert "parameter ctx: annotate it, ctx: Context, to have it filled in" in said
 
 
-def test_a_completion_comes_and_goes():
+def test_a_completion_is_added_and_removed():
     server = Server("s")
     server.add_prompt(lambda size: size, name="it")
     server.add_completion("it", "size", lambda typed: ["small"])
@@ -619,14 +619,14 @@ def test_a_loop_in_a_loop(capsys):
         ("request_id", "ctx.call.id"),
     ],
 )
-def test_what_the_context_of_others_has(name, here, capsys):
+def test_names_of_other_contexts_get_a_hint(name, here, capsys):
     async def work(ctx: Context) -> str:
         return getattr(ctx, name)("?")
 
     assert f"AttributeError: 'Context' object has no attribute {name!r}; here it is {here}" in stderr_of(work, capsys)
 
 
-def test_what_no_context_has(capsys):
+def test_an_unknown_name_of_a_context(capsys):
     async def work(ctx: Context) -> str:
         assert not hasattr(ctx, "colour")
         return ctx.colour
@@ -648,7 +648,7 @@ def test_a_level_that_there_is_not(capsys):
 
 
 @pytest.mark.parametrize("revision", ERAS)
-def test_a_form_that_is_none(revision, capsys):
+def test_a_type_that_cannot_be_a_form(revision, capsys):
     server = Server("s")
 
     @server.tool
@@ -783,7 +783,7 @@ def test_a_name_that_is_nowhere_is_an_ordinary_attribute_error():
         ({"colour": "red"}, "its options are unix=, tcp=, trace= and redact="),
     ],
 )
-def test_an_option_of_another_run_is_answered_with_the_one_of_this(options, said):
+def test_an_option_of_another_library_is_refused_with_a_hint(options, said):
     name = next(iter(options))
     with pytest.raises(TypeError) as caught:
         Server("s").run(**options)
