@@ -1,4 +1,4 @@
-"""What an editor knows: the types of the main expressions, as mypy reveals them, and that every class in them can be imported."""
+"""The types of the main expressions, as mypy reveals them, and that every class in them can be imported."""
 
 import importlib
 import inspect
@@ -177,7 +177,7 @@ with blocking.connect(server, on_elicit=answer) as still:
     still.subscribe(tools=True)  # blocking.Subscription
 """
 
-# What a type checker says of what is wrong.
+# Mistakes that a type checker must report.
 REFUSED = """
 from twopipes import Context, Server, connect
 
@@ -281,7 +281,7 @@ def test_an_editor_marks_what_is_wrong(checked):
         assert f"[{code}]" in said["refused.py"].get(number, "nothing"), (start, said["refused.py"].get(number))
 
 
-# What the public classes have for the rest of the package.
+# Members of public classes that other modules of the package use.
 PLUMBING = {
     twopipes.Client: {"reopened"},
     twopipes.Subscription: {"attach"},

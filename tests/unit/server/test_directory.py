@@ -249,7 +249,7 @@ ESCAPES = [
 
 @pytest.mark.parametrize("revision", ERAS)
 def test_no_address_leads_out_of_the_folder(folder, revision):
-    """RS-08: not found, and nobody can tell what is outside."""
+    """RS-08: not found, and the response does not reveal what is outside."""
 
     async def scenario(client: Client):
         for uri in ESCAPES:

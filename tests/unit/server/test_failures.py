@@ -101,7 +101,7 @@ def test_an_error_of_ours_keeps_all_its_lines():
     class Ours(InvalidParams):
         pass
 
-    # Compiled under the name of a file of ours, and raised below nobody's line.
+    # Compiled under the name of a file of ours, and not called by a line of the author.
     space = {"Ours": Ours}
     exec(compile("def fail():\n    raise Ours('mistake')\ndef outer():\n    fail()", ours.__file__, "exec"), space)
     error = caught(space["outer"])

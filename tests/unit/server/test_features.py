@@ -53,7 +53,7 @@ def test_a_server_declares_what_is_registered(revision):
 
 @pytest.mark.parametrize("revision", ERAS)
 def test_what_is_not_declared_is_not_there(revision):
-    """RS-11, SU-17: and a listen with nothing to tell is acknowledged all the same."""
+    """RS-11, SU-17: a listen without anything to announce is acknowledged, too."""
 
     async def scenario(client: Client):
         for method in ("tools/list", "tools/call", "prompts/list", "resources/list", "resources/read", "resources/subscribe"):
@@ -421,7 +421,7 @@ def test_middleware_wraps_every_request(revision, capsys):
 
 @pytest.mark.parametrize("revision", ERAS)
 def test_middleware_that_returns_nothing_is_an_error(revision, capsys):
-    """TL-03: nothing goes out that is no result."""
+    """TL-03: only results are sent."""
 
     async def forgetful(ctx: Context, call_next: Any) -> Any:
         result = await call_next(ctx)

@@ -37,7 +37,7 @@ ALL_METHODS = [(revision, method) for revision, methods in METHODS.items() for m
 
 
 class Watcher:
-    """A middleware that remembers, and refuses what it is told to refuse."""
+    """A middleware that records requests, and refuses the given ones."""
 
     def __init__(self) -> None:
         self.began: list[str] = []
@@ -434,7 +434,7 @@ def test_a_listen_whose_middleware_does_not_come_to_an_end_is_answered_all_the_s
 
 
 def test_a_session_without_middleware_answers_by_itself():
-    """Nothing is handed out, and so no task is started, where nobody stands around."""
+    """Without a middleware nothing is delegated, so no task is started."""
     server = make(None)
 
     async def main():

@@ -152,7 +152,7 @@ def test_an_answer_that_does_not_fit_the_form_is_not_taken(revision, capsys):
 
 @pytest.mark.parametrize("revision", LEGACY)
 def test_a_client_that_cannot_ask_its_user_responds_with_an_error(revision):
-    """EL-15, SA-10: its error reaches whoever asked."""
+    """EL-15, SA-10: its error reaches the handler that asked."""
     server = Server("s")
 
     @server.tool

@@ -144,7 +144,7 @@ def test_a_tool_is_described_by_its_signature_and_docstring(revision):
 
 @pytest.mark.parametrize("revision", ALL)
 def test_bad_arguments_are_reported_as_the_revision_wants_it(revision):
-    """TL-06, TL-20: in words that a model can mend."""
+    """TL-06, TL-20: the message lets a model correct its arguments."""
     server = Server("s")
     called = []
 

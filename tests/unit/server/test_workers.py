@@ -1,4 +1,4 @@
-"""Threads for functions that block: started when needed, kept, bounded, and gone when nobody needs them."""
+"""Threads for functions that block: started when needed, kept, bounded, and ended when not needed."""
 
 import asyncio
 import threading

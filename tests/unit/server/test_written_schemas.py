@@ -54,7 +54,7 @@ def echoing(schema: dict[str, Any]) -> Server:
 )
 @pytest.mark.parametrize("revision", ERAS)
 def test_arguments_are_judged_by_the_schema(revision, schema, good, bad, told):
-    """JS-01, JS-02, JS-07, TL-06: what is wrong is told so that a model can mend it."""
+    """JS-01, JS-02, JS-07, TL-06: the message lets a model correct its arguments."""
 
     async def scenario(client: Client):
         assert (await client.call("echo", **good))["structuredContent"] == good

@@ -124,7 +124,7 @@ async def test_what_nobody_moves_is_given_up():
     with pytest.raises(TimeoutError, match=r"nothing moved the manual clock for 0\.05 s of real time"):
         async with ManualClock(patience=0.05):
             await asyncio.sleep(3600)
-    await asyncio.sleep(0)  # whoever waits next is not cancelled
+    await asyncio.sleep(0)  # the next wait is not cancelled
 
 
 @scene

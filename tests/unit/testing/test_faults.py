@@ -114,7 +114,7 @@ def test_an_invalid_fault_is_refused(make, words):
     [
         (drop(">", method="tools/call"), RequestTimedOut),
         (drop("<", method="tools/call"), RequestTimedOut),
-        # Where the id can still be read, nobody has to wait.
+        # If the id can still be read, the caller does not have to wait.
         (garble(">", method="tools/call"), McpError),
         (garble("<", method="tools/call"), RemoteProtocolError),
         (garble("<", b"?", method="tools/call"), RequestTimedOut),

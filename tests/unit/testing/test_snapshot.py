@@ -186,12 +186,12 @@ def test_a_difference_is_shown_by_line_and_by_member(tmp_path):
     file.write_text(file.read_text().replace('"structuredContent":{"result":3}', '"structuredContent":{"result":4}'))
     with pytest.raises(ExpectationFailed) as caught:
         adding().expect_conversation(file)
-    told = str(caught.value).splitlines()
-    assert told[0] == f"the conversation differs from {file}"
-    assert sum(line.startswith("-< ") and '"result":4' in line for line in told) == 1
-    assert sum(line.startswith("+< ") and '"result":3' in line for line in told) == 1
-    assert "  < result.structuredContent.result: stored 4, now 3" in told
-    assert "pytest --update-conversations" in told[-1]
+    shown = str(caught.value).splitlines()
+    assert shown[0] == f"the conversation differs from {file}"
+    assert sum(line.startswith("-< ") and '"result":4' in line for line in shown) == 1
+    assert sum(line.startswith("+< ") and '"result":3' in line for line in shown) == 1
+    assert "  < result.structuredContent.result: stored 4, now 3" in shown
+    assert "pytest --update-conversations" in shown[-1]
     assert '"_meta":{$META,' in str(caught.value)  # long pieces have their names here, too
 
 
