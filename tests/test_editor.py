@@ -1,4 +1,4 @@
-"""What an editor knows: the types of the main expressions, as mypy reveals them, and that every class in them can be imported."""
+"""The types of the main expressions, as mypy reveals them, and that every class in them can be imported."""
 
 import importlib
 import inspect
@@ -177,7 +177,7 @@ with blocking.connect(server, on_elicit=answer) as still:
     still.subscribe(tools=True)  # blocking.Subscription
 """
 
-# What a type checker says of what is wrong.
+# Mistakes that a type checker must report.
 REFUSED = """
 from twopipes import Context, Server, connect
 
@@ -281,7 +281,7 @@ def test_an_editor_marks_what_is_wrong(checked):
         assert f"[{code}]" in said["refused.py"].get(number, "nothing"), (start, said["refused.py"].get(number))
 
 
-# What the public classes have for the rest of the package.
+# Members of public classes that other modules of the package use.
 PLUMBING = {
     twopipes.Client: {"reopened"},
     twopipes.Subscription: {"attach"},
@@ -329,6 +329,6 @@ def used_by(kind) -> dict[str, set[type]]:
 
 
 @pytest.mark.parametrize("kind", PUBLIC_CLASSES, ids=lambda kind: kind.__name__)
-def test_whatever_a_public_class_takes_or_gives_can_be_imported(kind):
+def test_types_in_public_signatures_can_be_imported(kind):
     known = {name for module in PUBLIC_MODULES for name in importlib.import_module(module).__all__}
     assert {(name, each.__name__) for name, used in used_by(kind).items() for each in used if each.__name__ not in known} == set()

@@ -109,7 +109,7 @@ BROKEN = """
 
 @pytest.mark.parametrize("run_by", ["python", "twopipes run"])
 @pytest.mark.parametrize("wire", ["pipe", "socket"])
-def test_a_server_that_cannot_read_any_more_says_so_and_fails(wire, run_by, write, launch):
+def test_a_server_that_cannot_read_reports_it_and_fails(wire, run_by, write, launch):
     program = write(BROKEN)
     child = launch(program, wire=wire) if run_by == "python" else launch("-m", "twopipes", "run", program, wire=wire)
     child.initialize()

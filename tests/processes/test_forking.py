@@ -219,7 +219,7 @@ def test_a_tool_that_forks_in_another_way_is_answered_once(tool, result, program
     assert child.finish() == []
 
 
-def test_a_copy_that_comes_back_to_the_event_loop_says_so(program, launch):
+def test_a_fork_that_returns_to_the_event_loop_logs_a_warning(program, launch):
     child = launch(program)
     child.initialize()
     assert text_of(child.ask(call(1, "fork_and_await"))) == "1"
@@ -244,7 +244,7 @@ def killed_at_the_end(pid):
 
 
 @pytest.mark.parametrize("wire", ["pipe", "socket"])
-def test_a_child_that_goes_on_does_not_hold_the_wire(wire, program, launch):
+def test_a_running_child_does_not_keep_the_pipes_open(wire, program, launch):
     """SD-02: a host whose server is killed reads the end, although the child still runs."""
     child = launch(program, wire=wire)
     child.initialize()

@@ -113,7 +113,7 @@ def test_what_makes_no_sense_is_refused_before_anything_is_started(make, words):
         make()
 
 
-def test_what_cannot_be_started_says_so():
+def test_a_command_that_cannot_be_started_is_an_error():
     with pytest.raises(StartFailed, match="not found"), child("a-program-that-nobody-has"):
         pass
 
@@ -159,7 +159,7 @@ def test_a_child_that_is_killed_is_started_again(server, way):
     assert "= the server is started again" in talk.transcript()
 
 
-def test_a_call_that_must_not_be_repeated_says_what_it_died_of(server):
+def test_a_call_that_must_not_be_repeated_reports_how_the_server_ended(server):
     with child(server, faults=[kill("<", method="tools/call")]) as talk, pytest.raises(ServerExited) as caught:
         talk.client.call_tool("wait", {"seconds": 0})
     assert caught.value.signal == "SIGKILL"

@@ -79,7 +79,7 @@ def test_the_fixtures_work_in_plain_tests_and_in_coroutines(pytest_run):
     assert "4 passed" in done.stdout
 
 
-def test_a_failure_shows_what_was_said(pytest_run):
+def test_a_failure_shows_the_conversation(pytest_run):
     done = pytest_run("""
         import sys
         from sums import server

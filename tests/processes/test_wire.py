@@ -57,7 +57,7 @@ def test_malformed_lines_are_answered_and_the_session_goes_on(kind, everything):
     assert everything.finish() == []
 
 
-def test_bytes_that_are_no_text_are_answered_too(everything):
+def test_bytes_that_are_not_text_get_an_error(everything):
     everything._send(b'{"jsonrpc":"2.0","id":1,"method":"\xff"}\n\xef\xbb\xbf\r\n\r\n' + lines(PING)[:-1] + b"\r\n")
     answers = []
     while not answers or answers[-1].get("id") != "ping":
@@ -120,7 +120,7 @@ def test_a_large_line_is_served(size, everything):
 
 
 def test_a_line_over_the_limit_is_refused_and_the_next_one_served(everything):
-    """Defect 17 of the peers: a limit is no reason to hang up. The id is told if it stood near the start."""
+    """Defect 17 of the peers: a limit must not close the connection. The error has the id if the id was near the start."""
     everything.say(call("large", "echo", text="x" * (65 * MIB)), PING)
     refused, pong = everything.hear(), everything.hear()
     assert refused["error"]["code"] in {-32600, -32700}
@@ -159,7 +159,7 @@ def test_a_client_that_floods_and_never_reads_does_not_grow_the_server(environme
     assert os.read(reading, 65536).startswith(b'{"jsonrpc"')
     fcntl.fcntl(writing, fcntl.F_SETFL, fcntl.fcntl(writing, fcntl.F_GETFL) | os.O_NONBLOCK)
     sent = 0
-    # Up to 100 MB, or until the server has taken nothing for a second, because nobody takes anything from it.
+    # Up to 100 MB, or until the server has read nothing for a second, because its output is not read.
     rest = b""
     while sent < 100_000_000 and select.select([], [writing], [], 1.0)[1]:
         rest = rest or flood

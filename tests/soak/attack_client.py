@@ -252,7 +252,7 @@ class Watch:
             self.most = max(self.most, resident())
 
     def end(self) -> int:
-        """How much it has grown, at the most."""
+        """Return its maximum growth."""
         self._over.set()
         self._thread.join()
         return self.most - self.before

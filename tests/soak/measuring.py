@@ -27,7 +27,7 @@ class Snapshot:
 
     @classmethod
     def take(cls) -> Snapshot:
-        """Measures, after everything was given back that nobody needs."""
+        """Measure after a garbage collection."""
         gc.collect()
         _trim()
         return cls(tuple(sorted(_descriptors())), threading.active_count(), len(asyncio.all_tasks()), resident())
@@ -38,7 +38,7 @@ class Snapshot:
 
 
 def _descriptors() -> Iterator[str]:
-    """Each open descriptor by what it is, without the number that tells two pipes apart."""
+    """Return the kind of each open descriptor, without the number of a pipe."""
     for path in (PROC / "self/fd").iterdir():
         with suppress(FileNotFoundError):  # the one that the folder itself is read with
             yield str(path.readlink()).partition("[")[0]

@@ -49,7 +49,7 @@ else:
 __all__ = ["CancelToken", "ClientView", "Context", "Next"]
 
 T = TypeVar("T")
-# The progress reports of one call: this many at once, and this many per second after that. Nobody reads faster.
+# The progress reports of one call: this many at once, and this many per second after that. People cannot read faster.
 BURST = 50
 PER_SECOND = 20.0
 

@@ -1,4 +1,4 @@
-"""What the user did with a form or a URL: one class for each action, so that type checkers can tell them apart."""
+"""What the user did with a form or a URL: one class for each action, so that type checkers can distinguish them."""
 
 from __future__ import annotations
 

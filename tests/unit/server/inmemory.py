@@ -210,7 +210,7 @@ class Client:
 
 
 async def turn_until(happened: Callable[[], Any]) -> None:
-    """Lets the event loop turn until something is true that nobody announces."""
+    """Run the event loop until a condition is true that has no event."""
     while not happened():
         await asyncio.sleep(0)
 

@@ -18,7 +18,7 @@ PROGRESS = "notifications/progress"
 
 
 @pytest.mark.parametrize("revision", ALL)
-def test_a_cancelled_coroutine_stops_and_says_nothing_more(revision):
+def test_a_cancelled_coroutine_stops_and_sends_nothing_more(revision):
     """CA-03, CA-04, CA-05, CA-13."""
     server = Server("s")
     stopped = asyncio.Event()
@@ -86,7 +86,7 @@ def test_a_cancelled_function_that_blocks_can_see_it(revision):
 
 
 @pytest.mark.parametrize("revision", ERAS)
-def test_a_thousand_calls_cancelled_at_any_time_get_one_answer_or_none(revision):
+def test_a_thousand_calls_cancelled_at_any_time_get_at_most_one_response(revision):
     """CA-07."""
     server = Server("s", settings=ServerSettings(max_running=50, max_threads=4))
     chance = random.Random(7)

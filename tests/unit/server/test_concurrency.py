@@ -12,7 +12,7 @@ from unit.server.inmemory import ERAS, NET, Client, connected, play, turn_until
 
 
 @pytest.mark.parametrize("revision", ERAS)
-def test_a_function_that_blocks_delays_nobody(revision):
+def test_a_function_that_blocks_does_not_delay_others(revision):
     server = Server("s")
     go_on = threading.Event()
 
@@ -59,7 +59,7 @@ def test_a_handler_that_never_waits_is_answered_in_one_write_with_its_neighbours
     play(server, scenario)
 
 
-def test_so_many_handlers_work_at_once_and_no_more():
+def test_the_number_of_running_handlers_is_limited():
     server = Server("s", settings=ServerSettings(max_running=3))
     running, most = 0, 0
     go_on = asyncio.Event()

@@ -249,7 +249,7 @@ ESCAPES = [
 
 @pytest.mark.parametrize("revision", ERAS)
 def test_no_address_leads_out_of_the_folder(folder, revision):
-    """RS-08: not found, and nobody can tell what is outside."""
+    """RS-08: not found, and the response does not reveal what is outside."""
 
     async def scenario(client: Client):
         for uri in ESCAPES:
@@ -271,7 +271,7 @@ def test_what_is_still_encoded_after_decoding_once_is_a_name(folder):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such files there")
-def test_a_pipe_in_the_folder_is_no_file(folder):
+def test_a_pipe_in_the_folder_is_not_a_file(folder):
     """RS-08: it would be read for ever."""
     os.mkfifo(folder / "pipe")
 
@@ -369,7 +369,7 @@ def test_a_page_ends_where_nothing_but_folders_is_found(folder, monkeypatch):
     play(docs(folder), scenario)
 
 
-def test_a_page_goes_on_behind_a_file_that_is_gone(folder):
+def test_a_page_continues_after_a_removed_file(folder):
     """PG-05, CH-09."""
     server = Server("s", page_size=2)
     server.add_directory("file:///docs", folder)

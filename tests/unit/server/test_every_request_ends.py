@@ -126,7 +126,7 @@ def test_a_request_whose_handler_raises_anything_ends_once_and_the_next_one_is_s
 
 @pytest.mark.parametrize("handler", [name for name in REQUESTS if "middleware" not in name])
 def test_a_handler_that_cancels_itself_is_answered(handler):
-    """JR-16: nobody else cancelled the call, so the client waits for a response."""
+    """JR-16: the client did not cancel the call, so it waits for a response."""
     method, params = REQUESTS[handler]
 
     async def scenario(client: Client):

@@ -46,7 +46,7 @@ async def stderr_of_a_call(capsys, *tools, name):
 
 
 @pytest.mark.parametrize("kind", ["def", "async def"])
-def test_a_tool_that_fails_is_told_of_from_its_own_first_line_on(kind, capsys):
+def test_the_traceback_of_a_failed_tool_starts_at_its_own_first_line(kind, capsys):
     def plain() -> str:
         return lookup("x")
 
@@ -61,7 +61,7 @@ def test_a_tool_that_fails_is_told_of_from_its_own_first_line_on(kind, capsys):
     assert said.endswith("KeyError: 'x'\n")
 
 
-def test_a_return_value_that_does_not_fit_is_told_of_without_a_traceback(capsys):
+def test_an_invalid_return_value_is_reported_without_a_traceback(capsys):
     async def count() -> int:
         return "many"
 
@@ -78,7 +78,7 @@ def test_the_chain_of_causes_stays():
     assert said.endswith("ValueError: unknown\n")
 
 
-def test_every_error_of_a_group_is_told():
+def test_every_error_of_a_group_is_shown():
     def both():
         raise ExceptionGroup("both", [caught(lookup, "x"), caught(explain, "y")])
 
@@ -101,7 +101,7 @@ def test_an_error_of_ours_keeps_all_its_lines():
     class Ours(InvalidParams):
         pass
 
-    # Compiled under the name of a file of ours, and raised below nobody's line.
+    # Compiled under the name of a file of ours, and not called by a line of the author.
     space = {"Ours": Ours}
     exec(compile("def fail():\n    raise Ours('mistake')\ndef outer():\n    fail()", ours.__file__, "exec"), space)
     error = caught(space["outer"])

@@ -53,7 +53,7 @@ def test_a_server_declares_what_is_registered(revision):
 
 @pytest.mark.parametrize("revision", ERAS)
 def test_what_is_not_declared_is_not_there(revision):
-    """RS-11, SU-17: and a listen with nothing to tell is acknowledged all the same."""
+    """RS-11, SU-17: a listen without anything to announce is acknowledged, too."""
 
     async def scenario(client: Client):
         for method in ("tools/list", "tools/call", "prompts/list", "resources/list", "resources/read", "resources/subscribe"):
@@ -274,7 +274,7 @@ def logged(client: Client) -> list[str]:
 
 @pytest.mark.parametrize("revision", LEGACY)
 @pytest.mark.parametrize("tool", ["log", "log_from_a_thread"])
-def test_a_session_hears_of_its_level_and_above(tool, revision):
+def test_a_session_gets_log_messages_of_its_level_and_above(tool, revision):
     """LG-02, LG-03, LG-04."""
 
     async def scenario(client: Client):
@@ -292,7 +292,7 @@ def test_a_session_hears_of_its_level_and_above(tool, revision):
 
 
 @pytest.mark.parametrize("tool", ["log", "log_from_a_thread"])
-def test_a_modern_request_hears_of_its_own_level_before_its_answer(tool):
+def test_a_modern_request_gets_log_messages_of_its_level_before_its_response(tool):
     """LG-05, LG-06, LG-07, LG-08."""
 
     async def scenario(client: Client):
@@ -311,7 +311,7 @@ def test_a_modern_request_hears_of_its_own_level_before_its_answer(tool):
     play(logger(), scenario)
 
 
-def test_the_server_logs_to_sessions_and_to_nobody_else():
+def test_the_server_logs_only_to_sessions():
     """LG-05."""
     server = logger()
 
@@ -385,7 +385,7 @@ def test_without_a_lifespan_there_is_none():
 
 
 @pytest.mark.parametrize("revision", ERAS)
-def test_middleware_stands_around_every_request(revision, capsys):
+def test_middleware_wraps_every_request(revision, capsys):
     seen = []
 
     async def watch(ctx: Context, call_next: Any) -> Any:
@@ -420,8 +420,8 @@ def test_middleware_stands_around_every_request(revision, capsys):
 
 
 @pytest.mark.parametrize("revision", ERAS)
-def test_middleware_that_forgets_to_return_is_told_so(revision, capsys):
-    """TL-03: nothing goes out that is no result."""
+def test_middleware_that_returns_nothing_is_an_error(revision, capsys):
+    """TL-03: only results are sent."""
 
     async def forgetful(ctx: Context, call_next: Any) -> Any:
         result = await call_next(ctx)
@@ -527,7 +527,7 @@ def test_each_list_has_its_own_time_to_live():
         Server("s", ttl_ms={"tolls": 1})
 
 
-def test_a_session_hears_only_of_lists_that_its_handshake_declared():
+def test_a_session_is_notified_only_of_lists_that_its_handshake_declared():
     """TL-17, CP-01: a first prompt that comes later is found by those who look."""
     server = Server("s")
     server.add_tool(lambda: None, name="a")

@@ -37,7 +37,7 @@ ALL_METHODS = [(revision, method) for revision, methods in METHODS.items() for m
 
 
 class Watcher:
-    """A middleware that remembers, and refuses what it is told to refuse."""
+    """A middleware that records requests, and refuses the given ones."""
 
     def __init__(self) -> None:
         self.began: list[str] = []
@@ -220,7 +220,7 @@ def test_progress_and_log_work_around_what_the_protocol_answers():
 
 
 @pytest.mark.parametrize("same_read", [True, False])
-def test_a_cancelled_call_is_cancelled_in_there_and_gets_no_answer(same_read):
+def test_a_cancelled_call_is_cancelled_in_the_middleware_and_gets_no_response(same_read):
     """CA-03, CA-04."""
     seen = []
 
@@ -245,7 +245,7 @@ def test_a_cancelled_call_is_cancelled_in_there_and_gets_no_answer(same_read):
     assert seen in ([], ["began", True])
 
 
-def test_what_fails_in_there_is_an_error_and_the_author_is_told(capsys):
+def test_a_failing_middleware_is_an_error_that_the_author_sees(capsys):
     async def fail(ctx: Context, call_next: Any) -> Any:
         if ctx.call.method == "server/discover":
             raise RuntimeError("secret")
@@ -434,7 +434,7 @@ def test_a_listen_whose_middleware_does_not_come_to_an_end_is_answered_all_the_s
 
 
 def test_a_session_without_middleware_answers_by_itself():
-    """Nothing is handed out, and so no task is started, where nobody stands around."""
+    """Without a middleware nothing is delegated, so no task is started."""
     server = make(None)
 
     async def main():

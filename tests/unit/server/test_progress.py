@@ -60,7 +60,7 @@ def test_progress_rises_and_ends_with_the_answer(tool, revision):
 
 
 @pytest.mark.parametrize("revision", ERAS)
-def test_nobody_hears_of_progress_who_did_not_ask_for_it(revision):
+def test_progress_is_sent_only_on_request(revision):
     """PR-02."""
 
     async def scenario(client: Client):
@@ -73,7 +73,7 @@ def test_nobody_hears_of_progress_who_did_not_ask_for_it(revision):
 
 
 @pytest.mark.parametrize("revision", ERAS)
-def test_nothing_is_told_after_the_answer(revision):
+def test_nothing_is_sent_after_the_response(revision):
     """PR-04, LG-06."""
     server = Server("s")
     kept: list[Context] = []
@@ -325,7 +325,7 @@ def test_a_response_that_keeps_its_distance_is_sent_at_once_when_the_server_stop
     assert written[-1][0]["result"]["content"][0]["text"] == "done"
 
 
-def test_a_call_that_is_cancelled_while_its_response_keeps_its_distance_gets_none(monkeypatch):
+def test_a_call_cancelled_in_the_gap_before_its_response_gets_no_response(monkeypatch):
     """CA-04."""
     monkeypatch.setattr(connection_module, "GAP", 1000)
 

@@ -105,7 +105,7 @@ def test_a_prompt_is_made_of_messages_with_one_block_each(revision):
 
 
 @pytest.mark.parametrize("revision", ALL)
-def test_what_cannot_be_made_is_an_error(revision, capsys):
+def test_a_failed_prompt_is_an_error(revision, capsys):
     """PM-02, PM-04: unknown, without a required argument, unreadable: -32602; broken: -32603."""
 
     async def scenario(client: Client):
@@ -296,7 +296,7 @@ def test_the_values_of_a_type_are_suggested_without_a_function():
 
 
 @pytest.mark.parametrize("revision", ALL)
-def test_what_cannot_be_completed_is_an_error(revision, capsys):
+def test_a_failed_completion_is_an_error(revision, capsys):
     """CM-03."""
 
     async def scenario(client: Client):
@@ -316,7 +316,7 @@ def test_what_cannot_be_completed_is_an_error(revision, capsys):
 
 
 @pytest.mark.parametrize("revision", ERAS)
-def test_a_server_with_nothing_to_complete_says_so(revision):
+def test_a_server_without_completions_does_not_declare_them(revision):
     """CM-03."""
 
     async def scenario(client: Client):

@@ -151,8 +151,8 @@ def test_an_answer_that_does_not_fit_the_form_is_not_taken(revision, capsys):
 
 
 @pytest.mark.parametrize("revision", LEGACY)
-def test_a_client_that_cannot_ask_its_user_says_so(revision):
-    """EL-15, SA-10: its error reaches whoever asked."""
+def test_a_client_that_cannot_ask_its_user_responds_with_an_error(revision):
+    """EL-15, SA-10: its error reaches the handler that asked."""
     server = Server("s")
 
     @server.tool
@@ -613,7 +613,7 @@ def test_a_person_who_takes_too_long_is_a_timeout_in_a_session():
 
 
 @pytest.mark.parametrize("revision", ERAS)
-def test_a_handler_with_a_deadline_of_its_own_leaves_nobody_without_an_answer(revision):
+def test_a_handler_with_its_own_deadline_still_responds(revision):
     """MR-18: on the stateless wire its first answer was the question; the retry starts another one, with the answer."""
     server = Server("s")
     runs = []
@@ -698,7 +698,7 @@ def test_a_retry_can_be_cancelled():
 
 
 @pytest.mark.parametrize("revision", ERAS)
-def test_a_client_that_leaves_while_it_is_asked_holds_nobody(revision):
+def test_a_client_that_leaves_during_a_question_blocks_nothing(revision):
     """SD-02, MR-18."""
     server = asking()
 
@@ -717,7 +717,7 @@ def test_a_client_that_leaves_while_it_is_asked_holds_nobody(revision):
 
 
 @pytest.mark.parametrize("revision", ERAS)
-def test_a_question_that_outlives_its_call_is_nobodys(revision):
+def test_a_question_after_its_call_is_refused(revision):
     """Left behind in a task of its own, it ends with the call."""
     server = Server("s")
     left: list[asyncio.Task[Any]] = []

@@ -162,7 +162,7 @@ def test_older_revisions_have_no_caching_hints(revision):
 
 
 @pytest.mark.parametrize("revision", LEGACY)
-def test_a_session_hears_of_what_it_subscribed_to_and_of_nothing_else(revision):
+def test_a_session_is_notified_only_of_its_subscriptions(revision):
     """RS-03, RS-04."""
     server = notes()
 
@@ -181,7 +181,7 @@ def test_a_session_hears_of_what_it_subscribed_to_and_of_nothing_else(revision):
     play(server, scenario, revision)
 
 
-def test_two_listens_hear_each_what_it_asked_for():
+def test_two_listens_get_their_own_notifications():
     """RS-05, SU-02, SU-04, SU-05, SU-06, SU-09, SU-10, SU-11: ids keep their type, and each has copies of its own."""
     server = notes()
 
@@ -240,7 +240,7 @@ def test_a_change_of_the_list_is_announced_as_each_era_allows(revision):
     play(server, scenario, revision)
 
 
-def test_many_changes_at_once_are_told_once():
+def test_many_changes_at_once_are_announced_once():
     server = notes()
 
     async def scenario(client: Client):

@@ -100,7 +100,7 @@ def test_a_client_that_stops_reading_for_good_can_still_leave():
 
 
 @pytest.mark.parametrize("revision", ERAS)
-def test_an_answer_that_nobody_can_read_any_more_ends_the_connection(revision, capsys):
+def test_a_response_that_cannot_be_read_ends_the_connection(revision, capsys):
     """SD-07."""
     server = Server("s")
     go_on, begun = asyncio.Event(), asyncio.Event()

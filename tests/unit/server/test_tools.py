@@ -105,7 +105,7 @@ def test_whatever_can_be_called_can_be_a_tool(kind, revision):
 
 
 @pytest.mark.parametrize("revision", ALL)
-def test_a_tool_is_told_by_its_signature_and_docstring(revision):
+def test_a_tool_is_described_by_its_signature_and_docstring(revision):
     """TL-01, TL-03, JS-03."""
     server = Server("s")
 
@@ -144,7 +144,7 @@ def test_a_tool_is_told_by_its_signature_and_docstring(revision):
 
 @pytest.mark.parametrize("revision", ALL)
 def test_bad_arguments_are_reported_as_the_revision_wants_it(revision):
-    """TL-06, TL-20: in words that a model can mend."""
+    """TL-06, TL-20: the message lets a model correct its arguments."""
     server = Server("s")
     called = []
 
@@ -548,7 +548,7 @@ def test_a_name_of_the_allowed_letters_is_taken(name):
     assert name in server.tools
 
 
-def test_a_model_is_told_about_its_arguments_under_the_name_that_it_knows():
+def test_errors_about_arguments_use_the_name_that_the_model_knows():
     """TL-06: a function may be called otherwise than its tool."""
     server = Server("s")
 
@@ -575,7 +575,7 @@ def test_a_second_tool_of_the_same_name_is_refused_with_both_places():
     assert server.tools.get("rest").function is rest
 
 
-def test_what_is_not_there_cannot_be_removed():
+def test_unknown_entries_cannot_be_removed():
     server = Server("s")
     with pytest.raises(LocalProtocolError, match="cannot remove the tool 'x': it is not registered"):
         server.remove_tool("x")
@@ -629,7 +629,7 @@ def test_icons_and_meta_travel_where_they_are_known(revision):
 
 
 @pytest.mark.parametrize("revision", ALL)
-def test_tools_come_and_go_and_those_who_want_to_know_are_told(revision):
+def test_added_and_removed_tools_are_announced_to_subscribers(revision):
     """TL-16, TL-17, SU-05: freely in a session, by a listen on the stateless wire."""
     server = Server("s")
     server.add_tool(rest)
@@ -756,7 +756,7 @@ def test_hostile_arguments_do_no_harm():
     play(server, scenario)
 
 
-def test_a_server_with_options_of_no_sense_is_refused():
+def test_a_server_with_invalid_options_is_refused():
     with pytest.raises(LocalProtocolError, match="at least one item"):
         Server("s", page_size=0)
     assert repr(Server("s", version="2")) == "<Server s 2>"
@@ -783,7 +783,7 @@ def test_two_connections_see_the_same_lists_whatever_was_called_before():
     asyncio.run(main())
 
 
-def test_a_connection_that_dies_takes_nobody_with_it():
+def test_a_broken_connection_does_not_affect_others():
     """SD-08."""
     server = Server("s")
     begun = asyncio.Event()

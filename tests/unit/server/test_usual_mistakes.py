@@ -1,4 +1,4 @@
-"""What an author is told who makes one of the usual mistakes: what is wrong, where, and what to write instead."""
+"""Messages for common mistakes of authors: what is wrong, where, and what to write instead."""
 
 import asyncio
 import contextlib
@@ -16,15 +16,15 @@ from twopipes.errors import FormRejected, LocalProtocolError, SignatureRejected
 from unit.server.inmemory import ERAS, Client, play
 
 
-def told(mistake) -> str:
-    """What whoever makes the mistake reads."""
+def message_of(mistake) -> str:
+    """Return the message of a mistake."""
     with pytest.raises(LocalProtocolError) as caught:
         mistake()
     return str(caught.value)
 
 
-def told_of_tool(function, **options) -> str:
-    return told(lambda: Server("s").add_tool(function, **options))
+def message_of_tool(function, **options) -> str:
+    return message_of(lambda: Server("s").add_tool(function, **options))
 
 
 def stderr_of(function, capsys, *, kind="tool") -> str:
@@ -79,12 +79,12 @@ def test_a_resource_without_its_uri():
     def settings() -> str:
         return "all on"
 
-    assert told(lambda: server.resource(settings)) == (
+    assert message_of(lambda: server.resource(settings)) == (
         "@server.resource needs the URI of the resource as its first argument, "
         "got test_a_resource_without_its_uri.<locals>.settings; "
         'write @server.resource("config://app"), or @server.resource("user://{name}") for a function that takes a name'
     )
-    assert "server.add_resource() needs the URI" in told(lambda: server.add_resource(settings, "config://app"))
+    assert "server.add_resource() needs the URI" in message_of(lambda: server.add_resource(settings, "config://app"))
     with pytest.raises(TypeError, match="'uri'"):
         server.resource()
 
@@ -95,18 +95,18 @@ def test_a_completion_without_its_argument():
 
 
 def test_a_name_in_the_place_of_the_function():
-    assert told(lambda: Server("s").tool("add")) == "str: this is a string, not a function; pass a name as name='add'"
-    assert "name='review'" in told(lambda: Server("s").prompt("review"))
+    assert message_of(lambda: Server("s").tool("add")) == "str: this is a string, not a function; pass a name as name='add'"
+    assert "name='review'" in message_of(lambda: Server("s").prompt("review"))
 
 
-def test_an_option_that_there_is_not():
+def test_an_unknown_option():
     server = Server("s")
-    assert told(lambda: server.tool(desc="Adds.")(len)) == (
+    assert message_of(lambda: server.tool(desc="Adds.")(len)) == (
         "a tool has no option desc=; "
         "its options are name=, title=, description=, annotations=, icons=, meta=, input_schema=, output_schema="
     )
-    assert "a resource has no option mimetype=; its options are" in told(lambda: server.resource("x://y", mimetype="x/y")(str))
-    assert "a prompt has no option annotations=;" in told(lambda: server.prompt(annotations={})(str))
+    assert "a resource has no option mimetype=; its options" in message_of(lambda: server.resource("x://y", mimetype="x/y")(str))
+    assert "a prompt has no option annotations=;" in message_of(lambda: server.prompt(annotations={})(str))
 
 
 # What can be registered
@@ -175,7 +175,7 @@ def test_whatever_can_be_called_can_be_a_resource_a_prompt_or_a_completion(kind)
 
 
 def test_a_class():
-    assert told_of_tool(Desk) == (
+    assert message_of_tool(Desk) == (
         "Desk: this is a class, not a function; create an object and register its methods, or the object itself if it is callable"
     )
 
@@ -189,7 +189,7 @@ def test_a_method_in_its_class():
             def buy(self, what: str) -> str:
                 return what
 
-    assert told(define).endswith(
+    assert message_of(define).endswith(
         "Shop.buy: this is a method without its object; create the object, then register it with server.add_tool(thing.method)"
     )
 
@@ -212,7 +212,7 @@ def test_a_classmethod_in_its_class(above):
             def open(cls, day: str) -> str:
                 return day
 
-    said = told(define_above if above else define_below)
+    said = message_of(define_above if above else define_below)
     assert "Shop.open: this is " in said
     assert "register it " in said
 
@@ -231,7 +231,7 @@ def test_a_static_method_in_its_class_is_a_function():
 
 
 def test_a_call_in_the_place_of_the_function():
-    assert "this is the result of a call, not a function; remove the parentheses" in told_of_tool(rest_well(3))
+    assert "this is the result of a call, not a function; remove the parentheses" in message_of_tool(rest_well(3))
 
 
 def numbers(count: int) -> Any:
@@ -249,7 +249,7 @@ class Numbers:
 
 @pytest.mark.parametrize("function", [numbers, slow_numbers, Numbers(), functools.partial(numbers, count=3)])
 def test_a_yield(function):
-    assert told_of_tool(function).endswith(": it is a generator, but a call has only one result; return a list, or report progress")
+    assert message_of_tool(function).endswith(": it is a generator, but a call has only one result; return a list, or report progress")
 
 
 def test_a_generator_that_a_decorator_collects_is_a_function():
@@ -269,7 +269,7 @@ def test_a_generator_that_a_decorator_collects_is_a_function():
 def test_two_tools_of_one_name():
     server = Server("s")
     server.add_tool(rest)
-    said = told(lambda: server.add_tool(lambda: "", name="rest"))
+    said = message_of(lambda: server.add_tool(lambda: "", name="rest"))
     assert said.startswith("the tool 'rest' is already registered (")
     assert said.count("test_usual_mistakes.py:") == 2
 
@@ -284,11 +284,11 @@ def test_any_number_of_arguments():
 
     def half(number: int, /) -> float: ...
 
-    assert told_of_tool(add).endswith("add, parameter numbers: arguments are passed by name; use a list instead of *")
-    assert told_of_tool(save).endswith(
+    assert message_of_tool(add).endswith("add, parameter numbers: arguments are passed by name; use a list instead of *")
+    assert message_of_tool(save).endswith(
         "save, parameter fields: the schema must name each argument; use a dict instead of **, or write the schema by hand"
     )
-    assert told_of_tool(half).endswith(
+    assert message_of_tool(half).endswith(
         "half, parameter number: arguments are passed by name, and this parameter is positional-only; remove the / after it"
     )
 
@@ -312,7 +312,7 @@ def test_a_parameter_without_an_annotation_and_a_function_without_a_docstring_ar
 def test_a_context_without_its_annotation():
     def ask(ctx) -> str: ...
 
-    assert told_of_tool(ask).endswith(
+    assert message_of_tool(ask).endswith(
         "ask, parameter ctx: it has no annotation, so the client would have to send it; write ctx: Context to have it filled in"
     )
 
@@ -321,7 +321,7 @@ def test_a_context_without_its_annotation():
 def test_the_context_of_another_library(module):
     def ask(ctx: type("Context", (pydantic.BaseModel,), {"__module__": module})) -> str: ...
 
-    assert told_of_tool(ask).endswith(f"ask, parameter ctx: this Context comes from {module}; write from twopipes import Context")
+    assert message_of_tool(ask).endswith(f"ask, parameter ctx: this Context comes from {module}; write from twopipes import Context")
 
 
 def test_a_context_of_the_authors_own_is_an_argument():
@@ -341,9 +341,9 @@ def test_an_annotation_that_json_cannot_say():
 
     def open_one() -> Socket: ...
 
-    assert "send, parameter over: " in told_of_tool(send)
-    assert told_of_tool(send).endswith("Socket cannot be represented in JSON; use a dataclass or a TypedDict")
-    assert told_of_tool(open_one).endswith("(or use Any, or write the output schema by hand)")
+    assert "send, parameter over: " in message_of_tool(send)
+    assert message_of_tool(send).endswith("Socket cannot be represented in JSON; use a dataclass or a TypedDict")
+    assert message_of_tool(open_one).endswith("(or use Any, or write the output schema by hand)")
 
 
 def a_word(count: int = "three") -> str: ...  # type: ignore[assignment]
@@ -362,7 +362,7 @@ def a_wrong_item(tags: list[str] = [1]) -> str: ...  # type: ignore[list-item]  
     ],
 )
 def test_a_default_that_does_not_fit(function, why):
-    assert told_of_tool(function) == f"{function.__name__}, {why}"
+    assert message_of_tool(function) == f"{function.__name__}, {why}"
 
 
 MARK = object()
@@ -388,7 +388,7 @@ def good_defaults(
     return "fine"
 
 
-def test_defaults_that_fit_or_that_nobody_can_judge_are_taken():
+def test_valid_and_unverifiable_defaults_are_accepted():
     server = Server("s")
     server.add_tool(good_defaults)
 
@@ -400,32 +400,32 @@ def test_defaults_that_fit_or_that_nobody_can_judge_are_taken():
 
 def test_variables_and_parameters_that_do_not_match():
     server = Server("s")
-    assert "needs name, which the URI does not have as {variables}" in told(
+    assert "needs name, which the URI does not have as {variables}" in message_of(
         lambda: server.resource("greeting://all")(lambda name: name)
     )
-    assert "has name, which the function does not take" in told(lambda: server.resource("greeting://{name}")(lambda: ""))
+    assert "has name, which the function does not take" in message_of(lambda: server.resource("greeting://{name}")(lambda: ""))
 
 
 def test_a_completion_that_takes_something_else():
     def context_alone(ctx: Context) -> list[str]: ...
 
     for function in (context_alone, lambda: None, lambda a, b, c: None):
-        said = told(lambda function=function: Server("s").add_completion("review", "language", function))
+        said = message_of(lambda function=function: Server("s").add_completion("review", "language", function))
         assert "must take the text typed so far, and may take a dict of the arguments that are filled in, and a Context" in said
-    said = told(lambda: Server("s").add_completion("review", "language", lambda typed, ctx: None))
+    said = message_of(lambda: Server("s").add_completion("review", "language", lambda typed, ctx: None))
     assert "parameter ctx: it has no annotation, so the client would have to send it; write ctx: Context" in said
 
 
-def test_a_completion_comes_and_goes():
+def test_a_completion_is_added_and_removed():
     server = Server("s")
     server.add_prompt(lambda size: size, name="it")
     server.add_completion("it", "size", lambda typed: ["small"])
     server.remove_completion("it", "size")
-    assert "cannot remove the completion 'it size': it is not registered" in told(lambda: server.remove_completion("it", "size"))
+    assert "cannot remove the completion 'it size': it is not reg" in message_of(lambda: server.remove_completion("it", "size"))
 
 
 def test_every_mistake_of_registration_is_of_one_kind():
-    """So that whoever registers what others wrote has one thing to catch."""
+    """A program that registers functions of others has one exception to catch."""
     with pytest.raises(SignatureRejected) as caught:
         Server("s").add_tool(Desk)
     assert isinstance(caught.value, LocalProtocolError)
@@ -456,7 +456,7 @@ async def life(server: Server):
     ],
 )
 def test_a_server_made_of_something_else(make, why):
-    assert told(make) == why
+    assert message_of(make) == why
 
 
 def test_a_lifespan_with_its_decorator_is_taken():
@@ -467,7 +467,7 @@ def test_run_inside_a_running_loop():
     async def main():
         Server("s").run()
 
-    assert told(lambda: asyncio.run(main())) == (
+    assert message_of(lambda: asyncio.run(main())) == (
         "run() starts an event loop, and one is already running; use await server.serve(), which takes unix= and tcp= too"
     )
 
@@ -619,14 +619,14 @@ def test_a_loop_in_a_loop(capsys):
         ("request_id", "ctx.call.id"),
     ],
 )
-def test_what_the_context_of_others_has(name, here, capsys):
+def test_names_of_other_contexts_get_a_hint(name, here, capsys):
     async def work(ctx: Context) -> str:
         return getattr(ctx, name)("?")
 
     assert f"AttributeError: 'Context' object has no attribute {name!r}; here it is {here}" in stderr_of(work, capsys)
 
 
-def test_what_no_context_has(capsys):
+def test_an_unknown_name_of_a_context(capsys):
     async def work(ctx: Context) -> str:
         assert not hasattr(ctx, "colour")
         return ctx.colour
@@ -635,7 +635,7 @@ def test_what_no_context_has(capsys):
 
 
 def test_a_level_that_there_is_not(capsys):
-    """Also where nobody listens, or the first who does would find it out."""
+    """Even if no client wants log messages: otherwise only the first client would notice."""
 
     async def work(ctx: Context) -> str:
         ctx.log("warn", "careful")
@@ -644,11 +644,11 @@ def test_a_level_that_there_is_not(capsys):
     levels = "debug, info, notice, warning, error, critical, alert, emergency"
     said = f"the level of a log message is one of {levels}, and not 'warn'"
     assert said in stderr_of(work, capsys)
-    assert told(lambda: Server("s").log("warn", "careful")) == said
+    assert message_of(lambda: Server("s").log("warn", "careful")) == said
 
 
 @pytest.mark.parametrize("revision", ERAS)
-def test_a_form_that_is_none(revision, capsys):
+def test_a_type_that_cannot_be_a_form(revision, capsys):
     server = Server("s")
 
     @server.tool
@@ -783,7 +783,7 @@ def test_a_name_that_is_nowhere_is_an_ordinary_attribute_error():
         ({"colour": "red"}, "its options are unix=, tcp=, trace= and redact="),
     ],
 )
-def test_an_option_of_another_run_is_answered_with_the_one_of_this(options, said):
+def test_an_option_of_another_library_is_refused_with_a_hint(options, said):
     name = next(iter(options))
     with pytest.raises(TypeError) as caught:
         Server("s").run(**options)

@@ -30,12 +30,12 @@ def test_whoever_blocks_the_loop_is_named_as_the_guard_names_a_print(monkeypatch
 
 
 def test_whoever_has_started_the_loop_does_not_block_it():
-    """When the machine is slow, or we are, the author's call of run() is no place to mend anything."""
+    """If the machine or the library is slow, the author's call of run() is not the cause."""
     loop = asyncio.new_event_loop()
     named = []
 
     def look():
-        named.append(_culprit(sys._getframe(1)))  # whoever called this: the loop, and then this test
+        named.append(_culprit(sys._getframe(1)))  # the caller of this: the loop, and then this test
         loop.stop()
 
     loop.call_soon(look)

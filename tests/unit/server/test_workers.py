@@ -1,4 +1,4 @@
-"""Threads for functions that block: started when needed, kept, bounded, and gone when nobody needs them."""
+"""Threads for functions that block: started when needed, kept, bounded, and ended when not needed."""
 
 import asyncio
 import threading
@@ -80,7 +80,7 @@ def test_a_function_that_comes_while_the_threads_go_is_not_left_to_one_of_them()
     asyncio.run(main())
 
 
-def test_a_function_that_never_returns_holds_nobody_up_after_the_rest():
+def test_a_function_that_never_returns_does_not_block_later_ones():
     async def main():
         workers, stuck, started = Workers(1), threading.Event(), threading.Event()
 

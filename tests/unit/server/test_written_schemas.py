@@ -54,7 +54,7 @@ def echoing(schema: dict[str, Any]) -> Server:
 )
 @pytest.mark.parametrize("revision", ERAS)
 def test_arguments_are_judged_by_the_schema(revision, schema, good, bad, told):
-    """JS-01, JS-02, JS-07, TL-06: what is wrong is told so that a model can mend it."""
+    """JS-01, JS-02, JS-07, TL-06: the message lets a model correct its arguments."""
 
     async def scenario(client: Client):
         assert (await client.call("echo", **good))["structuredContent"] == good
@@ -141,7 +141,7 @@ def test_an_error_result_is_not_judged():
     play(server, scenario)
 
 
-def test_a_schema_that_is_none_is_told_of_by_its_tool_and_others_stay_usable(capsys):
+def test_an_invalid_schema_breaks_only_its_own_tool(capsys):
     """JS-02, JS-03."""
     server = echoing({"properties": {"a": {"type": "nonsense"}}})
 
@@ -175,7 +175,7 @@ def test_what_can_be_found_out_at_registration_is_refused_there_also_without_the
     assert "the input schema of the tool at" in str(caught.value)
 
 
-def test_a_reference_into_the_network_is_refused_and_nobody_is_called():
+def test_a_reference_to_the_network_is_refused_and_not_fetched():
     """JS-04, JS-05."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)

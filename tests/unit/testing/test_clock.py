@@ -79,7 +79,7 @@ def test_a_silent_server_is_given_up_without_waiting():
 
 
 @scene
-async def test_timers_ring_in_their_order_and_what_they_start_comes_before_the_next():
+async def test_timers_fire_in_order_and_their_callbacks_run_before_the_next():
     rung = []
 
     async def ring(name, *pauses):
@@ -124,7 +124,7 @@ async def test_what_nobody_moves_is_given_up():
     with pytest.raises(TimeoutError, match=r"nothing moved the manual clock for 0\.05 s of real time"):
         async with ManualClock(patience=0.05):
             await asyncio.sleep(3600)
-    await asyncio.sleep(0)  # whoever waits next is not cancelled
+    await asyncio.sleep(0)  # the next wait is not cancelled
 
 
 @scene
@@ -174,7 +174,7 @@ def test_a_clock_can_be_used_again():
 
 
 @scene
-async def test_a_child_is_not_moved_and_says_so(tmp_path):
+async def test_a_child_with_a_manual_clock_is_refused(tmp_path):
     file = tmp_path / "server.py"
     file.write_text("")
     async with ManualClock():

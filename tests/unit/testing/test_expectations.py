@@ -56,7 +56,7 @@ def test_further_members_may_be_allowed_everywhere():
     assert paths({"a": [{"b": 1}]}, {"a": [{"b": 2, "c": 2}], "d": 3}, further_members=True) == ["a.0.b"]
 
 
-def test_a_difference_is_told_in_one_line():
+def test_a_difference_is_described_on_one_line():
     assert describe_difference(Difference("a.b", 1, UNSET), "stored", "now") == "a.b: stored 1, now nothing"
     assert describe_difference(Difference("", "x", {"y": None}), "stored", "now") == 'the whole: stored "x", now {"y":null}'
     assert describe_difference(Difference("a", object, 1), "expected", "found").startswith("a: expected <class 'object'>, found 1")

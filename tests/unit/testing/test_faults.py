@@ -85,7 +85,7 @@ def test_a_fault_hits_what_it_is_meant_for(fault, hit):
         (kill(">"), []),
     ],
 )
-def test_what_becomes_of_a_line(fault, crossing):
+def test_each_fault_changes_a_line(fault, crossing):
     assert fault.altered(b"12345678\n") == crossing
 
 
@@ -100,7 +100,7 @@ def test_what_becomes_of_a_line(fault, crossing):
         (lambda: pair(sums(), faults=["drop"]), "a fault must be made by drop"),
     ],
 )
-def test_a_fault_that_makes_no_sense_is_refused(make, words):
+def test_an_invalid_fault_is_refused(make, words):
     with pytest.raises(LocalProtocolError, match=words):
         make()
 
@@ -114,7 +114,7 @@ def test_a_fault_that_makes_no_sense_is_refused(make, words):
     [
         (drop(">", method="tools/call"), RequestTimedOut),
         (drop("<", method="tools/call"), RequestTimedOut),
-        # Where the id can still be read, nobody has to wait.
+        # If the id can still be read, the caller does not have to wait.
         (garble(">", method="tools/call"), McpError),
         (garble("<", method="tools/call"), RemoteProtocolError),
         (garble("<", b"?", method="tools/call"), RequestTimedOut),
@@ -194,7 +194,7 @@ def test_faults_may_come_later_and_without_await():
     assert [strike.fault.what for strike in talk.struck] == ["drop"]
 
 
-def test_a_fault_that_hits_nothing_is_told():
+def test_a_fault_that_affects_no_line_is_reported():
     with pair(sums(), faults=[drop("<", method="resources/read"), delay("<", 0)]) as talk:
         pass
     with pytest.raises(ExpectationFailed, match="these faults affected no line: drop < resources/read"):
@@ -233,7 +233,7 @@ def broken(_):
 
 
 @pytest.mark.parametrize("fault", [drop("<", when=broken), garble("<", broken)], ids=["when", "into"])
-def test_a_function_that_fails_is_told_to_the_test_and_not_to_the_wire(fault):
+def test_an_error_of_a_test_function_is_raised_in_the_test(fault):
     with pytest.raises(ZeroDivisionError, match="in the test"), pair(sums(), faults=[fault]) as talk:
         assert talk.client.call_tool("add", CALL).structured == {"result": 3}
     with pytest.raises(KeyError) as caught, pair(sums(), faults=[fault]):
@@ -328,7 +328,7 @@ async def test_what_is_held_when_the_channel_is_closed_is_forgotten():
 
 
 @scene
-async def test_a_delayed_line_wakes_whoever_waits():
+async def test_a_delayed_line_wakes_the_reader():
     channel, there, _ = faulty(delay("<", 0.001))
     async with channel, there:
         there.write(b"one\n")
@@ -336,7 +336,7 @@ async def test_a_delayed_line_wakes_whoever_waits():
 
 
 @scene
-async def test_the_dead_neither_hear_nor_speak():
+async def test_a_killed_server_neither_reads_nor_writes():
     channel, there, killed = faulty(kill("<", nth=2))
     async with channel, there:
         there.write(b"one\ntwo\nthree\n")
@@ -350,7 +350,7 @@ async def test_the_dead_neither_hear_nor_speak():
 
 
 @scene
-async def test_a_kill_wakes_whoever_waits():
+async def test_a_kill_wakes_the_reader():
     channel, there, killed = faulty(kill(">"))
     async with channel, there:
         reading = asyncio.create_task(channel.read())

@@ -36,7 +36,7 @@ def test_nothing_but_the_plugin_needs_pytest():
     assert not {"pytest", "_pytest"} & loaded
 
 
-def test_pytest_is_told_of_the_plugin():
+def test_pytest_finds_the_plugin():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["entry-points"]["pytest11"] == {"twopipes": "twopipes.testing.plugin"}
     assert not any("pytest" in each for each in project["dependencies"])

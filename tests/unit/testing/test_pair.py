@@ -72,12 +72,12 @@ def test_a_conversation_is_entered_once():
         pass
 
 
-def test_before_it_is_entered_there_is_no_client():
+def test_there_is_no_client_before_the_block():
     with pytest.raises(LocalProtocolError, match="there is no client"):
         _ = pair(sums()).conversation.client
 
 
-def test_an_opening_that_fails_leaves_what_was_said():
+def test_a_failed_opening_keeps_the_conversation():
     fake = FakeServer({"server/discover": {"supportedVersions": ["1999-01-01"]}})
     opening = pair(fake, era="modern", timeouts=Timeouts(connect=5))
     with pytest.raises(OpeningFailed), opening:
@@ -109,7 +109,7 @@ def test_options_of_a_process_are_refused():
         pair(sums(), env={}, cwd="/")
 
 
-def test_a_server_object_is_no_command():
+def test_a_server_object_is_not_a_command():
     with pytest.raises(LocalProtocolError, match=r"use pair\(\)"):
         child(sums())
 
@@ -130,7 +130,7 @@ def test_expect_result_gives_the_last_result_and_looks_at_its_members():
     assert '\n> {"jsonrpc":"2.0","id":1,"method":"server/discover"' in str(caught.value)
 
 
-def test_expect_result_says_what_else_there_was():
+def test_expect_result_shows_the_actual_response():
     with pair(sums()) as talk:
         with pytest.raises(ExpectationFailed, match="did not send tools/call; it sent: server/discover"):
             talk.expect_result("tools/call")
@@ -146,7 +146,7 @@ def test_expect_result_says_what_else_there_was():
 
 
 @scene
-async def test_expect_all_answered_names_what_is_not():
+async def test_expect_all_answered_names_the_open_requests():
     async with pair(sums()) as talk:
         waiting = asyncio.create_task(talk.client.call_tool("wait", {"seconds": 3600}))
         await turn_until(lambda: len(talk.calls) == 2)
@@ -168,7 +168,7 @@ class Chatty:
         await sums().serve(channel=channel)
 
 
-def test_expect_only_messages_shows_what_is_none():
+def test_expect_only_messages_shows_the_other_lines():
     with pair(Chatty()) as talk:
         pass
     with pytest.raises(ExpectationFailed, match="2 lines of the server are not messages") as caught:

@@ -114,7 +114,7 @@ def test_a_repeated_meta_has_a_name():
     assert text.count("io.modelcontextprotocol/clientInfo") == 1
 
 
-def test_nobody_who_says_the_name_is_misread():
+def test_a_message_that_contains_the_name_is_not_misread():
     with pair(FakeServer({"tools/call": text("$META")}), era="modern") as talk:
         talk.client.call_tool("x")
         talk.client.call_tool("x")
@@ -141,7 +141,7 @@ async def test_a_subscription_is_the_same_each_time():
 # The two beside each other
 
 
-def test_a_missing_file_is_a_failure_that_says_what_to_do(tmp_path):
+def test_a_missing_file_fails_and_names_the_next_step(tmp_path):
     file = tmp_path / "deep" / "adding.txt"
     with pytest.raises(ExpectationFailed, match="does not exist yet") as caught:
         adding().expect_conversation(file)
@@ -186,16 +186,16 @@ def test_a_difference_is_shown_by_line_and_by_member(tmp_path):
     file.write_text(file.read_text().replace('"structuredContent":{"result":3}', '"structuredContent":{"result":4}'))
     with pytest.raises(ExpectationFailed) as caught:
         adding().expect_conversation(file)
-    told = str(caught.value).splitlines()
-    assert told[0] == f"the conversation differs from {file}"
-    assert sum(line.startswith("-< ") and '"result":4' in line for line in told) == 1
-    assert sum(line.startswith("+< ") and '"result":3' in line for line in told) == 1
-    assert "  < result.structuredContent.result: stored 4, now 3" in told
-    assert "pytest --update-conversations" in told[-1]
+    shown = str(caught.value).splitlines()
+    assert shown[0] == f"the conversation differs from {file}"
+    assert sum(line.startswith("-< ") and '"result":4' in line for line in shown) == 1
+    assert sum(line.startswith("+< ") and '"result":3' in line for line in shown) == 1
+    assert "  < result.structuredContent.result: stored 4, now 3" in shown
+    assert "pytest --update-conversations" in shown[-1]
     assert '"_meta":{$META,' in str(caught.value)  # long pieces have their names here, too
 
 
-def test_a_line_more_and_a_line_less_are_told(tmp_path):
+def test_an_added_and_a_missing_line_are_reported(tmp_path):
     file = tmp_path / "adding.txt"
     adding().expect_conversation(file, update=True)
     with pair(sums()) as talk:
@@ -211,7 +211,7 @@ def test_a_line_more_and_a_line_less_are_told(tmp_path):
     assert sum(line.startswith("->") for line in str(caught.value).splitlines()) == 1
 
 
-def test_what_a_person_leaves_open_fits_and_stays(tmp_path):
+def test_wildcards_in_an_edited_file_match_and_stay(tmp_path):
     file = tmp_path / "adding.txt"
     adding().expect_conversation(file, update=True)
     kept = read_steps(file.read_text())
@@ -251,7 +251,7 @@ def test_the_order_of_the_lines_counts(tmp_path):
 
 
 @pytest.mark.parametrize("line", ["no json", "{", '"a"', "null"])
-def test_a_line_that_is_no_message_is_compared_as_it_stands(line):
+def test_a_line_that_is_not_a_message_is_compared_literally(line):
     step = Step("<", line)
     assert step.is_met_by(Step("<", line))
     assert not step.is_met_by(Step(">", line))
