@@ -1,4 +1,4 @@
-"""A client that can answer everything, and ways to change it: by its callbacks, or on the way to the check."""
+"""A client that can answer everything, and ways to change it: by its callbacks, or on the wire."""
 
 from contextlib import suppress
 

@@ -1,4 +1,4 @@
-"""Mutants that change the answers to one method: the request is known, and the answer is changed where it lies."""
+"""Mutants that change the responses to one method."""
 
 import functools
 import json

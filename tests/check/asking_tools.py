@@ -1,4 +1,4 @@
-"""Tools for the healthy server that ask in ways the example does not: a loop of tools, and something that happens once."""
+"""Tools for the healthy server that ask in ways the example does not: a tool loop, and an action that happens once."""
 
 from twopipes import Context, Server, ToolError
 from twopipes._protocol.types import (

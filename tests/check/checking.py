@@ -1,4 +1,4 @@
-"""Runs the check on healthy twins and on mutants, in an event loop of its own each time, and leaves nothing behind."""
+"""Runs the check on healthy twins and on mutants, each time in a new event loop."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence

@@ -1,4 +1,4 @@
-"""What shows that the check can fail, and is fair, has a target of its own: `make mutants`. That ours passes is in `make test`."""
+"""The tests with mutants have their own target, `make mutants`. The check of our own server and client is in `make test`."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The healthy twin: a server with every fixture that the probes look for, and a client that makes the tour; both keep all rules."""
+"""The healthy twins: a server with every fixture that the probes need, and a client that makes the tour. Both keep all rules."""
 
 import asyncio
 import importlib.util

@@ -1,4 +1,4 @@
-"""The check of clients: it catches each mutant, and has nothing against the healthy twin."""
+"""The check of clients: it catches each mutant, and the healthy twin has no findings."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Tools, content, resources and prompts: what is right is not accused, and what cannot be seen is not judged."""
+"""Tools, content, resources and prompts: correct ones have no findings, and what is not visible is not judged."""
 
 import json
 

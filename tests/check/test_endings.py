@@ -1,4 +1,4 @@
-"""The ends of processes: healthy ones pass, and do not merely escape judgement."""
+"""Shutdown of processes: healthy ones pass, and are not merely skipped."""
 
 import sys
 from pathlib import Path

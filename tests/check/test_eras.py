@@ -1,4 +1,4 @@
-"""Servers and clients of one era keep the rules as well as those of both: none of them is accused of not knowing the other era."""
+"""Servers and clients of one era have no findings because they do not know the other era."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""A peer that says far too much is listened to for a while, and then no more: nothing hangs, and memory has an end."""
+"""Reading from a peer that floods is bounded: nothing hangs, and memory is limited."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Clients that give something up in good order: the check does not take that for a fault."""
+"""Clients that give something up in an orderly way have no findings."""
 
 import asyncio
 import sys

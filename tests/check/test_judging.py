@@ -1,4 +1,4 @@
-"""What a conversation shows by itself: a rule is passed only where it could have been broken."""
+"""Passive judging: a rule is passed only if there was an occasion to break it."""
 
 import json
 

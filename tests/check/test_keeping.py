@@ -1,4 +1,4 @@
-"""Logging, pages, completion, caching, schemas: the healthy twins give occasion to judge them, and pass."""
+"""Logging, pages, completion, caching, schemas: the healthy twins have an occasion for these rules, and pass."""
 
 import pytest
 

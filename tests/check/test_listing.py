@@ -1,4 +1,4 @@
-"""The table for people and for programs."""
+"""The list of rules, for people and for programs."""
 
 import json
 

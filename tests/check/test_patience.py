@@ -1,4 +1,4 @@
-"""What is made of clients that wait, and of those that have nothing to be asked for."""
+"""Verdicts about clients that wait, and about clients without capabilities."""
 
 from functools import partial
 

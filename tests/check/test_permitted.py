@@ -1,4 +1,4 @@
-"""What the text permits to servers, or leaves open: they are let pass, or the rule is skipped."""
+"""What the text permits to servers or leaves open: it is accepted, or the rule is skipped."""
 
 import asyncio
 import json
@@ -219,7 +219,7 @@ def test_a_server_that_exits_by_itself_does_not_fail_for_missing_responses():
     target = leaving_subject(lambda message: message["method"] == "notifications/initialized")
     outcome = run(of_server(target, revisions=["2025-11-25"], wanted=ABOUT_ANSWERS))
     assert outcome.failures == []
-    assert "the server exits by itself, also if nothing is asked of it" in {verdict.why for verdict in outcome.verdicts}
+    assert "the server exits by itself, even if it gets no requests" in {verdict.why for verdict in outcome.verdicts}
 
 
 def test_a_server_that_exits_because_of_a_request_fails():

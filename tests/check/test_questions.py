@@ -1,4 +1,4 @@
-"""What servers ask and clients answer (RT, SA, EL, MR): the tour of a client that can answer everything, and what it takes."""
+"""Questions and answers (RT, SA, EL, MR), with a client that can answer everything."""
 
 import json
 

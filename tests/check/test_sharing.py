@@ -1,4 +1,4 @@
-"""Which probes share a conversation, when one is handed on, and what is made of what was found in one that others had before."""
+"""Which probes share a conversation, when it is reused, and how failures in a reused one count."""
 
 from itertools import pairwise
 

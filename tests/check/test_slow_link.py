@@ -1,4 +1,4 @@
-"""A link that is late by 5 to 20 ms in each direction changes nothing about what is found."""
+"""A link with 5 to 20 ms of latency in each direction does not change the findings."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Peers with tasks, apps and listens, written by hand, that keep the rules: all are tried, and nothing is found."""
+"""Hand-written peers with tasks, apps and listens: all rules are tried, and there are no findings."""
 
 import sys
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Peers that do more than the healthy twins, and do it well: the check has nothing against them, and has really looked."""
+"""Peers that do more than the healthy twins, and do it correctly: the rules are tried and pass."""
 
 import json
 

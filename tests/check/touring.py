@@ -1,4 +1,4 @@
-"""The tour of a client: it does all there is to do with a server. As a program, ``python touring.py CMD...``, it launches one."""
+"""A client that uses every feature of a server. As a program, ``python touring.py CMD...``, it launches the server."""
 
 import asyncio
 import sys
