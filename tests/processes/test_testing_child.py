@@ -105,7 +105,7 @@ def test_env_and_cwd_reach_the_child(write, tmp_path):
     [
         (lambda: child("not there.py"), "there is no server file .*not there.py"),
         (lambda: child(ServerCommand(["x"]), "y"), "'y' are too many"),
-        (lambda: child([]), "at least one word"),
+        (lambda: child([]), "at least one non-empty string"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anything_is_started(make, words):
