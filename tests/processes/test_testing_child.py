@@ -105,7 +105,7 @@ def test_env_and_cwd_reach_the_child(write, tmp_path):
     [
         (lambda: child("not there.py"), "there is no server file .*not there.py"),
         (lambda: child(ServerCommand(["x"]), "y"), "remove 'y'"),
-        (lambda: child([]), "at least one word"),
+        (lambda: child([]), "at least one non-empty string"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anything_is_started(make, words):
@@ -127,10 +127,10 @@ def test_a_command_that_cannot_be_started_is_an_error():
 def test_a_line_that_is_lost_costs_one_call(server, fault, way, era):
     lost = fault(way, method="tools/call") if fault is drop else fault(way, b"?" if fault is garble else 3, method="tools/call")
     with child(server, era=era, faults=[lost]) as talk:
-        with pytest.raises(RequestTimedOut):
-            talk.client.call_tool("add", CALL, timeouts=SHORT)
+        while talk.faults.unused:  # on a busy machine a call may time out before there is a line to lose
+            with pytest.raises(RequestTimedOut):
+                talk.client.call_tool("add", CALL, timeouts=SHORT)
         assert talk.client.call_tool("add", CALL).structured == {"result": 3}
-        talk.expect_faults_struck()
     talk.expect_ended_by_eof()
 
 

@@ -249,7 +249,9 @@ class Numbers:
 
 @pytest.mark.parametrize("function", [numbers, slow_numbers, Numbers(), functools.partial(numbers, count=3)])
 def test_a_yield(function):
-    assert message_of_tool(function).endswith(": it is a generator, but a call has only one result; return a list, or report progress")
+    assert message_of_tool(function).endswith(
+        ": it is a generator, but a call has only one result; return a list, or report progress"
+    )
 
 
 def test_a_generator_that_a_decorator_collects_is_a_function():
@@ -321,7 +323,9 @@ def test_a_context_without_its_annotation():
 def test_the_context_of_another_library(module):
     def ask(ctx: type("Context", (pydantic.BaseModel,), {"__module__": module})) -> str: ...
 
-    assert message_of_tool(ask).endswith(f"ask, parameter ctx: this Context comes from {module}; write from twopipes import Context")
+    assert message_of_tool(ask).endswith(
+        f"ask, parameter ctx: this Context comes from {module}; write from twopipes import Context"
+    )
 
 
 def test_a_context_of_the_authors_own_is_an_argument():
