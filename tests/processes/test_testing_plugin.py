@@ -137,7 +137,7 @@ def test_a_conversation_is_never_stored_unless_asked_for(pytest_run, tmp_path):
         done = pytest_run(SNAPSHOT, env=env)
         assert done.returncode == 1
         assert "ExpectationFailed: the file " in done.stdout
-        assert "store it: pytest --update-conversations" in done.stdout
+        assert "store it with pytest --update-conversations" in done.stdout
         assert not (tmp_path / "conversations").exists()
 
 
@@ -191,7 +191,7 @@ def test_every_test_has_files_of_its_own(pytest_run, tmp_path):
     done = pytest_run(tests, "--update-conversations")
     assert "4 passed" in done.stdout
     assert "1 failed" in done.stdout
-    assert "this test has compared test_twice.txt already; give the next conversation a name of its own" in done.stdout
+    assert "this test has already compared test_twice.txt; pass another name for the next conversation" in done.stdout
     names = sorted(path.name for path in (tmp_path / "conversations" / "test_sums").iterdir())
     assert len(names) == 9
     assert "TestAll-test_it_plain.txt" in names
