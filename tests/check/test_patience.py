@@ -4,7 +4,7 @@ from functools import partial
 
 from check.checking import PATIENT, of_client, run
 from check.touring import tour
-from twopipes._cli.check import _patience
+from twopipes._cli.check import _scenario_timeouts
 from twopipes._tools.check.client_run import InProcessDriver
 from twopipes._tools.check.fake_server import ScenarioTimeouts
 from twopipes.settings import Timeouts
@@ -46,6 +46,6 @@ def test_a_client_without_roots_rejects_roots_list():
 
 
 def test_the_check_waits_longer_than_a_client_may():
-    assert _patience(None, None) == ScenarioTimeouts()
-    assert _patience(None, 60.0).client > 60
-    assert _patience(5.0, 60.0).limit == 60
+    assert _scenario_timeouts(None, None) == ScenarioTimeouts()
+    assert _scenario_timeouts(None, 60.0).client > 60
+    assert _scenario_timeouts(5.0, 60.0).limit == 60
