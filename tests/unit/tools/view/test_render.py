@@ -87,7 +87,7 @@ def test_the_summary():
         "6 requests, 1 error, 1 failed tool call, 1 without a response, 2 broken rules in 3 s",
         "slowest      tools/call slow steps=2  600 ms  at 0.400, id 2",
         "no response  tools/call hang  the server disconnected after 1.5 s  at 1.500, id 6",
-        "FR-04        server: no message on stdout: this is not JSON (at 0.900)",
+        "FR-04        server: not a message on stdout: this is not JSON (at 0.900)",
         "LC-11        client: resources/read, and the server did not declare resources (at 1.100)",
     ]
 
