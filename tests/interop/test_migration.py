@@ -18,7 +18,7 @@ import pytest
 
 from interop.harness import NET, connected, python_of
 from interop.migration import conversations, pages
-from interop.migration.conversations import Script, answering, run_client_command
+from interop.migration.conversations import Script, answering, converse
 from interop.migration.tolerances import FASTMCP, OFFICIAL, Exchange, Tolerance, compared
 from twopipes import CallResult
 from twopipes._cli.replay_run import ReplayTimeouts, run_replay
@@ -70,7 +70,7 @@ def record(server: Migrated, era: str, script: Script, recording: Path) -> None:
 
     async def talk() -> None:
         async with connected(tap, era=era, **answering(script)) as connection:
-            await run_client_command(connection.client, script)
+            await converse(connection.client, script)
 
     asyncio.run(talk())
 
@@ -195,7 +195,7 @@ def test_the_migrated_server_gives_the_same_in_both_eras(name):
     async def talk(era: str) -> dict[str, Any]:
         script = SERVERS[name].script
         async with connected(SERVERS[name].after(), era=era, **answering(script)) as connection:
-            return await run_client_command(connection.client, script)
+            return await converse(connection.client, script)
 
     def told(outcome: Any) -> Any:
         return (outcome.is_error, outcome.content) if isinstance(outcome, CallResult) else outcome.code

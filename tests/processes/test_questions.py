@@ -253,7 +253,7 @@ def test_where_the_key_lies(variables, place, monkeypatch, tmp_path):
 def test_a_key_in_the_environment_that_is_too_short_is_said_at_the_start(run):
     done = run(python("-m", "twopipes", "run", EXAMPLES / "ask.py"), input=lines(book(1)), env={"TWOPIPES_STATE_KEY": "short"})
     assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr == b"Error: a state key needs at least 16 bytes; this one has 5\n"
+    assert done.stderr == b"Error: a state key needs at least 16 bytes, got 5\n"
 
 
 def test_the_key_never_shows(launch):
