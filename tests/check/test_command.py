@@ -74,18 +74,18 @@ def test_the_placeholder_is_replaced_by_words_or_quoted_inside_a_word():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "which server"),
+        ((), "no server given"),
         (("--only", "XX", "--", "a"), "unknown rule or section 'XX'"),
         (("--explain", "nonsense"), "unknown rule 'nonsense'"),
-        (("--call", "echo:{", "--", "a"), "no JSON"),
+        (("--call", "echo:{", "--", "a"), "is not JSON"),
         (("--call", "echo", "--", "a"), "NAME:{JSON}"),
         (("--client", "--", "client"), "has no {server}; put it where"),
-        (("--client",), "which client"),
+        (("--client",), "no client given"),
         (("--print", "x"), "--client"),
         (("--client", "--print", "nonsense"), "unknown scenario 'nonsense'"),
         (("--trace-file", "/nowhere"), "cannot be read"),
         (("--revision", "2020-01-01", "--", "a"), "invalid choice"),
-        (("--list", "--format", "junit"), "no form for JUnit"),
+        (("--list", "--format", "junit"), "has no JUnit format"),
     ],
 )
 def test_a_mistake_is_reported_in_one_line(capsys, words, said):

@@ -225,7 +225,7 @@ async def test_an_open_breaker_is_reported(stage):
             await client.call_tool("look")
         error = caught.value
         assert "crashed 3 times" in error.given_up
-        assert "at most 2 restarts" in error.given_up
+        assert "allows 2 restarts" in error.given_up
         assert error.stderr == ("no disk",)
         assert error.given_up in str(error)
         started = len(stage.lives)
