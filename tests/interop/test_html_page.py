@@ -238,7 +238,7 @@ def test_everything_can_be_reached_with_keys(visit):
         page.keyboard.press("Enter")
         assert page.evaluate("document.activeElement.id") == "list"
         page.keyboard.press("j")
-        assert current(page).startswith("event, started")
+        assert current(page).startswith("event, the server was started")
         page.keyboard.press("ArrowDown")
         assert current(page).startswith("request, server/discover")
         outline = page.locator(".row[aria-selected=true]").evaluate("row => getComputedStyle(row).boxShadow")
@@ -251,7 +251,7 @@ def test_everything_can_be_reached_with_keys(visit):
         page.keyboard.press("End")
         assert current(page).startswith("event, the server exited (signal SIGKILL)")
         page.keyboard.press("Home")
-        assert current(page).startswith("event, started")
+        assert current(page).startswith("event, the server was started")
         page.keyboard.press("n")
         assert "finding" in current(page)
         page.keyboard.press("/")
@@ -391,7 +391,7 @@ def test_a_torn_recording_is_shown_as_far_as_it_goes(visit):
     torn = [*entries(*CONVERSATION[:6]), Line(4.0, "<", b'{"jsonrpc":"2.0","id":9,"res', is_whole=False)]
     with visit(torn) as page:
         page.locator(".row").last.click()
-        assert "its line never ended" in page.locator("#message").inner_text()
+        assert "line without a newline" in page.locator("#message").inner_text()
 
 
 def test_an_empty_recording_has_a_page(visit):

@@ -287,5 +287,5 @@ def test_a_client_without_the_handshake_tells_what_is_wrong_with_an_old_server()
         async with connected(official_1(), era="modern"):
             pytest.fail("unreachable")
 
-    with pytest.raises(OpeningFailed, match="server of the handshake era"):
+    with pytest.raises(OpeningFailed, match="looks like a legacy server"):
         asyncio.run(meet())
