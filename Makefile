@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Compiled once: the tests start hundreds of children, and each would compile everything anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo dist release-check test quick mutants walkthrough lint types fuzz soak attack kill interop bench bench-quick bench-check bench-profile bench-publish rules scoreboard docs console format clean
+.PHONY: help demo dist release-check test coverage quick mutants walkthrough lint types fuzz soak attack kill interop bench bench-quick bench-check bench-profile bench-publish rules scoreboard docs console format clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -50,17 +50,20 @@ $(STAMPS)/cli: pyproject.toml | $(BIN)/python
 demo: $(STAMPS)/cli ## a server in both eras, killed at its work, and all that crosses its pipes; leaves pages in build/demo
 	@$(BIN)/python tools/demo.py build/demo
 
-# Tests that run in one process. Coverage is measured on these.
+# Tests that run in one process.
 UNIT_TESTS := tests/unit tests/properties tests/test_conversations.py tests/test_transcripts.py
 # Only `make mutants` runs these: loading hundreds of mutants to run none of them takes seconds in every process.
 MUTANT_TESTS := $(filter-out tests/check/test_ours.py,$(wildcard tests/check/test_*.py))
 
-test: $(STAMPS)/dev ## all tests, with branch coverage of every package
-	$(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report= $(UNIT_TESTS)
+test: $(STAMPS)/dev ## all tests
+	$(BIN)/python -m pytest -n auto --dist worksteal $(UNIT_TESTS)
 	@# Twice as many processes as processors: these tests start programs and wait for them.
 	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal $(UNIT_TESTS:%=--ignore=%) $(MUTANT_TESTS:%=--ignore=%)
+
+coverage: $(STAMPS)/dev ## the tests that run in one process, with branch coverage of every package
+	$(BIN)/python -m pytest -q -n auto --dist worksteal --cov --cov-report= $(UNIT_TESTS)
 	$(BIN)/python -m coverage report --skip-covered --precision=1 --fail-under=$(COVERAGE_CORE) --include=$(CORE)
-	$(BIN)/python -m coverage report --skip-covered --precision=1 --fail-under=$(COVERAGE) | tail -1
+	$(BIN)/python -m coverage report --skip-covered --precision=1 --fail-under=$(COVERAGE)
 
 # Two halves beside each other, each of which collects its own tests only.
 QUICK_FIRST := tests/unit/protocol tests/unit/schema tests/unit/session tests/properties tests/test_conversations.py tests/test_transcripts.py
