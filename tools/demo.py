@@ -109,7 +109,7 @@ async def stateless(stage: Stage) -> None:
     await client.call_tool("advise")
     stage.kills_while_thinking = False
 
-    stage.tell("It dies while it books a journey. That is not sent again: nobody knows whether the seat is taken.")
+    stage.tell("It dies while it books a journey. That call is not sent again, because the seat may be taken.")
     try:
         await client.call_tool("book", {"city": "Oslo"}, on_progress=stage.kill_at_first_report())
     except ServerExited as error:

@@ -19,7 +19,7 @@ from twopipes._tools.check.verdict import Skip
 _READ = "resources/read"
 _LONG = 60_000
 _SHORT = 5
-# Requests for a list, during one call, that nobody needs.
+# Requests for a list, during one call, that are not needed.
 _POLLING = 5
 # Seconds. The least time in which a client that polls every few milliseconds shows itself.
 _HOLD = 0.2
@@ -88,7 +88,7 @@ async def goes_stale_soon(fake: FakeServer) -> None:
         "CH-03",
         while_held[0] < _POLLING,
         f"during one call, the client asked {while_held[0]} times for a list that was good for {_SHORT} ms: it polls",
-        fix="Ask again when the list is needed and stale; whoever polls all the same, does it with jitter and backoff.",
+        fix="Ask again when the list is needed and stale; if you poll, use jitter and backoff.",
         about=exchanges(fake, "tools/list"),
     )
 

@@ -39,7 +39,7 @@ async def a_cancelled_call_falls_silent(case: Case) -> None:
     since = conversation.position
     await conversation.until(lambda: None, slow.took + case.timeouts.grace)
     answers = conversation.responses_to(request_id)
-    # An answer that was written before the cancellation was read is nobody's fault. One that tells of a failure, where the same
+    # An answer that was written before the cancellation was read is not a fault. One that tells of a failure, where the same
     # call has just succeeded, was written because of it; and so was any answer to a call that never ends.
     wrong = [
         response

@@ -207,7 +207,7 @@ async def _ask_and_take_back(fake: FakeServer, method: str, params: Any) -> None
         fake.send(cancelled(each))
     fence = await fake.ask("ping")
     if fence is None:
-        raise Skip("the client does not answer a ping, so that nobody can tell what it has read")
+        raise Skip("the client does not answer a ping, so the check cannot tell what it has read")
     await fake.until(lambda: None, fake.timeouts.grace + _LONGER)
     answers = [message for each in ids for message in _responses(fake, each)]
     late = next((message for message in answers if message.at > fence.at + fake.timeouts.grace), None)

@@ -188,7 +188,7 @@ async def nothing_of_an_extension_comes_unasked(case: Case) -> None:
 
 @probe("CP-09")
 async def unknown_capabilities_change_nothing(case: Case) -> None:
-    """A client that declares what nobody knows is served like any other."""
+    """A client that declares unknown capabilities is served like any other."""
     strange = {"x-unknown": {"deep": [1, {"er": None}]}, "experimental": {"com.example/thing": {}}}
     fix = "Read the capabilities that are known, and leave all others alone."
     if case.is_modern:

@@ -66,7 +66,7 @@ async def looks_at_what_is_declared(fake: FakeServer) -> None:
     if not declared:
         raise Skip("the client declares no capabilities")
     for message, capabilities in declared:
-        # The stateless wire has no roots.listChanged, but its schema leaves the object open: nobody is blamed for one left over.
+        # The stateless wire has no roots.listChanged, but its schema leaves the object open: a leftover one is accepted.
         flag = members(members(capabilities).get("roots")).get("listChanged")
         shapes = [
             name for name in ("roots", "sampling", "elicitation") if not isinstance(members(capabilities).get(name, {}), dict)
@@ -113,11 +113,11 @@ async def asks_by_a_form(fake: FakeServer) -> None:
     await fake.client_exited()
     declared = next((message.connection.client_capabilities.get("elicitation") for message in fake.requests()), None)
     if isinstance(declared, dict) and not asked:
-        raise Skip(f"the client declares elicitation as {declared!r}, and nobody knows what that means")
+        raise Skip(f"the client declares elicitation as {declared!r}, which has no meaning")
     if not asked:
         raise Skip("the client does not declare elicitation")
     if not served and not refused:
-        raise Skip("the client did not answer; perhaps there was nobody to ask")
+        raise Skip("the client did not answer; perhaps there was no user to ask")
     fake.expect(
         "CP-04",
         not refused,

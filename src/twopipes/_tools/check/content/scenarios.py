@@ -32,7 +32,7 @@ async def asks_for_a_sample_and_reads_it(fake: FakeServer) -> None:
     ask = fake.asking({"sample": ("sampling/createMessage", _QUESTION)}, keep)
 
     def sample(message: ClientMessage) -> Any:
-        return ask(message) if "sampling" in message.connection.client_capabilities else text("There is nobody to ask.")
+        return ask(message) if "sampling" in message.connection.client_capabilities else text("There is no user to ask.")
 
     fake.add_tool("sample", sample)
     await fake.client_exited()
@@ -131,7 +131,7 @@ async def offers_icons_at_unsafe_addresses(fake: FakeServer) -> None:
 
 @scenario("CT-08")
 async def gives_a_block_of_an_unknown_type(fake: FakeServer) -> None:
-    """Every tool gives a block that nobody knows beside a text: the client goes on."""
+    """Every tool gives a block of an unknown type beside a text: the client goes on."""
     for name in list(fake.healthy.results):
         known = {"type": "text", "text": "Hello."}
         fake.healthy.results[name] = {"content": [{"type": "hologram", "shape": "cube"}, known]}

@@ -203,7 +203,7 @@ async def the_name_of_the_client_changes_nothing(case: Case) -> None:
     others = {name: await _contents(case.conversation, method, name) for name in _NAMES}
     _, again = await _contents(case.conversation, method, None)
     if again != mine:
-        case.give_up(f"{method} gives something else each time, so that nobody can tell what the name has to do with it")
+        case.give_up(f"{method} gives something else each time, so the check cannot tell what the name has to do with it")
     for name, (response, contents) in others.items():
         case.expect(
             "VN-14",
@@ -262,7 +262,7 @@ async def _stops(conversation: LiveConversation, params: dict[str, Any], meta: d
         return line.method == "notifications/progress" and line.params.get("progressToken") == token
 
     if await conversation.wait_for(is_progress) is None:
-        raise NoResponse("the slow call reports no progress, so that nobody can tell when it stops")
+        raise NoResponse("the slow call reports no progress, so the check cannot tell when it stops")
     conversation.notify("notifications/cancelled", {"requestId": running, **({"_meta": meta} if meta else {})})
     await conversation.request("server/discover")  # by now it has read that
     return await conversation.wait_for(is_progress, since=conversation.position, within=_WATCHED) is None

@@ -99,7 +99,7 @@ async def gives_a_list_of_a_type_that_nobody_knows(fake: FakeServer) -> None:
 def _need_calls(fake: FakeServer) -> None:
     """Whether a list was used shows in the calls that follow, and in nothing else."""
     if fake.baseline is None or not any(asked.startswith("tools/call") for asked in fake.baseline.asked):
-        raise Skip("the client calls no tools of its own accord, so that nobody can tell what it makes of a list")
+        raise Skip("the client calls no tools of its own accord, so the check cannot tell what it makes of a list")
 
 
 @scenario("VN-14")

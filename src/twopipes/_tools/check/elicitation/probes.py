@@ -159,7 +159,7 @@ async def wrong_content_is_not_accepted(case: Case) -> None:
         refused = await _accepted(conversation, question, None)
         wrong = await _accepted(conversation, question, dict.fromkeys(number_fields(question.params), _NO_NUMBER))
         if good is None or _is_error(good) or (refused is not None and _essence(refused) == _essence(good)):
-            continue  # nobody could tell an acceptance
+            continue  # an acceptance would not show
         if wrong is not None and not _is_error(wrong) and _essence(wrong) != _essence(good):
             continue  # a result that says something else: perhaps that it was no number
         judged += 1

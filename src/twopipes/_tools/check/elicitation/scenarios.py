@@ -99,10 +99,10 @@ async def asks_for_choices(fake: FakeServer) -> None:
     )
     kept = [name for name, field in _FIELDS.items() if name in content and content[name] == field["default"]]
     if not kept and content.keys() >= _FIELDS.keys():
-        fake.give_up("every field was filled in with something else, so that nobody can tell what stood there before")
+        fake.give_up("every field was filled in with something else, so the check cannot tell what stood there before")
     if content and content == members(plain.result.get("content")):
         # A callback that has never looked at the form: what the client would show to somebody who does, it does not tell.
-        fake.give_up("the form was filled in just as another one, so that nobody can tell whether anybody saw the defaults")
+        fake.give_up("the form was filled in just as another one, so the check cannot tell whether anybody saw the defaults")
     fake.expect(
         "EL-05",
         kept,
@@ -152,7 +152,7 @@ async def asks_to_visit_a_page(fake: FakeServer) -> None:
     else:
         fake.skip("EL-11", "the user did not agree to visit the page")
     if accepted and visits:
-        fake.give_up("the user agreed; from outside nobody can tell whether the page was opened before that")
+        fake.give_up("the user agreed; the check cannot tell from outside whether the page was opened before that")
     fake.expect(
         "EL-14",
         not visits,

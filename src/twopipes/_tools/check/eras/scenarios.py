@@ -15,7 +15,7 @@ _BOTH = (LEGACY[-1], MODERN[-1])
 # nobody has a meaning for. -32601 is what the healthy server of the old era answers.
 _CODES = (-32600, -32602, -32603, -32000, -32002, 0, 1)
 _PROBE = "server/discover"
-# Of the time for a whole run: who has not gone on by then still waits, or never will, and nobody can tell which.
+# Of the time for a whole run: who has not gone on by then still waits, or never will, and the check cannot tell which.
 _ENOUGH = 0.8
 
 
@@ -71,7 +71,7 @@ async def _handshake(fake: FakeServer) -> ClientMessage | None:
     """The first initialize; ``None`` if there was none until the client left, or for as long as we wait.
 
     Raises:
-        Skip: There was none, and nobody knows whether the client has such a thing.
+        Skip: There was none, and the check does not know whether the client has such a thing.
     """
     found: ClientMessage | None = await fake.until(
         lambda: next(iter(fake.requests("initialize")), None), _ENOUGH * fake.timeouts.client
@@ -218,7 +218,7 @@ async def dies_of_the_probe(fake: FakeServer) -> None:
 
 @scenario("DE-07", name="is-probed-once", eras=True, judged=False)
 async def is_probed_once(fake: FakeServer) -> None:
-    """A server of the old era refuses the probe: in the session that follows, nobody asks again."""
+    """A server of the old era refuses the probe: in the session that follows, the client does not probe again."""
     _is_old(fake)
     await _probe_of(fake)
     await fake.client_exited()

@@ -22,7 +22,7 @@ _LISTS = {"tools": "tools/list", "prompts": "prompts/list", "resources": "resour
 
 _STANDARD = {-32700, -32600, -32601, -32602, -32603}
 _OF_THE_PROTOCOL = range(-32099, -32019)
-# Only new implementations are to stay out of these, and nobody can tell from outside how old one is.
+# Only new implementations are to stay out of these, and the check cannot tell from outside how old one is.
 _OF_OLD_IMPLEMENTATIONS = range(-32019, -31999)
 _DEFINED = {-32021, -32022}
 _OF_THE_OLD_ERA = {-32002, -32042}
@@ -109,7 +109,7 @@ async def _wrong(case: Case) -> _Tried:
     for capability, method in _LISTS.items():
         # A server that has no pages need not look at cursors.
         if features.has(capability) and "nextCursor" in (await conversation.request(method)).result:
-            yield f"{method} with a cursor that nobody gave out", await conversation.request(method, {"cursor": _NO_NAME})
+            yield f"{method} with a cursor that was never issued", await conversation.request(method, {"cursor": _NO_NAME})
             break
     if features.has("logging") and not case.is_modern:
         yield "a log level that does not exist", await conversation.request("logging/setLevel", {"level": _NO_NAME})
@@ -137,7 +137,7 @@ async def a_resource_that_fails_is_an_internal_error(case: Case) -> None:
                 about=response,
             )
     if not failed:
-        case.give_up("no resource that is listed failed, and nobody outside can make one fail")
+        case.give_up("no resource that is listed failed, and the check cannot make one fail")
 
 
 @probe("ER-06", "ER-07", "ER-08")

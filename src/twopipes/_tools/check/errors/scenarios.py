@@ -36,7 +36,7 @@ async def answers_with_a_code_of_its_own(fake: FakeServer) -> None:
     await fake.client_exited()
     third = calls[_CALLS - 1]
     if at_once:
-        fake.give_up("the client calls its tools all at once, so that nobody can tell what it does after an error")
+        fake.give_up("the client calls its tools all at once, so the check cannot tell what it does after an error")
     cancelled = [
         message for message in fake.notifications("notifications/cancelled") if message.params.get("requestId") == third.id
     ]

@@ -14,7 +14,7 @@ _NO_SUCH_METHOD = -32601
 
 @probe("AP-01")
 async def unknown_extensions_change_nothing(case: Case) -> None:
-    """Requests that declare extensions which nobody knows are served as always."""
+    """Requests that declare unknown extensions are served as always."""
     fix = "Look for the extensions that you know, and pass over the others."
     response = await case.conversation.request(case.harmless, client_capabilities=_UNKNOWN)
     case.expect(

@@ -15,7 +15,7 @@ _PAGE = "text/html;profile=mcp-app"
 
 @scenario("AP-01")
 async def declares_unknown_extensions(fake: FakeServer) -> None:
-    """The server declares extensions that nobody knows."""
+    """The server declares unknown extensions."""
     fake.healthy.capabilities["extensions"] = {"com.example/never-heard-of": {"level": 9}, "org.example.nested/other": {}}
     await fake.wait_for("server/discover")
     await fake.client_exited()

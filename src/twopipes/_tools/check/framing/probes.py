@@ -18,7 +18,7 @@ _PARTS = 7  # bytes at a time; no divisor of anything
 _LARGE = 256 * 1024  # four times what a pipe holds
 _VERY_LARGE = 64 * 1024 * 1024  # with the newline; two screenshots of a large screen
 _CROWD = 40
-# Requests whose answers nobody reads for a while, and the length of their ids: a mebibyte, which is more than a pipe holds.
+# Requests whose responses are not read for a while, and the length of their ids: a mebibyte, which is more than a pipe holds.
 _UNREAD = 64
 _LONG_ID = 16 * 1024
 _CALLS = 8
@@ -163,7 +163,7 @@ async def what_nobody_reads_is_not_lost(case: Case) -> None:
     case.expect(
         "FR-13",
         await _answered(case, asked),
-        f"of {_UNREAD} requests whose answers nobody read for a while, not all were answered, each on a line of its own",
+        f"of {_UNREAD} requests whose responses were not read for a while, not all were answered, each on a line of its own",
         fix="When a pipe is full, wait until it takes more; write what is left of a line before the next, and drop nothing.",
     )
 

@@ -34,7 +34,7 @@ async def floods_stderr(fake: FakeServer) -> None:
         "FR-07",
         not fake.what_differs,
         f"the client did not go on while the server wrote {_FLOOD // 1024} KiB to stderr: {fake.what_differs}",
-        fix="Read the server's stderr all the time, or discard it; a pipe that nobody reads stops the server.",
+        fix="Read the server's stderr all the time, or discard it; an unread pipe stops the server.",
     )
 
 
@@ -149,7 +149,7 @@ async def answers_somebody_else_first(fake: FakeServer) -> None:
     taken = next((message for message in fake.requests("tools/call") if message.params.get("name") == "stray"), None)
     called = fake.requests("tools/call")
     if not called:
-        fake.skip("FR-14", "the client calls no tool, so that nobody can tell which list it took")
+        fake.skip("FR-14", "the client calls no tool, so the check cannot tell which list it took")
         return
     fake.expect(
         "FR-14",

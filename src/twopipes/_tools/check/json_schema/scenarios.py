@@ -55,7 +55,7 @@ def _expect_a_call(fake: FakeServer, rule: str, name: str, *, what: str, fix: st
         return
     called = {message.params.get("name") for message in fake.requests(_CALL)}
     if not {"greet", "work"} <= called:
-        raise Skip("the client does not call every tool, so that nobody can tell why it leaves one out")
+        raise Skip("the client does not call every tool, so the check cannot tell why it leaves one out")
     fake.expect(rule, name in called, f"the client called every tool but the one {what}", fix=fix)
 
 
@@ -72,7 +72,7 @@ async def has_a_tool_with_a_schema_of_2020(fake: FakeServer) -> None:
 
 @scenario("JS-02")
 async def has_a_tool_with_an_unknown_dialect(fake: FakeServer) -> None:
-    """A tool whose schema is written in a dialect that nobody knows stands among others."""
+    """A tool whose schema is written in an unknown dialect stands among others."""
     schema = {"$schema": "urn:twopipes-check:no-dialect", "type": "object"}
     fake.add_tool("odd", text("odd", structuredContent={}), outputSchema=schema)
     await fake.wait_for("tools/list")

@@ -103,7 +103,7 @@ async def what_the_server_says_by_itself_is_well_formed(case: Case) -> None:
 
 @probe("JR-10")
 async def notifications_are_not_answered(case: Case) -> None:
-    """A notification that nobody knows, and one without the params it needs: nothing comes back."""
+    """An unknown notification, and one without the params it needs: nothing comes back."""
     conversation, before = case.conversation, case.conversation.position
     conversation.notify(_UNKNOWN, {"zz": 1})
     conversation.notify("notifications/cancelled")
@@ -120,7 +120,7 @@ async def notifications_are_not_answered(case: Case) -> None:
 
 @probe("JR-18")
 async def unknown_members_are_passed_over(case: Case) -> None:
-    """A member that nobody knows, beside the params of requests that work: they still work."""
+    """An unknown member, beside the params of requests that work: they still work."""
     for capability, method in (("", case.harmless), ("tools", "tools/list"), ("prompts", "prompts/list")):
         if capability and not case.features.has(capability):
             continue
@@ -196,7 +196,7 @@ def _nameless_faults(conversation: LiveConversation, since: int) -> list[dict[st
 
 
 def _judge_invalid_request(case: Case, request_id: Any, what: str, *, must_answer: bool) -> None:
-    # What has no method may as well be an answer that lacks its result; nobody has to answer that.
+    # What has no method may as well be an answer that lacks its result; it needs no response.
     response = next(iter(case.conversation.responses_to(request_id)), None)
     if response is None and not must_answer:
         return

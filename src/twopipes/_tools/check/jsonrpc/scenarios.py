@@ -26,7 +26,7 @@ _OF_NO_USE = "on the stateless wire a client answers nothing"
 
 @scenario("JR-06", "JR-07", "JR-08", "JR-16", "JR-17", "ER-03", "ER-15", "PI-01", "FR-02", "FR-03", name="asks-the-client")
 async def asks_the_client(fake: FakeServer) -> None:
-    """Two pings with ids that look alike, two with odd ones, a method that nobody knows, and roots if the client has none."""
+    """Two pings with ids that look alike, two with odd ones, an unknown method, and roots if the client has none."""
     if fake.is_modern:
         fake.give_up(_OF_NO_USE)
     asked: dict[Any, str] = {**dict.fromkeys((_NUMBER, _TEXT, _LINES, _LETTERS), "ping"), _UNKNOWN: "twopipes-check/no-such-method"}
@@ -65,7 +65,7 @@ async def asks_the_client(fake: FakeServer) -> None:
                 about=message,
             )
     else:
-        fake.skip("ER-15", "the client has roots, and nobody outside can make it refuse a sampling or fail")
+        fake.skip("ER-15", "the client has roots, and the check cannot make it refuse a sampling or fail")
 
 
 def _judge_odd_ids(fake: FakeServer) -> None:
@@ -139,7 +139,7 @@ def _judge_answers(fake: FakeServer, asked: Sequence[Any]) -> None:
             )
 
 
-@scenario("JR-18", "PI-04", name="adds-members-nobody-knows")
+@scenario("JR-18", "PI-04", name="adds-unknown-members")
 async def adds_members_nobody_knows(fake: FakeServer) -> None:
     """Answers, capabilities, tools and blocks have members that no revision knows."""
 
@@ -158,7 +158,7 @@ async def adds_members_nobody_knows(fake: FakeServer) -> None:
     fake.expect(
         "JR-18",
         not fake.what_differs,
-        f"when results, tools and content had a member zz that nobody knows, {fake.what_differs}",
+        f"when results, tools and content had an unknown member zz, {fake.what_differs}",
         fix="Read what you know of a result, and pass over the rest.",
         about=said_to(fake, '"zz"'),
     )
@@ -173,9 +173,9 @@ def _extended(members: dict[str, Any]) -> dict[str, Any]:
     return {**members, "zz": {"deep": [1]}}
 
 
-@scenario("JR-10", "JR-19", name="answers-what-nobody-asked", judged=False)
+@scenario("JR-10", "JR-19", name="sends-unrequested-responses", judged=False)
 async def answers_what_nobody_asked(fake: FakeServer) -> None:
-    """The list of tools comes twice, beside an answer to nothing, and notifications that nobody knows or that lack their params."""
+    """The list of tools comes twice, beside an answer to nothing, and notifications that are unknown or that lack their params."""
 
     def twice(message: ClientMessage) -> Any:
         line = fake.line_for(message)
@@ -244,7 +244,7 @@ async def sends_broken_lines(fake: FakeServer) -> None:
     called = fake.requests("tools/call")
     taken = next((message for message in called if message.params.get("name") == _STRAY), None)
     if fake.is_modern and sent is None and not called:
-        fake.give_up("the client calls no tool, so that nobody can tell whether it took the list of tools that came in an array")
+        fake.give_up("the client calls no tool, so the check cannot tell whether it took the list of tools that came in an array")
     fake.expect(
         "JR-15",
         sent is None and served is None and taken is None,

@@ -8,7 +8,7 @@ from twopipes._protocol.revisions import CONTENT_TYPES, LEGACY, META_CAPABILITIE
 from twopipes._tools.check.conversation import ALL_CAPABILITIES, CLIENT_INFO, LiveConversation, NoResponse, Response
 from twopipes._tools.check.probe import Case, probe
 
-# Versions that nobody supports: one from before there was a protocol, one from far ahead.
+# Versions that no server supports: one from before there was a protocol, one from far ahead.
 _NEVER = ("1900-01-01", "2099-01-01")
 _CALLS = 8
 # A version costs a process of its own; what lies between these two hardly ever shows anything else.

@@ -87,7 +87,7 @@ def _what_followed(fake: FakeServer, handshake: ClientMessage) -> ClientMessage 
 
 @scenario("LC-10", judged=False)
 async def answers_with_a_version_from_nowhere(fake: FakeServer) -> None:
-    """The server names a version that nobody supports: the client asks nothing more of it, and leaves."""
+    """The server names an unsupported version: the client asks nothing more of it, and leaves."""
 
     def offer(message: ClientMessage) -> dict[str, Any]:
         return {**fake.healthy.response("initialize", message.params, is_modern=False), "protocolVersion": _STRANGE}
@@ -177,7 +177,7 @@ async def refuses_the_handshake(fake: FakeServer) -> None:
     await fake.wait_for("initialize")
     await fake.client_exited()
     if fake.exit is None:
-        fake.give_up("the client did not end by itself, so that nobody can tell how it would have")
+        fake.give_up("the client did not end by itself, so the check cannot tell how it would have")
     fake.expect(
         "LC-13",
         fake.exit.signal is None,

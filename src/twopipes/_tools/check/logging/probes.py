@@ -19,7 +19,7 @@ _METHOD_NOT_FOUND = -32601
 _NO_LEVEL = "loud"
 # Tools that are called to find one that logs.
 _CALLS = 12
-# The names of variables that hold what nobody shall read, and how long a value is that does not occur by chance.
+# The names of variables that hold secrets, and how long a value is that does not occur by chance.
 _SECRET_NAME = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(API|ACCESS|PRIVATE)_?KEY", re.IGNORECASE)
 _SECRET_LENGTH = 8
 

@@ -63,4 +63,4 @@ async def sends_metadata_that_nobody_can_read(fake: FakeServer) -> None:
     _lay_over(fake, {"traceparent": "junk", "tracestate": "=,=", "com.example/own": {"a": [None]}, "unknown": True})
     await fake.wait_for("tools/list")
     await fake.client_exited()
-    fake.expect("MT-06", not fake.what_differs, f"after metadata that nobody can read, {fake.what_differs}", fix=_MEND)
+    fake.expect("MT-06", not fake.what_differs, f"after unreadable metadata, {fake.what_differs}", fix=_MEND)

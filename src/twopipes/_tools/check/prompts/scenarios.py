@@ -8,7 +8,7 @@ _LETTER = {
     "name": "letter",
     "description": "Begins a letter.",
     "arguments": [
-        {"name": "addressee", "description": "The name of whoever gets it.", "required": True},
+        {"name": "addressee", "description": "The name of the recipient.", "required": True},
         {"name": "lines", "description": "How many lines it has: a number, 3 unless given.", "required": False},
     ],
 }

@@ -25,7 +25,7 @@ _PERCENT = r"%[0-9A-Fa-f]{2}"
 _URI = re.compile(rf"[A-Za-z][A-Za-z0-9+.\-]*:(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]|{_PERCENT})*")
 # Schemes that are not the server's own: people write what they like into those, and everybody reads it.
 _KNOWN_SCHEMES = ("file:", "http:", "https:", "git:")
-# RFC 6570 has no hyphen in names; everybody reads one, so that nobody is accused of it.
+# RFC 6570 has no hyphen in names; everybody reads one, so it is accepted.
 _NAME = rf"(?:[A-Za-z0-9_.\-]|{_PERCENT})+(?::[1-9][0-9]{{0,3}}|\*)?"
 _EXPRESSION = re.compile(rf"\{{[+#./;?&=,!@|]?{_NAME}(?:,{_NAME})*\}}")
 # What stands in files that everybody can read and no server gives away: where a reader has climbed to, it shows.
@@ -116,7 +116,7 @@ async def subscribers_are_told(case: Case) -> None:
 
 @probe("RS-04", section_only=True, needs="resources.subscribe")
 async def others_are_not_told(case: Case) -> None:
-    """The test server's tool `touch` changes a resource, and nobody has subscribed to it."""
+    """The test server's tool `touch` changes a resource, without a subscription."""
     case.fixture("touch")  # or there is no need to begin
     before = await steady_contents(case.conversation, watchable(case))
     told = await _told_at_once(case, await touch(case))

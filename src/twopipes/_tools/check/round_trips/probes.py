@@ -100,7 +100,7 @@ async def rounds_follow_each_other(case: Case) -> None:
         if rounds < 2:
             continue
         if whole.is_endless:
-            # It may ask until it has what it needs, and nobody knows whether it likes what the forms were filled in with.
+            # It may ask until it has what it needs, and the content of the forms may not suit it.
             reason = f"{whole.name!r} asks in several rounds, and has asked for more than is answered here"
             continue
         judged += 1
@@ -123,7 +123,7 @@ def _willing(asked: Mapping[str, Any]) -> Any:
 
 @probe("MR-12", "MR-13", "MR-14", client_capabilities=ALL_CAPABILITIES, judged=False)
 async def strange_answers_are_told_apart(case: Case) -> None:
-    """Answers that are missing are asked for again, those that nobody wanted are ignored, those that are none are refused."""
+    """Answers that are missing are asked for again, unrequested ones are ignored, those that are none are refused."""
     conversation = case.conversation
     for call, asking in await _first_rounds(case, conversation):
         missing = await retried(conversation, call, asking, inputResponses={})
@@ -155,7 +155,7 @@ async def _judge_unknown_keys(case: Case, conversation: LiveConversation, call: 
     case.expect(
         "MR-13",
         more.is_result,
-        f"a retry of {call.get('name')!r} with an answer to what nobody asked got {more.summary}; without it, it was served",
+        f"a retry of {call.get('name')!r} with an answer that was not requested got {more.summary}; without it, it was served",
         fix="Take the answers to your own questions, and pass over all others.",
         about=more,
     )

@@ -36,11 +36,11 @@ async def asks_all_at_once(fake: FakeServer) -> None:
     fake.expect(
         "MR-09",
         not carrying,
-        f"a request that nobody asked back about carries {' and '.join(_carries(carrying[0])) if carrying else ''}",
+        f"a request without a question carries {' and '.join(_carries(carrying[0])) if carrying else ''}",
         fix="Keep state and answers with the call that they belong to, and forget them with it.",
         about=carrying[0] if carrying else retry,
     )
-    fake.give_up("the client said yes to all that it was asked, so that nobody can tell how it says no")
+    fake.give_up("the client said yes to all that it was asked, so the check cannot tell how it says no")
 
 
 def _carries(message: ClientMessage) -> list[str]:

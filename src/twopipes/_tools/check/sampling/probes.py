@@ -12,7 +12,7 @@ from twopipes._tools.check.questions import SAMPLE, content_faults, members, sam
 
 _TOOLS = 3
 _CANDIDATES = 6
-# Rounds after which nobody believes in an end any more. The text has no number: whoever stops after fifty does stop.
+# Rounds after which the conversation counts as endless. The text has no number: whoever stops after fifty does stop.
 _ENDLESS = 100
 _TAKES_TOOLS: Mapping[str, Any] = {**ALL_CAPABILITIES, "sampling": {"tools": {}, "context": {}}}
 _TEXT = {"type": "text", "text": "Nothing to say."}
@@ -124,7 +124,7 @@ def _mentions_sampling(dialogues: Iterable[Dialogue], call: Mapping[str, Any]) -
 
 
 class _Stubborn:
-    """A model that uses two tools whenever it is offered one, until nobody believes in an end any more."""
+    """A model that uses two tools whenever it is offered one, for more rounds than anyone would wait for."""
 
     def __init__(self) -> None:
         self.asked = 0

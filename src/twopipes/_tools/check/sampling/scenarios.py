@@ -16,7 +16,7 @@ _FAR_BEYOND = 100
 _REFUSAL = re.compile(r"reject|refus|denied|deny|declin|not allowed by the user|user said no", re.IGNORECASE)
 _REFUSED = -1
 _TOOL = {"name": "clock", "description": "Tells the time.", "inputSchema": {"type": "object", "properties": {}}}
-# Rounds after which nobody believes in an end any more.
+# Rounds after which the conversation counts as endless.
 _ENDLESS = 40
 
 

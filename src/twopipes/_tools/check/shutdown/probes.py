@@ -10,7 +10,7 @@ from twopipes._tools.check.conversation import NoResponse
 from twopipes._tools.check.probe import Case, probe
 
 _SLOW_NAME = re.compile(r"slow|long|sleep|wait|delay", re.IGNORECASE)
-# Requests that come when nobody reads any more: at once, and one after the other.
+# Requests that arrive when stdout is no longer read: at once, and one after the other.
 _CROWD = 20
 _REMINDERS = 10
 
@@ -56,7 +56,7 @@ async def _expect_the_end(case: Case, when: str, *, times: int = 1) -> None:
     limit = _patience(case) * times
     await conversation.end_input()
     status = await conversation.exit(limit)
-    fix = "Read stdin all the time, and exit when it ends: whoever launched the server is gone or does not want it any more."
+    fix = "Read stdin all the time, and exit when it ends: the client is gone or no longer needs the server."
     why = f"stdin was closed {when}, and {limit:.3g} s later the server was still there"
     case.expect("SD-02", status is not None, why, fix=fix)
     if status is None or conversation.child is None:
@@ -108,7 +108,7 @@ async def a_reader_that_is_gone_ends_the_server(case: Case) -> None:
     case.expect(
         "SD-07",
         status is not None,
-        f"nobody reads the server's stdout any more, though it is still asked, and {limit:.3g} s later it was still there",
+        f"the server's stdout is no longer read, requests still arrive, and {limit:.3g} s later it was still there",
         fix="Take a broken pipe for what it is, the end: exit.",
     )
 

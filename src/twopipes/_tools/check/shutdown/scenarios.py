@@ -148,7 +148,7 @@ async def dies_once_during_a_call(fake: FakeServer) -> None:
     waits_for_ever = fake.left_at is None and not after
     if fake.baseline is None or not fake.baseline.left or fake.was_cut_short(died[0].at):
         for rule in ("SD-03", "SD-05"):
-            fake.skip(rule, "the client does not end by itself, or not in time, so that nobody can tell whether it still waits")
+            fake.skip(rule, "the client does not end by itself, or not in time, so the check cannot tell whether it still waits")
     else:
         why = "the server exited during a call, and the client neither went on nor ended"
         fix = "When the server's stdout ends, let everything fail that waits for an answer from it."

@@ -29,5 +29,5 @@ async def counts_how_often_it_is_launched(fake: FakeServer) -> None:
         )
         return
     if len(served) > 1:
-        raise Skip(f"the client launched the server {len(served)} times, and nobody can tell whether it had a reason")
+        raise Skip(f"the client launched the server {len(served)} times, and the check cannot tell whether it had a reason")
     fake.expect("ST-04", True, "")

@@ -38,7 +38,7 @@ _MEND_TAG = f"Put the id of the listen request, with its JSON type, into _meta u
 @probe("SU-02", "SU-04", "SU-05", "SU-10", "SU-11", needs=("call", "tools.listChanged"), section_only=True)
 async def changes_are_told_to_those_who_listen(case: Case) -> None:
     """A tool comes or goes, before anybody listens, while three do, and when one of them has left."""
-    # The first of the section, so that nobody listens yet.
+    # The first of the section, so there is no subscription yet.
     conversation, mutate = case.conversation, case.fixture("mutate")
     await conversation.request("tools/call", mutate)
     early = _first_change(await conversation.quiet(since=0))
@@ -60,7 +60,7 @@ async def changes_are_told_to_those_who_listen(case: Case) -> None:
     untagged = next((line for line in conversation.received_lines if line.method in _CHANGES and _tag(line) is None), None)
     case.expect("SU-04", untagged is None, "a change was told without the id of a listen", fix=_MEND_TAG, about=untagged)
     if not any(told.values()):
-        raise Skip("nothing was told after a call of mutate, so that nobody knows whether anything has changed")
+        raise Skip("nothing was told after a call of mutate, so the check does not know whether anything has changed")
     _judge_early(case, early)  # now it is known that there was something to tell
     case.expect(
         "SU-10",
@@ -93,7 +93,7 @@ def _judge_early(case: Case, early: ReceivedLine | None) -> None:
     case.expect(
         "SU-05",
         early is None,
-        f"{'' if early is None else early.method} came, and nobody listens",
+        f"{'' if early is None else early.method} came without a subscription",
         fix="Send changes on open listens alone.",
         about=early,
     )

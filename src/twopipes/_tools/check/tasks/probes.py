@@ -113,7 +113,7 @@ def _judge_state(case: Case, got: Response) -> None:
 
 @probe("TX-07", "TX-08", fresh_conversation=True, needs=("extensions", "call"))
 async def updates_and_cancels_are_acknowledged(case: Case) -> None:
-    """A task is updated with what nobody asked for, and cancelled."""
+    """A task is updated with unrequested input, and cancelled."""
     _call, response = await _made(case)
     task_id = _id_of(response)
     params = {"taskId": task_id, "inputResponses": {"twopipes-check-stray": {"action": "decline"}}}

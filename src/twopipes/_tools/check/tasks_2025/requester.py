@@ -82,7 +82,7 @@ class TaskRunner:
         declared: What was declared under ``tasks``.
         patience: Seconds to wait for the end of a task.
         grace: Seconds that a task may take longer than the same took before.
-        plain: The result of the same request when it was no task; ``None`` where nobody has asked for that.
+        plain: The result of the same request when it was no task; ``None`` if that was not requested.
     """
 
     def __init__(

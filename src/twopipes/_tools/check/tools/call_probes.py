@@ -105,7 +105,7 @@ def _judge_structure(case: Case, call: SafeCall, response: Response) -> None:
 
 
 def _misfit(schema: Mapping[str, Any], value: Any) -> str | None:
-    """What is wrong with a value; an empty text where it fits, and ``None`` where nobody can tell."""
+    """What is wrong with a value; an empty text where it fits, and ``None`` where the check cannot tell."""
     kind, required = schema.get("type"), schema.get("required")
     if isinstance(kind, str) and kind in _TYPES and not _is_of_type(value, kind):
         return f"it is not of type {kind}"

@@ -75,7 +75,7 @@ async def _judge(case: Case, kind: _Kind) -> None:
         if conversation.responses_to(listening) or all(
             line.method != _ACKNOWLEDGED for line in conversation.received_lines[position:]
         ):
-            case.give_up("the server did not acknowledge a listen, without which it has nobody to tell")
+            case.give_up("the server did not acknowledge a listen, without which no notification is due")
     before = await kind.listed(conversation)
     position = conversation.position
     await conversation.request("tools/call", params)

@@ -44,7 +44,7 @@ async def writes_nonsense_into_x_mcp_header(fake: FakeServer) -> None:
     await fake.wait_for("tools/list")
     await fake.client_exited()
     if fake.baseline is not None and not any(asked.startswith("tools/call") for asked in fake.baseline.asked):
-        fake.give_up("the client calls no tools, so that nobody can tell which it has kept")
+        fake.give_up("the client calls no tools, so the check cannot tell which it has kept")
     fake.expect(
         "TL-18",
         not fake.what_differs,
