@@ -19,6 +19,7 @@ from measuring import our_children, resident
 
 from twopipes import Limits, RestartPolicy, Timeouts, TwopipesError, blocking, connect
 from twopipes._process.shutdown import ShutdownPlan
+from twopipes.types import ClientOptions
 
 MIB = 1024 * 1024
 # Seconds. A net: nothing comes near it unless it hangs.
@@ -177,9 +178,10 @@ class Round:
 
 def options(callback: object, on_elicit: object) -> dict[str, object]:
     """What both clients are given."""
-    names = ("on_log", "on_notification", "on_stderr", "on_stray_output")
+    names = ("on_log", "on_stderr", "on_stray_output")
     return {
         **dict.fromkeys(names, callback),
+        "options": ClientOptions(on_notification=callback),
         "on_elicit": on_elicit,
         "timeouts": TIMEOUTS,
         "limits": LIMITS,
