@@ -35,7 +35,7 @@ UNWANTED = {".venv", ".git", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hy
 # A part of the tests, which touches all that could be missing from a wheel: entry points, files beside the code, real processes.
 # The core, ranks 0 to 2, is code alone; if that imports, it is whole.
 TESTS = (
-    *(f"tests/unit/{room}" for room in ("channels", "cli", "client", "process", "server", "testing", "trace")),
+    *(f"tests/unit/{room}" for room in ("channels", "cli", "client", "process", "server", "testing", "tools", "trace")),
     *("tests/test_public_names.py", "tests/test_examples.py", "tests/test_demo.py"),
     *(f"tests/processes/test_{name}.py" for name in ("example_servers", "wire", "view", "tap_command")),
 )
