@@ -20,8 +20,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
-from msgspec import MsgspecError, Struct
-from msgspec.json import decode
+from msgspec import Struct
 
 from twopipes._channels.base import Channel
 from twopipes._process.exit_status import ExitStatus
@@ -31,7 +30,8 @@ from twopipes._tools.check.client_message import ClientMessage, asked_for, spoke
 from twopipes._tools.check.healthy_responses import SILENCE, Fault, HealthyServer, RawResult
 from twopipes._tools.check.line_reader import LineReader
 from twopipes._tools.check.scenario import SCENARIOS, Scenario, ScenarioTimeouts, all_scenarios, scenario
-from twopipes._tools.check.verdict import Skip, VerdictRecorder
+from twopipes._tools.check.server_reply import decoded
+from twopipes._tools.check.verdict import Quotable, Skip, VerdictRecorder
 from twopipes._trace.format import Event, Line
 from twopipes._wire import encode_line
 from twopipes.errors import ChannelBroken, ChannelClosed, TwopipesError
@@ -108,6 +108,10 @@ class FakeConnection:
             for line in lines:
                 self.sent_lines.append(line)
                 self.entries.append(Line(self.fake.now(), "<", line, connection=self.number))
+
+    def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Send a notification."""
+        self.send({"jsonrpc": "2.0", "method": method, **({"params": params} if params is not None else {})})
 
     def take_signal(self, name: str) -> None:
         """Record a signal that the process got."""
@@ -249,13 +253,14 @@ class FakeServer(VerdictRecorder):
         """Return the requests of the client so far."""
         return [message for message in self.received_lines if message.is_request and method in {None, message.method}]
 
+    def first(self, method: str | None = None, *, after: ClientMessage | None = None) -> ClientMessage | None:
+        """Return the first request, optionally of one method and after another message; ``None`` if there is none."""
+        return next((each for each in self.requests(method) if after is None or each.number > after.number), None)
+
     def notifications(self, method: str | None = None) -> list[ClientMessage]:
         """Return the notifications of the client so far."""
-        return [
-            message
-            for message in self.received_lines
-            if message.method and not message.is_request and method in {None, message.method}
-        ]
+        found = [message for message in self.received_lines if message.method and not message.is_request]
+        return [message for message in found if method in {None, message.method}]
 
     def responses(self) -> list[ClientMessage]:
         """Return the responses of the client so far."""
@@ -305,6 +310,10 @@ class FakeServer(VerdictRecorder):
         if self.exit is not None and baseline.exit is not None and self.exit != baseline.exit:
             return f"it exited with {self.exit.describe()} instead of {baseline.exit.describe()}"
         return ""
+
+    def expect_as_usual(self, rule: str, when: str, *, about: Quotable | None = None) -> bool:
+        """Judge a rule by whether the client behaved as with a healthy server; ``when`` describes what it was sent."""
+        return self.expect(rule, not self.what_differs, f"{when}, {self.what_differs}", about=about)
 
     @property
     def what_is_missing(self) -> str:
@@ -425,12 +434,8 @@ class FakeServer(VerdictRecorder):
         task.add_done_callback(self._tasks.discard)
 
     def _take(self, connection: FakeConnection, line: bytes, *, is_whole: bool) -> None:
-        try:
-            decoded = decode(line)
-        except (MsgspecError, UnicodeDecodeError, RecursionError):
-            decoded = None
         at = self.now()
-        message = ClientMessage(number=len(self.received_lines), at=at, raw=line, message=decoded, connection=connection)
+        message = ClientMessage(number=len(self.received_lines), at=at, raw=line, message=decoded(line), connection=connection)
         self.received_lines.append(message)
         connection.received_lines.append(message)
         connection.entries.append(Line(at, ">", line, is_whole, connection.number))

@@ -6,7 +6,7 @@ from twopipes._tools.check.fake_server import FakeServer
 from twopipes._tools.check.server_reply import decoded, id_key, parts_of
 from twopipes._tools.check.verdict import Quote
 
-__all__ = ["exchanges"]
+__all__ = ["exchanges", "sent_with"]
 
 
 def exchanges(fake: FakeServer, method: str) -> Quote:
@@ -21,3 +21,10 @@ def exchanges(fake: FakeServer, method: str) -> Quote:
         if "method" not in part and (connection.number, id_key(part.get("id"))) in keys
     ]
     return Quote(sent=tuple(answers), received=tuple(message.raw for message in asked))
+
+
+def sent_with(fake: FakeServer, *marks: str | bytes) -> Quote:
+    """Return the lines of the fake server that contain one of these marks."""
+    wanted = [mark.encode() if isinstance(mark, str) else mark for mark in marks]
+    lines = [line for connection in fake.connections for line in connection.sent_lines]
+    return Quote(sent=tuple(line for line in lines if any(mark in line for mark in wanted)))

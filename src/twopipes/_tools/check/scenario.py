@@ -27,6 +27,11 @@ class ScenarioTimeouts(Struct, frozen=True, kw_only=True):
     step: float = 2.0  # for each step of the shutdown plan
     limit: float | None = None  # the request timeout that the client is configured with, if known
 
+    @property
+    def brief(self) -> float:
+        """For something that the client sends while it waits for a response itself."""
+        return min(self.stimulus / 3, 5.0)
+
 
 class Scenario(Struct, frozen=True, kw_only=True):
     """A registered scenario; see :func:`scenario`."""

@@ -127,6 +127,10 @@ class VerdictRecorder:
             self._note(found, outcome, why="" if kept else why, fix=advice, sent=sent, received=received)
         return kept
 
+    def forbid(self, rule: str, found: Quotable | None, why: str) -> bool:
+        """Judge a rule that something received breaks: it was kept if nothing was found. See :meth:`expect`."""
+        return self.expect(rule, found is None, why, about=found)
+
     def skip(self, rule: str, reason: str) -> None:
         """Record why a rule cannot be tried."""
         found = self._rule(rule)

@@ -10,7 +10,6 @@ from twopipes._tools.check.conversation import same_id
 from twopipes._tools.check.declared_questions import question_for
 from twopipes._tools.check.fake_server import ClientMessage, FakeServer, asked_for, scenario
 from twopipes._tools.check.healthy_responses import SILENCE, text
-from twopipes._tools.check.timeouts.scenarios import a_while
 from twopipes._tools.check.verdict import Skip
 
 _CANCELLED = "notifications/cancelled"
@@ -43,7 +42,7 @@ async def leaves_a_call_open(fake: FakeServer) -> None:
         raise Skip(f"the client did not give up a call that had no answer for {fake.timeouts.stimulus:g} s")
     _judge_notice(fake, call, notice)
     # Whoever goes on gets both answers then; all others get the late one in between.
-    await fake.until(lambda: late.is_sent or None, a_while(fake))
+    await fake.until(lambda: late.is_sent or None, fake.timeouts.brief)
     late.send()
     await fake.client_exited()
     late.judge()

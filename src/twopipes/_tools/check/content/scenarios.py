@@ -10,7 +10,7 @@ from twopipes._protocol.revisions import META_CLIENT_INFO, SAMPLING_CONTENT_TYPE
 from twopipes._tools.check.content.blocks import faults_of_block, faults_of_icon
 from twopipes._tools.check.fake_server import ClientMessage, FakeServer, scenario
 from twopipes._tools.check.healthy_responses import text
-from twopipes._tools.check.tools.scenarios import sent_with
+from twopipes._tools.check.quotes import sent_with
 
 _QUESTION = {"messages": [{"role": "user", "content": {"type": "text", "text": "Say something."}}], "maxTokens": 100}
 _MENDS = {

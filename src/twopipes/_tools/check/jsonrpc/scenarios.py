@@ -10,7 +10,7 @@ from msgspec.json import decode
 from twopipes._codes import INVALID_REQUEST, METHOD_NOT_FOUND
 from twopipes._tools.check.fake_server import ClientMessage, FakeServer, scenario
 from twopipes._tools.check.healthy_responses import SILENCE, Fault, RawResult
-from twopipes._tools.check.timeouts.scenarios import a_while, said_to
+from twopipes._tools.check.quotes import sent_with
 from twopipes._wire import encode_line
 
 _NUMBER, _TEXT, _UNKNOWN, _ROOTS = 4100001, "4100001", "unknown", "roots"
@@ -36,7 +36,7 @@ async def asks_the_client(fake: FakeServer) -> None:
             asked[_ROOTS] = "roots/list"
         for request_id, method in asked.items():
             message.connection.send({"jsonrpc": "2.0", "id": request_id, "method": method})
-        await fake.until(lambda: len(_answers(fake)) >= len(asked) or None, a_while(fake))
+        await fake.until(lambda: len(_answers(fake)) >= len(asked) or None, fake.timeouts.brief)
 
     fake.on["tools/list"] = ask
     await fake.wait_for("tools/list")
@@ -44,7 +44,7 @@ async def asks_the_client(fake: FakeServer) -> None:
     _judge_answers(fake, list(asked))
     for request_id in (_NUMBER, _TEXT):
         answers = _answers_to(fake, request_id)
-        message, response = answers[0] if answers else (said_to(fake, _TEXT), {})
+        message, response = answers[0] if answers else (sent_with(fake, _TEXT), {})
         result = response.get("result")
         fake.expect(
             "PI-01",
@@ -83,14 +83,14 @@ def _judge_odd_ids(fake: FakeServer) -> None:
             _answers_to(fake, request_id),
             f"a ping with the id {request_id!r} got no answer with this id, and one with a plain id did",
             fix=fix,
-            about=odd or said_to(fake, _UNKNOWN),
+            about=odd or sent_with(fake, _UNKNOWN),
         )
 
 
 def _judge_unknown(fake: FakeServer) -> None:
     fix = "Answer every request. For a method that is not there: the error -32601 (Method not found), with the id of the request."
     answers = _answers_to(fake, _UNKNOWN)
-    message, response = answers[0] if answers else (said_to(fake, _UNKNOWN), {})
+    message, response = answers[0] if answers else (sent_with(fake, _UNKNOWN), {})
     fake.expect("JR-16", _code(response) is not None, f"a method that does not exist got {_told(response)}", fix=fix, about=message)
     if answers:
         why = f"a method that does not exist got {_told(response)}, not -32601"
@@ -160,7 +160,7 @@ async def adds_members_nobody_knows(fake: FakeServer) -> None:
         not fake.what_differs,
         f"when results, tools and content had an unknown member zz, {fake.what_differs}",
         fix="Read what you know of a result, and pass over the rest.",
-        about=said_to(fake, '"zz"'),
+        about=sent_with(fake, '"zz"'),
     )
     ping = next(iter(fake.requests("ping")), None)
     fake.expect("PI-04", ping is None, "the client sent a ping on the stateless wire", fix="Send server/discover.", about=ping)
@@ -193,7 +193,7 @@ async def answers_what_nobody_asked(fake: FakeServer) -> None:
         not fake.what_differs,
         f"when an answer came twice, and one to a request that was never sent, {fake.what_differs}",
         fix="Look up the request by the id of the answer; drop what belongs to none.",
-        about=said_to(fake, "999999", '"tools":['),
+        about=sent_with(fake, "999999", '"tools":['),
     )
     answered = next((message for message, response in _answers(fake) if response.get("id") is None), None)
     fake.expect(
@@ -227,7 +227,7 @@ async def sends_broken_lines(fake: FakeServer) -> None:
         not fake.what_differs,
         f"when lines came that are no messages, {fake.what_differs}",
         fix="Pass over a line that cannot be read, and read the next.",
-        about=said_to(fake, "{oops", b"\xff", f'"{_ODD}"', _IN_A_BATCH, _STRAY),
+        about=sent_with(fake, "{oops", b"\xff", f'"{_ODD}"', _IN_A_BATCH, _STRAY),
     )
     for message, response in _answers_to(fake, _ODD)[:1]:
         fake.expect(
@@ -263,12 +263,12 @@ async def asks_in_a_batch(fake: FakeServer) -> None:
         one, two = ({"jsonrpc": "2.0", "id": each, "method": "ping"} for each in _BATCH)
         message.connection.send([_NOTIFICATION])
         message.connection.send([one, _NOTIFICATION, two])
-        await fake.until(lambda: all(_answers_to(fake, each) for each in _BATCH) or None, a_while(fake))
+        await fake.until(lambda: all(_answers_to(fake, each) for each in _BATCH) or None, fake.timeouts.brief)
         if not before and all(_answers_to(fake, each) for each in _BATCH):
             before.append(len(fake.received_lines))
             message.connection.send([])
             # Not everybody answers this one: whoever has said nothing while it answered a ping will not.
-            await fake.ask("ping", within=a_while(fake))
+            await fake.ask("ping", within=fake.timeouts.brief)
 
     fake.on["tools/list"] = ask
     await fake.wait_for("tools/list")
@@ -279,7 +279,7 @@ async def asks_in_a_batch(fake: FakeServer) -> None:
         len(answered) == len(_BATCH),
         f"of the two requests in a batch, {len(answered)} got an answer",
         fix="This revision has batches: take an array apart and serve each of its members. Or do not ask for the revision.",
-        about=said_to(fake, _BATCH[0]),
+        about=sent_with(fake, _BATCH[0]),
     )
     if len(answered) < len(_BATCH):
         fake.give_up("the batch was not answered")

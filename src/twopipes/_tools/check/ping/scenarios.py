@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from twopipes._tools.check.fake_server import ClientMessage, FakeServer, scenario
 from twopipes._tools.check.healthy_responses import SILENCE
-from twopipes._tools.check.timeouts.scenarios import a_while, gives_up, said_to
+from twopipes._tools.check.quotes import sent_with
+from twopipes._tools.check.timeouts.scenarios import gives_up
 
 
 @scenario("PI-02", name="pings-while-the-client-waits")
@@ -15,7 +16,7 @@ async def pings_while_the_client_waits(fake: FakeServer) -> None:
     async def ping(message: ClientMessage) -> None:
         if message.method not in pinged:
             pinged[message.method or ""] = None
-            pinged[message.method or ""] = await fake.ask("ping", within=a_while(fake))
+            pinged[message.method or ""] = await fake.ask("ping", within=fake.timeouts.brief)
 
     fake.on["initialize"] = fake.on["tools/call"] = ping
     await fake.wait_for("initialize")
@@ -26,7 +27,7 @@ async def pings_while_the_client_waits(fake: FakeServer) -> None:
             response is not None and isinstance(response.members.get("result"), dict),
             f"a ping got no result while {method} was not answered yet",
             fix="Read and answer all the time, also while you wait for an answer of your own, and before the session is open.",
-            about=response or said_to(fake, '"ping"'),
+            about=response or sent_with(fake, '"ping"'),
         )
 
 

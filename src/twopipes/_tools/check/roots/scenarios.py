@@ -9,7 +9,7 @@ from typing import Any
 from twopipes._tools.check.asking_tools import AskingTool, Questions, Round
 from twopipes._tools.check.fake_server import ClientMessage, FakeServer, scenario
 from twopipes._tools.check.questions import ROOTS, declares, members, root_faults, shown
-from twopipes._tools.check.timeouts.scenarios import a_while, said_to
+from twopipes._tools.check.quotes import sent_with
 
 _ALL = {"where": (ROOTS, None)}
 _CHANGED = "notifications/roots/list_changed"
@@ -41,7 +41,7 @@ async def asks_for_roots(fake: FakeServer) -> None:
                 condition=False,
                 why="the client declares roots, and did not answer roots/list, though it answered a ping meanwhile",
                 fix='Answer with {"roots": [...]}; an empty array if there are none.',
-                about=said_to(fake, f'"{ROOTS}"'),
+                about=sent_with(fake, f'"{ROOTS}"'),
             )
         fake.give_up("the client did not answer roots/list in time")
     reply = first.reply("where")
@@ -102,7 +102,7 @@ def _pinged_beside(fake: FakeServer, asker: AskingTool) -> list[ClientMessage]:
     play = fake.healthy.results[asker.name]
 
     async def ping(message: ClientMessage) -> None:
-        if not message.is_modern and (response := await fake.ask("ping", within=a_while(fake))) is not None:
+        if not message.is_modern and (response := await fake.ask("ping", within=fake.timeouts.brief)) is not None:
             pinged.append(response)
 
     async def both(message: ClientMessage) -> Any:

@@ -9,7 +9,6 @@ from twopipes._protocol.revisions import META_SUBSCRIPTION_ID
 from twopipes._tools.check.fake_server import ClientMessage, FakeServer, asked_for, scenario
 from twopipes._tools.check.healthy_responses import SILENCE
 from twopipes._tools.check.server_reply import same_id
-from twopipes._tools.check.timeouts.scenarios import a_while
 from twopipes._tools.check.verdict import Skip
 
 _LISTEN = "subscriptions/listen"
@@ -153,7 +152,7 @@ async def dies_while_somebody_listens(fake: FakeServer) -> None:
     for method in _BESIDE:
         fake.on[method] = die
     first = (await fake.wait_for(_LISTEN)).connection
-    await fake.until(lambda: lost or None, a_while(fake))
+    await fake.until(lambda: lost or None, fake.timeouts.brief)
     if not lost and not first.is_over and _open_listens(first.received_lines[-1]):
         fake.end_server(1)  # nothing is asked beside it: the client can still show that it keeps the rule
     await fake.client_exited()

@@ -7,17 +7,11 @@ from typing import Any
 
 from twopipes._tools.check.fake_server import ClientMessage, FakeServer, scenario
 from twopipes._tools.check.healthy_responses import SILENCE
-from twopipes._tools.check.verdict import Quote
 
-__all__ = ["a_while", "gives_up", "said_to"]
+__all__ = ["gives_up"]
 
 # Seconds. However patient the check is: a client whose own request waits does not wait for ever, and nobody wants to look on.
-_A_WHILE, _LONG = 5.0, 15.0
-
-
-def a_while(fake: FakeServer) -> float:
-    """How long to wait for what a client says while it waits for an answer itself."""
-    return min(fake.timeouts.stimulus / 3, _A_WHILE)
+_LONG = 15.0
 
 
 @scenario("TO-01", "TO-02", name="never-answers-a-call", judged=False)
@@ -69,13 +63,6 @@ async def reports_progress_for_ever(fake: FakeServer) -> None:
         fake.give_up("the client does not ask for progress")
     await gives_up(fake, "TO-03", call)
     await fake.client_exited()
-
-
-def said_to(fake: FakeServer, *words: str | bytes) -> Quote:
-    """The lines with these words in them that the client was sent, to be quoted."""
-    wanted = [word.encode() if isinstance(word, str) else word for word in words]
-    lines = [line for connection in fake.connections for line in connection.sent_lines]
-    return Quote(sent=tuple(line for line in lines if any(word in line for word in wanted)))
 
 
 async def gives_up(fake: FakeServer, rule: str, request: ClientMessage) -> bool:

@@ -6,13 +6,7 @@ from typing import Any
 
 from twopipes._tools.check.fake_server import FakeServer, scenario
 from twopipes._tools.check.healthy_responses import text
-from twopipes._tools.check.verdict import Quote
-
-
-def sent_with(fake: FakeServer, mark: bytes) -> Quote:
-    """The first line of the server that has something in it, to be shown as what the client did not get along with."""
-    sent = [line for connection in fake.connections for line in connection.sent_lines if mark in line]
-    return Quote(sent=tuple(sent[:1]))
+from twopipes._tools.check.quotes import sent_with
 
 
 @scenario("TL-12")
