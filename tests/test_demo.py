@@ -1,4 +1,4 @@
-"""``make demo``, as somebody runs it who has just got the project: at a terminal, and into a pipe."""
+"""``make demo``, as a newcomer runs it: in a terminal, and into a pipe."""
 
 import os
 import re
@@ -66,7 +66,7 @@ def test_the_server_is_killed_three_times_and_what_does_no_harm_is_sent_again(pl
     by_name = {name: [call for call in calls if call.request.params["name"] == name] for name in ("forecast", "advise", "book")}
     assert [call.answer is not None for call in by_name["forecast"]] == [False, True, True]
     assert [call.answer is not None for call in by_name["book"]] == [False]
-    assert "ServerExited, signal=SIGKILL, method=tools/call, retryable=False" in " ".join(said.split())
+    assert "ServerExited: signal=SIGKILL, method=tools/call, retryable=False" in " ".join(said.split())
     # ST-03: a question of one process, answered to the next.
     assert [call.connection.number for call in by_name["advise"]][-2:] == [1, 2]
     assert said.count("For Oslo in winter: a coat.") == 3

@@ -1,6 +1,6 @@
-"""One server in both eras of the protocol, killed three times at its work, and everything that crosses the pipes meanwhile.
+"""Run one server in both eras of the protocol, kill it three times during calls, and show every line that crosses the pipes.
 
-``make demo`` runs it. The recordings and their HTML pages are left in ``build/demo``, or in a folder that is given as an argument.
+``make demo`` runs this program. It writes the recordings and their HTML pages to ``build/demo``, or to a folder of your choice.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from twopipes.trace import Conversation, Event, Judge, Recorder, header_for, rea
 from twopipes.types import LEGACY, MODERN, Elicitation
 
 COMMAND = (sys.executable, os.path.relpath(Path(__file__).parents[1] / "examples" / "weather.py"))
-# What the server seals its questions with, so that a fresh process understands the answer to a question of the one before it.
-# Without it twopipes keeps a key in the user's state folder, and a demonstration leaves nothing behind.
+# The key that seals the questions of the server, so that a new process accepts the answer to a question of the previous one.
+# Without it twopipes keeps a key in the user's state folder, and a demo must leave nothing there.
 ENVIRONMENT = {"TWOPIPES_STATE_KEY": secrets.token_hex(32)}
-KILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # Windows has but one way, and this name for it
-WIDEST = 100  # columns in which a sentence is still easy to read
+KILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # Windows has no SIGKILL, and SIGTERM does the same there
+MAX_WIDTH = 100  # columns of the comments
 Era = Literal["legacy", "modern"]
 
 
-# What is played
+# The two acts
 
 
 class Stage:
-    """A client of the server, and what the audience is told: that stands in the recording, between the lines of the wire."""
+    """A client of the server, and the comments for the audience, which are recorded between the lines of the wire."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
@@ -48,83 +48,81 @@ class Stage:
 
     @property
     def client(self) -> Client:
-        """The client, once it is there."""
+        """The client; available while an act is played."""
         assert self._client is not None
         return self._client
 
-    def tell(self, text: str) -> None:
-        """Say something to the audience."""
+    def comment(self, text: str) -> None:
+        """Record a comment for the audience."""
         self.recorder.event("note", reason=text, connection=0 if self._client is None else self._client.restarts)
 
     async def play(self, era: Era, act: Callable[[Stage], Awaitable[None]]) -> None:
-        """Launch the server, play, and end it."""
+        """Launch the server, play an act, and end the server."""
         connecting = connect(*COMMAND, era=era, on_elicit=self.answer, trace=self.recorder, env=ENVIRONMENT)
         async with connecting as self._client:
             await act(self)
         if (closed := self._client.closed) is not None:
-            self.tell(f"It has left: {closed.describe()}. Nothing of it is still there.")
+            self.comment(f"The server {closed.describe()}. No process is left.")
 
     async def answer(self, _question: Elicitation) -> dict[str, str]:
-        """Answer for the user, who thinks for a moment."""
+        """Answer for the user, after a moment."""
         if self.kills_while_thinking:
-            self.kill("While the user still thinks")
+            self.kill("Before the user answers")
         await asyncio.sleep(0.4)
         return {"city": "Oslo", "season": "winter"}
 
     def kill(self, when: str) -> None:
-        """End the process of the server without a warning, as the system does when there is no memory left."""
+        """Kill the server without warning, as the system does when memory runs out."""
         pid = self.client.pid
         if pid is not None:
-            self.tell(f"{when}: kill -9 {pid}")
+            self.comment(f"{when}: kill -9 {pid}")
             os.kill(pid, KILL)
 
     def kill_at_first_report(self) -> Callable[[object], None]:
-        """A listener to progress that kills the server at the first report, and not its successor."""
-        kills = iter([lambda: self.kill("In the middle of the call")])
+        """Return a progress callback that kills the server at the first report, and does nothing after that."""
+        kills = iter([lambda: self.kill("During the call")])
         return lambda _report: next(kills, lambda: None)()
 
 
 async def session(stage: Stage) -> None:
-    """The era of sessions: a handshake first, and the server may ask by a request of its own."""
-    stage.tell("What it offers, and a tool that reports progress. It also prints, which goes to stderr (!) and never to the wire:")
+    """Play the legacy era: a handshake first, and the server sends its questions as requests."""
+    stage.comment("The list of tools, and a tool that reports progress. Its print() goes to stderr (!), not to the wire:")
     await stage.client.list_tools()
     await stage.client.call_tool("forecast", {"city": "Lisbon"})
-    stage.tell("A tool that asks the user. In a session, that is a request of the server:")
+    stage.comment("A tool that asks the user. In the legacy era the server sends a request:")
     await stage.client.call_tool("advise")
 
 
 async def stateless(stage: Stage) -> None:
-    """The era without sessions: every request says what it needs, a question is an answer, and a process can be replaced."""
+    """Play the modern era: every request is independent, a question is a result, and the process can be replaced."""
     client = stage.client
-    stage.tell("The same tool asks. Here its call is answered by the question, and sent again with the user's answer:")
+    stage.comment("The same tool asks. Here the question is the result of the call, which is sent again with the answer:")
     await client.list_tools()
     await client.call_tool("advise")
 
-    stage.tell("Now it dies at work. It was a forecast, which changes nothing: the call is sent again to a fresh process.")
+    stage.comment("The server is killed during a forecast. The tool is read-only: the call is sent again to a new server.")
     result = await client.call_tool("forecast", {"city": "Lisbon"}, on_progress=stage.kill_at_first_report())
-    stage.tell(f"Whoever called knows nothing of it, and has {result.structured}.")
+    stage.comment(f"The caller does not notice and gets {result.structured}.")
 
-    stage.tell("It dies while the user is being asked. The answer goes to the next process, which goes on where the last one was:")
+    stage.comment("The server is killed while the user is asked. The answer goes to a new process, which continues the call:")
     stage.kills_while_thinking = True
     await client.call_tool("advise")
     stage.kills_while_thinking = False
 
-    stage.tell("It dies while it books a journey. That call is not sent again, because the seat may be taken.")
+    stage.comment("The server is killed while it books a journey. This call is not sent again: the seat may already be booked.")
     try:
         await client.call_tool("book", {"city": "Oslo"}, on_progress=stage.kill_at_first_report())
     except ServerExited as error:
-        stage.tell(
-            f"Whoever called is told: ServerExited, signal={error.signal}, method={error.method}, retryable={error.retryable}."
-        )
-    stage.tell("And the next call finds a server:")
+        stage.comment(f"The caller gets ServerExited: signal={error.signal}, method={error.method}, retryable={error.retryable}.")
+    stage.comment("The next call works again:")
     await client.call_tool("forecast", {"city": "Rome"})
 
 
-# What is shown
+# The display
 
 
 class Screen:
-    """Shows a recording while it is being made."""
+    """Shows a recording while it is written."""
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
@@ -132,11 +130,11 @@ class Screen:
         self._over = threading.Event()
 
     def end(self) -> None:
-        """The recording is complete: what is left of it is shown, and that was all."""
+        """Report that the recording is complete. The rest of it is still shown."""
         self._over.set()
 
     def follow(self, path: Path) -> None:
-        """Show what is recorded as it comes, until the end. This waits, so it has a thread of its own."""
+        """Show the recording as it grows, until its end. Blocks, so run it in a thread."""
         is_last_look = False
 
         def look_again() -> bool:
@@ -166,9 +164,9 @@ class Screen:
             self._write(line)
 
     def narrate(self, text: str, style: str = "bold") -> None:
-        """A sentence between the lines."""
+        """Show a comment between the lines."""
         self._terminal.say()
-        for line in textwrap.wrap(text, min(self._terminal.width, WIDEST), break_on_hyphens=False):
+        for line in textwrap.wrap(text, min(self._terminal.width, MAX_WIDTH), break_on_hyphens=False):
             self._terminal.say((line, style))
         self._terminal.flush()
 
@@ -194,9 +192,9 @@ async def record(name: str, era: Era, act: Callable[[Stage], Awaitable[None]], f
 
 
 def main(folder: Path) -> int:
-    """Play both acts, and say where they can be seen again."""
+    """Play both acts, and print where to see them again."""
     if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that has no such character gets its number
+        sys.stdout.reconfigure(errors="backslashreplace")  # for terminals without UTF-8
     terminal = Terminal()
     began = time.monotonic()
     try:
@@ -205,17 +203,17 @@ def main(folder: Path) -> int:
         terminal.say(
             (f"twopipes {__version__}", "bold cyan"), ": a server, a client, and every line between them, as it is recorded."
         )
-        terminal.say(("> client   < server   ! its stderr   = what happens to it", "dim"))
-        screen.narrate(f"1. A session, opened by a handshake: {LEGACY[0]} to {LEGACY[-1]}", "bold cyan")
+        terminal.say(("> client   < server   ! stderr of the server   = process events", "dim"))
+        screen.narrate(f"1. The legacy era, with a handshake and a session: {LEGACY[0]} to {LEGACY[-1]}", "bold cyan")
         first = asyncio.run(record("session", "legacy", session, folder, screen))
         screen = Screen(terminal)
-        screen.narrate(f"2. The same server, stateless: {MODERN[-1]}. It will be killed three times.", "bold cyan")
+        screen.narrate(f"2. The modern era, stateless: {MODERN[-1]}. The same server, killed three times.", "bold cyan")
         second = asyncio.run(record("stateless", "modern", stateless, folder, screen))
-        screen.narrate(f"All of it took {time.monotonic() - began:.1f} s. See it again, with every message:")
+        screen.narrate(f"The demo took {time.monotonic() - began:.1f} s. See it again, with every message:")
         terminal.say("  in a browser      ", (f"{second}", "cyan"), "  and  ", (f"{first}", "cyan"))
         terminal.say("  in this terminal  ", (f"{_ours()} view {second.with_suffix('.jsonl')}", "cyan"))
         terminal.flush()
-    except BrokenPipeError:  # whoever read this has seen enough (`| head`)
+    except BrokenPipeError:  # the reader closed the pipe (`| head`)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (TwopipesError, OSError) as error:
         print(f"Error: {error}", file=sys.stderr)
@@ -226,7 +224,7 @@ def main(folder: Path) -> int:
 
 
 def _ours() -> str:
-    """Our command as it can be typed here."""
+    """Return the twopipes command as it can be typed here."""
     beside = Path(sys.executable).with_name("twopipes")
     if shutil.which("twopipes") == str(beside) or not beside.is_file():
         return "twopipes"

@@ -51,7 +51,7 @@ def test_a_polite_child_leaves_at_the_end_of_its_input():
             assert report.ended_by == "eof"
             assert report.exit == child.exit == ExitStatus(code=0)
             assert not report.left_behind
-            assert "ended by eof" in report.describe()
+            assert "exited on EOF" in report.describe()
 
     run(body())
 
@@ -204,7 +204,7 @@ def test_a_plan_that_does_not_kill_may_leave_something_and_says_so(monkeypatch):
             report = await child.shut_down(ShutdownPlan((CloseStdin(),)))
             assert report.left_behind
             assert report.exit is None
-            assert "not ended" in report.describe()
+            assert "not gone" in report.describe()
             assert is_running(child.pid)
             # It stays registered and is killed at exit of the interpreter; here the test does that.
             live_groups.kill_all()

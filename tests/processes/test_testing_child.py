@@ -185,7 +185,7 @@ def test_a_process_that_prints_to_its_wire_is_found_out(write):
 @pytest.mark.parametrize(
     ("last_words", "options", "words"),
     [
-        ("sys.exit(3)", {}, "ended by eof .* exit code 3"),
+        ("sys.exit(3)", {}, r"exit cleanly on EOF: it exited on EOF .* \(exit code 3\)"),
         ("time.sleep(600)", {"timeouts": Timeouts(shutdown=0.5)}, "ended by SIGTERM"),
     ],
 )

@@ -122,14 +122,15 @@ class ShutdownReport(Struct, frozen=True, kw_only=True):
     left_behind: bool = False
 
     def describe(self) -> str:
-        """Return a one-line summary: ``ended by eof after 0.03 s, exit code 0``."""
-        status = "" if self.exit is None else f", {self.exit.describe()}"
+        """Return a one-line summary: ``exited on EOF after 0.03 s (exit code 0)``."""
+        status = "" if self.exit is None else f" ({self.exit.describe()})"
         if self.left_behind:
             steps = ", ".join(str(taken.step) for taken in self.steps)
-            return f"not ended after {self.took:.2f} s ({steps}){status}"
+            return f"not gone after {self.took:.2f} s: {steps}{status}"
         if self.ended_by == "already gone":
-            return f"had ended before{status}"
-        return f"ended by {self.ended_by} after {self.took:.2f} s{status}"
+            return f"had already exited{status}"
+        how = "exited on EOF" if self.ended_by == "eof" else f"ended by {self.ended_by}"
+        return f"{how} after {self.took:.2f} s{status}"
 
 
 class ShutdownTarget(Protocol):

@@ -185,7 +185,7 @@ class LiveConversation(Generic[ClientT]):
         ended_well = report.ended_by == "eof" and report.exit is not None and report.exit.code == 0 and not report.left_behind
         if not is_memory and not ended_well:
             words = [
-                f"the server did not exit on EOF: it {report.describe()}",
+                f"the server did not exit cleanly on EOF: it {report.describe()}",
                 *(f"  stderr: {line}" for line in self.stderr[-10:]),
             ]
             raise self._failure("\n".join(words))

@@ -64,7 +64,7 @@ def test_a_child_that_exits_on_eof_gets_no_signal():
     assert report == ShutdownReport(
         steps=(StepTaken(CloseStdin(), 0.0), StepTaken(Wait(2.0), 0.0)), exit=ExitStatus(code=0), ended_by="eof", took=0.5
     )
-    assert report.describe() == "ended by eof after 0.50 s, exit code 0"
+    assert report.describe() == "exited on EOF after 0.50 s (exit code 0)"
 
 
 def test_a_child_that_ignores_eof_gets_sigterm_after_two_seconds():
@@ -87,7 +87,7 @@ def test_a_child_that_survives_the_plan_is_reported():
     report = Actor().end_by(ShutdownPlan.default())
     assert report.left_behind
     assert report.exit is None
-    assert report.describe() == "not ended after 6.00 s (close stdin, wait 2 s, SIGTERM, wait 2 s, SIGKILL)"
+    assert report.describe() == "not gone after 6.00 s: close stdin, wait 2 s, SIGTERM, wait 2 s, SIGKILL"
 
 
 def test_a_child_that_is_already_gone_gets_nothing():
@@ -95,8 +95,8 @@ def test_a_child_that_is_already_gone_gets_nothing():
     report = actor.end_by(ShutdownPlan.default())
     assert actor.suffered == []
     assert report == ShutdownReport(exit=ExitStatus(code=0))
-    assert report.describe() == "had ended before, exit code 0"
-    assert ShutdownReport().describe() == "had ended before"
+    assert report.describe() == "had already exited (exit code 0)"
+    assert ShutdownReport().describe() == "had already exited"
 
 
 def test_a_cancelled_shutdown_skips_to_sigkill():

@@ -180,7 +180,7 @@ async def test_a_legacy_session_that_is_killed_is_lost():
     async with pair(sums(), era="legacy", faults=[kill(">", method="tools/call")]) as talk:
         with pytest.raises(ConnectionLost):
             await talk.client.call_tool("add", CALL)
-    with pytest.raises(ExpectationFailed, match="had ended before"):
+    with pytest.raises(ExpectationFailed, match="had already exited"):
         talk.expect_ended_by_eof()
 
 
