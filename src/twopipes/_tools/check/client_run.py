@@ -63,7 +63,7 @@ async def serve_relayed(fake: FakeServer, relayed: RelayedChannel) -> None:
     """Serve a relay process that has connected, until it exits."""
 
     def take(kind: str, data: str) -> None:
-        connection = fake.take_connection(relayed)
+        connection = next((each for each in fake.connections if each.channel is relayed), None)
         if connection is not None and kind == "S":
             connection.take_signal(data)
         elif connection is not None and kind == "G":

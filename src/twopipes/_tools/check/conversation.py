@@ -156,7 +156,7 @@ class LiveConversation(Transcript):
     @property
     def first_response(self) -> Response | None:
         """The response to the first request, which opens the conversation."""
-        return next(iter(self.responses_to(1)), None)
+        return self.response(1)
 
     # Sending
 
@@ -248,7 +248,7 @@ class LiveConversation(Transcript):
         """
         if within is None:
             within = max(self.timeouts.start, self.timeouts.response) if self.first_response_at is None else self.timeouts.response
-        found: Response | None = await self.until(lambda: next(iter(self.responses_to(request_id)), None), within)
+        found = await self.awaited(request_id, within)
         if found is None:
             self.unanswered += 1
             if self._reader.limit_reached:
@@ -257,6 +257,21 @@ class LiveConversation(Transcript):
                 how = "the server exited before it answered" if self.is_over else f"no response within {within:g} s to"
             raise NoResponse(f"{how} {what}", request_id=request_id)
         return found
+
+    async def awaited(self, request_id: Any, within: float | None = None) -> Response | None:
+        """Wait for the response to a request that was sent before; return ``None`` if there is none in time."""
+        found: Response | None = await self.until(
+            lambda: self.response(request_id), self.timeouts.response if within is None else within
+        )
+        return found
+
+    async def try_request(self, method: str, params: Mapping[str, Any] | None = None, **options: Any) -> Response:
+        """Send a request as :meth:`request` does. Without a response, return one that is neither a result nor an error."""
+        try:
+            return await self.request(method, params, **options)
+        except NoResponse as error:
+            nothing = ReceivedLine(-1, self.age, b"", None)
+            return Response(id=error.request_id, message={}, received_line=nothing, silence=str(error))
 
     async def is_ignored(self, request_id: Any) -> bool:
         """Return whether a request still has no response after a later one was answered."""
@@ -348,7 +363,7 @@ class LiveConversation(Transcript):
 
     async def response_if_any(self, request_id: Any) -> Response | None:
         """Return the response to an earlier request that the server may ignore; ``None`` if there is none."""
-        found: Response | None = await self.until_ignored(lambda: next(iter(self.responses_to(request_id)), None))
+        found: Response | None = await self.until_ignored(lambda: self.response(request_id))
         return found
 
     async def ended(self, within: float | None = None) -> bool:

@@ -232,6 +232,12 @@ class FakeServer(VerdictRecorder):
         await self.until(lambda: None, self.timeouts.client if within is None else within)
         return self.is_over
 
+    async def exited_after(self, wanted: str | Callable[[ClientMessage], Any]) -> ClientMessage:
+        """Wait for a line as :meth:`wait_for` does, then until the client exits. Return the line."""
+        found = await self.wait_for(wanted)
+        await self.client_exited()
+        return found
+
     def was_cut_short(self, at: float) -> bool:
         """Return whether the client was killed so soon after this time that it may have been slow, not stuck."""
         return self.left_at is None and at > self.timeouts.client / 2
@@ -398,10 +404,6 @@ class FakeServer(VerdictRecorder):
             else:
                 await channel.close()
             self.wake()
-
-    def take_connection(self, channel: Channel) -> FakeConnection | None:
-        """Return the connection of a channel, if it is already served."""
-        return next((each for each in self.connections if each.channel is channel), None)
 
     async def end(self, exit: ExitStatus | None = None) -> None:  # noqa: A002 - the exit status of the client
         """Record that the client has exited, and stop all handlers."""

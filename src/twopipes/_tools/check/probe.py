@@ -217,6 +217,11 @@ class Features(Struct, kw_only=True):
             at = at[key]
         return True
 
+    @property
+    def uris(self) -> list[str]:
+        """The URIs of the listed resources."""
+        return [each["uri"] for each in self.resources if isinstance(each.get("uri"), str)]
+
     def tool(self, name: str) -> dict[str, Any] | None:
         """Return a tool by its name."""
         return next((each for each in self.tools if each.get("name") == name), None)

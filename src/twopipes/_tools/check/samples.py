@@ -12,7 +12,7 @@ from twopipes._tools.check.probe import Case, SafeCall
 from twopipes._tools.check.server_reply import Response
 from twopipes._tools.check.verdict import Quote
 
-__all__ = ["CHANGING", "called", "is_complete", "named", "prompted", "quoted", "read", "required_of", "walked"]
+__all__ = ["CHANGING", "called", "has_worked", "is_complete", "named", "prompted", "quoted", "read", "required_of", "walked"]
 
 CHANGING = ("mutate", "touch", "mutate_resources", "mutate_prompts")
 """The tools of test servers that change the lists of the server. Only probes about changes call them."""
@@ -108,3 +108,8 @@ def named(names: Sequence[Any]) -> str:
 def is_complete(response: Response) -> bool:
     """Return whether a response is a final result: not an error, a question or a task."""
     return response.is_result and response.result.get("resultType", "complete") == "complete" and "task" not in response.result
+
+
+def has_worked(response: Response) -> bool:
+    """Return whether a response is the final result of a tool that has not failed."""
+    return is_complete(response) and response.result.get("isError") is not True

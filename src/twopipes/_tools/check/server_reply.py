@@ -82,6 +82,7 @@ class Response(Struct, frozen=True, eq=False, kw_only=True):
         received: The line of the response.
         received_line: The same line, with its number and time.
         took: Seconds from the request to the response.
+        silence: Why there is no response, if :meth:`.LiveConversation.try_request` got none; ``message`` is empty then.
     """
 
     id: Any
@@ -90,6 +91,7 @@ class Response(Struct, frozen=True, eq=False, kw_only=True):
     received: Sequence[bytes] = ()
     received_line: ReceivedLine
     took: float = 0.0
+    silence: str = ""
 
     @property
     def is_result(self) -> bool:
@@ -116,6 +118,8 @@ class Response(Struct, frozen=True, eq=False, kw_only=True):
     @property
     def summary(self) -> str:
         """A short description for a ``why``."""
+        if self.silence:
+            return f"nothing: {self.silence}"
         if self.error:
             return f"error {self.code}: {str(self.error.get('message'))[:100]}"
         return "a result" if self.is_result else "neither a result nor an error"

@@ -43,6 +43,10 @@ class Transcript:
         """Return all responses to a request so far. There should be at most one."""
         return self._responses_by_id.get(id_key(request_id), [])
 
+    def response(self, request_id: Any) -> Response | None:
+        """Return the first response to a request, if there is one so far."""
+        return next(iter(self.responses_to(request_id)), None)
+
     def add_sent(self, line: bytes, at: float, *, is_whole: bool) -> None:
         """Add a line that was sent."""
         self.sent_lines.append(line)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal, NoReturn, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal, NoReturn, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -72,6 +72,9 @@ class Quotable(Protocol):
         """The lines that came from the peer."""
 
 
+Found = TypeVar("Found", bound=Quotable)
+
+
 class Quote(Struct, frozen=True, kw_only=True):
     """Lines to quote that differ from the wire: a part of a line, or a redacted one."""
 
@@ -105,7 +108,7 @@ class VerdictRecorder:
         """Drop the rules that were not selected."""
         self._rules = {each: self._rules[each] for each in wanted if each in self._rules}
 
-    def expect(self, rule: str, condition: Any, why: str, *, fix: str = "", about: Quotable | None = None) -> bool:
+    def expect(self, rule: str, condition: Any, why: str = "", *, fix: str = "", about: Quotable | None = None) -> bool:
         """Judge a rule.
 
         Args:
@@ -113,7 +116,7 @@ class VerdictRecorder:
             condition: Whether the rule was kept.
             why: What breaks the rule, if it was not kept.
             fix: What to change; by default the ``fix`` of the rule.
-            about: The lines to quote; by default the last ones of the conversation.
+            about: The lines to quote; by default, or if it has none, the last ones of the conversation.
 
         Returns:
             Whether the rule was kept, even if it does not count in this run.
@@ -127,9 +130,17 @@ class VerdictRecorder:
             self._note(found, outcome, why="" if kept else why, fix=advice, sent=sent, received=received)
         return kept
 
-    def forbid(self, rule: str, found: Quotable | None, why: str) -> bool:
-        """Judge a rule that something received breaks: it was kept if nothing was found. See :meth:`expect`."""
-        return self.expect(rule, found is None, why, about=found)
+    def forbid(self, rule: str, found: Iterable[Found] | Found | None, why: str | Callable[[Found], str]) -> bool:
+        """Judge a rule that something received breaks: it was kept if nothing was found. See :meth:`expect`.
+
+        Args:
+            rule: The id of the rule.
+            found: What breaks the rule, to be quoted; of several, the first one.
+            why: A description of it, or a function that returns one.
+        """
+        first = next(iter(found), None) if isinstance(found, Iterable) else found
+        text = "" if first is None else why if isinstance(why, str) else why(first)
+        return self.expect(rule, first is None, text, about=first)
 
     def skip(self, rule: str, reason: str) -> None:
         """Record why a rule cannot be tried."""
@@ -179,7 +190,9 @@ class VerdictRecorder:
         return (), ()
 
     def _quote(self, about: Quotable | None) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
-        sent, received = self.quotable() if about is None else (about.sent, about.received)
+        sent, received = (about.sent, about.received) if about is not None else ((), ())
+        if not sent and not received:
+            sent, received = self.quotable()
         return tuple(sent[-_QUOTED:]), tuple(received[-_QUOTED:])
 
     def _rule(self, rule: str) -> Rule | None:
