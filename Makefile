@@ -1,4 +1,4 @@
-# Everything a newcomer needs: `make demo` runs it, `make test` proves it. Each target sets up what it uses, once.
+# `make demo` shows the project, `make test` tests it. Each target installs what it needs, once.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -6,12 +6,12 @@ STAMPS := $(VENV)/stamps
 FUZZ_SECONDS ?= 300
 SOAK_SECONDS ?= 300
 ATTACK_SECONDS ?= 30
-# The least coverage in percent by tests in one process: of the packages without I/O, and of all. Children and mutants cover the rest.
+# The lowest coverage in percent by tests that run in one process: of the packages without I/O, and of all packages.
 COVERAGE_CORE := 97
 COVERAGE := 64
 CORE := 'src/twopipes/*.py,src/twopipes/_protocol/*,src/twopipes/_schema/*,src/twopipes/_session/*'
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# Compiled once: the tests start hundreds of children, and each would compile everything anew.
+# Keep compiled files: the tests start hundreds of children, and each would compile everything again.
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help demo dist release-check test coverage quick mutants walkthrough lint types fuzz soak attack kill interop bench bench-quick bench-check bench-profile bench-publish rules scoreboard docs console format clean
@@ -19,7 +19,7 @@ export PYTHONDONTWRITEBYTECODE :=
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-# A stamp is older than pyproject.toml exactly when what it installed may have changed.
+# A stamp that is older than pyproject.toml may have installed something else.
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Error: twopipes needs Python 3.11 or newer; try: make PYTHON=python3.11"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
@@ -47,7 +47,7 @@ $(STAMPS)/cli: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install -q -e '.[cli]'
 	touch $@
 
-demo: $(STAMPS)/cli ## a server in both eras, killed at its work, and all that crosses its pipes; leaves pages in build/demo
+demo: $(STAMPS)/cli ## run one server in both eras, kill it, and show every line on its pipes; writes pages to build/demo
 	@$(BIN)/python tools/demo.py build/demo
 
 # Tests that run in one process.
@@ -55,55 +55,55 @@ UNIT_TESTS := tests/unit tests/properties tests/test_conversations.py tests/test
 # Only `make mutants` runs these: loading hundreds of mutants to run none of them takes seconds in every process.
 MUTANT_TESTS := $(filter-out tests/check/test_ours.py,$(wildcard tests/check/test_*.py))
 
-test: $(STAMPS)/dev ## all tests
+test: $(STAMPS)/dev ## run the tests
 	$(BIN)/python -m pytest -n auto --dist worksteal $(UNIT_TESTS)
 	@# Twice as many processes as processors: these tests start programs and wait for them.
 	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal $(UNIT_TESTS:%=--ignore=%) $(MUTANT_TESTS:%=--ignore=%)
 
-coverage: $(STAMPS)/dev ## the tests that run in one process, with branch coverage of every package
+coverage: $(STAMPS)/dev ## measure branch coverage of every package by the tests that run in one process
 	$(BIN)/python -m pytest -q -n auto --dist worksteal --cov --cov-report= $(UNIT_TESTS)
 	$(BIN)/python -m coverage report --skip-covered --precision=1 --fail-under=$(COVERAGE_CORE) --include=$(CORE)
 	$(BIN)/python -m coverage report --skip-covered --precision=1 --fail-under=$(COVERAGE)
 
-# Two halves beside each other, each of which collects its own tests only.
+# Two processes at once; each collects only its own tests.
 QUICK_FIRST := tests/unit/protocol tests/unit/schema tests/unit/session tests/properties tests/test_conversations.py tests/test_transcripts.py
 QUICK := TWOPIPES_HYPOTHESIS=quick $(BIN)/python -m pytest -q -p no:cacheprovider -p no:xdist -p no:pytest_cov -m "not slow and not interop and not mutants and not walkthrough"
 
-quick: $(STAMPS)/dev ## unit tests, properties and conversations, in under 30 seconds
+quick: $(STAMPS)/dev ## run unit tests, properties and conversations, in under 30 seconds
 	@$(QUICK) $(QUICK_FIRST) > $(STAMPS)/quick.log 2>&1 & first=$$!; \
 	$(QUICK) tests/unit --ignore=tests/unit/protocol --ignore=tests/unit/schema --ignore=tests/unit/session; second=$$?; \
 	wait $$first; first=$$?; cat $(STAMPS)/quick.log; exit $$((first + second))
 
-mutants: $(STAMPS)/dev ## whether the check catches a mutant of every rule, and leaves the healthy in peace
+mutants: $(STAMPS)/dev ## show that the check finds a mutant of every rule, and reports nothing about correct programs
 	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal -m mutants tests/check
 
-walkthrough: $(STAMPS)/dev ## does what the pages, the demo and a new project tell a reader to do, and compares what is shown
+walkthrough: $(STAMPS)/dev ## run the commands of the pages, the demo and a new project, and compares their output
 	$(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 2)) --dist worksteal -m walkthrough tests
 
 lint: $(STAMPS)/dev types ## ruff (rules and format) and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-# Each system has its cache: one that was made for another is of no use, and would be thrown away.
+# Each system has its own cache: mypy discards the cache of another system.
 types: $(STAMPS)/dev ## mypy, strict, as on Linux, macOS and Windows
 	$(BIN)/mypy --platform linux
 	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin
 	$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32
 
-rules: $(STAMPS)/dev ## which rules of the specification have a test that carries their id
+rules: $(STAMPS)/dev ## list the rules of the specification and the tests that carry their ids
 	@$(BIN)/python tools/rules.py
 
-# A site that can be opened from the disk: site/index.html.
+# The site can be opened from the disk: site/index.html.
 $(STAMPS)/docs: pyproject.toml $(STAMPS)/package
 	$(BIN)/python -m pip install -q --group docs
 	touch $@
 
-docs: $(STAMPS)/docs ## the documentation as a site, in site/; a warning is an error
+docs: $(STAMPS)/docs ## build the documentation into site/; a warning is an error
 	$(BIN)/python tools/reference_pages.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --clean --quiet
 	$(BIN)/python tools/site/proof.py
 
-console: $(STAMPS)/dev ## runs the console blocks of the documentation, and rewrites what they show; CHECK=--check only looks
+console: $(STAMPS)/dev ## run the console blocks of the documentation and rewrite their output; CHECK=--check only compares
 	$(BIN)/python tools/console $(CHECK)
 
 fuzz: $(STAMPS)/fuzz ## coverage-guided fuzzing of the decoder, a served connection and the client, FUZZ_SECONDS=300 each
@@ -111,19 +111,19 @@ fuzz: $(STAMPS)/fuzz ## coverage-guided fuzzing of the decoder, a served connect
 	$(BIN)/python fuzz/fuzz_steps.py server -max_total_time=$(FUZZ_SECONDS)
 	$(BIN)/python fuzz/fuzz_steps.py client -max_total_time=$(FUZZ_SECONDS)
 
-soak: $(STAMPS)/package ## 50 servers, 100,000 calls, random kills and cancels, then every attack; SOAK_SECONDS=300
+soak: $(STAMPS)/package ## 50 servers, 100,000 calls, random kills and cancellations, then every attack; SOAK_SECONDS=300
 	$(BIN)/python tests/soak/soak.py --seconds $(SOAK_SECONDS)
 	$(MAKE) attack
 
-attack: $(STAMPS)/package ## one promise after the other is attacked with random timing; ATTACK_SECONDS=30 each
+attack: $(STAMPS)/package ## attack each promise with random timing; ATTACK_SECONDS=30 each
 	@set -e; for program in tests/soak/attack_*.py; do \
 	  echo "$$program --seconds $(ATTACK_SECONDS)"; $(BIN)/python $$program --seconds $(ATTACK_SECONDS); done
 
-kill: $(STAMPS)/package ## kills clients and servers at random moments; nothing of them may be left; SOAK_SECONDS=300
+kill: $(STAMPS)/package ## kill clients and servers at random moments; no process may be left; SOAK_SECONDS=300
 	$(BIN)/python tests/soak/attack_kills.py --seconds $(SOAK_SECONDS)
 
-# The other implementations, each in an environment of its own; `make clean` takes them along. One that cannot be installed here
-# (no registry, no node) is reported and skipped by its tests, unless INTEROP_REQUIRED is set; the next run tries again.
+# The other implementations, each in its own environment; `make clean` removes them. One that cannot be installed (no registry,
+# no node) is reported, and its tests are skipped unless INTEROP_REQUIRED is set. The next run tries again.
 PEERS := $(VENV)/peers
 PYTHON_PEERS := official-2 official-1 fastmcp-4 published
 NOT_INSTALLED = { echo "The peer $(notdir $(@D)) could not be installed; its tests will be skipped."; test -z "$$INTEROP_REQUIRED"; }
@@ -137,23 +137,23 @@ $(PEERS)/npm/installed: tests/interop/peers/package.json | $(BIN)/python
 	@rm -rf $(@D) && mkdir -p $(@D) && cp $< $(@D)
 	npm install --prefix $(@D) --silent --no-audit --no-fund --no-package-lock --ignore-scripts && touch $@ || $(NOT_INSTALLED)
 
-# Chromium, for the HTML view: the one that is here, or else Debian's, which only root can install.
+# Chromium for the HTML view: an installed one, or Debian's package, which only root can install.
 CHROMIUM = command -v chromium || command -v chromium-browser || command -v google-chrome || { apt-get update -q && apt-get install -qy --no-install-recommends chromium; }
 
 $(PEERS)/chromium/installed: pyproject.toml | $(BIN)/python
 	@mkdir -p $(@D)
 	$(BIN)/python -m pip install -q --group browser && { $(CHROMIUM); } > $(@D)/log 2>&1 && touch $@ || $(NOT_INSTALLED)
 
-interop: $(STAMPS)/dev $(PYTHON_PEERS:%=$(PEERS)/%/installed) $(PEERS)/npm/installed $(PEERS)/chromium/installed ## against other implementations
+interop: $(STAMPS)/dev $(PYTHON_PEERS:%=$(PEERS)/%/installed) $(PEERS)/npm/installed $(PEERS)/chromium/installed ## run the tests against other implementations
 	$(BIN)/python -m pytest -n auto --dist loadfile -m interop tests/interop tests/test_readme_steps.py
 
-# Who is not installed keeps the score that it had.
+# A peer that is not installed keeps its previous score.
 SCOREBOARD_PEERS := $(PYTHON_PEERS:%=$(PEERS)/%/installed) $(PEERS)/npm/installed
 
-scoreboard: $(STAMPS)/dev $(SCOREBOARD_PEERS) ## twopipes check on servers and clients of other makers, and on ours; 15 minutes
+scoreboard: $(STAMPS)/dev $(SCOREBOARD_PEERS) ## run twopipes check on other servers and clients, and on ours; 15 minutes
 	$(BIN)/python tools/scoreboard
 
-# What is measured stands in an environment that holds nothing else: what others install there would show in its start-up time.
+# The measured package has its own environment: other packages in it would add to its start-up time.
 BENCH := $(VENV)/bench
 BENCH_PEERS := $(PEERS)/official-2/installed $(PEERS)/fastmcp-4/installed $(PEERS)/npm/installed
 
@@ -167,29 +167,29 @@ $(STAMPS)/bench: pyproject.toml $(STAMPS)/package
 	$(BIN)/python -m pip install -q --group bench
 	touch $@
 
-bench: $(STAMPS)/bench $(BENCH)/ours/installed $(BENCH_PEERS) ## beside other implementations, as ratios of one run; 15 minutes
+bench: $(STAMPS)/bench $(BENCH)/ours/installed $(BENCH_PEERS) ## compare with other implementations, as ratios of one run; 15 minutes
 	$(BIN)/python benchmarks/bench.py --plots benchmarks/results
 
 bench-quick: $(STAMPS)/package $(BENCH)/ours/installed $(BENCH_PEERS) ## the same in three minutes
 	$(BIN)/python benchmarks/bench.py --quick
 
-bench-check: $(STAMPS)/package $(BENCH)/ours/installed $(BENCH_PEERS) ## a quick run against the committed ratios
+bench-check: $(STAMPS)/package $(BENCH)/ours/installed $(BENCH_PEERS) ## compare a quick run with the committed ratios
 	$(BIN)/python benchmarks/bench.py --quick --check benchmarks/results.json
 
-bench-profile: $(STAMPS)/package $(BENCH)/ours/installed ## where the time and the memory of our server go, into the page
+bench-profile: $(STAMPS)/package $(BENCH)/ours/installed ## profile time and memory of our server, and write the tables of the page
 	$(BIN)/python benchmarks/profiling.py
 
-bench-publish: $(STAMPS)/bench $(BENCH)/ours/installed $(BENCH_PEERS) ## two full runs, into the committed ratios, the page and the README
+bench-publish: $(STAMPS)/bench $(BENCH)/ours/installed $(BENCH_PEERS) ## make two full runs, and write the committed ratios, the page and the README
 	$(BIN)/python benchmarks/bench.py --json benchmarks/results/first.json
 	$(BIN)/python benchmarks/bench.py --json benchmarks/results/second.json
 	$(BIN)/python benchmarks/publish.py benchmarks/results/first.json benchmarks/results/second.json
 
-dist: $(STAMPS)/release ## the sdist and the wheel of a release, in dist
+dist: $(STAMPS)/release ## build the sdist and the wheel into dist
 	rm -rf dist
 	$(BIN)/python -m build
 	$(BIN)/python -m twine check --strict dist/*
 
-release-check: dist ## what is in them, what they install, and the tests on the installed wheel
+release-check: dist ## check their content and what they install, and run the tests on the installed wheel
 	$(BIN)/python tools/release_check.py dist
 
 format: $(STAMPS)/dev
