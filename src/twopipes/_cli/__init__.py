@@ -11,8 +11,6 @@ TYPE_CHECKING = False  # importing typing would slow down the start of run, tap 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["COMMANDS", "main"]
-
 _HELP = """\
 usage: twopipes COMMAND ...
 

@@ -11,20 +11,6 @@ from typing import Any, NamedTuple
 
 from twopipes._tools.usage import UsageError
 
-__all__ = [
-    "InvalidValue",
-    "Pair",
-    "describe",
-    "did_you_mean",
-    "json_value",
-    "missing",
-    "properties_of",
-    "read_pair",
-    "resolved",
-    "typed",
-    "values_of",
-]
-
 # Numbers of JSON. Python would also accept 1_000, nan, and digits of other scripts.
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
@@ -42,17 +28,11 @@ _MAX_SHOWN = 12
 
 
 class Pair(NamedTuple):
-    """One argument as typed.
+    """One argument as typed."""
 
-    Attributes:
-        key: Its name.
-        text: The text after the operator, or the content of the file named there.
-        is_json: Whether the operator was ``:=``, so that the text is JSON.
-    """
-
-    key: str
-    text: str
-    is_json: bool
+    key: str  # its name
+    text: str  # the text after the operator, or the content of the file named there
+    is_json: bool  # whether the operator was `:=`, so that the text is JSON
 
 
 class InvalidValue(Exception):
@@ -60,11 +40,7 @@ class InvalidValue(Exception):
 
 
 def read_pair(word: str, *, what: str = "argument") -> Pair:
-    """Parse ``key=value``, ``key=@file``, ``key:=json`` or ``key:=@file``.
-
-    Raises:
-        UsageError: The word has none of these forms, or the file cannot be read.
-    """
+    """Parse ``key=value``, ``key=@file``, ``key:=json`` or ``key:=@file``."""
     key, sign, text = word.partition("=")
     is_json = key.endswith(":")
     key = key.removesuffix(":")
@@ -81,17 +57,7 @@ def read_pair(word: str, *, what: str = "argument") -> Pair:
 
 
 def values_of(pairs: Iterable[Pair], schema: Mapping[str, Any], *, of: str, what: str = "argument") -> dict[str, Any]:
-    """Convert arguments to the types in a schema. A key that occurs several times becomes a list.
-
-    Args:
-        pairs: The arguments as typed.
-        schema: The JSON Schema of the object that they form.
-        of: The name of the tool, for messages.
-        what: What an argument is called in messages.
-
-    Raises:
-        UsageError: A key is unknown, or a value does not match its schema.
-    """
+    """Convert arguments to the types in a schema. A key that occurs several times becomes a list."""
     known = properties_of(schema)
     others = schema.get("additionalProperties")
     takes_others = (others is True or isinstance(others, Mapping) or "patternProperties" in schema) or (
@@ -180,11 +146,7 @@ def resolved(schema: Any, root: Mapping[str, Any]) -> Any:
 
 
 def typed(text: str, schema: Any, root: Mapping[str, Any] | None = None) -> Any:
-    """Convert a text to the type in its schema.
-
-    Raises:
-        InvalidValue: The text does not match the schema.
-    """
+    """Convert a text to the type in its schema."""
     root = root or {}
     schema = resolved(schema, root)
     if not isinstance(schema, Mapping):
@@ -315,11 +277,7 @@ def _json_of_type(text: str, kind: type) -> Any:
 
 
 def json_value(text: str) -> Any:
-    """Parse JSON.
-
-    Raises:
-        InvalidValue: The text is not JSON, or contains NaN or a number that is too large for a float.
-    """
+    """Parse JSON."""
     try:
         return json.loads(text, parse_constant=_reject_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:

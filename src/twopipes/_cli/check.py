@@ -45,8 +45,6 @@ from twopipes._trace.format import Line
 from twopipes._trace.recorder import Recorder, header_for
 from twopipes.errors import ChannelBroken, LocalProtocolError, StartFailed
 
-__all__ = ["check"]
-
 # Bytes that may wait for the disk: some lines of the check are 64 MiB long, and both sides of them are kept.
 _MAX_QUEUED = 256 * 1024 * 1024
 

@@ -31,8 +31,6 @@ from twopipes._tools.terminal import visible
 from twopipes._tools.usage import UsageError
 from twopipes.errors import McpError, MethodNotFound, RemoteProtocolError, TwopipesError
 
-__all__ = ["call", "list_everything", "prompt", "read"]
-
 # The method that lists each kind, and the member of its result.
 _LISTS = {
     "tools": ("tools/list", "tools"),

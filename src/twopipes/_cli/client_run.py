@@ -16,7 +16,7 @@ from twopipes._cli.arguments import read_pair
 from twopipes._cli.display import ResultPrinter, Saver
 from twopipes._cli.interrupts import run_interruptibly
 from twopipes._cli.keyboard import Keyboard
-from twopipes._cli.raw_results import RawResults, tee_target
+from twopipes._cli.raw_results import RawResults, observed_target
 from twopipes._cli.reporter import Reporter
 from twopipes._cli.server_options import connect_options, message_of, the_server
 from twopipes._cli.terminal_questions import Answers, TerminalPrompter
@@ -42,8 +42,6 @@ from twopipes.errors import (
 )
 from twopipes.settings import RestartPolicy, Timeouts
 
-__all__ = ["Body", "Conversation", "exit_code_for", "run_client_command"]
-
 _HOW_TO_DECLARE = {
     "elicitation": "The server needs input from you: run this at a terminal, or use --answer KEY=VALUE.",
     "sampling": "The server needs the response of a model: use --sample TEXT, or --sample - at a terminal.",
@@ -59,36 +57,24 @@ _DEFAULT_TIMEOUT = Timeouts().request
 
 
 class Conversation:
-    """A connected server, and the output of the command.
+    """A connected server, and the output of the command."""
 
-    Attributes:
-        options: The parsed options.
-        client: The connected client.
-        printer: Writes results to stdout.
-        reporter: Writes everything else to stderr.
-        raw_results: The results as the server sent them, if the output is JSON.
-    """
-
-    client: Client
+    client: Client  # the connected client
 
     def __init__(self, options: argparse.Namespace, reporter: Reporter, *, name: str) -> None:
-        self.options = options
-        self.reporter = reporter
+        self.options = options  # the parsed options
+        self.reporter = reporter  # writes everything else to stderr
         folder = getattr(options, "save", None)
         self._saver = None if folder is None else Saver(folder, name)
-        self.printer = ResultPrinter.on(sys.stdout, self._saver)
+        self.printer = ResultPrinter.on(sys.stdout, self._saver)  # writes results to stdout
         self.wants_json = options.format == "json"
-        self.raw_results = RawResults()
+        self.raw_results = RawResults()  # the results as the server sent them, if the output is JSON
         self._timeout: asyncio.Timeout | None = None
         self._open_questions = 0
         self.seconds = _DEFAULT_TIMEOUT if options.timeout is None else options.timeout or None
 
     async def request(self, method: Callable[..., Awaitable[T]], *arguments: Any, **options: Any) -> T:
-        """Await a call of the client. Progress restarts the timeout, and questions to the user suspend it.
-
-        Raises:
-            TwopipesError: No response and no progress arrived in time. The request was cancelled.
-        """
+        """Await a call of the client. Progress restarts the timeout, and questions to the user suspend it."""
         began = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(self.seconds) as self._timeout:
@@ -123,12 +109,7 @@ class Conversation:
         ResultPrinter.on(sys.stderr, self._saver).result(result)
 
     def print_error(self, error: TwopipesError, *, about: str = "") -> None:
-        """Write an error to stderr.
-
-        Args:
-            error: The error.
-            about: The method that failed, if the command sends several.
-        """
+        """Write an error to stderr."""
         text = message_of(error)
         if isinstance(error, ServerExited | OpeningFailed) and not self.reporter.quiet:
             text = text.removesuffix(output_excerpt(error.stderr, error.stray_stdout))  # was shown when it arrived
@@ -163,24 +144,14 @@ class _NoResponse(TwopipesError):
 
 
 def run_client_command(options: argparse.Namespace, command: Sequence[str] | None, body: Body, *, name: str = "") -> int:
-    """Connect to the server that the options name, run the body, and return the exit code.
-
-    Args:
-        options: The parsed options.
-        command: The words after ``--``.
-        body: Sends the requests and shows the results.
-        name: The base name of files that ``--save`` writes.
-
-    Raises:
-        UsageError: The options are invalid. No server was started.
-    """
+    """Connect to the server that the options name, run the body, and return the exit code."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # text of the server may contain any character
     server = the_server(options, command)
     reporter = Reporter(Terminal(sys.stderr), quiet=options.quiet)
     conversation = Conversation(options, reporter, name=name)
-    target = tee_target(server.target, conversation.raw_results) if conversation.wants_json else server.target
+    target = observed_target(server.target, conversation.raw_results) if conversation.wants_json else server.target
     settings = {**connect_options(options), **_callbacks(options, conversation)}
 
     async def work() -> int:
@@ -230,12 +201,7 @@ async def _flushed(body: Awaitable[int]) -> int:
 
 
 def exit_code_for(error: TwopipesError, *, connected: bool) -> int:
-    """Return the exit code for an error.
-
-    Args:
-        error: The error.
-        connected: Whether the connection was open when it was raised.
-    """
+    """Return the exit code for an error."""
     match error:
         case StartFailed() | OpeningFailed():
             return UNREACHABLE

@@ -12,29 +12,9 @@ from twopipes._cli.durations import positive_duration
 from twopipes._tools.exit_codes import exit_code_help
 from twopipes._tools.usage import HelpShown, UsageError
 
-__all__ = [
-    "CommandParser",
-    "add_config_options",
-    "add_format_option",
-    "add_renamed_option",
-    "add_socket_options",
-    "add_start_options",
-    "add_timeout_option",
-    "discard_stdout",
-    "split_command",
-]
-
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser that raises :class:`UsageError` instead of printing the usage and exiting.
-
-    Args:
-        command: The name of the command, such as ``list``.
-        usage: How it is called.
-        description: What it does.
-        examples: Command lines, one per line.
-        notes: Text for the end of the help.
-    """
+    """A parser that raises :class:`UsageError` instead of printing the usage and exiting."""
 
     def __init__(self, command: str, *, usage: str, description: str, examples: Sequence[str], notes: str = "") -> None:
         lines = "".join(f"  {example}\n" for example in examples)

@@ -32,8 +32,6 @@ from twopipes._protocol.types import (
 from twopipes._tools.terminal import Terminal, visible
 from twopipes._tools.usage import UsageError
 
-__all__ = ["ResultPrinter", "Saver", "bytes_of", "first_line"]
-
 _HEADING = "bold"
 _DIM = "dim"
 # Bytes in a KiB.
@@ -52,23 +50,14 @@ _UNWRAPPED = 2000
 
 
 class Saver:
-    """Saves binary content as new files in a folder. Existing files are kept.
-
-    Args:
-        folder: The folder; created with the first file.
-        name: The base name of the files, which are numbered.
-    """
+    """Saves binary content as new files in a folder. Existing files are kept."""
 
     def __init__(self, folder: str, name: str) -> None:
         self._folder = Path(folder)
         self._name = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-") or "result"
 
     def save(self, data: bytes, mime_type: str | None) -> Path:
-        """Write a new file and return its path.
-
-        Raises:
-            UsageError: The file cannot be written.
-        """
+        """Write a new file and return its path."""
         plain = (mime_type or "").partition(";")[0].strip().lower()
         extension = _EXTENSIONS.get(plain) or mimetypes.guess_extension(plain) or ".bin"
         number = 1
@@ -89,12 +78,7 @@ class Saver:
 
 
 class ResultPrinter:
-    """Prints lists and results.
-
-    Args:
-        terminal: The output.
-        saver: Saves binary content; ``None`` to describe it only.
-    """
+    """Prints lists and results."""
 
     def __init__(self, terminal: Terminal, saver: Saver | None = None) -> None:
         self.terminal = terminal
@@ -167,15 +151,11 @@ class ResultPrinter:
     def raw(self, encoded: bytes) -> None:
         """Print encoded JSON, indented and otherwise unchanged."""
         text = msgspec_json.format(encoded, indent=2).decode("utf-8", "replace")
-        console = self.terminal.rich
-        if console is None or not self.terminal.is_terminal:
+        if self.terminal.rich is None or not self.terminal.is_terminal:
             self.text(text)
             return
-        from rich.highlighter import JSONHighlighter  # noqa: PLC0415 - optional: the extra `cli`
-        from rich.text import Text  # noqa: PLC0415 - optional: the extra `cli`
-
         for line in text.split("\n"):
-            console.print(JSONHighlighter()(Text(visible(line))), soft_wrap=True)
+            self.terminal.rich.json(visible(line))
 
     def _resource(self, contents: ResourceContents) -> None:
         if contents.text is not None:
@@ -286,11 +266,7 @@ class ResultPrinter:
 
 
 def bytes_of(contents: Sequence[ResourceContents]) -> bytes:
-    """Return the contents of a resource as bytes.
-
-    Raises:
-        RemoteProtocolError: The server sent invalid base64 (RS-02).
-    """
+    """Return the contents of a resource as bytes."""
     return b"".join(
         each.text.encode("utf-8", "replace") if each.text is not None else ReadResourceResult([each]).data for each in contents
     )

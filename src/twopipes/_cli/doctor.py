@@ -31,8 +31,6 @@ from twopipes._tools.doctor.observations import Observations
 from twopipes._tools.exit_codes import FAILED, INTERRUPTED, OK, TERMINATED
 from twopipes._tools.terminal import Terminal
 
-__all__ = ["doctor"]
-
 _USAGE = """\
 twopipes doctor [options] -- CMD...
        twopipes doctor [options] --config FILE [--server NAME]"""

@@ -5,22 +5,12 @@ from __future__ import annotations
 import re
 from argparse import ArgumentTypeError
 
-__all__ = ["duration", "milliseconds", "positive_duration"]
-
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ms|s|m|h)?")
 
 
 def duration(text: str, *, unit: str = "s") -> float:
-    """Return the seconds that a text means.
-
-    Args:
-        text: A number, with or without a unit.
-        unit: The unit of a number without one.
-
-    Raises:
-        ArgumentTypeError: The text is not a duration.
-    """
+    """Return the seconds that a text means."""
     found = _DURATION.fullmatch(text.strip())
     if found is None:
         raise ArgumentTypeError(f"{text!r} is not a duration, such as 5, 0.5s or 2m")

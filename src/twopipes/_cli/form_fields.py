@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 from twopipes._cli.arguments import InvalidValue, Pair, describe, did_you_mean, typed
 from twopipes._client.form_check import form_errors
 
-__all__ = ["Choice", "Field", "fields_of"]
-
 _YES, _NO = {"y", "yes", "true", "1"}, {"n", "no", "false", "0"}
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+")
@@ -32,13 +30,7 @@ class Choice(NamedTuple):
 
 
 class Field:
-    """One field of a form.
-
-    Args:
-        name: Its name.
-        schema: Its JSON Schema, as the server wrote it (EL-02, EL-04).
-        is_required: Whether a value is required.
-    """
+    """One field of a form."""
 
     def __init__(self, name: str, schema: Any, *, is_required: bool) -> None:
         self.name = name
@@ -81,11 +73,7 @@ class Field:
         ]
 
     def read(self, text: str) -> Any:
-        """Convert the line that the user typed; ``None`` if the field is skipped.
-
-        Raises:
-            InvalidValue: The line is not a valid value (EL-16).
-        """
+        """Convert the line that the user typed; ``None`` if the field is skipped."""
         text = text.strip() if self.schema.get("type") != "string" or self.choices else text
         if not text.strip():
             if self.has_default:
@@ -106,19 +94,11 @@ class Field:
         return self.checked(value)
 
     def answered(self, pair: Pair) -> Any:
-        """Convert a value of ``--answer``.
-
-        Raises:
-            InvalidValue: The value is not valid.
-        """
+        """Convert a value of ``--answer``."""
         return self.checked(typed(pair.text, {})) if pair.is_json else self.read(pair.text)
 
     def checked(self, value: Any) -> Any:
-        """Return the value, if the form allows it.
-
-        Raises:
-            InvalidValue: The form does not allow it.
-        """
+        """Return the value, if the form allows it."""
         if wrong := form_errors({"properties": {self.name: self.schema}}, {self.name: value}):
             raise InvalidValue(wrong[0].removeprefix(f"{self.name} "))
         if isinstance(value, str) and (problem := _format_error(value, self.schema.get("format"))):

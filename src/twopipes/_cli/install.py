@@ -25,8 +25,6 @@ from twopipes._tools.terminal import Terminal, visible
 from twopipes._tools.usage import UsageError, report_error
 from twopipes.errors import LocalProtocolError
 
-__all__ = ["install"]
-
 _USAGE = """\
 twopipes install HOST [options] -- CMD...
        twopipes install --list"""

@@ -10,18 +10,12 @@ from typing import Any
 
 from twopipes._tools.exit_codes import INTERRUPTED
 
-__all__ = ["run_interruptibly"]
-
 
 def run_interruptibly(work: Callable[[], Coroutine[Any, Any, int]], *, on_interrupt: Callable[[int], object]) -> int:
     """Run a coroutine in an event loop and return its exit code, or that of an interruption.
 
     The first Ctrl-C cancels the coroutine, which may need time to clean up. The second one ends the loop; a server that is still
     running is killed.
-
-    Args:
-        work: Returns the coroutine.
-        on_interrupt: Called with the number of the interruption, 1 or 2.
     """
     pressed = 0
     notify: Callable[[], object] | None = None

@@ -9,16 +9,9 @@ import threading
 from contextlib import suppress
 from typing import Any, TextIO
 
-__all__ = ["Keyboard"]
-
 
 class Keyboard:
-    """Lines that the user types. Waiting for one can be cancelled.
-
-    Args:
-        stream: A terminal; standard input by default.
-        by_threads: Whether to read in a daemon thread instead of the event loop, as Windows needs.
-    """
+    """Lines that the user types. Waiting for one can be cancelled."""
 
     def __init__(self, stream: TextIO | None = None, *, by_threads: bool = sys.platform == "win32") -> None:
         self._stream = stream or sys.stdin

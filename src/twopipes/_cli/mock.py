@@ -13,8 +13,6 @@ from twopipes._tools.mock.server import Mock
 from twopipes._tools.usage import UsageError
 from twopipes._trace.reader import read
 
-__all__ = ["mock"]
-
 _USAGE = "usage: twopipes mock FILE [--strict]"
 _HELP = f"""\
 {_USAGE}

@@ -12,8 +12,6 @@ from twopipes._tools.scaffold.project import Project, files_of, package_of, writ
 from twopipes._tools.terminal import Terminal, visible
 from twopipes._tools.usage import UsageError
 
-__all__ = ["new"]
-
 _DESCRIPTION = """\
 Creates a project: a server with two tools, a resource and a prompt, tests that
 pass, a pyproject.toml, a README and a .gitignore.

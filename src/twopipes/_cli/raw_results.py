@@ -5,154 +5,98 @@ The types of the client drop unknown members, which a program may need.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
 from typing import Any
 
 from msgspec import UNSET, DecodeError, Raw
 from msgspec import json as msgspec_json
 
-from twopipes._channels.base import Channel
-from twopipes._client.targets import CommandTarget, Endpoint, OnStderr, Target, target_of
+from twopipes._channels.address import parse_address
+from twopipes._client.targets import CommandTarget, Endpoint, OnStderr, SocketTarget, Target
 from twopipes._jsonrpc import Batch, ErrorResponse, Request, Response, decode
 from twopipes._process.command import ServerCommand
+from twopipes._trace.channel import RecordedChannel
+from twopipes._trace.format import Kind
 from twopipes._wire import LineDecoder
 from twopipes.errors import RequestId
 
-__all__ = ["RawResults", "tee_target"]
-
 
 class RawResults:
-    """The results on one connection.
-
-    Attributes:
-        results: The results of each method, in the order of arrival.
-        error: The last error.
-    """
+    """The results on one connection. Observes a channel, as a recorder does."""
 
     def __init__(self) -> None:
-        self.results: dict[str, list[Raw]] = {}
-        self.error: dict[str, Any] | None = None
+        self.error: dict[str, Any] | None = None  # the last one
+        self._results: dict[str, list[Raw]] = {}  # of each method, in the order of arrival
         self._methods: dict[RequestId, str] = {}
-        self._sent_lines = LineDecoder()
-        self._received_lines = LineDecoder()
+        self._lines: dict[Kind, LineDecoder] = {}
 
     def last(self, method: str) -> Raw | None:
         """Return the last result of a method; ``None`` if there is none."""
-        found = self.results.get(method)
+        found = self._results.get(method)
         return found[-1] if found else None
 
     def items(self, method: str, member: str) -> list[Raw]:
         """Return the items of a list, from all its pages."""
         found: list[Raw] = []
-        for page in self.results.get(method, ()):
+        for page in self._results.get(method, ()):
             members = msgspec_json.decode(page, type=dict[str, Raw])
             found += msgspec_json.decode(members.get(member, b"[]"), type=list[Raw])
         return found
 
-    def reset(self) -> None:
-        """Forget partial lines, for a new channel."""
-        self._sent_lines, self._received_lines = LineDecoder(), LineDecoder()
+    def observe(self, endpoint: Endpoint) -> Endpoint:
+        """Observe the channel of a new connection."""
+        self._lines.clear()
+        endpoint.channel = RecordedChannel(endpoint.channel, self, reads="<")
+        return endpoint
 
-    def sent(self, data: bytes) -> None:
-        """Process bytes that the client sent."""
-        for line in self._sent_lines.feed(data):
-            message = decode(line) if isinstance(line, bytes) else line
-            if isinstance(message, Request):
-                self._methods[message.id] = message.method
-                if message.method.endswith("/list") and not _has_cursor(message.params):
-                    self.results.pop(message.method, None)  # the first page again
-
-    def received(self, data: bytes) -> None:
-        """Process bytes that the client received."""
-        for line in self._received_lines.feed(data):
+    def chunk(self, kind: Kind, data: bytes, *, connection: int = 0) -> None:
+        """Process bytes that the client sent or received."""
+        for line in self._lines.setdefault(kind, LineDecoder()).feed(data):
             message = decode(line, max_batch=None) if isinstance(line, bytes) else line
             for each in message.members if isinstance(message, Batch) else [message]:
-                if isinstance(each, Response) and (method := self._methods.pop(each.id, None)) is not None:
-                    self.results.setdefault(method, []).append(each.result)
-                elif isinstance(each, ErrorResponse):
-                    self.error = _plain(msgspec_json.encode(each.error))
+                if kind == "<":
+                    self._received(each)
+                elif isinstance(each, Request):
+                    self._sent(each)
+
+    def event(self, name: Any, **facts: Any) -> None:
+        """Ignore the end of a stream."""
+
+    def _sent(self, request: Request) -> None:
+        self._methods[request.id] = request.method
+        params = {} if request.params is UNSET else _plain(request.params)
+        if request.method.endswith("/list") and not (isinstance(params, dict) and params.get("cursor") is not None):
+            self._results.pop(request.method, None)  # the first page again
+
+    def _received(self, message: object) -> None:
+        if isinstance(message, Response) and (method := self._methods.pop(message.id, None)) is not None:
+            self._results.setdefault(method, []).append(message.result)
+        elif isinstance(message, ErrorResponse):
+            self.error = _plain(msgspec_json.encode(message.error))
 
 
-def tee_target(given: ServerCommand | str, results: RawResults) -> Target:
-    """Wrap a target of ``connect``, so that results are copied.
-
-    Args:
-        given: A command, or the address of a socket.
-        results: Where they are kept.
-    """
-    return _TeeCommand(given, results) if isinstance(given, ServerCommand) else _TeeSocket(given, results)
+def observed_target(given: ServerCommand | str, results: RawResults) -> Target:
+    """Return the target for a command or an address whose results are kept."""
+    if isinstance(given, ServerCommand):
+        return _ObservedCommand(given, results)
+    return _ObservedSocket(given, results)
 
 
-class _TeeCommand(CommandTarget):
-    """A command. It remains a :class:`CommandTarget`, which a recorder needs."""
-
+class _ObservedCommand(CommandTarget):
     def __init__(self, command: ServerCommand, results: RawResults) -> None:
         super().__init__(command)
         self._results = results
 
     async def open(self, on_stderr: OnStderr | None, **options: Any) -> Endpoint:
-        return _tee(await super().open(on_stderr, **options), self._results)
+        return self._results.observe(await super().open(on_stderr, **options))
 
 
-class _TeeSocket(Target):
-    """A socket."""
-
+class _ObservedSocket(SocketTarget):
     def __init__(self, address: str, results: RawResults) -> None:
-        self._inner = target_of(address)
-        self.description = self._inner.description
-        self.identity = self._inner.identity
+        super().__init__(parse_address(address))
         self._results = results
 
     async def open(self, on_stderr: OnStderr | None) -> Endpoint:
-        return _tee(await self._inner.open(on_stderr), self._results)
-
-
-def _tee(link: Endpoint, results: RawResults) -> Endpoint:
-    results.reset()
-    link.channel = _TeeChannel(link.channel, results)
-    return link
-
-
-class _TeeChannel(Channel):
-    """A channel that copies the bytes of another one."""
-
-    def __init__(self, inner: Channel, results: RawResults) -> None:
-        self._inner = inner
-        self._results = results
-
-    async def read(self) -> bytes:
-        chunk = await self._inner.read()
-        self._results.received(chunk)
-        return chunk
-
-    def write(self, data: bytes) -> None:
-        self._results.sent(data)
-        self._inner.write(data)
-
-    def drain(self) -> Coroutine[Any, Any, None]:
-        return self._inner.drain()
-
-    def flush(self) -> Coroutine[Any, Any, None]:
-        return self._inner.flush()
-
-    def close_write(self) -> Coroutine[Any, Any, None]:
-        return self._inner.close_write()
-
-    def close(self) -> Coroutine[Any, Any, None]:
-        return self._inner.close()
-
-    @property
-    def buffered(self) -> int:
-        return self._inner.buffered
-
-    @property
-    def description(self) -> str:
-        return self._inner.description
-
-
-def _has_cursor(params: Any) -> bool:
-    found = {} if params is UNSET else _plain(params)
-    return isinstance(found, dict) and found.get("cursor") is not None
+        return self._results.observe(await super().open(on_stderr))
 
 
 def _plain(raw: Raw | bytes) -> Any:

@@ -30,8 +30,6 @@ from twopipes._trace.conversation import Conversation, RecordedConnection
 from twopipes._trace.matching import Difference
 from twopipes.errors import TwopipesError
 
-__all__ = ["replay"]
-
 _USAGE = """\
 twopipes replay FILE [--ignore NAME]... [options] -- CMD...
        twopipes replay FILE [--ignore NAME]... [options] --unix PATH

@@ -15,8 +15,6 @@ from twopipes._tools.replay.script import Expected, Replay
 from twopipes._wire import LineDecoder, LineRejected
 from twopipes.errors import ChannelBroken, ChannelClosed
 
-__all__ = ["ReplayEnd", "ReplayTimeouts", "run_replay"]
-
 # Seconds to wait if only notifications are expected: no request depends on them, and there may be fewer this time.
 _NOTIFICATION_TIMEOUT = 2.0
 # How many times slower than the recorded server the live one may be.
@@ -33,15 +31,10 @@ _MAX_SILENT_TIMEOUTS = 2
 
 
 class ReplayTimeouts(Struct, frozen=True):
-    """How long to wait for the live server.
+    """How long to wait for the live server."""
 
-    Attributes:
-        seconds: For a response, or a request of the server.
-        is_exact: Whether the user chose it; otherwise a server that was slow when it was recorded gets more time.
-    """
-
-    seconds: float
-    is_exact: bool = False
+    seconds: float  # for a response, or a request of the server
+    is_exact: bool = False  # whether the user chose it; otherwise a server that was slow when it was recorded gets more time
 
     def for_(self, waiting: Sequence[Expected]) -> float:
         """Return the seconds to wait for these messages."""
@@ -62,10 +55,6 @@ async def run_replay(replay: Replay, target: Any, timeouts: ReplayTimeouts) -> R
     """Start or connect to the server, send the recorded messages, and stop it.
 
     The server is stopped even if this is cancelled.
-
-    Raises:
-        StartFailed: The server cannot be started.
-        ChannelBroken: The socket refused the connection.
     """
     link = await target_of(target).open(None)
     receiver = _Receiver(replay)

@@ -14,9 +14,6 @@ from twopipes._process.stderr import StderrLine
 from twopipes._protocol.types import LogParams, ProgressParams
 from twopipes._tools.terminal import Styled, Terminal, visible
 
-__all__ = ["Reporter"]
-
-_DIM = "dim"
 _LEVEL_STYLES = {"warning": "yellow", "error": "red", "critical": "bold red", "alert": "bold red", "emergency": "bold red"}
 # Characters of a progress message that are shown beside the bar.
 _MAX_MESSAGE = 40
@@ -24,17 +21,12 @@ _ERASE = "\r\x1b[K"
 
 
 class Reporter:
-    """Writes to stderr during a call.
-
-    Args:
-        terminal: The output.
-        quiet: Whether to hide log messages, the server's stderr and progress.
-    """
+    """Writes to stderr during a call. If ``quiet``, it hides log messages, the server's stderr and progress."""
 
     def __init__(self, terminal: Terminal, *, quiet: bool = False) -> None:
         self.terminal = terminal
         self.quiet = quiet
-        self._bar: _Bar | None = None
+        self._bar: Any = None
 
     def say(self, *pieces: Styled) -> None:
         """Write one line."""
@@ -44,20 +36,17 @@ class Reporter:
 
     def log(self, params: LogParams) -> None:
         """Write a log message of the server."""
-        if not self.quiet:
-            text = params.data if isinstance(params.data, str) else msgspec_json.encode(params.data).decode()
-            logger = f" {visible(params.logger)}:" if params.logger else ""
-            self._lines(f"[{visible(params.level)}]{logger}", text, _LEVEL_STYLES.get(params.level, _DIM))
+        text = params.data if isinstance(params.data, str) else msgspec_json.encode(params.data).decode()
+        logger = f" {visible(params.logger)}:" if params.logger else ""
+        self._lines(f"[{visible(params.level)}]{logger}", text, _LEVEL_STYLES.get(params.level, "dim"))
 
     def stderr(self, line: StderrLine) -> None:
         """Write a line of the server's stderr."""
-        if not self.quiet:
-            self._lines("[stderr]", line.text, _DIM)
+        self._lines("[stderr]", line.text, "dim")
 
     def stray(self, stray: StrayOutput) -> None:
         """Write output on the server's stdout that is not a message."""
-        if not self.quiet:
-            self._lines("[stdout, not a message]", stray.excerpt or stray.what, "yellow")
+        self._lines("[stdout, not a message]", stray.excerpt or stray.what, "yellow")
 
     def progress(self, params: ProgressParams) -> None:
         """Show progress as a bar, if stderr is a terminal."""
@@ -65,8 +54,12 @@ class Reporter:
         if self.quiet or not self.terminal.is_terminal or os.environ.get("TERM") == "dumb":
             return
         if self._bar is None:
-            self._bar = _PlainBar(self.terminal) if self.terminal.rich is None else _RichBar(self.terminal)
-        self._bar.show(params)
+            self._bar = _PlainBar(self.terminal) if self.terminal.rich is None else self.terminal.rich.progress_bar()
+        message = visible(" ".join((params.message or "").split()))
+        if len(message) > _MAX_MESSAGE:
+            message = message[: _MAX_MESSAGE - 3] + "..."
+        self._bar.update(message, _count(params), params.progress, params.total)
+        self._bar.show()
 
     def done(self) -> None:
         """Remove the bar at the end of a call."""
@@ -85,85 +78,33 @@ class Reporter:
             yield
         finally:
             if self._bar is not None:
-                self._bar.show_again()
+                self._bar.show()
 
     def _lines(self, head: str, text: str, style: str) -> None:
-        with self.paused():
-            for line in text.rstrip("\n").split("\n"):
-                self.terminal.say((f"{head} {visible(line)}", style))
-            self.terminal.flush()
+        if not self.quiet:
+            with self.paused():
+                for line in text.rstrip("\n").split("\n"):
+                    self.terminal.say((f"{head} {visible(line)}", style))
+                self.terminal.flush()
 
 
-class _Bar:
-    """A progress bar on the last line of the terminal."""
+class _PlainBar:
+    """The progress on the last line of the terminal, without rich."""
 
-    def show(self, params: ProgressParams) -> None:
-        """Show the progress."""
-        raise NotImplementedError
-
-    def show_again(self) -> None:
-        """Show the last progress again after other output."""
-        raise NotImplementedError
-
-    def hide(self) -> None:
-        """Erase the bar."""
-        raise NotImplementedError
-
-
-class _RichBar(_Bar):
-    def __init__(self, terminal: Terminal) -> None:
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - optional: the extra `cli`
-
-        self._progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TextColumn("{task.fields[count]}", markup=False, style="progress.percentage"),
-            TimeElapsedColumn(),
-            console=terminal.rich,
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        )
-        self._task: Any = self._progress.add_task("", total=None, count="")
-
-    def show(self, params: ProgressParams) -> None:
-        self._progress.update(
-            self._task,
-            completed=params.progress,
-            total=params.total,
-            description=_message(params) or "working",
-            count=_count(params),
-        )
-        self._progress.start()
-
-    def show_again(self) -> None:
-        self._progress.start()
-
-    def hide(self) -> None:
-        self._progress.stop()
-
-
-class _PlainBar(_Bar):
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
         self._line = ""
 
-    def show(self, params: ProgressParams) -> None:
-        self._line = f"[{_count(params)}] {_message(params)}".rstrip()[: self._terminal.width - 1]
-        self.show_again()
+    def update(self, message: str, count: str, _completed: float, _total: float | None) -> None:
+        self._line = f"[{count}] {message}".rstrip()[: self._terminal.width - 1]
 
-    def show_again(self) -> None:
+    def show(self) -> None:
         self._terminal.stream.write(_ERASE + self._line)
         self._terminal.flush()
 
     def hide(self) -> None:
         self._terminal.stream.write(_ERASE)
         self._terminal.flush()
-
-
-def _message(params: ProgressParams) -> str:
-    text = visible(" ".join((params.message or "").split()))
-    return text if len(text) <= _MAX_MESSAGE else text[: _MAX_MESSAGE - 3] + "..."
 
 
 def _count(params: ProgressParams) -> str:

@@ -21,8 +21,6 @@ from twopipes.errors import TwopipesError
 if TYPE_CHECKING:
     from twopipes._server.app import Server
 
-__all__ = ["run"]
-
 _USAGE = "usage: twopipes run FILE[:NAME] [--unix PATH | --tcp HOST:PORT] [--trace FILE] [-- ARGUMENT ...]"
 _HELP = f"""\
 usage: twopipes run FILE[:NAME] [--unix PATH | --tcp HOST:PORT]
@@ -63,11 +61,7 @@ class Options(NamedTuple):
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command and return its exit code.
-
-    Raises:
-        UsageError: The command line is wrong, or the server cannot be found or served.
-    """
+    """Run the command and return its exit code."""
     words = list(arguments)
     own = words[: words.index("--")] if "--" in words else words
     if "--help" in own or "-h" in own:
@@ -145,11 +139,7 @@ def serve(where: str, name: str, options: Options) -> None:
 
 
 def find_server(where: str, name: str = "") -> Server:
-    """Return the server in a file or module: the one called ``name``, or the only one.
-
-    Raises:
-        UsageError: The file does not exist or cannot be imported, or contains no server or several.
-    """
+    """Return the server in a file or module: the one called ``name``, or the only one."""
     return server_in(_load(where), where, name)
 
 

@@ -19,16 +19,6 @@ from twopipes._tools.usage import UsageError
 from twopipes.errors import LocalProtocolError, TwopipesError
 from twopipes.settings import Timeouts
 
-__all__ = [
-    "ServerTarget",
-    "add_server_options",
-    "connect_options",
-    "message_of",
-    "servers_of",
-    "the_server",
-    "variables",
-]
-
 # Seconds for the response to server/discover. A longer --timeout does not extend it.
 _PROBE = Timeouts().probe or 5.0
 # How the options that errors point to are typed here, by their keys in twopipes._error_text.
@@ -41,15 +31,10 @@ _OPTIONS = {
 
 
 class ServerTarget(NamedTuple):
-    """A server to connect to.
+    """A server to connect to."""
 
-    Attributes:
-        target: What ``twopipes.connect`` takes: a command, ``unix:/path`` or ``tcp://host:port``.
-        name: Its name in the configuration file, if it comes from one.
-    """
-
-    target: ServerCommand | str
-    name: str | None = None
+    target: ServerCommand | str  # what `twopipes.connect` takes: a command, `unix:/path` or `tcp://host:port`
+    name: str | None = None  # its name in the configuration file, if it comes from one
 
     @property
     def description(self) -> str:
@@ -77,15 +62,7 @@ def add_server_options(parser: argparse.ArgumentParser) -> None:
 
 
 def servers_of(options: argparse.Namespace, command: Sequence[str] | None) -> list[ServerTarget]:
-    """Return the server that the options name; or, for a configuration file without a name, all servers in it.
-
-    Args:
-        options: The parsed options.
-        command: The words after ``--``, as :func:`~twopipes._cli.command_parser.split_command` returns them.
-
-    Raises:
-        UsageError: No server or several are named, the file cannot be read, or it does not contain the server.
-    """
+    """Return the server that the options name; or, for a configuration file without a name, all servers in it."""
     ways = {"-- CMD": command is not None, "--unix": options.unix, "--tcp": options.tcp, "--config": options.config}
     given = [way for way, is_given in ways.items() if is_given]
     if not given:
@@ -108,11 +85,7 @@ def servers_of(options: argparse.Namespace, command: Sequence[str] | None) -> li
 
 
 def the_server(options: argparse.Namespace, command: Sequence[str] | None) -> ServerTarget:
-    """Return the one server that the options name.
-
-    Raises:
-        UsageError: As :func:`servers_of`; or the file contains several servers and none was chosen.
-    """
+    """Return the one server that the options name."""
     if options.config and not options.server:
         names = [entry.name for entry in read_entries(options.config)]
         if len(names) > 1:
@@ -121,11 +94,7 @@ def the_server(options: argparse.Namespace, command: Sequence[str] | None) -> Se
 
 
 def connect_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the keyword arguments of ``twopipes.connect`` that the options ask for.
-
-    Raises:
-        UsageError: The revision does not belong to the era.
-    """
+    """Return the keyword arguments of ``twopipes.connect`` that the options ask for."""
     found: dict[str, Any] = {"era": options.era, "timeouts": _timeouts(options.timeout)}
     if options.revision is not None:
         era = "modern" if is_modern(options.revision) else "legacy"

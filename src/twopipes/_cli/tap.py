@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-__all__ = ["tap"]
-
 _USAGE = "usage: twopipes tap [-o FILE] [--redact KEY]... [--quiet] -- CMD..."
 _HELP = f"""\
 {_USAGE}

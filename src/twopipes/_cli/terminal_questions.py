@@ -15,8 +15,6 @@ from twopipes._protocol.types import ElicitResult, Implementation
 from twopipes._tools.terminal import visible
 from twopipes.errors import UserRefused
 
-__all__ = ["Answers", "TerminalPrompter"]
-
 DECLINE, CANCEL = ":decline", ":cancel"
 _HOW_TO_LEAVE = f"{DECLINE} to decline, {CANCEL} or Ctrl-D to cancel"
 
@@ -45,17 +43,7 @@ class Answers:
 
 
 class TerminalPrompter:
-    """Asks the user.
-
-    Args:
-        say: Writes a line for the user.
-        prompt: Writes the prompt of a line.
-        keyboard: Reads lines; ``None`` if there is no terminal, so that only ``answers`` are used.
-        answers: The values of ``--answer``.
-        attention: Entered while a question is open.
-        sample: The response to sampling requests; ``-`` asks the user.
-        quiet: Whether to hide a form that ``answers`` fill in completely.
-    """
+    """Asks the user."""
 
     def __init__(
         self,
@@ -87,11 +75,7 @@ class TerminalPrompter:
         return await self._ask(question, self._consent)
 
     async def sample(self, sampling: Sampling) -> str:
-        """Ask the user for a line in place of the model.
-
-        Raises:
-            UserRefused: The user declined.
-        """
+        """Ask the user for a line in place of the model."""
         if self._text is not None and self._text != "-":
             return self._text
         async with self._turn:

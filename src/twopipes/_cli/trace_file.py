@@ -8,19 +8,9 @@ from twopipes._tools.usage import UsageError
 from twopipes._trace.conversation import Conversation, read_conversation
 from twopipes._trace.reader import Trace, read
 
-__all__ = ["load_conversation", "open_trace"]
-
 
 def open_trace(path: str, *, follow: Callable[[], bool] | None = None) -> Trace:
-    """Open a trace.
-
-    Args:
-        path: The file.
-        follow: Called at the end of the file; waits for more, or returns false to stop.
-
-    Raises:
-        UsageError: The file cannot be read, or is not a trace.
-    """
+    """Open a trace."""
     try:
         return read(path, follow=follow)
     except OSError as error:
@@ -30,11 +20,7 @@ def open_trace(path: str, *, follow: Callable[[], bool] | None = None) -> Trace:
 
 
 def load_conversation(trace: Trace) -> Conversation:
-    """Read a whole trace.
-
-    Raises:
-        UsageError: The file cannot be read, or is not a trace.
-    """
+    """Read a whole trace."""
     try:
         return read_conversation(trace, trace.header)
     except (OSError, ValueError) as error:

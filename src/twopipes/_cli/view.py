@@ -20,8 +20,6 @@ from twopipes._trace.conversation import Conversation
 from twopipes._trace.findings import Judge
 from twopipes._trace.format import Event
 
-__all__ = ["view"]
-
 # Seconds between two looks at a trace that is still being written.
 _PAUSE = 0.1
 
@@ -146,10 +144,8 @@ class _LineWriter:
         if isinstance(terminal.stream, TextIOWrapper):
             terminal.stream.reconfigure(errors="backslashreplace")  # characters that the terminal cannot show
         self._write = terminal.stream.write
-        console = terminal.rich
-        has_colours = console is not None and console.is_terminal and not console.no_color and console.color_system is not None
-        self._console = console if has_colours else None
-        self._codes: dict[str, tuple[str, str]] = {"": ("", "")}
+        self._rich = terminal.rich
+        self._codes: dict[str, tuple[str, str]] = {}
 
     def write(self, lines: Iterable[Rendered]) -> None:
         """Write lines with every piece escaped: recorded text must not control the terminal."""
@@ -161,17 +157,8 @@ class _LineWriter:
             self._write(text + "\n")
 
     def _look_up(self, style: str) -> tuple[str, str]:
-        codes = ("", "")
-        if self._console is not None:
-            from rich.color import ColorSystem  # noqa: PLC0415 - optional: the extra `cli`
-            from rich.style import Style  # noqa: PLC0415 - optional: the extra `cli`
-
-            systems = {"standard": ColorSystem.STANDARD, "256": ColorSystem.EIGHT_BIT, "windows": ColorSystem.WINDOWS}
-            system = systems.get(self._console.color_system, ColorSystem.TRUECOLOR)
-            before, _, after = Style.parse(style).render("|", color_system=system).partition("|")
-            codes = before, after
-        self._codes[style] = codes
-        return codes
+        self._codes[style] = ("", "") if self._rich is None else self._rich.escape_codes(style)
+        return self._codes[style]
 
 
 def _write_page(options: Namespace) -> int:

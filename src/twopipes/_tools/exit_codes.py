@@ -5,20 +5,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "CANNOT_EXECUTE",
-    "EXIT_CODES",
-    "FAILED",
-    "INTERRUPTED",
-    "NOT_FOUND",
-    "NO_RESPONSE",
-    "OK",
-    "TERMINATED",
-    "UNREACHABLE",
-    "USAGE",
-    "exit_code_help",
-]
-
 OK = 0
 FAILED = 1
 USAGE = 2

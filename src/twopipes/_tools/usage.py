@@ -9,8 +9,6 @@ import sys
 
 from twopipes._tools.exit_codes import USAGE
 
-__all__ = ["HelpShown", "UsageError", "report_error", "split_target"]
-
 
 class UsageError(Exception):
     """A mistake that the user can fix. The message says how, on one line."""

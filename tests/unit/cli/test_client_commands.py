@@ -60,7 +60,7 @@ class Tty(io.StringIO):
 @pytest.fixture(params=["with rich", "without rich"])
 def rich(request, monkeypatch):
     if request.param == "without rich":
-        for name in [name for name in sys.modules if name.partition(".")[0] == "rich"]:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "rich" or name.endswith(".rich_output")]:
             monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, "rich", None)
 
@@ -295,28 +295,28 @@ def line(**message):
 
 def test_results_are_kept_as_the_server_sent_them():
     raw_results = RawResults()
-    raw_results.sent(line(id=1, method="tools/call", params={})[:10])
-    raw_results.sent(line(id=1, method="tools/call", params={})[10:])
-    raw_results.received(b"noise\n" + line(method="notifications/x") + line(id=9, result={"not": "asked for"}))
-    raw_results.received(b'{"jsonrpc":"2.0","id":1,"result":{"vendor": 1.00, "content":\r\n'[:-2])
-    raw_results.received(b" []}}\n")
+    raw_results.chunk(">", line(id=1, method="tools/call", params={})[:10])
+    raw_results.chunk(">", line(id=1, method="tools/call", params={})[10:])
+    raw_results.chunk("<", b"noise\n" + line(method="notifications/x") + line(id=9, result={"not": "asked for"}))
+    raw_results.chunk("<", b'{"jsonrpc":"2.0","id":1,"result":{"vendor": 1.00, "content":\r\n'[:-2])
+    raw_results.chunk("<", b" []}}\n")
     assert bytes(raw_results.last("tools/call")) == b'{"vendor": 1.00, "content": []}'
     assert raw_results.last("prompts/get") is None
-    raw_results.sent(line(id=2, method="tools/call", params={}))
-    raw_results.received(line(id=2, error={"code": -32602, "message": "no", "data": {"x": 1}}))
+    raw_results.chunk(">", line(id=2, method="tools/call", params={}))
+    raw_results.chunk("<", line(id=2, error={"code": -32602, "message": "no", "data": {"x": 1}}))
     assert raw_results.error == {"code": -32602, "message": "no", "data": {"x": 1}}
 
 
 def test_the_pages_of_a_list_are_joined_and_the_first_page_starts_anew():
     raw_results = RawResults()
     for number, (cursor, names) in enumerate([(None, "ab"), ("x", "c"), (None, "ab"), ("y", "d")]):
-        raw_results.sent(line(id=number, method="tools/list", params={} if cursor is None else {"cursor": cursor}))
-        raw_results.received(line(id=number, result={"tools": [{"name": name, "new": None} for name in names]}))
+        raw_results.chunk(">", line(id=number, method="tools/list", params={} if cursor is None else {"cursor": cursor}))
+        raw_results.chunk("<", line(id=number, result={"tools": [{"name": name, "new": None} for name in names]}))
     assert [json.loads(bytes(item)) for item in raw_results.items("tools/list", "tools")] == [
         {"name": name, "new": None} for name in "abd"
     ]
-    raw_results.sent(line(id=9, method="prompts/list"))
-    raw_results.received(b"[" + line(id=9, result={}) + b"]\n")
+    raw_results.chunk(">", line(id=9, method="prompts/list"))
+    raw_results.chunk("<", b"[" + line(id=9, result={}) + b"]\n")
     assert raw_results.items("prompts/list", "prompts") == []
 
 

@@ -8,8 +8,6 @@ from typing import Final
 
 from msgspec import Struct
 
-__all__ = ["Clue", "clue_in", "error_line", "missing_variable", "relevant_lines", "states_error"]
-
 _VARIABLE: Final = r"[A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9]"
 _ANY_VARIABLE: Final = r"[A-Z][A-Z0-9_]{2,}"
 _IS_MISSING: Final = r"(?:not set|unset|required|missing|undefined|set\b|not defined|not found|empty|provided)"
@@ -89,19 +87,12 @@ _FILLER: Final = re.compile(
 
 
 class Clue(Struct, frozen=True):
-    """A known error message.
+    """A known error message."""
 
-    Attributes:
-        code: The code of the diagnosis.
-        about: The subject: a module, a variable, a path; empty if the message does not name one.
-        line: The line that contains it.
-        runtime: The runtime that writes such messages, ``python`` or ``node``; ``None`` if any program may.
-    """
-
-    code: str
-    about: str
-    line: str
-    runtime: str | None = None
+    code: str  # the code of the diagnosis
+    about: str  # the subject: a module, a variable, a path; empty if the message does not name one
+    line: str  # the line that contains it
+    runtime: str | None = None  # the runtime that writes such messages, `python` or `node`; `None` if any program may
 
     @property
     def is_usage_alone(self) -> bool:

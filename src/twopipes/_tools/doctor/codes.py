@@ -6,8 +6,6 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-__all__ = ["CODES", "Code", "Diagnosis", "Severity", "diagnosis"]
-
 Severity = Literal["error", "warning", "note"]
 """``error``: hosts cannot use the server. ``warning``: some cannot, or it does harm. ``note``: worth knowing, not a problem."""
 
@@ -94,25 +92,15 @@ CODES: Final[dict[str, Code]] = {
 
 
 class Diagnosis(Struct, frozen=True, kw_only=True):
-    """One problem, or one thing worth knowing.
+    """One problem, or one thing worth knowing."""
 
-    Attributes:
-        code: One of :data:`CODES`.
-        severity: Its severity.
-        what: What was observed.
-        cause: The probable cause.
-        fix: What to do.
-        evidence: Lines that show it. They come from the server: pass them through ``visible`` before printing.
-        rules: The ids of the protocol rules that are broken.
-    """
-
-    code: str
-    severity: Severity
-    what: str
-    cause: str
-    fix: str
-    evidence: tuple[str, ...] = ()
-    rules: tuple[str, ...] = ()
+    code: str  # one of :data:`CODES`
+    severity: Severity  # its severity
+    what: str  # what was observed
+    cause: str  # the probable cause
+    fix: str  # what to do
+    evidence: tuple[str, ...] = ()  # lines that show it. They come from the server: pass them through `visible` before printing
+    rules: tuple[str, ...] = ()  # the ids of the protocol rules that are broken
 
 
 def diagnosis(

@@ -11,8 +11,6 @@ from twopipes._tools.doctor.clues import relevant_lines
 from twopipes._tools.doctor.codes import Diagnosis, diagnosis
 from twopipes._tools.doctor.observations import Attempt, Observations, Reply, StrayLine
 
-__all__ = ["diagnose"]
-
 # Lines of evidence that a diagnosis shows.
 _EVIDENCE: Final = 5
 _MAX_LENGTH: Final = 200

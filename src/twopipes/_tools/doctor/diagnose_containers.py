@@ -8,8 +8,6 @@ from typing import Final
 from twopipes._tools.doctor.codes import Diagnosis, diagnosis
 from twopipes._tools.doctor.observations import Layer, Resolution
 
-__all__ = ["diagnose_containers"]
-
 # What follows the options of each, for the fix that people copy.
 _NEED_INPUT: Final = {
     **dict.fromkeys(("docker run", "podman run", "nerdctl run"), "--rm {package}"),

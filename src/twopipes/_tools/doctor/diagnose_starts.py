@@ -11,8 +11,6 @@ from twopipes._tools.doctor.codes import Diagnosis, diagnosis
 from twopipes._tools.doctor.diagnose_containers import diagnose_containers
 from twopipes._tools.doctor.observations import Attempt, Observations, Resolution
 
-__all__ = ["diagnose_command", "diagnose_opening", "explanation"]
-
 _MAX_LENGTH: Final = 200
 _MAX_NAMES: Final = 8
 _OTHER_FRAMING: Final = {"content-length", "pretty-printed", "malformed message", "not UTF-8"}

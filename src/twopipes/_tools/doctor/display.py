@@ -15,8 +15,6 @@ from twopipes._tools.doctor.codes import CODES, Diagnosis
 from twopipes._tools.doctor.observations import Attempt, Ending, Listed, Purpose, Reply, Resolution
 from twopipes._tools.terminal import Styled, Terminal, visible
 
-__all__ = ["Step", "TerminalReport", "steps_of_attempt", "steps_of_resolution"]
-
 Mark = Literal["good", "bad", "so-so", "plain"]
 
 _MARKS: Final[dict[Mark, tuple[str, str, str]]] = {
@@ -37,21 +35,13 @@ _MAX_WIDTH: Final = 110
 
 
 class Step(Struct, frozen=True):
-    """One line of the progress.
+    """One line of the progress."""
 
-    Attributes:
-        mark: Whether it is good or bad.
-        label: The subject; empty for a continuation of the step before.
-        text: What was observed.
-        lines: Output of the server to quote below it.
-        only_if_new: Omit it if all of these lines were quoted before.
-    """
-
-    mark: Mark
-    label: str
-    text: str
-    lines: tuple[str, ...] = ()
-    only_if_new: bool = False
+    mark: Mark  # whether it is good or bad
+    label: str  # the subject; empty for a continuation of the step before
+    text: str  # what was observed
+    lines: tuple[str, ...] = ()  # output of the server to quote below it
+    only_if_new: bool = False  # omit it if all of these lines were quoted before
 
 
 def steps_of_resolution(resolution: Resolution) -> Iterator[Step]:
@@ -309,7 +299,7 @@ class TerminalReport:
         """Show a status line while a process runs, on a terminal."""
         if self._terminal.rich is not None and self._terminal.is_terminal:
             named = "" if revision == LATEST_LEGACY else f" ({revision})"
-            self._status = self._terminal.rich.status(f"{_DOING[purpose]}{named}")
+            self._status = self._terminal.rich.console.status(f"{_DOING[purpose]}{named}")
             self._status.start()
 
     def tried(self, attempt: Attempt) -> None:

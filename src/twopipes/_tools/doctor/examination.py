@@ -44,8 +44,6 @@ from twopipes._tools.doctor.stray_lines import source_of, with_assembled
 from twopipes._version import __version__
 from twopipes.errors import McpError, RemoteProtocolError, StartFailed, UnsupportedRevision
 
-__all__ = ["DoctorTimeouts", "Examination", "Listener"]
-
 _DOCTOR = Implementation("twopipes-doctor", __version__)
 # Lines of stderr to keep.
 _STDERR_LINES = 100
@@ -59,21 +57,13 @@ _MAX_HALVINGS = 10
 
 
 class DoctorTimeouts(Struct, frozen=True, kw_only=True):
-    """The time limits of an examination, in seconds.
+    """The time limits of an examination, in seconds."""
 
-    Attributes:
-        answer: For the response to the handshake.
-        grace: For each step of a shutdown.
-        total: For the whole examination.
-        slow: A first response that takes longer is slow.
-        quick: Skip the three older revisions.
-    """
-
-    answer: float = 15.0
-    grace: float = 3.0
-    total: float = 120.0
-    slow: float = 5.0
-    quick: bool = False
+    answer: float = 15.0  # for the response to the handshake
+    grace: float = 3.0  # for each step of a shutdown
+    total: float = 120.0  # for the whole examination
+    slow: float = 5.0  # a first response that takes longer is slow
+    quick: bool = False  # skip the three older revisions
 
 
 class Listener(Protocol):
@@ -98,13 +88,7 @@ class _Opening(NamedTuple):
 
 
 class Examination:
-    """Examines one command.
-
-    Args:
-        command: The command to start.
-        patience: The time limits.
-        listener: Is notified of the progress.
-    """
+    """Examines one command."""
 
     def __init__(self, command: ServerCommand, *, patience: DoctorTimeouts, listener: Listener) -> None:
         self._command = command

@@ -15,8 +15,6 @@ from twopipes._tools.doctor.observations import Listed, Reply, ToolFault
 from twopipes._tools.doctor.server_process import ServerProcess
 from twopipes.errors import RemoteProtocolError
 
-__all__ = ["missing_members", "request_lists"]
-
 # For each list: its name, the method, the member of the result, the member that names an entry, and the capability.
 _LISTS: Final = (
     ("tools", "tools/list", "tools", "name", "tools"),

@@ -6,26 +6,6 @@ from typing import Literal
 
 from msgspec import Struct
 
-__all__ = [
-    "Attempt",
-    "Ending",
-    "Exit",
-    "Layer",
-    "Listed",
-    "Observations",
-    "Outcome",
-    "Place",
-    "Process",
-    "Purpose",
-    "Reply",
-    "Resolution",
-    "Shebang",
-    "StartFailure",
-    "StrayKind",
-    "StrayLine",
-    "ToolFault",
-]
-
 Outcome = Literal["agreed", "refused", "strange revision", "unusable", "wrong id", "silent", "at eof", "gone", "not started"]
 """The outcome of the first request.
 
@@ -58,27 +38,16 @@ StrayKind = Literal[
 
 
 class Layer(Struct, frozen=True, kw_only=True):
-    """One program of a command that starts the next: ``env``, ``sh -c``, ``npx``, ``uv run``, ``docker run``, an interpreter.
+    """One program of a command that starts the next: ``env``, ``sh -c``, ``npx``, ``uv run``, ``docker run``, an interpreter."""
 
-    Attributes:
-        program: Its plain name.
-        does: What it does, for people.
-        runtime: The language that it runs, if any: ``python`` or ``node``.
-        script: The file that it runs.
-        package: The package that it fetches and runs.
-        flags: Its options.
-        verb: The subcommand of a container program: ``run``, ``exec``, ``compose exec``.
-        inside: The existing container, service or pod in which it starts the server.
-    """
-
-    program: str
-    does: str
-    runtime: str | None = None
-    script: str | None = None
-    package: str | None = None
-    flags: tuple[str, ...] = ()
-    verb: str | None = None
-    inside: str | None = None
+    program: str  # its plain name
+    does: str  # what it does, for people
+    runtime: str | None = None  # the language that it runs, if any: `python` or `node`
+    script: str | None = None  # the file that it runs
+    package: str | None = None  # the package that it fetches and runs
+    flags: tuple[str, ...] = ()  # its options
+    verb: str | None = None  # the subcommand of a container program: `run`, `exec`, `compose exec`
+    inside: str | None = None  # the existing container, service or pod in which it starts the server
 
 
 class Shebang(Struct, frozen=True, kw_only=True):
@@ -97,43 +66,24 @@ class Place(Struct, frozen=True):
 
 
 class Resolution(Struct, frozen=True, kw_only=True):
-    """The result of looking up the command.
+    """The result of looking up the command."""
 
-    Attributes:
-        argv: The words of the command.
-        folder: The folder in which it starts.
-        folder_exists: Whether that folder exists.
-        searched: The folders of PATH, in order; empty for a name with a slash.
-        found: The absolute path of the executable.
-        unfit: A file of that name that cannot be executed.
-        unfit_is_folder: Whether that file is a folder.
-        links: The chain of symbolic links from the executable to the file.
-        shebang: The shebang of that file, if it is a script.
-        is_program: Whether the system can execute it: a binary, or a script that names its interpreter.
-        layers: The programs of the command, each started by the one before.
-        script_missing: A script that the command names and that does not exist.
-        similar: Commands on PATH with a similar name.
-        elsewhere: Files of that name that are not on PATH.
-        beyond_host_path: Whether the executable is in a folder that desktop programs do not search.
-        not_expanded: Words that a shell would have expanded.
-    """
-
-    argv: tuple[str, ...]
-    folder: str
-    folder_exists: bool = True
-    searched: tuple[str, ...] = ()
-    found: str | None = None
-    unfit: str | None = None
-    unfit_is_folder: bool = False
-    links: tuple[str, ...] = ()
-    shebang: Shebang | None = None
-    is_program: bool = True
-    layers: tuple[Layer, ...] = ()
-    script_missing: str | None = None
-    similar: tuple[str, ...] = ()
-    elsewhere: tuple[Place, ...] = ()
-    beyond_host_path: bool = False
-    not_expanded: tuple[str, ...] = ()
+    argv: tuple[str, ...]  # the words of the command
+    folder: str  # the folder in which it starts
+    folder_exists: bool = True  # whether that folder exists
+    searched: tuple[str, ...] = ()  # the folders of PATH, in order; empty for a name with a slash
+    found: str | None = None  # the absolute path of the executable
+    unfit: str | None = None  # a file of that name that cannot be executed
+    unfit_is_folder: bool = False  # whether that file is a folder
+    links: tuple[str, ...] = ()  # the chain of symbolic links from the executable to the file
+    shebang: Shebang | None = None  # the shebang of that file, if it is a script
+    is_program: bool = True  # whether the system can execute it: a binary, or a script that names its interpreter
+    layers: tuple[Layer, ...] = ()  # the programs of the command, each started by the one before
+    script_missing: str | None = None  # a script that the command names and that does not exist
+    similar: tuple[str, ...] = ()  # commands on PATH with a similar name
+    elsewhere: tuple[Place, ...] = ()  # files of that name that are not on PATH
+    beyond_host_path: bool = False  # whether the executable is in a folder that desktop programs do not search
+    not_expanded: tuple[str, ...] = ()  # words that a shell would have expanded
 
     @property
     def runtime(self) -> str | None:
@@ -170,45 +120,26 @@ class StartFailure(Struct, frozen=True):
 
 
 class StrayLine(Struct, frozen=True, kw_only=True):
-    """A line on stdout that is not a message.
+    """A line on stdout that is not a message."""
 
-    Attributes:
-        at: Seconds after the start.
-        kind: What it is.
-        text: Its beginning.
-        detail: Why it is not a message.
-        before_messages: Whether it came before the first message.
-        while_ending: Whether it came after the server was asked to exit.
-        source: The line of the server's script that seems to print it, as ``server.py:3: print(...)``.
-    """
-
-    at: float
-    kind: StrayKind
-    text: str
-    detail: str = ""
-    before_messages: bool = False
-    while_ending: bool = False
-    source: str | None = None
+    at: float  # seconds after the start
+    kind: StrayKind  # what it is
+    text: str  # its beginning
+    detail: str = ""  # why it is not a message
+    before_messages: bool = False  # whether it came before the first message
+    while_ending: bool = False  # whether it came after the server was asked to exit
+    source: str | None = None  # the line of the server's script that seems to print it, as `server.py:3: print(...)`
 
 
 class Reply(Struct, frozen=True, kw_only=True):
-    """What came back for one request.
+    """What came back for one request."""
 
-    Attributes:
-        method: The method of the request.
-        took: Seconds until the response; ``None`` if there was none.
-        code: The code of an error response.
-        message: The message of that error, or what is wrong with the response.
-        usable: Whether it is a valid result of the method.
-        missing: Members that a result of the revision must have and that this one lacks.
-    """
-
-    method: str
-    took: float | None = None
-    code: int | None = None
-    message: str = ""
-    usable: bool = False
-    missing: tuple[str, ...] = ()
+    method: str  # the method of the request
+    took: float | None = None  # seconds until the response; `None` if there was none
+    code: int | None = None  # the code of an error response
+    message: str = ""  # the message of that error, or what is wrong with the response
+    usable: bool = False  # whether it is a valid result of the method
+    missing: tuple[str, ...] = ()  # members that a result of the revision must have and that this one lacks
 
 
 class ToolFault(Struct, frozen=True):
@@ -230,77 +161,42 @@ class Listed(Struct, frozen=True, kw_only=True):
 
 
 class Ending(Struct, frozen=True, kw_only=True):
-    """How the server reacted when it was asked to exit.
+    """How the server reacted when it was asked to exit."""
 
-    Attributes:
-        asked_by: ``eof`` (its input was closed) or ``SIGTERM``.
-        took: Seconds until the process exited; ``None`` if it did not.
-        exit: How it exited in the end.
-        ended_by: What made it exit in the end.
-        left_behind: Processes that kept running after it exited, or outside its group. They were killed.
-    """
-
-    asked_by: Literal["eof", "SIGTERM"]
-    took: float | None
-    exit: Exit | None
-    ended_by: str
-    left_behind: tuple[Process, ...] = ()
+    asked_by: Literal["eof", "SIGTERM"]  # `eof` (its input was closed) or `SIGTERM`
+    took: float | None  # seconds until the process exited; `None` if it did not
+    exit: Exit | None  # how it exited in the end
+    ended_by: str  # what made it exit in the end
+    left_behind: tuple[Process, ...] = ()  # processes that kept running after it exited, or outside its group. They were killed
 
 
 class Attempt(Struct, frozen=True, kw_only=True):
-    """One process of the server, from its start to its end.
+    """One process of the server, from its start to its end."""
 
-    Attributes:
-        purpose: Why it was started.
-        revision: The revision that was requested.
-        outcome: The outcome of the first request.
-        chosen: The revision that it chose, or those that it named.
-        failure: Why it could not be started.
-        variables: Names of the environment variables that were added in an experiment.
-        started_in: Seconds that the system took to start it.
-        first_byte: Seconds from then to the first byte on stdout.
-        first_stderr: Seconds from then to the first byte on stderr.
-        answered: Seconds from then to the response to the first request.
-        answers: What came back for each request, in order.
-        name: The server's own name and version.
-        listed: What it lists.
-        strays: The first lines on stdout that are not messages.
-        stray_count: The number of such lines.
-        carriage_returns: Whether lines ended with CR LF.
-        byte_order_mark: Whether the output began with one.
-        echoes: Whether it sent a request back unchanged.
-        held: The beginning of an unfinished line, if any, when the waiting was over.
-        stderr: The last lines of stderr.
-        exit: How it exited before it was asked to.
-        lived: Seconds until then.
-        processes: The processes of the server after it had responded.
-        ending: How it reacted when it was asked to exit.
-    """
-
-    purpose: Purpose
-    revision: str
-    outcome: Outcome
-    chosen: tuple[str, ...] = ()
-    failure: StartFailure | None = None
-    variables: tuple[str, ...] = ()
-    started_in: float | None = None
-    first_byte: float | None = None
-    first_stderr: float | None = None
-    answered: float | None = None
-    answers: tuple[Reply, ...] = ()
-    name: str | None = None
-    listed: Listed | None = None
-    strays: tuple[StrayLine, ...] = ()
-    stray_count: int = 0
-    carriage_returns: bool = False
-    byte_order_mark: bool = False
-    echoes: bool = False
-    held: str | None = None
-    stderr: tuple[str, ...] = ()
-    exit: Exit | None = None
-    lived: float | None = None
-    processes: tuple[Process, ...] = ()
-    ending: Ending | None = None
+    purpose: Purpose  # why it was started
+    revision: str  # the revision that was requested
+    outcome: Outcome  # the outcome of the first request
+    chosen: tuple[str, ...] = ()  # the revision that it chose, or those that it named
+    failure: StartFailure | None = None  # why it could not be started
+    variables: tuple[str, ...] = ()  # names of the environment variables that were added in an experiment
+    started_in: float | None = None  # seconds that the system took to start it
+    first_byte: float | None = None  # seconds from then to the first byte on stdout
+    first_stderr: float | None = None  # seconds from then to the first byte on stderr
+    answered: float | None = None  # seconds from then to the response to the first request
+    answers: tuple[Reply, ...] = ()  # what came back for each request, in order
+    name: str | None = None  # the server's own name and version
+    listed: Listed | None = None  # what it lists
+    strays: tuple[StrayLine, ...] = ()  # the first lines on stdout that are not messages
+    stray_count: int = 0  # the number of such lines
+    carriage_returns: bool = False  # whether lines ended with CR LF
+    byte_order_mark: bool = False  # whether the output began with one
+    echoes: bool = False  # whether it sent a request back unchanged
+    held: str | None = None  # the beginning of an unfinished line, if any, when the waiting was over
+    stderr: tuple[str, ...] = ()  # the last lines of stderr
+    exit: Exit | None = None  # how it exited before it was asked to
+    lived: float | None = None  # seconds until then
+    processes: tuple[Process, ...] = ()  # the processes of the server after it had responded
+    ending: Ending | None = None  # how it reacted when it was asked to exit
 
     @property
     def works(self) -> bool:
@@ -309,23 +205,14 @@ class Attempt(Struct, frozen=True, kw_only=True):
 
 
 class Observations(Struct, frozen=True, kw_only=True):
-    """Everything that was observed.
+    """Everything that was observed."""
 
-    Attributes:
-        resolution: How the command was found.
-        attempts: What happened each time the server was started, in order.
-        environment: The environment of the server: ``minimal``, ``inherit`` or ``explicit``.
-        withheld: Names of our variables that it did not get.
-        slow: Seconds after which a first response is slow.
-        out_of_time: What was skipped because the time was over.
-    """
-
-    resolution: Resolution
-    attempts: tuple[Attempt, ...] = ()
-    environment: str = "minimal"
-    withheld: tuple[str, ...] = ()
-    slow: float = 5.0
-    out_of_time: tuple[str, ...] = ()
+    resolution: Resolution  # how the command was found
+    attempts: tuple[Attempt, ...] = ()  # what happened each time the server was started, in order
+    environment: str = "minimal"  # the environment of the server: `minimal`, `inherit` or `explicit`
+    withheld: tuple[str, ...] = ()  # names of our variables that it did not get
+    slow: float = 5.0  # seconds after which a first response is slow
+    out_of_time: tuple[str, ...] = ()  # what was skipped because the time was over
 
     def of(self, purpose: Purpose) -> Attempt | None:
         """Return the last attempt with that purpose."""

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from twopipes._tools.doctor.observations import Process
 
-__all__ = ["MARK", "kill_marked", "marked_processes"]
-
 MARK = "TWOPIPES_DOCTOR"
 """The environment variable that every process of an attempt inherits, whatever its group, session or parent."""
 

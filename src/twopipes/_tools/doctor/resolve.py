@@ -14,8 +14,6 @@ from twopipes._process.lookup import look_up
 from twopipes._tools.doctor.observations import Layer, Place, Resolution, Shebang
 from twopipes._tools.doctor.wrappers import layers_of, plain_name
 
-__all__ = ["resolve"]
-
 # The PATH of a program started from a desktop, without the startup files of a shell or a virtual environment.
 _DESKTOP_PATH = {"/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/local/bin", "/usr/local/sbin"}
 _MAX_LINKS = 10

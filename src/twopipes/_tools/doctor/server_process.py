@@ -21,8 +21,6 @@ from twopipes._tools.doctor.processes import MARK, kill_marked, marked_processes
 from twopipes._tools.doctor.stdout_reader import ReceivedResponse, StdoutReader
 from twopipes.errors import ChannelBroken, ChannelClosed
 
-__all__ = ["ServerProcess"]
-
 # Seconds to read the output of a process that has exited. A grandchild may keep the pipe open.
 _OUTPUT_TIMEOUT = 1.0
 # Seconds for a process to exit after it has closed its output.
@@ -36,20 +34,10 @@ _POLL_INTERVAL = 0.1
 
 
 class ServerProcess:
-    """A running server, as long as the ``async with`` block lasts.
+    """A running server, as long as the ``async with`` block lasts."""
 
-    Args:
-        command: The command to start.
-        deadline: When everything must be over, on the event loop's clock.
-
-    Attributes:
-        stdout: Reads its output.
-        child: The process.
-        started_in: Seconds that the system took to start it.
-    """
-
-    child: Child
-    started_in: float
+    child: Child  # the process
+    started_in: float  # seconds that the system took to start it
 
     def __init__(self, command: ServerCommand, *, deadline: float) -> None:
         self._mark = secrets.token_hex(8)
@@ -60,14 +48,10 @@ class ServerProcess:
         self._changed = asyncio.Event()
         self._reading: asyncio.Task[None] | None = None
         self._stdout_ended = False
-        self.stdout = StdoutReader()
+        self.stdout = StdoutReader()  # reads its output
 
     async def __aenter__(self) -> Self:
-        """Start it.
-
-        Raises:
-            StartFailed: The system could not start it.
-        """
+        """Start it."""
         started = self._loop.time()
         self.child = await Child.start(self._command)
         self.started_in = self._loop.time() - started
@@ -121,14 +105,7 @@ class ServerProcess:
         return True
 
     async def request(self, method: str, params: Any, *, seconds: float, framed: bool = False) -> ReceivedResponse | None:
-        """Send a request and return its response, or ``None`` if none comes in time or the server exits.
-
-        Args:
-            method: The method.
-            params: The params.
-            seconds: How long to wait, in seconds.
-            framed: Write a Content-Length header before it, as a client of a language server does.
-        """
+        """Send a request and return its response, or ``None`` if none comes in time or the server exits."""
         self._last_id += 1
         self.stdout.expect(self._last_id, method)
         line = jsonrpc.encode(Request(self._last_id, method, params))
@@ -172,12 +149,7 @@ class ServerProcess:
     # The end
 
     async def end(self, how: Literal["eof", "SIGTERM"], *, grace: float) -> Ending:
-        """Ask it to exit, and kill it if it does not.
-
-        Args:
-            how: Close its input, or send the signal.
-            grace: Seconds for each step.
-        """
+        """Ask it to exit, and kill it if it does not."""
         begun = self._loop.time()
         self.stdout.is_ending = True
         if how == "eof":

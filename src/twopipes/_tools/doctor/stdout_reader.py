@@ -13,8 +13,6 @@ from twopipes._tools.doctor.stray_lines import kind_of, with_assembled
 from twopipes._wire import LineDecoder, LineRejected
 from twopipes.errors import RequestId
 
-__all__ = ["ReceivedResponse", "StdoutReader"]
-
 _BOM: Final = b"\xef\xbb\xbf"
 # Stray lines that are kept, and the characters of each.
 _MAX_STRAYS: Final = 200
@@ -27,52 +25,32 @@ _METHOD_NOT_FOUND: Final = -32601
 
 
 class ReceivedResponse(Struct, frozen=True, kw_only=True):
-    """What came back for a request.
+    """What came back for a request."""
 
-    Attributes:
-        at: When it came.
-        result: The result, if it is one.
-        error: The error, if it is one.
-        fault: What is wrong with a response that is not valid.
-        wrong_id: The id that it has instead of the id of the request.
-    """
-
-    at: float
-    result: Raw | None = None
-    error: ErrorObject | None = None
-    fault: str | None = None
-    wrong_id: RequestId | None = None
+    at: float  # when it came
+    result: Raw | None = None  # the result, if it is one
+    error: ErrorObject | None = None  # the error, if it is one
+    fault: str | None = None  # what is wrong with a response that is not valid
+    wrong_id: RequestId | None = None  # the id that it has instead of the id of the request
 
 
 class StdoutReader:
     """Takes the bytes of a server's stdout. It does no I/O and has no clock.
 
     Only one request is open at a time, so a malformed response can be matched with its request.
-
-    Attributes:
-        first_byte: When the first byte came, by the caller's clock.
-        strays: The first lines that are not messages.
-        stray_count: The number of lines that are not messages.
-        messages: The number of messages.
-        carriage_returns: Whether a line ended with one.
-        byte_order_mark: Whether the stream began with one.
-        echoes: Whether the server sent a request back to us.
-        response: The response to the open request.
-        to_send: Responses to requests of the server, which must not wait for us (JR-16).
-        is_ending: Whether the server has been asked to exit; set by the caller.
     """
 
     def __init__(self) -> None:
-        self.first_byte: float | None = None
-        self.strays: list[StrayLine] = []
-        self.stray_count = 0
-        self.messages = 0
-        self.carriage_returns = False
-        self.byte_order_mark = False
-        self.echoes = False
-        self.response: ReceivedResponse | None = None
-        self.to_send: list[bytes] = []
-        self.is_ending = False
+        self.first_byte: float | None = None  # when the first byte came, by the caller's clock
+        self.strays: list[StrayLine] = []  # the first lines that are not messages
+        self.stray_count = 0  # the number of lines that are not messages
+        self.messages = 0  # the number of messages
+        self.carriage_returns = False  # whether a line ended with one
+        self.byte_order_mark = False  # whether the stream began with one
+        self.echoes = False  # whether the server sent a request back to us
+        self.response: ReceivedResponse | None = None  # the response to the open request
+        self.to_send: list[bytes] = []  # responses to requests of the server, which must not wait for us (JR-16)
+        self.is_ending = False  # whether the server has been asked to exit; set by the caller
         self._lines = LineDecoder()
         self._waiting: RequestId | None = None
         self._method = ""

@@ -11,8 +11,6 @@ import msgspec
 from twopipes._tools.doctor.observations import StrayKind, StrayLine
 from twopipes._wire import LineRejected
 
-__all__ = ["kind_of", "source_of", "with_assembled"]
-
 _TERMINAL: Final = re.compile(r"\x1b[\[\]()]")
 _HEADER: Final = re.compile(r"(?:^|[}\]])Content-(?:Length|Type)\s*:", re.IGNORECASE)
 _LEVEL: Final = re.compile(
@@ -94,13 +92,7 @@ def with_assembled(strays: Sequence[StrayLine]) -> tuple[StrayLine, ...]:
 
 
 def source_of(text: str, script: str, source: str) -> str | None:
-    """Return the line of a script that seems to print a text, as ``server.py:3: print("ready")``, or ``None``.
-
-    Args:
-        text: The printed text.
-        script: The name of the script, to show.
-        source: The source of the script.
-    """
+    """Return the line of a script that seems to print a text, as ``server.py:3: print("ready")``, or ``None``."""
     # Numbers and times are probably inserted at run time; the words between them are in the source.
     pieces = sorted({piece.strip() for piece in _PIECE.findall(text)}, key=len, reverse=True)
     pieces = [piece for piece in pieces if len(piece) >= (_LEAST_TEXT if " " in piece else _LEAST_WORD)][:3]

@@ -9,8 +9,6 @@ from msgspec import structs
 
 from twopipes._tools.doctor.observations import Layer
 
-__all__ = ["layers_of"]
-
 # Stop after this many programs.
 _MAX_LENGTH = 8
 _SHELLS = {"sh", "bash", "zsh", "dash", "ksh", "fish"}

@@ -13,8 +13,6 @@ from twopipes._process.lookup import look_up
 from twopipes._tools.install.server_name import declared_name
 from twopipes._tools.usage import UsageError, split_target
 
-__all__ = ["Resolved", "check_name", "resolved", "suggested_name"]
-
 # Folders that are in the PATH of every host.
 _SYSTEM_FOLDERS = {"/usr/bin", "/bin", "/usr/sbin", "/sbin"}
 # Claude Code and Codex allow no other characters.
@@ -35,13 +33,7 @@ class Resolved(NamedTuple):
 
 
 def resolved(words: Sequence[str], environment: Mapping[str, str], folder: str) -> Resolved:
-    """Replace the words of a command that depend on the current folder or PATH by full paths.
-
-    Args:
-        words: The command as it works here.
-        environment: The current environment, for its PATH.
-        folder: The current folder, absolute.
-    """
+    """Replace the words of a command that depend on the current folder or PATH by full paths."""
     found = Resolved([], [], [])
     program = words[0]
     looked = look_up(program, environment, folder)
@@ -65,11 +57,7 @@ def resolved(words: Sequence[str], environment: Mapping[str, str], folder: str) 
 
 
 def suggested_name(words: Sequence[str], folder: str) -> str:
-    """Suggest a name for a server: the one in its source, or else one made from its command.
-
-    Raises:
-        UsageError: No name can be made from the command.
-    """
+    """Suggest a name for a server: the one in its source, or else one made from its command."""
     if declared := _cleaned(declared_name(words, folder) or ""):
         return declared
     name = ""
@@ -99,11 +87,7 @@ def suggested_name(words: Sequence[str], folder: str) -> str:
 
 
 def check_name(name: str) -> str:
-    """Return the name, if every host accepts it.
-
-    Raises:
-        UsageError: Some host does not.
-    """
+    """Return the name, if every host accepts it."""
     if not _NAME.fullmatch(name):
         raise UsageError(f"--name {name!r}: use only letters, digits, - and _; some hosts reject other characters")
     return name

@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 from twopipes._tools.install.values import Refused
 
-__all__ = ["HostFile", "read_file", "write_file"]
-
 _BOM = b"\xef\xbb\xbf"
 # A new file can contain secrets, and the host runs as the same user.
 _PRIVATE_MODE = 0o600
@@ -33,11 +31,7 @@ class HostFile(NamedTuple):
 
 
 def read_file(path: Path) -> HostFile:
-    """Read the file at a path, whether it exists or not.
-
-    Raises:
-        Refused: It cannot be read, or is not UTF-8.
-    """
+    """Read the file at a path, whether it exists or not."""
     try:
         real = path.expanduser().resolve()
     except (OSError, RuntimeError) as error:  # a loop of symlinks
@@ -59,14 +53,6 @@ def write_file(file: HostFile, text: str, *, shared: bool = False) -> Path | Non
     """Replace a file atomically and return the path of the backup; ``None`` if the file is new.
 
     Mode and owner are kept. A concurrent reader sees the old file or the new one.
-
-    Args:
-        file: The file as it was read.
-        text: The new text.
-        shared: Whether other users may read a new file, such as one of a project.
-
-    Raises:
-        Refused: The file has changed since, or cannot be written. Nothing was changed.
     """
     path = file.path
     try:

@@ -6,24 +6,17 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-__all__ = ["BRACES", "DOLLAR", "DOLLAR_TWICE", "DOLLAR_WITHOUT_DEFAULT", "EDITOR", "OPENCODE", "Expansion", "Literal", "literal"]
-
 # An unset variable with the default "$". Hosts do not expand the result again.
 _A_DOLLAR = "${TWOPIPES_DOLLAR:-$}"
 
 
 class Expansion(NamedTuple):
-    """How a host expands references to variables.
+    """How a host expands references to variables."""
 
-    Attributes:
-        reference: Matches a reference.
-        in_words: Escapes a word of the command, so that the server gets it unchanged; ``None`` if that is impossible.
-        in_values: The same for the value of a variable.
-    """
-
-    reference: re.Pattern[str]
+    reference: re.Pattern[str]  # matches a reference
+    # Escapes a word of the command, so that the server gets it unchanged; `None` if that is impossible.
     in_words: Callable[[str], str] | None = None
-    in_values: Callable[[str], str] | None = None
+    in_values: Callable[[str], str] | None = None  # the same for the value of a variable
 
 
 class Literal(NamedTuple):
@@ -56,15 +49,7 @@ OPENCODE = Expansion(re.compile(r"\{(?:env|file):[^}]+\}"))
 
 
 def literal(host: str, expansion: Expansion | None, words: Sequence[str], values: Mapping[str, str], *, as_is: bool) -> Literal:
-    """Escape a command and variables, so that the server gets them as typed although the host expands references.
-
-    Args:
-        host: The title of the host.
-        expansion: What the host expands; ``None`` for nothing.
-        words: The command.
-        values: The variables.
-        as_is: Whether to escape nothing.
-    """
+    """Escape a command and variables, so that the server gets them as typed although the host expands references."""
     result = Literal(list(words), dict(values), [])
     if expansion is None:
         return result

@@ -9,8 +9,6 @@ from typing import Any, Literal
 from twopipes._tools.install import jsonc, toml_text, yaml_text
 from twopipes._tools.install.values import Refused, nested, same, with_entry
 
-__all__ = ["Language", "language_of", "put", "read", "snippet"]
-
 Language = Literal["JSON", "TOML", "YAML"]
 
 
@@ -21,12 +19,7 @@ def language_of(file: str) -> Language:
 
 
 def read(text: str, language: Language) -> Any:
-    """Parse a text; an empty one is ``None``.
-
-    Raises:
-        ValueError: The text is not valid.
-        Refused: The parser is not installed.
-    """
+    """Parse a text; an empty one is ``None``."""
     if language == "JSON":
         return jsonc.read(text)
     return toml_text.read(text) if language == "TOML" else yaml_text.read(text)
@@ -42,22 +35,7 @@ def put(
     replace: bool = False,
     fresh: dict[str, Any] | None = None,
 ) -> str:
-    """Set one entry in a text and keep the rest unchanged. Returns the same text if the entry is already there.
-
-    Args:
-        text: The text of the whole file.
-        language: Its language.
-        place: The keys that lead to the servers.
-        name: The name of the server.
-        content: The entry.
-        replace: Whether to replace a different entry with this name.
-        fresh: The first members of a new file.
-
-    Raises:
-        ValueError: The text is not valid.
-        AnotherEntry: The name is taken.
-        Refused: The text cannot be edited safely.
-    """
+    """Set one entry in a text and keep the rest unchanged. Returns the same text if the entry is already there."""
     if language == "TOML":
         return toml_text.put(text, place, name, content, replace=replace)
     if language == "YAML":

@@ -15,8 +15,6 @@ from typing import Any, Literal, NamedTuple
 from twopipes._tools.install.expansion import BRACES, DOLLAR, DOLLAR_TWICE, DOLLAR_WITHOUT_DEFAULT, EDITOR, OPENCODE, Expansion
 from twopipes._tools.install.formats import Language
 
-__all__ = ["HOSTS", "Host", "HostEntry", "Machine", "Scope", "entry_of"]
-
 Scope = Literal["user", "project"]
 
 
@@ -60,39 +58,22 @@ class HostEntry(NamedTuple):
 
 
 class Host(NamedTuple):
-    """One host.
+    """One host."""
 
-    Attributes:
-        title: Its usual name.
-        user: The path of the user's file, by platform; "" is for all other platforms.
-        project: The path of a project's file in the project folder; ``None`` if the host has none.
-        place: The keys that lead to the servers.
-        format_entry: Formats an entry for this host.
-        reference: How a value refers to a variable of the host's environment; ``None`` if it cannot.
-        next_step: What the user has to do after the file was written.
-        approval: What else the user has to do before a server from a project's file is used.
-        expands: What the host expands in commands and values; ``None`` for nothing.
-        language: The language of the file.
-        others: Other names of the file, which are used if they exist.
-        fresh: The first members of a new file.
-        passes_on: Whether an entry can list variables of the host's environment by name.
-        note: A note about the user's file.
-    """
-
-    title: str
-    user: Mapping[str, str]
-    project: str | None
-    place: tuple[str, ...]
-    format_entry: Callable[[HostEntry], dict[str, Any]]
-    next_step: str
-    approval: str = ""
-    expands: Expansion | None = None
-    reference: str | None = None
-    language: Language = "JSON"
-    others: tuple[str, ...] = ()
-    fresh: Mapping[str, Any] | None = None
-    passes_on: bool = False
-    note: str = ""
+    title: str  # its usual name
+    user: Mapping[str, str]  # the path of the user's file, by platform; "" is for all other platforms
+    project: str | None  # the path of a project's file in the project folder; `None` if the host has none
+    place: tuple[str, ...]  # the keys that lead to the servers
+    format_entry: Callable[[HostEntry], dict[str, Any]]  # formats an entry for this host
+    next_step: str  # what the user has to do after the file was written
+    approval: str = ""  # what else the user has to do before a server from a project's file is used
+    expands: Expansion | None = None  # what the host expands in commands and values; `None` for nothing
+    reference: str | None = None  # how a value refers to a variable of the host's environment; `None` if it cannot
+    language: Language = "JSON"  # the language of the file
+    others: tuple[str, ...] = ()  # other names of the file, which are used if they exist
+    fresh: Mapping[str, Any] | None = None  # the first members of a new file
+    passes_on: bool = False  # whether an entry can list variables of the host's environment by name
+    note: str = ""  # a note about the user's file
 
     def file(self, scope: Scope, machine: Machine) -> PurePath | None:
         """Return the path of the file; ``None`` if the host has no such scope or does not run on this system."""

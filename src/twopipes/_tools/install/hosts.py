@@ -15,8 +15,6 @@ from twopipes._tools.install.values import found_at
 from twopipes._tools.usage import UsageError
 from twopipes.errors import LocalProtocolError
 
-__all__ = ["ServerEntry", "command_of", "read_entries"]
-
 # Where hosts keep their servers: Claude Desktop, Claude Code, Cursor and many others; Amp; VS Code's mcp.json; VS Code's
 # settings.json and opencode 2; Codex; Zed; goose; opencode. host_table.py has the details.
 _PLACES = (
@@ -47,11 +45,7 @@ class ServerEntry(NamedTuple):
 
 
 def read_entries(file: str, name: str | None = None) -> list[ServerEntry]:
-    """Return the servers of a file in its order, or only the one with that name.
-
-    Raises:
-        UsageError: The file cannot be read, or contains no servers or not this one.
-    """
+    """Return the servers of a file in its order, or only the one with that name."""
     language = language_of(file)
     servers = _servers(_document(file, language), file, language)
     if name is None:
@@ -62,11 +56,7 @@ def read_entries(file: str, name: str | None = None) -> list[ServerEntry]:
 
 
 def command_of(entry: ServerEntry) -> ServerCommand:
-    """Return the command of a server, with references to variables expanded as hosts do.
-
-    Raises:
-        UsageError: It is an HTTP server, a variable is not set, or a member has the wrong type.
-    """
+    """Return the command of a server, with references to variables expanded as hosts do."""
     where = f"{entry.file}: server {entry.name!r}"
     content = _normalized(entry.content)
     kind = content.get("type", "stdio")

@@ -13,8 +13,6 @@ from typing import Any, NamedTuple, NoReturn
 
 from twopipes._tools.install.values import AnotherEntry, check_place, nested, newline_of, same
 
-__all__ = ["InvalidJson", "is_blank", "put", "read"]
-
 _TWO_SPACES = "  "
 # Possessive quantifiers, here and below, to avoid backtracking in a text that does not match.
 _BLANK = re.compile(r"(?:[ \t\r\n]++|//[^\r\n]*+|/\*.*?\*/)*+", re.DOTALL)
@@ -56,11 +54,7 @@ class Value(NamedTuple):
 
 
 def read(text: str) -> Any:
-    """Parse a text.
-
-    Raises:
-        InvalidJson: The text is not JSON.
-    """
+    """Parse a text."""
     return _parse(text).value
 
 
@@ -75,19 +69,6 @@ def put(
     """Add a member to the object at ``place``, or replace its value.
 
     Missing objects on the way are created. The rest stays unchanged: comments, order, indentation, line ends.
-
-    Args:
-        text: The document; a blank one counts as an empty object.
-        place: The keys that lead to the object.
-        name: The key of the member.
-        content: Its value.
-        replace: Whether to replace a member with a different value.
-        fresh: The first members of a new document.
-
-    Raises:
-        InvalidJson: The text is not JSON.
-        AnotherEntry: The name is taken.
-        Refused: The document, or a value on the way, is not an object.
     """
     if is_blank(text):
         return _new_document(text, {**(fresh or {}), **nested(place, {name: content})})

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from twopipes._tools.usage import split_target
 
-__all__ = ["declared_name"]
-
 # The server classes of twopipes and of the two other common Python libraries.
 _SERVER_CLASSES = {"Server", "FastMCP", "MCPServer"}
 # Longer files, in bytes, are not read.
@@ -19,12 +17,7 @@ _FOLDER_OPTIONS = {"--directory", "-C"}
 
 
 def declared_name(words: Sequence[str], folder: str) -> str | None:
-    """Return the name in ``Server("name")``, in the file that a command runs; ``None`` if it is not found.
-
-    Args:
-        words: The command: ``python server.py``, ``python -m package``, ``twopipes run server.py:name``, ``uv run ...``
-        folder: The current folder.
-    """
+    """Return the name in ``Server("name")``, in the file that a command runs; ``None`` if it is not found."""
     for file, variable in _sources(words, Path(folder)):
         if (name := _name_in(file, variable)) is not None:
             return name

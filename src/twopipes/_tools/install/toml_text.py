@@ -19,28 +19,16 @@ from twopipes._tools.install.values import (
     with_entry,
 )
 
-__all__ = ["put", "read", "tables"]
-
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def read(text: str) -> Any:
-    """Parse a text.
-
-    Raises:
-        ValueError: The text is not TOML.
-    """
+    """Parse a text."""
     return tomllib.loads(text)
 
 
 def put(text: str, place: Sequence[str], name: str, content: dict[str, Any], *, replace: bool = False) -> str:
-    """Add a table below ``place``, or replace its content.
-
-    Raises:
-        ValueError: The text is not TOML.
-        AnotherEntry: The name is taken.
-        Refused: A value on the way is not a table, or tomlkit is needed and not installed.
-    """
+    """Add a table below ``place``, or replace its content."""
     document = read(text)
     check_place(document, place)
     existing = found_at(document, [*place, name])

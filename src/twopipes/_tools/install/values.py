@@ -9,19 +9,6 @@ from typing import Any
 
 from twopipes._tools.usage import UsageError
 
-__all__ = [
-    "AnotherEntry",
-    "Refused",
-    "check_place",
-    "found_at",
-    "nested",
-    "newline_of",
-    "parses_to",
-    "quoted",
-    "same",
-    "with_entry",
-]
-
 _MASK = "***"
 _OFTEN_SECRET = {"env", "environment", "envs", "headers", "http_headers"}
 # JSON allows these characters in a string; TOML or YAML does not.
@@ -99,11 +86,7 @@ def with_entry(document: Any, place: Sequence[str], name: str, content: Any) -> 
 
 
 def check_place(document: Any, place: Sequence[str]) -> None:
-    """Check that an entry can be added at a path of keys.
-
-    Raises:
-        Refused: A value on the way is not a table or object.
-    """
+    """Check that an entry can be added at a path of keys."""
     for depth in range(len(place) + 1):
         found = found_at(document, place[:depth])
         if found is not None and not isinstance(found, Mapping):

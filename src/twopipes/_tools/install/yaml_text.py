@@ -19,8 +19,6 @@ from twopipes._tools.install.values import (
     with_entry,
 )
 
-__all__ = ["block", "put", "read"]
-
 _TWO_SPACES = 2
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z_-]*")
 # Words that are not strings in some version of YAML.
@@ -28,12 +26,7 @@ _NOT_STRINGS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 
 
 def read(text: str) -> Any:
-    """Parse a text.
-
-    Raises:
-        ValueError: The text is not YAML.
-        Refused: PyYAML is not installed.
-    """
+    """Parse a text."""
     yaml = _pyyaml()
     try:
         return yaml.safe_load(text)
@@ -42,13 +35,7 @@ def read(text: str) -> Any:
 
 
 def put(text: str, place: Sequence[str], name: str, content: dict[str, Any], *, replace: bool = False) -> str:
-    """Add an entry below ``place``, or replace its content.
-
-    Raises:
-        ValueError: The text is not YAML.
-        AnotherEntry: The name is taken.
-        Refused: A value on the way is not a mapping, or PyYAML is not installed.
-    """
+    """Add an entry below ``place``, or replace its content."""
     document = read(text)
     check_place(document, place)
     existing = found_at(document, [*place, name])

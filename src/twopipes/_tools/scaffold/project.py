@@ -12,8 +12,6 @@ from typing import NamedTuple
 from twopipes._tools.usage import UsageError
 from twopipes._version import __version__
 
-__all__ = ["Project", "files_of", "package_of", "write_project"]
-
 # The files of a project, and the files of the template. Those end with .txt, so that no tool takes them for code of twopipes.
 _FILES = {
     "pyproject.toml": "pyproject.toml.txt",
@@ -51,11 +49,7 @@ def files_of(project: Project) -> dict[str, str]:
 
 
 def package_of(name: str) -> str:
-    """Return the name of the Python package of a project.
-
-    Raises:
-        UsageError: The name cannot be used for a package.
-    """
+    """Return the name of the Python package of a project."""
     if not _NAME.fullmatch(name):
         raise UsageError(f"invalid project name {name!r}; use letters, digits, - and _, and begin with a letter")
     package = name.lower().replace("-", "_")
@@ -69,16 +63,7 @@ def package_of(name: str) -> str:
 
 
 def write_project(project: Project, files: dict[str, str], *, needs_new_folder: bool) -> None:
-    """Write the files of a project. No existing file is overwritten.
-
-    Args:
-        project: The project.
-        files: Its files, from :func:`files_of`.
-        needs_new_folder: Whether to refuse a folder that is not empty.
-
-    Raises:
-        UsageError: A file exists already, or cannot be written.
-    """
+    """Write the files of a project. No existing file is overwritten."""
     folder = project.folder
     try:
         if needs_new_folder and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
