@@ -5,38 +5,36 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 from msgspec import json as msgspec_json
 
-from twopipes._cli.arguments import (
-    InvalidValue,
-    Pair,
-    describe,
-    did_you_mean,
-    json_value,
-    missing,
-    properties_of,
-    read_pair,
-    values_of,
-)
+from twopipes._cli.arguments import InvalidValue, describe, did_you_mean, json_value, missing, properties_of, read_pair, values_of
 from twopipes._cli.client_run import Body, Conversation, exit_code_for, run_client_command
 from twopipes._cli.command_parser import CommandParser, add_format_option, discard_stdout, split_command
-from twopipes._cli.display import bytes_of
+from twopipes._cli.display import ResultPrinter, bytes_of
 from twopipes._cli.server_options import add_server_options, message_of
+from twopipes._client.client import Client
 from twopipes._protocol.types import LOGGING_LEVELS, Prompt, Tool
 from twopipes._tools.exit_codes import FAILED, INTERRUPTED, OK
 from twopipes._tools.terminal import visible
 from twopipes._tools.usage import UsageError
 from twopipes.errors import McpError, MethodNotFound, RemoteProtocolError, TwopipesError
 
-# The method that lists each kind, and the member of its result.
+
+class _Kind(NamedTuple):
+    method: str  # lists the items
+    member: str  # of its result
+    request: Callable[[Client], Awaitable[list[Any]]]
+    show: Callable[[ResultPrinter, Any], None]
+
+
 _LISTS = {
-    "tools": ("tools/list", "tools"),
-    "resources": ("resources/list", "resources"),
-    "templates": ("resources/templates/list", "resourceTemplates"),
-    "prompts": ("prompts/list", "prompts"),
+    "tools": _Kind("tools/list", "tools", Client.list_tools, ResultPrinter.tools),
+    "resources": _Kind("resources/list", "resources", Client.list_resources, ResultPrinter.resources),
+    "templates": _Kind("resources/templates/list", "resourceTemplates", Client.list_resource_templates, ResultPrinter.templates),
+    "prompts": _Kind("prompts/list", "prompts", Client.list_prompts, ResultPrinter.prompts),
 }
 
 
@@ -173,23 +171,20 @@ class _Named(Struct):
 
 
 async def _list_body(conversation: Conversation) -> int:
-    options = conversation.options
-    if options.kind is None:
+    kind, names, printer = conversation.options.kind, conversation.options.names, conversation.printer
+    if kind is None:
         return await _list_all(conversation)
-    found = await _listed(conversation, options.kind)
-    if options.names:
-        _check_names(options, found)
+    found = await _listed(conversation, kind)
+    if names and kind not in {"tools", "prompts"}:
+        raise UsageError(f"NAME is for tools and prompts; {kind} are listed without one")
+    chosen = [_find(kind, name, found) for name in names]
     if conversation.wants_json:
-        conversation.write_json({_LISTS[options.kind][1]: _wire_items(conversation, options.kind)})
-    elif options.names:
-        for each in found:
-            if each.name in options.names:
-                if isinstance(each, Tool):
-                    conversation.printer.tool(each)
-                else:
-                    conversation.printer.prompt(each)
+        conversation.write_json({_LISTS[kind].member: _wire_items(conversation, kind)})
+    elif names:
+        for each in sorted(chosen, key=found.index):
+            (printer.tool if isinstance(each, Tool) else printer.prompt)(each)
     else:
-        _show(conversation, {options.kind: found})
+        _show(conversation, {kind: found})
     return OK
 
 
@@ -206,16 +201,16 @@ async def _list_all(conversation: Conversation) -> int:
             failed[kind] = error
             break
     if conversation.wants_json:
-        lists: dict[str, Any] = {_LISTS[kind][1]: _wire_items(conversation, kind) for kind in found}
+        lists: dict[str, Any] = {_LISTS[kind].member: _wire_items(conversation, kind) for kind in found}
         if failed:
-            lists["errors"] = {_LISTS[kind][0]: _error_as_json(error) for kind, error in failed.items()}
+            lists["errors"] = {_LISTS[kind].method: _error_as_json(error) for kind, error in failed.items()}
         conversation.write_json(lists)
     else:
         _show_server(conversation)
         if found:
             _show(conversation, found)
     for kind, failure in failed.items():
-        conversation.print_error(failure, about=_LISTS[kind][0])
+        conversation.print_error(failure, about=_LISTS[kind].method)
     return max((exit_code_for(failure, connected=True) for failure in failed.values()), default=OK)
 
 
@@ -226,31 +221,17 @@ def _error_as_json(error: TwopipesError) -> dict[str, Any]:
 
 
 def _show(conversation: Conversation, found: dict[str, list[Any]]) -> None:
-    printer = conversation.printer
-    show: dict[str, Callable[[Any], None]] = {
-        "tools": printer.tools,
-        "resources": printer.resources,
-        "templates": printer.templates,
-        "prompts": printer.prompts,
-    }
     for kind, items in found.items():
         if items:
-            show[kind](items)
+            _LISTS[kind].show(conversation.printer, items)
     if not any(found.values()):
-        printer.terminal.say(f"The server offers no {' and no '.join(found)}.")
+        conversation.printer.terminal.say(f"The server offers no {' and no '.join(found)}.")
 
 
 async def _listed(conversation: Conversation, kind: str) -> list[Any]:
     """Return all items of a kind; none if the server does not declare it."""
-    client = conversation.client
-    methods: dict[str, Callable[[], Awaitable[list[Any]]]] = {
-        "tools": client.list_tools,
-        "resources": client.list_resources,
-        "templates": client.list_resource_templates,
-        "prompts": client.list_prompts,
-    }
     try:
-        return await methods[kind]()
+        return await _LISTS[kind].request(conversation.client)
     except MethodNotFound:
         if kind != "templates":  # many servers have resources and do not implement templates
             raise
@@ -258,19 +239,17 @@ async def _listed(conversation: Conversation, kind: str) -> list[Any]:
 
 
 def _wire_items(conversation: Conversation, kind: str) -> list[Any]:
-    method, member = _LISTS[kind]
     names = conversation.options.names
-    items = conversation.raw_results.items(method, member)
+    items = conversation.raw_results.items(_LISTS[kind].method, _LISTS[kind].member)
     return [item for item in items if not names or msgspec_json.decode(item, type=_Named).name in names]
 
 
-def _check_names(options: argparse.Namespace, items: Sequence[Tool | Prompt]) -> None:
-    if options.kind not in {"tools", "prompts"}:
-        raise UsageError(f"NAME is for tools and prompts; {options.kind} are listed without one")
-    for name in options.names:
-        known = [item.name for item in items]
-        if name not in known:
-            raise UsageError(f"the server has no {options.kind.removesuffix('s')} {name!r}{did_you_mean(name, known)}")
+def _find(kind: str, name: str, items: Sequence[Any]) -> Any:
+    known = {each.name: each for each in items}
+    if name not in known:
+        hint = did_you_mean(name, known) or (f"; known {kind}: {', '.join(known)}" if known else "; it has none")
+        raise UsageError(f"the server has no {kind.removesuffix('s')} {name!r}{hint}")
+    return known[name]
 
 
 def _show_server(conversation: Conversation) -> None:
@@ -294,18 +273,17 @@ async def _call_body(conversation: Conversation) -> int:
     if options.unchecked:
         arguments |= values_of(options.pairs, {}, of=options.tool)
     else:
-        tool = await _find_tool(conversation)
+        tool: Tool = _find("tools", options.tool, await _listed(conversation, "tools"))
         arguments |= values_of(options.pairs, tool.input_schema, of=options.tool)
         # JSON is sent unchanged: the server decides whether it is valid.
         if options.json is None and (lacking := missing(arguments, tool.input_schema)):
-            raise UsageError(_missing_message(tool, lacking))
+            known = properties_of(tool.input_schema)
+            raise _also_needs(tool.name, {name: f" ({describe(known.get(name, {}), tool.input_schema)})" for name in lacking})
     await _set_log_level(conversation)
     result = await conversation.request(client.call_tool, options.tool, arguments)
     if result.validation.verdict is False:  # TL-14
-        conversation.reporter.say(
-            ("Warning: ", "yellow"),
-            visible(f"the structured result does not match the tool's output schema: {result.validation.why}"),
-        )
+        why = visible(f"the structured result does not match the tool's output schema: {result.validation.why}")
+        conversation.reporter.say(("Warning: ", "yellow"), why)
     if conversation.wants_json:
         conversation.write_json(conversation.raw_results.last("tools/call"))
     elif result.is_error:
@@ -319,37 +297,27 @@ async def _call_body(conversation: Conversation) -> int:
 def _json_arguments(given: str | None) -> dict[str, Any]:
     if given is None:
         return {}
-    text = sys.stdin.read() if given == "-" else given
     try:
-        found = json_value(text)
-    except InvalidValue as misfit:
-        raise UsageError(f"--json: {misfit}") from misfit
+        found = json_value(sys.stdin.read() if given == "-" else given)
+    except InvalidValue as error:
+        raise UsageError(f"--json: {error}") from error
     if not isinstance(found, dict):
         raise UsageError("--json needs an object, such as '{\"key\": 1}'")
     return found
 
 
-async def _find_tool(conversation: Conversation) -> Tool:
-    name: str = conversation.options.tool
-    tools: dict[str, Tool] = {tool.name: tool for tool in await _listed(conversation, "tools")}
-    if name not in tools:
-        known = f"; known tools: {', '.join(tools)}" if tools else "; it has none"
-        raise UsageError(f"the server has no tool {name!r}{did_you_mean(name, tools) or known}")
-    return tools[name]
-
-
-def _missing_message(tool: Tool, lacking: Sequence[str]) -> str:
-    known = properties_of(tool.input_schema)
-    wanted = [f"{name} ({describe(known.get(name, {}), tool.input_schema)})" for name in lacking]
-    return f"{tool.name} also needs {', '.join(wanted)}; add {' '.join(f'{name}=VALUE' for name in lacking)}"
+def _also_needs(of: str, lacking: dict[str, str]) -> UsageError:
+    names = ", ".join(name + note for name, note in lacking.items())
+    return UsageError(f"{of} also needs {names}; add {' '.join(f'{name}=VALUE' for name in lacking)}")
 
 
 async def _set_log_level(conversation: Conversation) -> None:
     client, level = conversation.client, conversation.options.log
-    if level is not None and not client.capabilities.allows("logging"):
+    has_logging = client.capabilities.allows("logging")
+    if level is not None and not has_logging:
         raise UsageError("--log: the server does not declare the logging capability")
     # A modern server sends no log messages unless a level is requested (LG-03); a legacy one has a default.
-    if level is None and client.era == "modern" and client.capabilities.allows("logging") and not conversation.options.quiet:
+    if level is None and client.era == "modern" and has_logging and not conversation.options.quiet:
         level = "info"
     if level is not None:
         await client.set_log_level(level)
@@ -374,35 +342,20 @@ async def _read_body(conversation: Conversation) -> int:
 
 
 async def _prompt_body(conversation: Conversation) -> int:
-    options, client = conversation.options, conversation.client
-    known = await _find_prompt(conversation)
-    names = [argument.name for argument in known.arguments or ()]
-    for pair in options.pairs:
-        if pair.key not in names:
-            takes = f"; known arguments: {', '.join(names)}" if names else "; it takes none"
-            raise UsageError(f"{known.name} has no argument {pair.key!r}{did_you_mean(pair.key, names) or takes}")
-    arguments = {pair.key: _string(pair) for pair in options.pairs}
-    if lacking := [argument.name for argument in known.arguments or () if argument.required and argument.name not in arguments]:
-        raise UsageError(f"{known.name} also needs {', '.join(lacking)}; add {' '.join(f'{name}=VALUE' for name in lacking)}")
+    pairs, client = conversation.options.pairs, conversation.client
+    prompt: Prompt = _find("prompts", conversation.options.name, await _listed(conversation, "prompts"))
+    known = prompt.arguments or ()
+    schema = {"properties": {each.name: {"type": "string"} for each in known}, "additionalProperties": False}
+    for key, text, is_json in pairs:
+        if is_json:  # PM-02
+            raise UsageError(f"argument {key}: arguments of a prompt are strings; write {key}={text}")
+    arguments = values_of(pairs, schema, of=prompt.name)
+    if lacking := [each.name for each in known if each.required and each.name not in arguments]:
+        raise _also_needs(prompt.name, dict.fromkeys(lacking, ""))
     await _set_log_level(conversation)
-    result = await conversation.request(client.get_prompt, known.name, arguments or None)
+    result = await conversation.request(client.get_prompt, prompt.name, arguments or None)
     if conversation.wants_json:
         conversation.write_json(conversation.raw_results.last("prompts/get"))
     else:
         conversation.printer.messages(result.messages)
     return OK
-
-
-def _string(pair: Pair) -> str:
-    if pair.is_json:
-        raise UsageError(f"argument {pair.key}: arguments of a prompt are strings; write {pair.key}={pair.text}")  # PM-02
-    return pair.text
-
-
-async def _find_prompt(conversation: Conversation) -> Prompt:
-    name: str = conversation.options.name
-    prompts: dict[str, Prompt] = {each.name: each for each in await _listed(conversation, "prompts")}
-    if name not in prompts:
-        known = f"; known prompts: {', '.join(prompts)}" if prompts else "; it has none"
-        raise UsageError(f"the server has no prompt {name!r}{did_you_mean(name, prompts) or known}")
-    return prompts[name]

@@ -19,7 +19,7 @@ from twopipes._cli.keyboard import Keyboard
 from twopipes._cli.raw_results import RawResults, observed_target
 from twopipes._cli.reporter import Reporter
 from twopipes._cli.server_options import connect_options, message_of, the_server
-from twopipes._cli.terminal_questions import Answers, TerminalPrompter
+from twopipes._cli.terminal_questions import TerminalPrompter
 from twopipes._client.client import Client
 from twopipes._client.connect import connect
 from twopipes._client.results import CallResult
@@ -246,7 +246,7 @@ def _callbacks(options: argparse.Namespace, conversation: Conversation) -> dict[
     }
     if not hasattr(options, "answer"):
         return found
-    answers = Answers([read_pair(word, what="answer") for word in options.answer])
+    answers = {pair.key: pair for pair in (read_pair(word, what="answer") for word in options.answer)}
     is_interactive = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
     if options.sample == "-" and not is_interactive:
         raise UsageError("--sample - needs a terminal; write --sample TEXT")

@@ -18,8 +18,6 @@ from twopipes.errors import UserRefused
 DECLINE, CANCEL = ":decline", ":cancel"
 _HOW_TO_LEAVE = f"{DECLINE} to decline, {CANCEL} or Ctrl-D to cancel"
 
-Say = Callable[..., object]
-
 
 class _NoAnswer(Exception):
     """The user gave no answer: ``decline`` or ``cancel``."""
@@ -28,30 +26,19 @@ class _NoAnswer(Exception):
         self.action = action
 
 
-class Answers:
-    """The values of ``--answer``, by field name."""
-
-    def __init__(self, pairs: Sequence[Pair] = ()) -> None:
-        self._pairs = {pair.key: pair for pair in pairs}
-
-    def __bool__(self) -> bool:
-        return bool(self._pairs)
-
-    def to(self, field: Field) -> Pair | None:
-        """Return the answer for a field, if there is one."""
-        return self._pairs.get(field.name)
-
-
 class TerminalPrompter:
-    """Asks the user."""
+    """Asks the user; without a keyboard, only the values of ``--answer`` and ``--sample`` are used.
+
+    ``attention`` is entered while a question is open. If ``quiet``, a form that ``answers`` fill in completely is not shown.
+    """
 
     def __init__(
         self,
-        say: Say,
+        say: Callable[..., object],
         prompt: Callable[[str], object],
         keyboard: Keyboard | None,
         *,
-        answers: Answers | None = None,
+        answers: Mapping[str, Pair],
         attention: Callable[[], AbstractContextManager[object]],
         sample: str | None = None,
         quiet: bool = False,
@@ -59,7 +46,7 @@ class TerminalPrompter:
         self._say = say
         self._prompt = prompt
         self._keyboard = keyboard
-        self._answers = answers or Answers()
+        self._answers = answers
         self._attention = attention
         self._text = sample
         self._is_quiet = quiet
@@ -118,7 +105,7 @@ class TerminalPrompter:
         """Fill in a form without the user; ``None`` if that is impossible, so that the form must be shown."""
         content: dict[str, Any] = {}
         for field in fields:
-            pair = self._answers.to(field)
+            pair = self._answers.get(field.name)
             if pair is None and (self._keyboard is not None or (field.is_required and not field.has_default)):
                 return None
             try:
@@ -133,10 +120,12 @@ class TerminalPrompter:
         """Return whether no confirmation is needed: the user has seen everything, or there is no user."""
         if not fields:
             return False
-        return self._keyboard is None or (len(fields) == 1 and bool(content)) or all(map(self._answers.to, fields))
+        return (
+            self._keyboard is None or (len(fields) == 1 and bool(content)) or all(field.name in self._answers for field in fields)
+        )
 
     async def _field(self, field: Field) -> Any:
-        pair = self._answers.to(field)
+        pair = self._answers.get(field.name)
         if pair is not None:
             try:
                 value = field.answered(pair)

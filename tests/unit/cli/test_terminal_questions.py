@@ -9,7 +9,7 @@ import pytest
 from twopipes._cli.arguments import InvalidValue, read_pair
 from twopipes._cli.form_fields import Field
 from twopipes._cli.keyboard import Keyboard
-from twopipes._cli.terminal_questions import Answers, TerminalPrompter
+from twopipes._cli.terminal_questions import TerminalPrompter
 from twopipes._protocol.types import CreateMessageParams, ElicitParams, ElicitResult, Implementation, SamplingMessage, TextContent
 from twopipes.errors import UserRefused
 from twopipes.types import Elicitation, Sampling
@@ -53,7 +53,7 @@ class Screen:
 
 def questioner(keyboard, screen=None, answers=(), **options):
     screen = screen or Screen()
-    pairs = Answers([read_pair(word) for word in answers])
+    pairs = {pair.key: pair for pair in map(read_pair, answers)}
     return TerminalPrompter(screen.say, screen.prompt, keyboard, answers=pairs, attention=nullcontext, **options)
 
 

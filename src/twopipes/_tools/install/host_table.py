@@ -57,58 +57,14 @@ class HostEntry(NamedTuple):
     passed: list[str]  # variables that the host passes on from its own environment
 
 
-class Host(NamedTuple):
-    """One host."""
-
-    title: str  # its usual name
-    user: Mapping[str, str]  # the path of the user's file, by platform; "" is for all other platforms
-    project: str | None  # the path of a project's file in the project folder; `None` if the host has none
-    place: tuple[str, ...]  # the keys that lead to the servers
-    format_entry: Callable[[HostEntry], dict[str, Any]]  # formats an entry for this host
-    next_step: str  # what the user has to do after the file was written
-    approval: str = ""  # what else the user has to do before a server from a project's file is used
-    expands: Expansion | None = None  # what the host expands in commands and values; `None` for nothing
-    reference: str | None = None  # how a value refers to a variable of the host's environment; `None` if it cannot
-    language: Language = "JSON"  # the language of the file
-    others: tuple[str, ...] = ()  # other names of the file, which are used if they exist
-    fresh: Mapping[str, Any] | None = None  # the first members of a new file
-    passes_on: bool = False  # whether an entry can list variables of the host's environment by name
-    note: str = ""  # a note about the user's file
-
-    def file(self, scope: Scope, machine: Machine) -> PurePath | None:
-        """Return the path of the file; ``None`` if the host has no such scope or does not run on this system."""
-        path = self.project if scope == "project" else self.user.get(machine.platform, self.user.get(""))
-        return None if path is None else machine.expanded(path)
-
-
-def entry_of(host: Host, entry: HostEntry) -> dict[str, Any]:
-    """Return the entry for a server in the form of the host."""
-    if host.reference is not None:
-        references = {name: host.reference.format(name) for name in entry.passed}
-        entry = entry._replace(values=entry.values | references, passed=[])
-    return host.format_entry(entry)
-
-
 def _plain(entry: HostEntry) -> dict[str, Any]:
     """Return the form that most hosts use."""
     result: dict[str, Any] = {"command": entry.command[0], "args": entry.command[1:]}
     return result | ({"env": entry.values} if entry.values else {})
 
 
-def _typed(entry: HostEntry) -> dict[str, Any]:
-    return {"type": "stdio"} | _plain(entry)
-
-
-def _copilot(entry: HostEntry) -> dict[str, Any]:
-    return _typed(entry) | {"tools": ["*"]}
-
-
-def _droid(entry: HostEntry) -> dict[str, Any]:
-    return _typed(entry) | {"disabled": False}
-
-
-def _zed(entry: HostEntry) -> dict[str, Any]:
-    return {"source": "custom"} | _plain(entry)
+def _codex(entry: HostEntry) -> dict[str, Any]:
+    return _plain(entry) | ({"env_vars": entry.passed} if entry.passed else {})
 
 
 def _opencode(entry: HostEntry) -> dict[str, Any]:
@@ -117,29 +73,63 @@ def _opencode(entry: HostEntry) -> dict[str, Any]:
 
 
 def _opencode_2(entry: HostEntry) -> dict[str, Any]:
-    result = {"type": "local", "command": entry.command}
-    return result | ({"environment": entry.values} if entry.values else {})
-
-
-def _codex(entry: HostEntry) -> dict[str, Any]:
-    return _plain(entry) | ({"env_vars": entry.passed} if entry.passed else {})
+    return {key: value for key, value in _opencode(entry).items() if key != "enabled"}
 
 
 def _goose(entry: HostEntry) -> dict[str, Any]:
-    return {
-        "name": entry.name,
-        "type": "stdio",
-        "enabled": True,
-        "cmd": entry.command[0],
-        "args": entry.command[1:],
-        "envs": entry.values,
-        "env_keys": entry.passed,
-        "timeout": 300,
-    }
+    command = {"cmd": entry.command[0], "args": entry.command[1:]}
+    variables = {"envs": entry.values, "env_keys": entry.passed}
+    return {"name": entry.name, "type": "stdio", "enabled": True, **command, **variables, "timeout": 300}
 
 
-_EVERYWHERE = ""
-_SERVERS = ("mcpServers",)
+class Host(NamedTuple):
+    """One host. Paths are in the form of :meth:`Machine.expanded`."""
+
+    title: str  # its usual name
+    user: str | None  # the user's file
+    project: str | None  # a project's file in the project folder; `None` if the host has none
+    next_step: str  # what the user has to do after the file was written
+    approval: str = ""  # what else the user has to do before a server from a project's file is used
+    note: str = ""  # a note about the user's file
+    elsewhere: Mapping[str, str] = {}  # the user's file on platforms where it is another one
+    others: tuple[str, ...] = ()  # other names of the file, which are used if they exist
+    language: Language = "JSON"
+    fresh: Mapping[str, Any] | None = None  # the first members of a new file
+    place: tuple[str, ...] = ("mcpServers",)  # the keys that lead to the servers
+    format_entry: Callable[[HostEntry], dict[str, Any]] = _plain
+    first: Mapping[str, Any] = {}  # members before those of `format_entry`
+    last: Mapping[str, Any] = {}  # members after them
+    reference: str | None = None  # how a value refers to a variable of the host's environment; `None` if it cannot
+    expands: Expansion | None = None  # what the host expands in commands and values
+    passes_on: bool = False  # whether an entry can list variables of the host's environment by name
+
+    def file(self, scope: Scope, machine: Machine) -> PurePath | None:
+        """Return the path of the file; ``None`` if the host has no such scope."""
+        path = self.project if scope == "project" else self.elsewhere.get(machine.platform, self.user)
+        return None if path is None else machine.expanded(path)
+
+
+def entry_of(host: Host, entry: HostEntry) -> dict[str, Any]:
+    """Return the entry for a server in the form of the host."""
+    if host.reference is not None:
+        references = {name: host.reference.format(name) for name in entry.passed}
+        entry = entry._replace(values=entry.values | references, passed=[])
+    return {**host.first, **host.format_entry(entry), **host.last}
+
+
+_STDIO = {"type": "stdio"}
+_OPENCODE = Host(
+    title="opencode",
+    user="{config}/opencode/opencode.json",
+    project="opencode.json",
+    place=("mcp",),
+    format_entry=_opencode,
+    reference="{{env:{}}}",
+    expands=OPENCODE,
+    others=("opencode.jsonc",),
+    fresh={"$schema": "https://opencode.ai/config.json"},
+    next_step="Restart `opencode`.",
+)
 
 HOSTS: dict[str, Host] = {
     # Claude Code documentation, "Connect Claude Code to tools via MCP": scopes, and ${VAR} in values. That the user's servers are
@@ -147,10 +137,9 @@ HOSTS: dict[str, Host] = {
     # That $VAR is left alone, and ${VAR:-default} is expanded once: version 2.1, as installed.
     "claude-code": Host(
         title="Claude Code",
-        user={_EVERYWHERE: "{CLAUDE_CONFIG_DIR|.}/.claude.json"},
+        user="{CLAUDE_CONFIG_DIR|.}/.claude.json",
         project=".mcp.json",
-        place=_SERVERS,
-        format_entry=_typed,
+        first=_STDIO,
         reference="${{{}}}",
         expands=BRACES,
         next_step="Restart `claude`; /mcp shows its servers.",
@@ -161,17 +150,15 @@ HOSTS: dict[str, Host] = {
     # belongs to the application "Claude"; aaddrick/claude-desktop-debian, docs/CONFIGURATION.md.
     "claude-desktop": Host(
         title="Claude Desktop",
-        user={_EVERYWHERE: "{data}/Claude/claude_desktop_config.json"},
+        user="{data}/Claude/claude_desktop_config.json",
         project=None,
-        place=_SERVERS,
-        format_entry=_plain,
         next_step="Quit Claude Desktop from its menu, and start it again.",
     ),
     # openai/codex, docs/config.md, "mcp_servers": the table, env_vars, CODEX_HOME. Codex documentation, "Model Context Protocol":
     # the file of a project, which is read if the project is trusted.
     "codex": Host(
         title="Codex",
-        user={_EVERYWHERE: "{CODEX_HOME|.codex}/config.toml"},
+        user="{CODEX_HOME|.codex}/config.toml",
         project=".codex/config.toml",
         place=("mcp_servers",),
         format_entry=_codex,
@@ -184,10 +171,8 @@ HOSTS: dict[str, Host] = {
     # docs/cli/trusted-folders.md; packages/cli/src/utils/envVarResolver.ts and packages/core/src/utils/envExpansion.ts.
     "gemini-cli": Host(
         title="Gemini CLI",
-        user={_EVERYWHERE: "{home}/.gemini/settings.json"},
+        user="{home}/.gemini/settings.json",
         project=".gemini/settings.json",
-        place=_SERVERS,
-        format_entry=_plain,
         reference="${{{}}}",
         expands=DOLLAR_TWICE,
         next_step="Restart `gemini`; /mcp shows its servers. They are disabled in a folder that you do not trust; /permissions"
@@ -195,39 +180,15 @@ HOSTS: dict[str, Host] = {
         approval="The project file is read only if you trust the folder: `gemini` asks when you start it there.",
     ),
     # opencode documentation, "MCP servers" and "Config": the shape, {env:VAR}, both names of the file, ~/.config on every system.
-    "opencode": Host(
-        title="opencode",
-        user={_EVERYWHERE: "{config}/opencode/opencode.json"},
-        project="opencode.json",
-        place=("mcp",),
-        format_entry=_opencode,
-        reference="{{env:{}}}",
-        expands=OPENCODE,
-        others=("opencode.jsonc",),
-        fresh={"$schema": "https://opencode.ai/config.json"},
-        next_step="Restart `opencode`.",
-    ),
+    "opencode": _OPENCODE,
     # anomalyco/opencode, specs/v2/config.md, group 9: servers moved to mcp.servers, and `enabled` became `disabled`.
-    "opencode-2": Host(
-        title="opencode 2",
-        user={_EVERYWHERE: "{config}/opencode/opencode.json"},
-        project="opencode.json",
-        place=("mcp", "servers"),
-        format_entry=_opencode_2,
-        reference="{{env:{}}}",
-        expands=OPENCODE,
-        others=("opencode.jsonc",),
-        fresh={"$schema": "https://opencode.ai/config.json"},
-        next_step="Restart `opencode`.",
-    ),
+    "opencode-2": _OPENCODE._replace(title="opencode 2", place=("mcp", "servers"), format_entry=_opencode_2),
     # QwenLM/qwen-code, docs/users/features/mcp.md: scopes, fields, ${VAR} in env.
     # Pull request 4713: approval. packages/cli/src/utils/envVarResolver.ts.
     "qwen": Host(
         title="Qwen Code",
-        user={_EVERYWHERE: "{home}/.qwen/settings.json"},
+        user="{home}/.qwen/settings.json",
         project=".qwen/settings.json",
-        place=_SERVERS,
-        format_entry=_plain,
         reference="${{{}}}",
         expands=DOLLAR_WITHOUT_DEFAULT,
         next_step="Restart `qwen`; /mcp shows its servers.",
@@ -238,10 +199,10 @@ HOSTS: dict[str, Host] = {
     # That $VAR, ${VAR} and ${VAR:-default} are replaced: the same documentation.
     "copilot": Host(
         title="GitHub Copilot CLI",
-        user={_EVERYWHERE: "{COPILOT_HOME|.copilot}/mcp-config.json"},
+        user="{COPILOT_HOME|.copilot}/mcp-config.json",
         project=".mcp.json",
-        place=_SERVERS,
-        format_entry=_copilot,
+        first=_STDIO,
+        last={"tools": ["*"]},
         reference="${{{}}}",
         expands=DOLLAR,
         next_step="Restart `copilot`; /mcp show lists its servers.",
@@ -251,10 +212,9 @@ HOSTS: dict[str, Host] = {
     # Configs".
     "cursor": Host(
         title="Cursor",
-        user={_EVERYWHERE: "{home}/.cursor/mcp.json"},
+        user="{home}/.cursor/mcp.json",
         project=".cursor/mcp.json",
-        place=_SERVERS,
-        format_entry=_typed,
+        first=_STDIO,
         reference="${{env:{}}}",
         expands=EDITOR,
         next_step="Turn it on in Cursor's settings, under MCP, or restart Cursor.",
@@ -264,10 +224,10 @@ HOSTS: dict[str, Host] = {
     # Pull request 1175: ${VAR} and ${VAR:-default}; a variable that is not set is an error.
     "droid": Host(
         title="Factory droid",
-        user={_EVERYWHERE: "{home}/.factory/mcp.json"},
+        user="{home}/.factory/mcp.json",
         project=".factory/mcp.json",
-        place=_SERVERS,
-        format_entry=_droid,
+        first=_STDIO,
+        last={"disabled": False},
         reference="${{{}}}",
         expands=BRACES,
         next_step="droid reloads the file automatically; /mcp shows its servers.",
@@ -275,10 +235,9 @@ HOSTS: dict[str, Host] = {
     # Amp Owner's Manual, "MCP" and "Configuration": the files, amp.mcpServers, ${VAR}, and that workspace servers need approval.
     "amp": Host(
         title="Amp",
-        user={_EVERYWHERE: "{home}/.config/amp/settings.json"},
+        user="{home}/.config/amp/settings.json",
         project=".amp/settings.json",
         place=("amp.mcpServers",),
-        format_entry=_plain,
         reference="${{{}}}",
         expands=EDITOR,
         others=("settings.jsonc",),
@@ -289,10 +248,10 @@ HOSTS: dict[str, Host] = {
     # "User and workspace settings": where the user's folder is on each system.
     "vscode": Host(
         title="VS Code",
-        user={_EVERYWHERE: "{data}/Code/User/mcp.json"},
+        user="{data}/Code/User/mcp.json",
         project=".vscode/mcp.json",
         place=("servers",),
-        format_entry=_typed,
+        first=_STDIO,
         reference="${{env:{}}}",
         expands=EDITOR,
         next_step="Run `MCP: List Servers` from the Command Palette and start it there; VS Code asks whether you trust it.",
@@ -302,10 +261,8 @@ HOSTS: dict[str, Host] = {
     # syllago.dev, "Windsurf - MCP Configs". There is no file for a project.
     "windsurf": Host(
         title="Windsurf",
-        user={_EVERYWHERE: "{home}/.codeium/windsurf/mcp_config.json"},
+        user="{home}/.codeium/windsurf/mcp_config.json",
         project=None,
-        place=_SERVERS,
-        format_entry=_plain,
         reference="${{env:{}}}",
         expands=EDITOR,
         next_step="Press the refresh button in Cascade's list of MCP servers, or restart Windsurf.",
@@ -315,21 +272,19 @@ HOSTS: dict[str, Host] = {
     # nikolai-vysotskyi/trace-mcp, 1277.
     "zed": Host(
         title="Zed",
-        user={
-            _EVERYWHERE: "{config}/zed/settings.json",
-            "darwin": "{home}/.config/zed/settings.json",
-            "win32": "{data}/Zed/settings.json",
-        },
+        user="{config}/zed/settings.json",
+        elsewhere={"darwin": "{home}/.config/zed/settings.json", "win32": "{data}/Zed/settings.json"},
         project=".zed/settings.json",
         place=("context_servers",),
-        format_entry=_zed,
+        first={"source": "custom"},
         next_step="Zed starts it automatically; the settings of the Agent Panel show a green dot beside it.",
     ),
     # goose documentation, "Configuration Files": the files, and the fields of an extension; "Config": that a secret which env_keys
     # names is looked for in the environment first.
     "goose": Host(
         title="goose",
-        user={_EVERYWHERE: "{home}/.config/goose/config.yaml", "win32": "{data}/Block/goose/config/config.yaml"},
+        user="{home}/.config/goose/config.yaml",
+        elsewhere={"win32": "{data}/Block/goose/config/config.yaml"},
         project=None,
         place=("extensions",),
         format_entry=_goose,
@@ -340,10 +295,8 @@ HOSTS: dict[str, Host] = {
     # The form that most other hosts understand, in a file named by --config.
     "generic": Host(
         title="any host with mcpServers",
-        user={},
+        user=None,
         project=None,
-        place=_SERVERS,
-        format_entry=_plain,
         next_step="Restart the host.",
     ),
 }
