@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any, Literal
 
 from twopipes._tools.install import jsonc, toml_text, yaml_text
-from twopipes._tools.install.values import Refused, nested, same, with_entry
+from twopipes._tools.install.values import AnotherEntry, Refused, check_place, found_at, parses_to, same, with_entry
 
 Language = Literal["JSON", "TOML", "YAML"]
+# Each module has read(text), edited(text, place, name, content) and snippet(path, content).
+_EDITORS: dict[Language, ModuleType] = {"JSON": jsonc, "TOML": toml_text, "YAML": yaml_text}
 
 
 def language_of(file: str) -> Language:
@@ -19,10 +21,8 @@ def language_of(file: str) -> Language:
 
 
 def read(text: str, language: Language) -> Any:
-    """Parse a text; an empty one is ``None``."""
-    if language == "JSON":
-        return jsonc.read(text)
-    return toml_text.read(text) if language == "TOML" else yaml_text.read(text)
+    """Parse a text. Raises ``ValueError`` if it is not valid."""
+    return _EDITORS[language].read(text)
 
 
 def put(
@@ -35,23 +35,27 @@ def put(
     replace: bool = False,
     fresh: dict[str, Any] | None = None,
 ) -> str:
-    """Set one entry in a text and keep the rest unchanged. Returns the same text if the entry is already there."""
-    if language == "TOML":
-        return toml_text.put(text, place, name, content, replace=replace)
-    if language == "YAML":
-        return yaml_text.put(text, place, name, content, replace=replace)
-    edited = jsonc.put(text, place, name, content, replace=replace, fresh=fresh)
-    # The other languages verify their edits themselves. A difference here would be a bug of jsonc.
-    if edited != text and not jsonc.is_blank(text):
-        wanted = with_entry(jsonc.read(text), place, name, content)
-        if not same(jsonc.read(edited), wanted):  # pragma: no cover - a safety net
-            raise Refused("its layout cannot be edited safely; please edit it by hand")
+    """Set one entry in a text and keep the rest unchanged. Returns the same text if the entry is already there.
+
+    ``place`` holds the keys that lead to the servers, and ``fresh`` the first members of a new file. Raises ``ValueError`` if the
+    text is not valid, ``AnotherEntry`` if the name is taken, and ``Refused`` if the text cannot be edited safely.
+    """
+    if language == "JSON" and jsonc.is_blank(text):
+        return jsonc.new_document(text, with_entry(fresh, place, name, content))
+    document = read(text, language)
+    check_place(document, place)
+    servers = found_at(document, place) or {}
+    if name in servers:
+        if same(servers[name], content):
+            return text
+        if not replace:
+            raise AnotherEntry(name, servers[name])
+    edited: str | None = _EDITORS[language].edited(text, place, name, content)
+    if edited is None or not parses_to(lambda each: read(each, language), edited, with_entry(document, place, name, content)):
+        raise Refused("its layout cannot be edited safely; please edit it by hand")
     return edited
 
 
 def snippet(language: Language, place: Sequence[str], name: str, content: dict[str, Any]) -> str:
     """Return a file that contains only the entry."""
-    if language == "TOML":
-        return toml_text.tables([*place, name], content)
-    document = nested([*place, name], content)
-    return yaml_text.block(document) if language == "YAML" else json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    return str(_EDITORS[language].snippet([*place, name], content))

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn
 
-from twopipes._tools.install.values import AnotherEntry, check_place, nested, newline_of, same
+from twopipes._tools.install.values import nested, newline_of
 
 _TWO_SPACES = "  "
 # Possessive quantifiers, here and below, to avoid backtracking in a text that does not match.
@@ -63,19 +63,10 @@ def is_blank(text: str) -> bool:
     return _BLANK.fullmatch(text) is not None
 
 
-def put(
-    text: str, place: Sequence[str], name: str, content: Any, *, replace: bool = False, fresh: dict[str, Any] | None = None
-) -> str:
-    """Add a member to the object at ``place``, or replace its value.
-
-    Missing objects on the way are created. The rest stays unchanged: comments, order, indentation, line ends.
-    """
-    if is_blank(text):
-        return _new_document(text, {**(fresh or {}), **nested(place, {name: content})})
-    root = _parse(text, place)
-    check_place(root.value, place)
-    style = _Style(text, root)
-    here = root
+def edited(text: str, place: Sequence[str], name: str, content: Any) -> str:
+    """Add a member to the object at ``place``, or replace its value. Missing objects on the way are created."""
+    here = _parse(text, place)
+    style = _Style(text, here)
     for depth, key in enumerate(place):
         member = here.member(key)
         missing = nested(place[depth + 1 :], {name: content})
@@ -85,19 +76,19 @@ def put(
             return style.replaced(member, missing)
         here = member.content
     member = here.member(name)
-    if member is None:
-        return style.added(here, name, content)
-    if same(member.content.value, content):
-        return text
-    if not replace:
-        raise AnotherEntry(name, member.content.value)
-    return style.replaced(member, content)
+    return style.added(here, name, content) if member is None else style.replaced(member, content)
 
 
-def _new_document(comments: str, document: Any) -> str:
+def new_document(comments: str, document: Any) -> str:
+    """Return the text of a new document below comments."""
     newline = newline_of(comments)
     kept = f"{comments.rstrip()}{newline}" if comments.strip() else ""
     return kept + _lines(document, _TWO_SPACES, "", newline) + newline
+
+
+def snippet(path: Sequence[str], content: Any) -> str:
+    """Return a document with only this content at a path of keys."""
+    return new_document("", nested(path, content))
 
 
 def _lines(content: Any, unit: str, indentation: str, newline: str) -> str:

@@ -7,17 +7,7 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from twopipes._tools.install.values import (
-    AnotherEntry,
-    Refused,
-    check_place,
-    found_at,
-    newline_of,
-    parses_to,
-    quoted,
-    same,
-    with_entry,
-)
+from twopipes._tools.install.values import Refused, found_at, newline_of, parses_to, quoted, with_entry
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -27,31 +17,20 @@ def read(text: str) -> Any:
     return tomllib.loads(text)
 
 
-def put(text: str, place: Sequence[str], name: str, content: dict[str, Any], *, replace: bool = False) -> str:
-    """Add a table below ``place``, or replace its content."""
+def edited(text: str, place: Sequence[str], name: str, content: dict[str, Any]) -> str:
+    """Add a table below ``place``, or replace its content. Raises ``Refused`` if tomlkit is needed and cannot do it."""
     document = read(text)
-    check_place(document, place)
-    existing = found_at(document, [*place, name])
-    wanted = with_entry(document, place, name, content)
-    if existing is not None:
-        if same(existing, content):
-            return text
-        if not replace:
-            raise AnotherEntry(name, existing)
-    else:
+    if found_at(document, [*place, name]) is None:
         newline = newline_of(text)
         gap = "" if not text.strip() else newline if text.endswith("\n") else 2 * newline
-        appended = text + gap + tables([*place, name], content).replace("\n", newline)
-        if parses_to(read, appended, wanted):
+        appended = text + gap + snippet([*place, name], content).replace("\n", newline)
+        if parses_to(read, appended, with_entry(document, place, name, content)):
             return appended
     # An inline table cannot be extended by appending, and an entry to replace can be anywhere.
-    edited = _edit_with_tomlkit(text, place, name, content)
-    if not parses_to(read, edited, wanted):
-        raise Refused("its layout cannot be edited safely; please edit it by hand")
-    return edited
+    return _edit_with_tomlkit(text, place, name, content)
 
 
-def tables(path: Sequence[str], content: dict[str, Any]) -> str:
+def snippet(path: Sequence[str], content: dict[str, Any]) -> str:
     """Return a table and its subtables as text."""
     return "\n".join(_tables(path, content))
 
@@ -85,8 +64,8 @@ def _edit_with_tomlkit(text: str, place: Sequence[str], name: str, content: dict
         for key in place:
             table = table[key]
         table[name] = content
-        edited = tomlkit.dumps(document)
+        result = tomlkit.dumps(document)
     except Exception as error:  # tomlkit raises many kinds of exceptions for files that it cannot handle
         raise Refused(f"tomlkit cannot edit it ({type(error).__name__}: {error}); please edit it by hand") from error
     # Use the line ends of the file for the new lines.
-    return re.sub(r"(?<!\r)\n", "\r\n", edited) if "\r\n" in text and not re.search(r"(?<!\r)\n", text) else edited
+    return re.sub(r"(?<!\r)\n", "\r\n", result) if "\r\n" in text and not re.search(r"(?<!\r)\n", text) else result

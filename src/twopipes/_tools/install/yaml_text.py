@@ -6,18 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from twopipes._tools.install.values import (
-    AnotherEntry,
-    Refused,
-    check_place,
-    found_at,
-    nested,
-    newline_of,
-    parses_to,
-    quoted,
-    same,
-    with_entry,
-)
+from twopipes._tools.install.values import Refused, nested, newline_of, quoted
 
 _TWO_SPACES = 2
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z_-]*")
@@ -34,21 +23,14 @@ def read(text: str) -> Any:
         raise ValueError(" ".join(str(error).split())) from error
 
 
-def put(text: str, place: Sequence[str], name: str, content: dict[str, Any], *, replace: bool = False) -> str:
-    """Add an entry below ``place``, or replace its content."""
-    document = read(text)
-    check_place(document, place)
-    existing = found_at(document, [*place, name])
-    if existing is not None:
-        if same(existing, content):
-            return text
-        if not replace:
-            raise AnotherEntry(name, existing)
-    newline = newline_of(text)
-    edited = _Editor(text, newline).edited(place, name, content)
-    if edited is None or not parses_to(read, edited, with_entry(document, place, name, content)):
-        raise Refused("its layout cannot be edited safely; please edit it by hand")
-    return edited
+def edited(text: str, place: Sequence[str], name: str, content: dict[str, Any]) -> str | None:
+    """Add an entry below ``place``, or replace its content; ``None`` if that is not possible."""
+    return _Editor(text, newline_of(text)).edited(place, name, content)
+
+
+def snippet(path: Sequence[str], content: dict[str, Any]) -> str:
+    """Return a document with only this content at a path of keys."""
+    return block(nested(path, content))
 
 
 def block(content: dict[str, Any], indentation: int = 0, unit: int = _TWO_SPACES) -> str:

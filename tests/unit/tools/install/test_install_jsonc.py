@@ -9,11 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twopipes._tools.install.jsonc import InvalidJson, put, read
+from twopipes._tools.install import formats
+from twopipes._tools.install.jsonc import InvalidJson, read
 from twopipes._tools.install.values import AnotherEntry, Refused, same, with_entry
 
 PLACE = ("mcpServers",)
 NEW = {"command": "new", "args": ["-a"]}
+
+
+def put(text, *arguments, **options):
+    return formats.put(text, "JSON", *arguments, **options)
 
 
 def text_of(block):

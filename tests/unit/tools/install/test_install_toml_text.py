@@ -6,7 +6,8 @@ import tomllib
 
 import pytest
 
-from twopipes._tools.install.toml_text import put, read, tables
+from twopipes._tools.install import formats
+from twopipes._tools.install.toml_text import read, snippet
 from twopipes._tools.install.values import AnotherEntry, Refused
 
 PLACE = ("mcp_servers",)
@@ -31,6 +32,10 @@ trust_level = "trusted"
 url = "https://example.com/mcp"
 # the end
 """
+
+
+def put(text, *arguments, **options):
+    return formats.put(text, "TOML", *arguments, **options)
 
 
 def test_a_new_one_goes_to_the_end_and_nothing_else_changes():
@@ -110,5 +115,5 @@ def test_nan_does_not_prevent_an_edit():
 
 @pytest.mark.parametrize("text", ["", "a b", 'q"\\', "\x00\x1f\x7f\x85\u2028", "ключ 🙂", "\n\r\t"])
 def test_every_text_survives_a_round_trip(text):
-    said = tables(["mcp_servers", text], {"command": text, "args": [text], "on": True, "env": {text: text}})
+    said = snippet(["mcp_servers", text], {"command": text, "args": [text], "on": True, "env": {text: text}})
     assert tomllib.loads(said) == {"mcp_servers": {text: {"command": text, "args": [text], "on": True, "env": {text: text}}}}

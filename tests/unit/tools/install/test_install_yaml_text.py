@@ -6,8 +6,9 @@ import textwrap
 
 import pytest
 
+from twopipes._tools.install import formats
 from twopipes._tools.install.values import AnotherEntry, Refused
-from twopipes._tools.install.yaml_text import block, put, read
+from twopipes._tools.install.yaml_text import block, read
 
 PLACE = ("extensions",)
 NEW = {"name": "new", "enabled": True, "cmd": "x", "args": ["-a", "b: c"], "envs": {"KEY": "1"}, "env_keys": [], "timeout": 300}
@@ -44,6 +45,10 @@ extensions:
 # below
 GOOSE_MODE: smart_approve
 """
+
+
+def put(text, *arguments, **options):
+    return formats.put(text, "YAML", *arguments, **options)
 
 
 def test_a_new_entry_follows_the_others_and_nothing_else_changes():
