@@ -11,11 +11,6 @@ from twopipes._tools.doctor.observations import Layer
 
 # Stop after this many programs.
 _MAX_LENGTH = 8
-_SHELLS = {"sh", "bash", "zsh", "dash", "ksh", "fish"}
-_FETCHERS = {"npx", "uvx", "bunx", "pnpx"}
-# Programs that only start the command after their own options.
-_PLAIN = {"nice", "nohup", "stdbuf", "timeout", "sudo", "time", "ionice", "setsid", "winpty", "xvfb-run"}
-_RUNNERS = {"uv", "poetry", "pdm", "pipenv", "hatch", "rye", "npm", "pnpm", "yarn", "bun", "deno", "pipx", "conda", "mamba"}
 # Options whose value is a separate word, which must not be mistaken for the program.
 _WITH_VALUE = {
     "uv": {"--directory", "--project", "--with", "--python", "-p", "--from", "--env-file", "--extra", "--group", "--index-url"},
@@ -59,18 +54,15 @@ def plain_name(word: str) -> str:
 
 def _read_layer(words: list[str]) -> tuple[Layer, list[str]]:
     name = plain_name(words[0])
-    if name.startswith(("python", "pypy")) or name == "py":
-        return _python(name, words[1:])
-    if name in {"node", "nodejs", "tsx", "ts-node"}:
-        return _node(name, words[1:])
-    if name in _SHELLS:
-        return _shell(name, words[1:])
-    reader = _READERS.get(name) or (_plain if name in _PLAIN else _fetcher if name in _FETCHERS else None)
-    if reader is None and name in _RUNNERS:
-        reader = _runner
+    reader = _python if name.startswith(("python", "pypy")) else _READERS.get(name)
     if reader is not None:
         return reader(name, words[1:])
     return Layer(program=name, does="the server itself, as far as the command shows", script=_if_script(words[0])), []
+
+
+def _last(name: str, does: str, options: Sequence[str] = (), **facts: str | None) -> tuple[Layer, list[str]]:
+    """Return a layer that starts no other program that the command shows."""
+    return Layer(program=name, does=does, flags=tuple(options), **facts), []
 
 
 def _split(name: str, words: list[str]) -> tuple[list[str], list[str]]:
@@ -86,23 +78,22 @@ def _split(name: str, words: list[str]) -> tuple[list[str], list[str]]:
 def _python(name: str, words: list[str]) -> tuple[Layer, list[str]]:
     for position, word in enumerate(words):
         if word in {"-m", "-c"} or (word.startswith("-") and not word.startswith("--") and word[-1:] in {"m", "c"}):
-            flags = (*words[:position], word)
-            given = words[position + 1 : position + 2]
-            does = f"runs the module {given[0]}" if word.endswith("m") and given else "runs the code in its arguments"
-            return Layer(program=name, does=does, runtime="python", flags=flags, package=given[0] if given else None), []
+            given = next(iter(words[position + 1 :]), None)
+            does = f"runs the module {given}" if word.endswith("m") and given else "runs the code in its arguments"
+            return _last(name, does, words[: position + 1], runtime="python", package=given)
         if not word.startswith("-"):
             break
     options, rest = _split("python", words)
     if not rest:
-        return Layer(program=name, does="reads its program from stdin: no script is given", runtime="python", flags=(*options,)), []
-    return Layer(program=name, does=f"runs {rest[0]}", runtime="python", script=rest[0], flags=(*options,)), []
+        return _last(name, "reads its program from stdin: no script is given", options, runtime="python")
+    return _last(name, f"runs {rest[0]}", options, runtime="python", script=rest[0])
 
 
 def _node(name: str, words: list[str]) -> tuple[Layer, list[str]]:
     options, rest = _split("node", words)
     if not rest or {"-e", "--eval"} & set(options):
-        return Layer(program=name, does="runs the code in its arguments", runtime="node", flags=(*options,)), []
-    return Layer(program=name, does=f"runs {rest[0]}", runtime="node", script=rest[0], flags=(*options,)), []
+        return _last(name, "runs the code in its arguments", options, runtime="node")
+    return _last(name, f"runs {rest[0]}", options, runtime="node", script=rest[0])
 
 
 def _shell(name: str, words: list[str]) -> tuple[Layer, list[str]]:
@@ -112,7 +103,7 @@ def _shell(name: str, words: list[str]) -> tuple[Layer, list[str]]:
             return Layer(program=name, does="a shell that runs a line of text", flags=(word,)), _simple_command(text)
     options, rest = _split(name, words)
     script = rest[0] if rest else None
-    return Layer(program=name, does=f"a shell that runs {script or 'what it reads'}", script=script, flags=(*options,)), []
+    return _last(name, f"a shell that runs {script or 'what it reads'}", options, script=script)
 
 
 def _simple_command(text: str) -> list[str]:
@@ -144,10 +135,15 @@ def _plain(name: str, words: list[str]) -> tuple[Layer, list[str]]:
 
 def _fetcher(name: str, words: list[str]) -> tuple[Layer, list[str]]:
     options, rest = _split(name, words)
-    package = _value_of(options, "--from", "-p", "--package") or (rest[0] if rest else None)
-    runtime = "python" if name == "uvx" else "node"
-    does = f"fetches the package {package} if it is not installed, and runs it"
-    return Layer(program=name, does=does, runtime=runtime, package=package, flags=(*options,)), []
+    return _fetch(name, options, rest, "--from", "-p", "--package")
+
+
+def _fetch(name: str, options: Sequence[str], rest: Sequence[str], *package_options: str) -> tuple[Layer, list[str]]:
+    package = _value_of(options, *package_options) or next(iter(rest), None)
+    runtime = "python" if name in {"uv", "uvx", "pipx"} else "node"
+    return _last(
+        name, f"fetches the package {package} if it is not installed, and runs it", options, runtime=runtime, package=package
+    )
 
 
 def _runner(name: str, words: list[str]) -> tuple[Layer, list[str]]:
@@ -156,22 +152,17 @@ def _runner(name: str, words: list[str]) -> tuple[Layer, list[str]]:
     options, rest = _split(name, rest[1:])
     options = [*before, *options]
     if verb in {"x", "dlx", "exec"} or (name == "pipx" and verb == "run") or (name == "uv" and verb == "tool"):
-        rest = rest[1:] if verb == "tool" else rest
-        package = _value_of(options, "--from", "--package") or (rest[0] if rest else None)
-        runtime = "python" if name in {"uv", "pipx"} else "node"
-        does = f"fetches the package {package} if it is not installed, and runs it"
-        return Layer(program=name, does=does, runtime=runtime, package=package, flags=(*options,)), []
+        return _fetch(name, options, rest[1:] if verb == "tool" else rest, "--from", "--package")
     if name in {"npm", "pnpm", "yarn"}:
         does = f"runs the script {(rest or [verb])[0]!r} of package.json, and may print its name first"
-        return Layer(program=name, does=does, runtime="node", flags=(*options,)), []
+        return _last(name, does, options, runtime="node")
     if name in {"bun", "deno"}:
         script = (rest or [verb])[0] if verb == "run" else verb
-        return Layer(program=name, does=f"runs {script}", runtime="node", script=_if_script(script), flags=(*options,)), []
+        return _last(name, f"runs {script}", options, runtime="node", script=_if_script(script))
     if verb != "run":
-        return Layer(program=name, does="starts something", flags=(*options,)), []
+        return _last(name, "starts something", options)
     if rest and rest[0].endswith(".py"):  # uv runs a file by itself
-        return Layer(program=name, does=f"prepares an environment and runs {rest[0]}", runtime="python", script=rest[0],
-                     flags=(*options,)), []  # fmt: skip
+        return _last(name, f"prepares an environment and runs {rest[0]}", options, runtime="python", script=rest[0])
     does = "prepares an environment, maybe by installing into it, and starts what follows"
     return Layer(program=name, does=does, runtime="python", flags=(*options,)), rest
 
@@ -187,11 +178,9 @@ def _docker(name: str, words: list[str]) -> tuple[Layer, list[str]]:
     options, rest = _split("docker", rest[1:])
     given = rest[0] if rest else None
     if verb == "exec":
-        return Layer(
-            program=name, does=f"starts a program in the container {given}", flags=(*options,), verb=verb, inside=given
-        ), []
+        return _last(name, f"starts a program in the container {given}", options, verb=verb, inside=given)
     does = f"runs the image {given} in a container" if verb == "run" else f"{verb} {given or ''}".strip()
-    return Layer(program=name, does=does, package=given, flags=(*options,), verb=verb or None), []
+    return _last(name, does, options, package=given, verb=verb or None)
 
 
 def _compose(name: str, words: list[str]) -> tuple[Layer, list[str]]:
@@ -200,8 +189,7 @@ def _compose(name: str, words: list[str]) -> tuple[Layer, list[str]]:
     options, rest = _split("compose", rest[1:])
     service = rest[0] if rest else None
     does = {"exec": f"starts a program in the service {service}", "run": f"runs the service {service} in a new container"}
-    description = does.get(verb, f"{verb} {service or ''}".strip())
-    return Layer(program=name, does=description, flags=(*options,), verb=verb, inside=service), []
+    return _last(name, does.get(verb, f"{verb} {service or ''}".strip()), options, verb=verb, inside=service)
 
 
 def _kubectl(name: str, words: list[str]) -> tuple[Layer, list[str]]:
@@ -216,7 +204,7 @@ def _kubectl(name: str, words: list[str]) -> tuple[Layer, list[str]]:
         words = words[1:]
     verb, pod = [*plain, None, None][:2]
     does = f"starts a program in the pod {pod}" if verb == "exec" else " ".join(plain[:2])
-    return Layer(program=name, does=does, flags=(*options,), verb=verb, inside=pod), []
+    return _last(name, does, options, verb=verb, inside=pod)
 
 
 def _twopipes(name: str, words: list[str]) -> tuple[Layer, list[str]]:
@@ -234,15 +222,20 @@ def _cmd(name: str, words: list[str]) -> tuple[Layer, list[str]]:
 
 
 _READERS: dict[str, Callable[[str, list[str]], tuple[Layer, list[str]]]] = {
+    "py": _python,
     "env": _env,
-    "docker": _docker,
-    "podman": _docker,
-    "nerdctl": _docker,
-    "docker-compose": _compose,
-    "podman-compose": _compose,
     "kubectl": _kubectl,
     "twopipes": _twopipes,
     "cmd": _cmd,
+    **dict.fromkeys(("node", "nodejs", "tsx", "ts-node"), _node),
+    **dict.fromkeys(("sh", "bash", "zsh", "dash", "ksh", "fish"), _shell),
+    **dict.fromkeys(("docker", "podman", "nerdctl"), _docker),
+    **dict.fromkeys(("docker-compose", "podman-compose"), _compose),
+    **dict.fromkeys(("npx", "uvx", "bunx", "pnpx"), _fetcher),
+    **dict.fromkeys(("uv", "poetry", "pdm", "pipenv", "hatch", "rye", "pipx", "conda", "mamba"), _runner),
+    **dict.fromkeys(("npm", "pnpm", "yarn", "bun", "deno"), _runner),
+    # These only start the command after their own options.
+    **dict.fromkeys(("nice", "nohup", "stdbuf", "timeout", "sudo", "time", "ionice", "setsid", "winpty", "xvfb-run"), _plain),
 }
 
 
