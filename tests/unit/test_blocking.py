@@ -719,7 +719,7 @@ def test_rare_options_reach_the_client(bench):
         client.list_tools()
         bench.grow(client)
         client.ping()
-        assert client._inner._undeclared == "raise"
+        assert client._inner._config.undeclared == "raise"
         own = {threading.get_ident(), client._loop_thread._thread.ident}
     assert threads
     assert not own & set(threads)

@@ -86,7 +86,7 @@ class Client(ServerInfo):
         callback_thread: CallbackThread,
         question_slots: asyncio.Semaphore,
     ) -> None:
-        super().__init__(inner._supervisor, inner._stray, inner._callbacks)  # noqa: SLF001 - both clients show the same state
+        super().__init__(inner._supervisor)  # noqa: SLF001 - both clients show the same state
         self._inner = inner
         self._loop_thread = loop_thread
         self._lease = lease

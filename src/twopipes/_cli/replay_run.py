@@ -68,6 +68,7 @@ async def run_replay(replay: Replay, target: Any, timeouts: ReplayTimeouts) -> R
     finally:
         if link.child is not None:
             await link.child.shut_down()
+        await link.channel.close()
         await link.release()
     return ReplayEnd(reason, link.child.stderr.lines() if link.child is not None else [])
 

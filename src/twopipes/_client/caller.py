@@ -3,25 +3,52 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final, Literal
+
+from msgspec import Struct, structs
 
 from twopipes._client.connection import ClientConnection, PendingRequest
-from twopipes._client.input_handlers import InputHandlers
 from twopipes._client.options import RequestOptions
-from twopipes._client.retry_safety import is_safe_to_repeat
 from twopipes._client.supervisor import Supervisor
-from twopipes._protocol.types import ElicitRequest, ElicitResult, InputRequest, InputRequiredResult, Params, ToolAnnotations
+from twopipes._protocol.types import (
+    CallToolParams,
+    ElicitRequest,
+    ElicitResult,
+    InputRequest,
+    InputRequiredResult,
+    LoggingLevel,
+    Params,
+    ToolAnnotations,
+)
 from twopipes.errors import ConnectionLost, RequestTimedOut, ServerExited
-from twopipes.settings import Timeouts
-
-__all__ = ["Caller", "InputRequired"]
+from twopipes.settings import RestartPolicy, Timeouts
 
 # How often one call is resent after crashes. A call that crashes its server crashes the next one too.
 _MAX_RESENDS = 2
 # Seconds before a request is sent again if the server returned a state but no questions; doubled each time (MR-10).
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 2.0
+
+# Methods that only read. Other methods, except tools, may have any effect, for example those of extensions.
+_READS: Final = frozenset(
+    {
+        "completion/complete",
+        "ping",
+        "prompts/get",
+        "prompts/list",
+        "resources/list",
+        "resources/read",
+        "resources/templates/list",
+        "server/discover",
+        "tools/list",
+    }
+)
+# Methods that belong to one process: a fresh process has its own opening (SD-06), and subscriptions are renewed with new requests
+# (SU-16).
+_PER_PROCESS: Final = frozenset(
+    {"initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "subscriptions/listen"}
+)
 
 
 class InputRequired:
@@ -57,27 +84,17 @@ class InputRequired:
         return ElicitResult("accept", dict(answer)) if asks_user and isinstance(answer, Mapping) else answer
 
 
-class _Call:
+class _Call(Struct):
     """The state of a call until it ends."""
 
-    __slots__ = ("again", "method", "options", "params", "resent", "started", "timeouts")
-
-    def __init__(
-        self,
-        method: str,
-        params: Params | Mapping[str, Any] | None,
-        options: RequestOptions,
-        timeouts: Timeouts,
-        started: float,
-    ) -> None:
-        self.method = method
-        self.params = params
-        self.options = options
-        self.timeouts = timeouts
-        self.started = started
-        self.resent = 0
-        # The attempt that the server answered with questions, the questions, the answers.
-        self.again: tuple[PendingRequest, InputRequiredResult, Mapping[str, Any]] | None = None
+    method: str
+    params: Params | Mapping[str, Any] | None
+    options: RequestOptions
+    timeouts: Timeouts
+    started: float
+    resent: int = 0
+    # The attempt that the server answered with questions, the questions, the answers.
+    again: tuple[PendingRequest, InputRequiredResult, Mapping[str, Any]] | None = None
 
 
 class Caller:
@@ -85,24 +102,18 @@ class Caller:
 
     Args:
         supervisor: Provides the connection.
-        questions: Answers the server's questions.
-        timeouts: For calls without their own.
         annotations_of: Returns the annotations of a tool by name, if they are known.
+
+    Attributes:
+        log_level: The lowest level of log messages, for calls without their own.
     """
 
-    def __init__(
-        self,
-        supervisor: Supervisor,
-        questions: InputHandlers,
-        timeouts: Timeouts,
-        annotations_of: Callable[[str], ToolAnnotations | None],
-    ) -> None:
+    def __init__(self, supervisor: Supervisor, annotations_of: Callable[[str], ToolAnnotations | None]) -> None:
+        self.log_level: LoggingLevel | None = None
         self._supervisor = supervisor
-        self._questions = questions
-        self._timeouts = timeouts
         self._annotations_of = annotations_of
 
-    async def call(self, method: str, params: Params | Mapping[str, Any] | None, options: RequestOptions) -> Any:
+    def call(self, method: str, params: Params | Mapping[str, Any] | None, options: RequestOptions) -> Coroutine[Any, Any, Any]:
         """Send a request and return its result.
 
         Raises:
@@ -112,8 +123,10 @@ class Caller:
             ClientClosed: The client was closed.
             RemoteProtocolError: The response is invalid.
         """
-        timeouts = options.timeouts or self._timeouts
-        return await self.run(_Call(method, params, options, timeouts, self._supervisor.loop.time()))
+        if options.log_level is None and self.log_level is not None:
+            options = structs.replace(options, log_level=self.log_level)
+        supervisor = self._supervisor
+        return self.run(_Call(method, params, options, options.timeouts or supervisor.config.timeouts, supervisor.loop.time()))
 
     async def run(self, call: _Call) -> Any:
         """Continue a call until there is a result, an error, or questions that the caller wants to answer."""
@@ -136,7 +149,7 @@ class Caller:
                 return InputRequired(self, call, pending, result)
             if not result.input_requests:
                 await asyncio.sleep(min(_FIRST_PAUSE * 2**pending.round, _LONGEST_PAUSE))
-            call.again = (pending, result, await self._questions.answer_all(result, call.method))
+            call.again = (pending, result, await supervisor.config.questions.answer_all(result, call.method))
 
     def _send(self, connection: ClientConnection, call: _Call) -> PendingRequest:
         if call.again is not None:
@@ -164,13 +177,38 @@ class Caller:
 
     def _check_repeat(self, call: _Call, error: ServerExited | ConnectionLost, *, sent: bool) -> None:
         """Raise the error unless the call may be sent again (SD-05)."""
+        supervisor = self._supervisor
         # A request that was never sent had no effect.
-        safe = not sent or is_safe_to_repeat(call.method, call.params, self._annotations_of, self._supervisor.policy)
-        if not safe or call.resent >= _MAX_RESENDS or not self._supervisor.recovers:
-            final = self._supervisor.explain(error)
+        safe = not sent or is_safe_to_repeat(call.method, call.params, self._annotations_of, supervisor.config.restart)
+        if not safe or call.resent >= _MAX_RESENDS or not supervisor.recovers:
+            final = supervisor.explain(error)
             final.retryable = safe
             raise final from None
         call.resent += 1
 
     def _elapsed(self, call: _Call) -> float:
         return self._supervisor.loop.time() - call.started
+
+
+def is_safe_to_repeat(
+    method: str,
+    params: Params | Mapping[str, Any] | None,
+    annotations_of: Callable[[str], ToolAnnotations | None],
+    policy: RestartPolicy,
+) -> bool:
+    """Whether a request that was lost in a crash may be sent to the restarted server (SD-05).
+
+    ``policy.resend`` decides: ``none`` and ``all`` apply to every request; ``safe`` allows methods that only read, and tools that
+    are read-only or idempotent.
+    """
+    if method in _PER_PROCESS or policy.resend == "none":
+        return False
+    if policy.resend == "all" or method in _READS:
+        return True
+    if method != "tools/call":
+        return False
+    name = params.name if isinstance(params, CallToolParams) else params.get("name") if isinstance(params, Mapping) else None
+    hints = annotations_of(name) if isinstance(name, str) else None
+    # TL-08: hints are not proof, and a missing hint means no. They are good enough here, because the user has agreed to this call:
+    # a server that lies can only achieve that it is called twice.
+    return hints is not None and (hints.read_only_hint is True or hints.idempotent_hint is True)

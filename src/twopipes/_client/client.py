@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 from msgspec import Raw, structs
 from msgspec import json as msgspec_json
 
 from twopipes._client.cache import Fetch, ResultCache
-from twopipes._client.callbacks import CallbackRunner
 from twopipes._client.caller import Caller, InputRequired
 from twopipes._client.connection import ClientConnection
-from twopipes._client.input_handlers import InputHandlers, Roots
-from twopipes._client.options import ClientOptions, OnProgress, RequestOptions
-from twopipes._client.output_check import OutputCheck, Validate
+from twopipes._client.input_handlers import Roots
+from twopipes._client.options import OnProgress, RequestOptions, Validate
+from twopipes._client.output_check import OutputCheck
 from twopipes._client.pagination import PageT, PageWalk
 from twopipes._client.results import CallResult, plain
 from twopipes._client.server_info import ServerInfo
-from twopipes._client.stray_output import StrayCollector
 from twopipes._client.subscription import Subscription
 from twopipes._client.subscriptions import Subscriptions
 from twopipes._client.supervisor import Supervisor
@@ -43,7 +41,6 @@ from twopipes._protocol.types import (
     ListResourceTemplatesResult,
     ListToolsResult,
     LoggingLevel,
-    LogParams,
     Params,
     Prompt,
     PromptReference,
@@ -59,9 +56,7 @@ from twopipes._protocol.types import (
 )
 from twopipes._session.subscriptions import honoured
 from twopipes.errors import CapabilityMissing, ClientClosed, LocalProtocolError, McpError, RemoteProtocolError
-from twopipes.settings import Limits, Timeouts
-
-__all__ = ["Client"]
+from twopipes.settings import Timeouts
 
 T = TypeVar("T")
 
@@ -79,35 +74,23 @@ class Client(ServerInfo):
     * ``meta``: additional keys for ``_meta``.
     """
 
-    def __init__(
-        self,
-        supervisor: Supervisor,
-        questions: InputHandlers,
-        stray: StrayCollector,
-        callbacks: CallbackRunner,
-        *,
-        timeouts: Timeouts,
-        limits: Limits,
-        options: ClientOptions,
-        on_log: Callable[[LogParams], Any] | None,
-    ) -> None:
-        super().__init__(supervisor, stray, callbacks)
-        self.timeouts = timeouts
-        self._questions = questions
-        self._limits = limits
-        self._undeclared = options.undeclared
-        self._output = OutputCheck(options.validate)
-        self._on_log = on_log
-        self._on_notification = options.on_notification
+    def __init__(self, supervisor: Supervisor) -> None:
+        super().__init__(supervisor)
+        config = supervisor.config
+        self.timeouts = config.timeouts
+        self._config = config
+        self._output = OutputCheck(config.validate)
         self._cache = ResultCache()
         self._tools: dict[str, Tool] = {}
-        self._log_level: LoggingLevel | None = None
-        self._caller = Caller(supervisor, questions, timeouts, self._annotations_of)
-        self._subscriptions = Subscriptions(supervisor, self._cache, max_backlog=limits.max_backlog)
+        self._caller = Caller(supervisor, self._annotations_of)
+        self._subscriptions = Subscriptions(supervisor, self._cache)
+        supervisor.on_notification = self._notified
+        supervisor.on_reopened = self._reopened
+        supervisor.on_lost = self._lost
 
     def __repr__(self) -> str:
         state = "closed" if self._supervisor.is_closing else f"{self.era} {self.revision}"
-        return f"<Client of {self._supervisor.description}, {state}>"
+        return f"<Client of {self._config.target.description}, {state}>"
 
     # Tools
 
@@ -194,7 +177,7 @@ class Client(ServerInfo):
         """
         self._require("resources/read")
         options = RequestOptions(on_progress=on_progress, timeouts=timeouts, meta=meta)
-        return await self._in_own_loop(lambda: self._read(uri, options, fresh=fresh))  # the cache is not thread-safe
+        return await self._in_own_loop(self._read(uri, options, fresh=fresh))  # the cache is not thread-safe
 
     # Prompts and completion
 
@@ -288,7 +271,7 @@ class Client(ServerInfo):
             resources_list_changed=resource_list or None,
             resource_subscriptions=list(resources) or None,
         )
-        if self._undeclared == "raise" and honoured(wanted, self.capabilities) == SubscriptionFilter():
+        if self._config.undeclared == "raise" and honoured(wanted, self.capabilities) == SubscriptionFilter():
             raise CapabilityMissing({}, message="the server declared none of the changes that subscribe() was called for")
         return self._subscriptions.subscription(wanted)
 
@@ -308,7 +291,7 @@ class Client(ServerInfo):
             raise LocalProtocolError(f"the log level must be one of {', '.join(LOGGING_LEVELS)}, got {level!r}")
         if self._may_send("logging/setLevel") and self.era == "legacy":
             await self._call("logging/setLevel", SetLevelParams(level), RequestOptions(timeouts=timeouts))
-        self._log_level = level
+        self._caller.log_level = level
 
     def set_roots(self, roots: Roots) -> None:
         """Replace the roots. A legacy server is notified (RT-03).
@@ -316,9 +299,9 @@ class Client(ServerInfo):
         Raises:
             LocalProtocolError: The client was connected without roots, so it did not declare any.
         """
-        if self._questions.roots is None:
+        if self._config.questions.roots is None:
             raise LocalProtocolError("the client was connected without roots=, so it did not declare roots to the server")
-        self._questions.roots = roots
+        self._config.questions.roots = roots
         connection = self._supervisor.connection
         if connection is not None and self.era == "legacy":
             connection.notify("notifications/roots/list_changed")
@@ -356,7 +339,7 @@ class Client(ServerInfo):
         this method does not stop the shutdown.
         """
         if not self._supervisor.loop.is_closed():
-            await self._in_own_loop(self._close)
+            await self._in_own_loop(self._close())
 
     async def _close(self) -> None:
         self._subscriptions.close()
@@ -368,53 +351,54 @@ class Client(ServerInfo):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    # Called by the connection and the supervisor
+    # Called by the supervisor
 
-    def notified(self, method: str, params: Any, size: int) -> None:
+    def _notified(self, method: str, params: Any, size: int) -> None:
         """Handle a notification of ``size`` bytes that does not belong to a request."""
+        on_log, on_notification = self._config.on_log, self._config.on_notification
+        callbacks = self._supervisor.callbacks
         if method == "notifications/message":
-            if self._on_log is not None:
-                self._callbacks.call("on_log", self._on_log, params, size=size)
+            if on_log is not None:
+                callbacks.call("on_log", on_log, params, size=size)
             return
         self._cache.on_notification(method, params)
         self._subscriptions.notified(method, params)
-        if self._on_notification is not None:
+        if on_notification is not None:
             try:
                 given = plain(params, method)
             except RemoteProtocolError as error:
-                self._stray.add_notification(method, error)
+                self._supervisor.stray.add_notification(method, error)
             else:
-                self._callbacks.call("on_notification", self._on_notification, method, given, size=size)
+                callbacks.call("on_notification", on_notification, method, given, size=size)
 
-    def reopened(self, connection: ClientConnection) -> None:
+    def _reopened(self, connection: ClientConnection) -> None:
         """Restore the log level and the subscriptions on the connection to a restarted server."""
-        if self._log_level is not None and self.era == "legacy" and self._declares("logging/setLevel"):
-            connection.send_and_forget("logging/setLevel", SetLevelParams(self._log_level))  # SD-06
+        level = self._caller.log_level
+        if level is not None and self.era == "legacy" and self._declares("logging/setLevel"):
+            connection.send_and_forget("logging/setLevel", SetLevelParams(level))  # SD-06
         self._subscriptions.reopened(connection)
 
-    def lost(self) -> None:
-        """Handle the loss of the connection."""
+    def _lost(self) -> None:
         self._cache.clear()
         self._subscriptions.lost()
 
     # Internals
 
-    async def _in_own_loop(self, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Await a coroutine in the client's event loop, from any loop."""
+    def _in_own_loop(self, coroutine: Coroutine[Any, Any, T]) -> Awaitable[T]:
+        """Return an awaitable for any event loop that runs the coroutine in the client's loop."""
         loop = self._supervisor.loop
         if asyncio.get_running_loop() is loop:
-            return await function()
+            return coroutine
         if loop.is_closed():
+            coroutine.close()
             raise ClientClosed
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(function(), loop))
+        return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, loop))
 
-    async def _call(self, method: str, params: Params | Mapping[str, Any] | None, options: RequestOptions) -> Any:
-        if options.log_level is None and self._log_level is not None:
-            options = structs.replace(options, log_level=self._log_level)
-        return await self._in_own_loop(lambda: self._caller.call(method, params, options))
+    def _call(self, method: str, params: Params | Mapping[str, Any] | None, options: RequestOptions) -> Awaitable[Any]:
+        return self._in_own_loop(self._caller.call(method, params, options))
 
-    async def _list(self, method: str, kind: type[PageT], *, fresh: bool, timeouts: Timeouts | None) -> PageT:
-        return await self._in_own_loop(lambda: self._walk(method, kind, fresh=fresh, timeouts=timeouts))
+    def _list(self, method: str, kind: type[PageT], *, fresh: bool, timeouts: Timeouts | None) -> Awaitable[PageT]:
+        return self._in_own_loop(self._walk(method, kind, fresh=fresh, timeouts=timeouts))
 
     async def _walk(self, method: str, kind: type[PageT], *, fresh: bool, timeouts: Timeouts | None) -> PageT:
         if not self._may_send(method):
@@ -424,10 +408,11 @@ class Client(ServerInfo):
         if isinstance(cached, kind):
             return cached
         fetch = self._cache.begin(method)
-        walk: PageWalk[PageT] = PageWalk(method, limits=self._limits, legacy=self.era == "legacy")
+        options = RequestOptions(timeouts=timeouts)
+        walk: PageWalk[PageT] = PageWalk(method, limits=self._config.limits, legacy=self.era == "legacy")
         while not walk.is_done:
             try:
-                page = await self._call(method, ListParams(walk.cursor), RequestOptions(timeouts=timeouts))
+                page = await self._caller.call(method, ListParams(walk.cursor), options)
             except McpError as error:
                 if not walk.restart(error):
                     raise
@@ -444,7 +429,7 @@ class Client(ServerInfo):
             return cached
         fetch = self._cache.begin("resources/read", uri)
         options = structs.replace(options, on_questions=lambda: self._cache.discard(fetch))  # CH-05
-        result: ReadResourceResult = await self._call("resources/read", ReadResourceParams(uri), options)
+        result: ReadResourceResult = await self._caller.call("resources/read", ReadResourceParams(uri), options)
         if options.meta is None:
             self._store(fetch, result)
         return result
@@ -460,7 +445,7 @@ class Client(ServerInfo):
     def _declares(self, method: str) -> bool:
         """Whether the server declared the capability that a method needs (LC-11)."""
         needed = NEEDED_CAPABILITIES.get(method)
-        if needed is None or self.capabilities.allows(*needed):
+        if needed is None or self._supervisor.opened.capabilities.allows(*needed):
             return True
         return method == "completion/complete" and self.revision == LEGACY[0]  # it has the method but no capability for it
 
@@ -468,7 +453,7 @@ class Client(ServerInfo):
         """Whether a request may be sent (LC-11). Raises if it may not and the user asked for an error."""
         if self._supervisor.is_closing or self._declares(method):  # a closed client reports ClientClosed when it sends
             return True
-        if self._undeclared == "raise":
+        if self._config.undeclared == "raise":
             self._require(method)
         return False
 

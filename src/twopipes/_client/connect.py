@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
-from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import structs
 
 from twopipes._channels.base import Channel
-from twopipes._client.callbacks import CallbackRunner
 from twopipes._client.client import Client
 from twopipes._client.era_cache import PROCESS_WIDE
 from twopipes._client.input_handlers import InputHandlers, OnElicit, OnSample, Roots
-from twopipes._client.opening import ServerOpener
-from twopipes._client.options import ClientOptions
-from twopipes._client.stray_output import StrayCollector, StrayOutput
+from twopipes._client.options import ClientConfig, ClientOptions
+from twopipes._client.stray_output import StrayOutput
 from twopipes._client.supervisor import Supervisor
 from twopipes._client.targets import CommandTarget, Servable, Target, target_of
 from twopipes._process.command import ServerCommand
@@ -33,8 +29,6 @@ from twopipes.settings import Limits, RestartPolicy, Timeouts
 
 if TYPE_CHECKING:
     from twopipes._trace.recorder import Recorder
-
-__all__ = ["Connecting", "connect"]
 
 Era = Literal["auto", "legacy", "modern"]
 Given = str | os.PathLike[str] | Sequence[str] | ServerCommand | Servable | Channel | Target
@@ -178,43 +172,32 @@ def connect(
         revisions=_revisions(era, revision),
     )
 
+    config = ClientConfig(
+        target=where,
+        profile=profile,
+        questions=questions,
+        timeouts=timeouts,
+        limits=limits,
+        restart=restart or RestartPolicy(),
+        shutdown=shutdown or where.plan or ShutdownPlan.default(timeouts.shutdown),
+        era_cache=options.era_cache or PROCESS_WIDE,
+        validate=options.validate,
+        undeclared=options.undeclared,
+        on_log=on_log,
+        on_notification=options.on_notification,
+        on_stderr=on_stderr,
+        on_stray_output=on_stray_output,
+        on_restart=on_restart,
+    )
+
     async def open_client() -> Client:
-        client: Client
-        opened_target = where
-        recorded = None
-        if trace is not None:
+        if trace is None:
+            supervisor = Supervisor(config)
+        else:
             from twopipes._client.recording import RecordedTarget  # noqa: PLC0415 - most clients do not record
 
-            opened_target = recorded = RecordedTarget(where, trace, redact)
-        callbacks = CallbackRunner(asyncio.get_running_loop(), limits.max_backlog)
-        stray = StrayCollector(None if on_stray_output is None else partial(callbacks.call, "on_stray_output", on_stray_output))
-        plan = shutdown or where.plan or ShutdownPlan.default(timeouts.shutdown)
-        opener = ServerOpener(
-            opened_target,
-            profile,
-            questions,
-            notified=lambda *notification: client.notified(*notification),  # noqa: PLW0108 - the client is created below
-            callbacks=callbacks,
-            stray=stray,
-            on_stderr=on_stderr,
-            timeouts=timeouts,
-            limits=limits,
-            era_cache=options.era_cache or PROCESS_WIDE,
-            plan=plan,
-        )
-        supervisor = Supervisor(
-            opener,
-            description=where.description,
-            reopens=where.reopens,
-            policy=restart or RestartPolicy(),
-            plan=plan,
-            reopened=lambda connection: client.reopened(connection),  # noqa: PLW0108 - the client is created below
-            lost=lambda: client.lost(),  # noqa: PLW0108 - the client is created below
-            callbacks=callbacks,
-            on_restart=on_restart,
-            recorded=recorded,
-        )
-        client = Client(supervisor, questions, stray, callbacks, timeouts=timeouts, limits=limits, options=options, on_log=on_log)
+            supervisor = Supervisor(structs.replace(config, target=RecordedTarget(where, trace, redact)))
+        client = Client(supervisor)
         await supervisor.start()
         return client
 

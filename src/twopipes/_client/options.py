@@ -1,4 +1,4 @@
-"""Options of a client that are rarely set, and the options of a single request."""
+"""The options of a client, and those of a single request."""
 
 from __future__ import annotations
 
@@ -8,13 +8,19 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from twopipes._client.era_cache import EraCache
-from twopipes._client.output_check import Validate
-from twopipes._protocol.types import Implementation, LoggingLevel, ProgressParams
-from twopipes.settings import Timeouts
-
-__all__ = ["ClientOptions", "OnProgress", "RequestOptions", "Undeclared"]
+from twopipes._client.input_handlers import InputHandlers
+from twopipes._client.stray_output import StrayOutput
+from twopipes._client.targets import Target
+from twopipes._process.shutdown import ShutdownPlan
+from twopipes._process.stderr import StderrLine
+from twopipes._protocol.types import Implementation, LoggingLevel, LogParams, ProgressParams
+from twopipes._session.identity import ClientProfile
+from twopipes.errors import TwopipesError
+from twopipes.settings import Limits, RestartPolicy, Timeouts
 
 OnProgress = Callable[[ProgressParams], Any]
+Validate = Literal["flag", "raise", "off"]
+"""What to do about a result that breaks its tool's schema: flag the result, raise ``InvalidOutput``, or do not check."""
 Undeclared = Literal["empty", "raise"]
 """What to do about a list of something that the server did not declare: return an empty one, or raise ``CapabilityMissing``."""
 
@@ -42,6 +48,26 @@ class ClientOptions(Struct, frozen=True, kw_only=True):
     validate: Validate = "flag"
     undeclared: Undeclared = "empty"
     era_cache: EraCache | None = None
+
+
+class ClientConfig(Struct, frozen=True, kw_only=True):
+    """The arguments of :func:`twopipes.connect`, checked and with all defaults. Several objects of a client read them."""
+
+    target: Target
+    profile: ClientProfile
+    questions: InputHandlers
+    timeouts: Timeouts
+    limits: Limits
+    restart: RestartPolicy
+    shutdown: ShutdownPlan
+    era_cache: EraCache
+    validate: Validate
+    undeclared: Undeclared
+    on_log: Callable[[LogParams], Any] | None
+    on_notification: Callable[[str, Any], Any] | None
+    on_stderr: Callable[[StderrLine], Any] | None
+    on_stray_output: Callable[[StrayOutput], Any] | None
+    on_restart: Callable[[TwopipesError], Any] | None
 
 
 class RequestOptions(Struct, frozen=True, kw_only=True):

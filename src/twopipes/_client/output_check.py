@@ -6,19 +6,15 @@ The schemas come with ``list_tools``. Each is compiled when its tool is first ca
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from msgspec import UNSET
 
+from twopipes._client.options import Validate
 from twopipes._client.results import Validation
 from twopipes._protocol.types import CallToolResult, Tool
 from twopipes._schema.validation import SchemaRefused, Validator, available, compile_schema
 from twopipes.errors import InvalidOutput
-
-__all__ = ["OutputCheck", "Validate"]
-
-Validate = Literal["flag", "raise", "off"]
-"""What to do about a result that breaks its tool's schema: flag the result, raise ``InvalidOutput``, or do not check."""
 
 _VALID: Final = Validation(verdict=True)
 _OFF: Final = Validation(None, 'validation is "off"')

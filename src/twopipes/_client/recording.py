@@ -1,4 +1,4 @@
-"""``connect(trace=...)``: records the conversation of a client and its server. Imported only when a trace is wanted."""
+"""``connect(trace=...)``: records the conversation of a client and its server. Imported only for a trace."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from twopipes._trace.channel import RecordedChannel, close_recorder
 from twopipes._trace.child import ChildRecording
 from twopipes._trace.recorder import Recorder, header_for, names_to_redact
 from twopipes.errors import LocalProtocolError
-
-__all__ = ["RecordedTarget"]
 
 
 class RecordedTarget(Target):

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Literal
+from typing import Any
 
+from twopipes._client.callbacks import CallbackRunner
 from twopipes._client.connection import ClientConnection
+from twopipes._client.options import ClientConfig
 from twopipes._client.stray_output import StrayCollector
 from twopipes._client.targets import Endpoint
 from twopipes._process.child import Child
 from twopipes._process.shutdown import ShutdownPlan, ShutdownReport
+from twopipes._session.client import ClientSession
 from twopipes._session.events import ClientOpened
 from twopipes.errors import ClientClosed, ConnectionLost, ServerExited, TwopipesError
-
-__all__ = ["ServerHandle"]
 
 # Seconds for a child to exit once its output has ended, so that the error can report its exit code. Usually it takes milliseconds.
 _EXIT_WAIT = 1.0
@@ -28,75 +29,76 @@ class ServerHandle:
     Attributes:
         endpoint: The channel and the child.
         connection: The session over that channel.
-        opened: The server's identity and capabilities. Set once the connection is open.
+        opened: The server's identity and capabilities, once the connection is open.
         exited_unexpectedly: Whether the server ended the connection before it was asked to.
     """
 
-    connection: ClientConnection
-    opened: ClientOpened
-
-    def __init__(self, endpoint: Endpoint, stray: StrayCollector, description: str) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        session: ClientSession,
+        config: ClientConfig,
+        *,
+        stray: StrayCollector,
+        callbacks: CallbackRunner,
+        notified: Callable[[str, Any, int], None],
+    ) -> None:
         self.endpoint = endpoint
+        self.opened: ClientOpened | None = None
         self.exited_unexpectedly = False
+        self.connection = ClientConnection(
+            session,
+            endpoint.channel,
+            stray=stray,
+            answer=config.questions.answer_call,
+            notified=notified,
+            callbacks=callbacks,
+            post_mortem=self._post_mortem,
+        )
         self._stray = stray
-        self._description = description
+        self._description = config.target.description
         self._loop = asyncio.get_running_loop()
         self._ending: asyncio.Task[ShutdownReport] | None = None
-        self._watching: asyncio.Task[None] | None = None
-
-    @property
-    def phase(self) -> Literal["starting", "opening", "serving"]:
-        """The progress of the server so far."""
-        if hasattr(self, "opened"):
-            return "serving"
-        return "opening" if self.connection.received_anything else "starting"
-
-    def watch(self) -> None:
-        """End the connection when the child exits, even if another process still holds its output open."""
-        if self.endpoint.child is not None:
-            self._watching = self._loop.create_task(self._watch(self.endpoint.child))
+        self._watching = None if endpoint.child is None else self._loop.create_task(self._watch(endpoint.child))
 
     async def _watch(self, child: Child) -> None:
+        """End the connection when the child exits, even if another process still holds its output open."""
         await child.wait()
         await asyncio.sleep(_OUTPUT_WAIT)
         self.connection.stop_reading()
 
-    async def post_mortem(self) -> Callable[[ConnectionLost], TwopipesError]:
-        """Wait briefly for the child to exit after its output has ended. Returns :meth:`explain`, which can then report how."""
+    async def _post_mortem(self) -> Callable[[ConnectionLost], TwopipesError]:
+        """Wait briefly for the child to exit after its output has ended, so that the errors can report how."""
         self.exited_unexpectedly = True
-        child = self.endpoint.child
-        if child is not None:
+        if self.endpoint.child is not None:
             try:
                 async with asyncio.timeout(_EXIT_WAIT):
-                    await child.wait()
+                    await self.endpoint.child.wait()
             except TimeoutError:
                 pass  # it closed its output but still runs; it will be shut down
-        return self.explain
-
-    def explain(self, lost: ConnectionLost) -> TwopipesError:
-        """Return the error for one lost request, with what is known about the server's end."""
-        return self.exit_error(lost) if self.endpoint.child is not None or self.connection.why_ended else lost
+        return self.exit_error
 
     def exit_error(self, lost: ConnectionLost | None = None) -> TwopipesError:
-        """Return an error that describes how the server ended."""
+        """Return an error that describes how the server ended, for one lost request or for none."""
         child = self.endpoint.child
-        if child is None or self.connection.why_ended:
-            method, request_id = (f"anything more of {self._description}", None) if lost is None else (lost.method, lost.request_id)
-            return ConnectionLost(method, request_id, why=self.connection.why_ended)
+        why = self.connection.why_ended
+        method, request_id = (None, None) if lost is None else (lost.method, lost.request_id)
+        if child is None or why:
+            return ConnectionLost(method or f"anything more of {self._description}", request_id, why=why)
         return ServerExited(
-            phase=self.phase,
+            phase="serving" if self.opened is not None else "opening" if self.connection.received_anything else "starting",
             argv=child.argv,
             exit=child.exit,
             stderr=child.stderr.lines(),
             stray_stdout=self._stray.lines(),
             lived=child.lived,
-            method=None if lost is None else lost.method,
-            request_id=None if lost is None else lost.request_id,
+            method=method,
+            request_id=request_id,
         )
 
     def hang_up(self) -> None:
         """End the connection at once, from this side. The server may still be running."""
-        self.connection.end(_closed)
+        self.connection.end(lambda lost: ClientClosed(lost.method, lost.request_id))
 
     async def end(self, plan: ShutdownPlan) -> ShutdownReport:
         """Shut the server down: fail waiting callers at once, end the child by its plan, release everything.
@@ -126,13 +128,9 @@ class ServerHandle:
             if child is not None:
                 return await child.shut_down(plan)
             ended_by = "already gone" if self.exited_unexpectedly else "close"
-            return ShutdownReport(steps=(), exit=None, ended_by=ended_by, took=0.0)
+            return ShutdownReport(ended_by=ended_by)
         finally:
             if self._watching is not None:
                 self._watching.cancel()
             await self.connection.close()
             await self.endpoint.release()
-
-
-def _closed(lost: ConnectionLost) -> TwopipesError:
-    return ClientClosed(lost.method, lost.request_id)

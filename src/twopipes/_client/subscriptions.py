@@ -23,10 +23,10 @@ class Subscriptions:
     In a legacy session, all subscriptions to the same resource share one ``resources/subscribe``; the last one to end unsubscribes.
     """
 
-    def __init__(self, supervisor: Supervisor, cache: ResultCache, *, max_backlog: int | None) -> None:
+    def __init__(self, supervisor: Supervisor, cache: ResultCache) -> None:
         self._supervisor = supervisor
         self._cache = cache
-        self._max_backlog = max_backlog
+        self._max_backlog = supervisor.config.limits.max_backlog
         self._subscriptions: dict[Subscription, None] = {}
         self._watched: Counter[str] = Counter()
         # The URIs that each subscription counts for in _watched, so that it releases exactly those.

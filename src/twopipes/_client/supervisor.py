@@ -2,6 +2,9 @@
 
 One task owns the connection from ``connect()`` to ``close()``. Callers only wait for futures. They may therefore be in any task or
 thread, and no cancel scope or exception group can reach them.
+
+Opening means to launch the server or connect to it, to detect its era, and to relaunch it if it did not survive the probe. The
+protocol steps of that are in :mod:`twopipes._session.client_handshake`.
 """
 
 from __future__ import annotations
@@ -11,25 +14,26 @@ import random
 from collections.abc import Callable
 from contextlib import suppress
 from copy import copy
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from twopipes._client.callbacks import CallbackRunner
 from twopipes._client.connection import ClientConnection
-from twopipes._client.opening import ServerOpener
+from twopipes._client.era_cache import EraRecord
+from twopipes._client.options import ClientConfig
 from twopipes._client.server_handle import ServerHandle
-from twopipes._process.child import Child
+from twopipes._client.stray_output import StrayCollector
+from twopipes._error_text import OptionHint
 from twopipes._process.restarts import Restarts
-from twopipes._process.shutdown import ShutdownPlan, ShutdownReport
-from twopipes.errors import ClientClosed, ServerExited, TwopipesError
-from twopipes.settings import RestartPolicy
+from twopipes._process.shutdown import ShutdownReport
+from twopipes._process.stderr import StderrLine
+from twopipes._session.client import ClientSession
+from twopipes._session.events import ClientOpened, OpeningEnded
+from twopipes.errors import ClientClosed, OpeningFailed, ServerExited, TwopipesError
 
-if TYPE_CHECKING:
-    from twopipes._client.recording import RecordedTarget
-
-__all__ = ["Supervisor"]
-
+T = TypeVar("T")
 ErrorT = TypeVar("ErrorT", bound=TwopipesError)
 
 
@@ -40,60 +44,62 @@ class _Decision(Struct, frozen=True):
     why: str = ""
 
 
+class _Failed(Struct, frozen=True):
+    """A failed attempt to open a server.
+
+    Attributes:
+        error: The reason.
+        respawn: Whether a fresh process, opened as a legacy server, may still work (DE-06).
+        read_nothing: Whether the process exited without reading any input, so that another attempt would fail in the same way.
+    """
+
+    error: TwopipesError
+    respawn: bool
+    read_nothing: bool
+
+
 class Supervisor:
     """Holds the connection to one server.
 
     Args:
-        opener: Opens the server.
-        description: The server, for messages.
-        reopens: Whether the server can be opened more than once.
-        policy: When to restart it.
-        plan: How to shut it down.
-        reopened: Called with each connection after the first one, before callers can use it.
-        lost: Called when a connection has ended.
-        callbacks: Calls ``on_restart``.
-        on_restart: The user's callback.
-        recorded: The recording to close at the end, if there is one.
+        config: The options of the client.
 
     Attributes:
+        on_notification: Called with each notification that does not belong to a request, and its size in bytes.
+        on_reopened: Called with each connection after the first one, before callers can use it.
+        on_lost: Called when a connection has ended.
         loop: The event loop of the client.
+        callbacks: Calls the user's callbacks.
+        stray: The server's output that is not a message.
         handle: The server that was opened last.
-        report: How it was shut down, after :meth:`close`.
+        opened: Its identity and capabilities. Set by :meth:`start`.
+        connection: The open connection, if there is one now.
+        is_closing: Whether :meth:`close` was called.
+        report: How the server was shut down, after :meth:`close`.
         restarts: How often it was restarted.
     """
 
-    def __init__(
-        self,
-        opener: ServerOpener,
-        *,
-        description: str,
-        reopens: bool,
-        policy: RestartPolicy,
-        plan: ShutdownPlan,
-        reopened: Callable[[ClientConnection], None],
-        lost: Callable[[], None],
-        callbacks: CallbackRunner,
-        on_restart: Callable[[TwopipesError], Any] | None = None,
-        recorded: RecordedTarget | None = None,
-    ) -> None:
-        self.description = description
-        self.policy = policy
+    on_notification: Callable[[str, Any, int], None]
+    on_reopened: Callable[[ClientConnection], None]
+    on_lost: Callable[[], None]
+    opened: ClientOpened
+
+    def __init__(self, config: ClientConfig) -> None:
+        self.config = config
+        self.loop = asyncio.get_running_loop()
+        self.callbacks = CallbackRunner(self.loop, config.limits.max_backlog)
+        on_stray = config.on_stray_output
+        self.stray = StrayCollector(None if on_stray is None else partial(self.callbacks.call, "on_stray_output", on_stray))
         self.handle: ServerHandle | None = None
+        self.connection: ClientConnection | None = None
+        self.is_closing = False
         self.report: ShutdownReport | None = None
         self.restarts = 0
-        self.loop = asyncio.get_running_loop()
-        self._opener = opener
-        self._reopens = reopens
-        self._plan = plan
-        self._reopened = reopened
-        self._lost = lost
-        self._callbacks = callbacks
-        self._on_restart = on_restart
-        self._recorded = recorded
-        self._crashes = Restarts(policy, random=random.random)
+        self._crashes = Restarts(config.restart, random=random.random)
         self._decision: _Decision | None = None  # about the last loss, until there is a connection again
-        self._connection: ClientConnection | None = None
         self._opened_at = 0.0
+        self._session: ClientSession | None = None  # of the last attempt
+        self._probing: ClientConnection | None = None  # it is being opened, and its server has written nothing to stderr yet
         self._usable = self._new_future()
         self._owner: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -113,12 +119,6 @@ class Supervisor:
             await self.close()
             raise
 
-    @property
-    def connection(self) -> ClientConnection | None:
-        """The open connection, if there is one now."""
-        connection = self._connection
-        return connection if connection is not None and not connection.ended.done() else None
-
     async def wait(self, seconds: float | None) -> ClientConnection:
         """Return the open connection, after waiting for a restart if necessary.
 
@@ -126,13 +126,13 @@ class Supervisor:
             TimeoutError: There is no connection within ``seconds``.
             TwopipesError: There will be no further connection.
         """
-        if (connection := self.connection) is not None:
-            return connection
+        if self.connection is not None:
+            return self.connection
         try:
             async with asyncio.timeout(seconds):
                 if self._owner is not None and self._decision is not None and self._decision.delay is None:
                     await asyncio.wait([self._owner])  # it still shuts the lost server down
-                if self._closing is not None:
+                if self.is_closing:
                     raise ClientClosed
                 if self._owner is not None and self._owner.done() and self._may_start():
                     self._usable = self._new_future()
@@ -144,23 +144,14 @@ class Supervisor:
     async def close(self) -> None:
         """End everything. A second caller waits for the first. Cancelling the call does not stop the shutdown."""
         if self._closing is None:
-            self._closing = self.loop.create_task(self._close(), name=f"the end of {self.description}")
+            self.is_closing = True
+            self._closing = self.loop.create_task(self._close(), name=f"the end of {self.config.target.description}")
         await asyncio.shield(self._closing)
-
-    @property
-    def is_closing(self) -> bool:
-        """Whether :meth:`close` was called."""
-        return self._closing is not None
-
-    @property
-    def child(self) -> Child | None:
-        """The process that was launched last, if one was."""
-        return None if self.handle is None else self.handle.endpoint.child
 
     @property
     def recovers(self) -> bool:
         """Whether a lost request can be sent again: the server is being restarted, or is already connected again."""
-        if self._closing is not None:
+        if self.is_closing:
             return False
         return self.connection is not None or (self._decision is not None and self._decision.delay is not None)
 
@@ -178,7 +169,7 @@ class Supervisor:
 
     def _start_owner(self) -> None:
         self._decision = None
-        self._owner = self.loop.create_task(self._own(), name=f"the connection to {self.description}")
+        self._owner = self.loop.create_task(self._own(), name=f"the connection to {self.config.target.description}")
 
     async def _own(self) -> None:
         """Run the server and shut it down at the end, also if the event loop ends before the client is closed."""
@@ -189,10 +180,9 @@ class Supervisor:
                 self._fail(error)
             finally:
                 if self.handle is not None:
-                    self.report = await self.handle.end(self._plan)
+                    self.report = await self.handle.end(self.config.shutdown)
         except asyncio.CancelledError:
-            if self._recorded is not None:
-                self._recorded.abandon()  # the event loop may be ending, without a call of close()
+            self.config.target.abandon()  # the event loop may be ending, without a call of close()
             raise
 
     async def _keep_open(self) -> None:
@@ -208,58 +198,40 @@ class Supervisor:
                 error = failed
                 self._decision = self._decide(uptime=0.0)
             else:
+                self._use(handle)
                 await asyncio.shield(handle.connection.ended)
                 error = handle.exit_error()
-                await handle.end(self._plan)
+                await handle.end(self.config.shutdown)
             if self._decision is None or self._decision.delay is None:
                 self._fail(self.explain(error))
                 return
-            if self._on_restart is not None:
-                self._callbacks.call("on_restart", self._on_restart, error)
+            if self.config.on_restart is not None:
+                self.callbacks.call("on_restart", self.config.on_restart, error)
             await asyncio.sleep(self._decision.delay)
             self.restarts += 1
 
-    async def _open(self) -> ServerHandle:
+    def _use(self, handle: ServerHandle) -> None:
+        """Give callers the connection of a server that was just opened."""
         is_first = self.handle is None
-        handle = self.handle = await self._opener.open()
         connection = handle.connection
-        connection.on_end = self._on_end
+        self.handle = handle
         self._opened_at = self.loop.time()
         if connection.ended.done():  # it ended before on_end was set
             self._decision = self._decide(uptime=0.0)
-        else:
-            if not is_first:
-                self._reopened(connection)
-            self._decision = None
-            self._connection = connection
-            self._usable.set_result(connection)
-        return handle
+            return
+        connection.on_end = self._on_end
+        if not is_first:
+            self.on_reopened(connection)
+        self._decision = None
+        self.connection = connection
+        self._usable.set_result(connection)
 
     def _on_end(self) -> None:
-        self._connection = None
+        self.connection = None
         self._decision = self._decide(uptime=self.loop.time() - self._opened_at)
         if self._usable.done():
             self._usable = self._new_future()
-        self._lost()
-
-    # The decision about restarts
-
-    def _decide(self, *, uptime: float) -> _Decision:
-        """Decide, once for each loss, whether the server is restarted. Everything else reads the decision."""
-        if self._closing is not None or not self._is_restartable:
-            return _Decision()
-        now = self.loop.time()
-        return _Decision(self._crashes.crashed(now, uptime), self._crashes.why(now))
-
-    def _may_start(self) -> bool:
-        """Whether enough time has passed to start a server again that was given up."""
-        return self._is_restartable and not self._crashes.is_open(self.loop.time())
-
-    @property
-    def _is_restartable(self) -> bool:
-        return self._reopens and self.handle is not None and self.policy.covers(self.handle.opened.era)
-
-    # Internals
+        self.on_lost()
 
     def _fail(self, error: Exception) -> None:
         if not self._usable.done():
@@ -272,13 +244,142 @@ class Supervisor:
         return future
 
     async def _close(self) -> None:
-        owner = self._owner
         if self.handle is not None:
             self.handle.hang_up()  # callers that wait for a response get ClientClosed now
         self._fail(ClientClosed())
-        if owner is not None:
-            owner.cancel()
+        if self._owner is not None:
+            self._owner.cancel()
             with suppress(asyncio.CancelledError):
-                await owner  # it shuts the server down
-        if self._recorded is not None:
-            await self._recorded.release()
+                await self._owner  # it shuts the server down
+        await self.config.target.release()
+
+    # The decision about restarts
+
+    def _decide(self, *, uptime: float) -> _Decision:
+        """Decide, once for each loss, whether the server is restarted. Everything else reads the decision."""
+        if self.is_closing or not self._is_restartable:
+            return _Decision()
+        now = self.loop.time()
+        delay = self._crashes.crashed(now, uptime)
+        return _Decision(delay, self._crashes.why(now) if delay is None else "")
+
+    def _may_start(self) -> bool:
+        """Whether enough time has passed to start a server again that was given up."""
+        return self._is_restartable and not self._crashes.is_open(self.loop.time())
+
+    @property
+    def _is_restartable(self) -> bool:
+        return self.config.target.reopens and self.handle is not None and self.config.restart.covers(self.opened.era)
+
+    # Opening
+
+    async def _open(self) -> ServerHandle:
+        """Open the server.
+
+        Raises:
+            StartFailed: The command cannot be started.
+            ServerExited: It exited before the connection was open.
+            OpeningFailed: There is no agreement on a revision, or no response.
+            ChannelBroken: No server listens at the socket.
+        """
+        config = self.config
+        identity = config.target.identity if config.profile.eras == "both" else None
+        limit = config.timeouts.connect
+        deadline = None if limit is None else self.loop.time() + limit
+        known = None if identity is None else await self._cached(config.era_cache.recall, identity)
+        handle = await self._attempt(deadline, known)
+        if isinstance(handle, _Failed) and handle.read_nothing:
+            raise handle.error
+        if isinstance(handle, _Failed) and known is not None and (known.era == "legacy" or handle.respawn):
+            # DE-07: the cached era is wrong; or a modern server, which survived the probe before, exited for another reason.
+            known = None
+            handle = await self._attempt(deadline, known)
+        died = isinstance(handle, _Failed) and handle.respawn and not handle.read_nothing and config.target.reopens
+        if died:
+            handle = await self._attempt(deadline, EraRecord("legacy", "", "died"))  # DE-06
+        if isinstance(handle, _Failed):
+            raise handle.error
+        opened = self.opened
+        if identity is not None and (known is None or known.era != opened.era):
+            record = EraRecord(opened.era, opened.revision, "died" if died else handle.connection.session.probed)
+            try:
+                await self._cached(config.era_cache.remember, identity, record)
+            except BaseException:  # cancelled while the disk was slow: the caller never sees this server
+                await handle.end(config.shutdown)
+                raise
+        return handle
+
+    async def _cached(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Call a method of the era cache; in a thread if it uses a file, because the disk may be slow."""
+        if self.config.era_cache.path is None:
+            return function(*arguments)
+        return await asyncio.to_thread(function, *arguments)
+
+    async def _attempt(self, deadline: float | None, known: EraRecord | None) -> ServerHandle | _Failed:
+        """Open one channel and try to open a session over it. After a failure, everything is shut down before this returns."""
+        config = self.config
+        timeouts = config.timeouts
+        endpoint = await config.target.open(self._on_stderr)
+        left = None if deadline is None else max(0.0, deadline - self.loop.time())
+        # A server that was modern before is not taken for a legacy one because it is slow today.
+        probe = left if known is not None and known.era == "modern" else timeouts.probe
+        session = ClientSession(
+            config.profile,
+            timeouts=structs.replace(timeouts, connect=left, probe=probe),
+            limits=config.limits,
+            skip_probe=known is not None and known.era == "legacy",
+        )
+        if self._session is not None:
+            # SD-05: a request that is resent to a fresh process is a new request with a new id.
+            session.outgoing.last_id = self._session.outgoing.last_id
+        self._session = session
+        handle = ServerHandle(endpoint, session, config, stray=self.stray, callbacks=self.callbacks, notified=self.on_notification)
+        self._probing = handle.connection
+        try:
+            async with asyncio.timeout(left):
+                outcome = await handle.connection.open()
+        except TimeoutError:
+            outcome = OpeningEnded(
+                OpeningFailed(
+                    f"the server did not finish its opening within the connect limit of {timeouts.connect:.3g} s",
+                    hint=OptionHint("connect", 2 * (timeouts.connect or 0.0), "if the server needs longer"),
+                )
+            )
+        except BaseException:
+            await handle.end(config.shutdown)
+            raise
+        finally:
+            self._probing = None
+        if isinstance(outcome, ClientOpened):
+            handle.opened = self.opened = outcome
+            config.questions.server = outcome.server_info
+            return handle
+        return await self._failed(handle, outcome)
+
+    async def _failed(self, handle: ServerHandle, outcome: OpeningEnded) -> _Failed:
+        error: TwopipesError = outcome.error
+        child = handle.endpoint.child
+        read_nothing = False
+        # Collect the error before the shutdown: what the server writes while it is shut down is not the cause.
+        if handle.exited_unexpectedly and child is not None:
+            error = handle.exit_error()
+            read_nothing = not child.running and child.unread_input == handle.connection.sent
+        elif isinstance(error, OpeningFailed):
+            error = OpeningFailed(
+                error.why,
+                offered=error.offered,
+                supported=self.config.profile.revisions,
+                hint=error.hint,
+                stderr=() if child is None else child.stderr.lines(),
+                stray_stdout=self.stray.lines(),
+            )
+        await handle.end(self.config.shutdown)
+        return _Failed(error, outcome.respawn, read_nothing)
+
+    def _on_stderr(self, line: StderrLine) -> None:
+        if self._probing is not None:
+            # Only the first line extends the probe: a server that only ever logs must not delay it for ever.
+            self._probing.note_activity()
+            self._probing = None
+        if self.config.on_stderr is not None:
+            self.callbacks.call("on_stderr", self.config.on_stderr, line, size=len(line.text))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Protocol, runtime_checkable
+
+from msgspec import Struct
 
 from twopipes._channels.address import SCHEMES, TcpAddress, UnixAddress, parse_address
 from twopipes._channels.base import Channel
@@ -18,34 +19,31 @@ from twopipes._process.shutdown import ShutdownPlan
 from twopipes._process.stderr import StderrLine
 from twopipes.errors import LocalProtocolError
 
-__all__ = ["Endpoint", "Target", "target_of"]
-
 OnStderr = Callable[[StderrLine], Any]
 
 
-class Endpoint:
+class Endpoint(Struct):
     """An open channel and the server at its other end.
 
     Attributes:
         channel: The byte stream.
         child: The process at the other end, if we launched it.
+        serving: The server at the other end, if it runs in this process.
     """
 
-    def __init__(self, channel: Channel, child: Child | None = None, serving: asyncio.Task[None] | None = None) -> None:
-        self.channel = channel
-        self.child = child
-        self._serving = serving
+    channel: Channel
+    child: Child | None = None
+    serving: asyncio.Task[None] | None = None
 
     async def release(self) -> None:
-        """Close the channel and wait for a server in this process to end. A child has been shut down by its plan before this."""
-        await self.channel.close()
-        if self._serving is not None:
-            self._serving.cancel()
+        """Wait for a server in this process to end, after the channel was closed. A child is shut down by its plan instead."""
+        if self.serving is not None:
+            self.serving.cancel()
             with suppress(asyncio.CancelledError):
-                await self._serving
+                await self.serving
 
 
-class Target(ABC):
+class Target:
     """A server that a client can connect to.
 
     Attributes:
@@ -60,7 +58,6 @@ class Target(ABC):
     reopens = True
     plan: ShutdownPlan | None = None
 
-    @abstractmethod
     async def open(self, on_stderr: OnStderr | None) -> Endpoint:
         """Open a new channel to the server.
 
@@ -68,6 +65,13 @@ class Target(ABC):
             StartFailed: The command cannot be started.
             ChannelBroken: No server listens at the socket.
         """
+        raise NotImplementedError
+
+    async def release(self) -> None:
+        """Free what the target itself holds, because the client was closed."""
+
+    def abandon(self) -> None:
+        """Do the same without waiting, because the event loop may be ending."""
 
 
 class CommandTarget(Target):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from twopipes._client.retry_safety import is_safe_to_repeat
+from twopipes._client.caller import is_safe_to_repeat
 from twopipes._protocol.methods import PARAMS
 from twopipes._protocol.types import CallToolParams, ReadResourceParams, ToolAnnotations
 from twopipes.settings import RestartPolicy

@@ -198,7 +198,7 @@ def test_progress_of_a_call_that_was_interrupted_makes_room():
             with pytest.raises(KeyboardInterrupt):
                 client.call_tool("x", on_progress=interrupt)
         client.call_tool("x")
-        assert not client._inner._callbacks._waiting["on_progress"]
+        assert not client._inner._supervisor.callbacks._waiting["on_progress"]
 
 
 def test_a_call_that_is_answered_does_not_wait_for_every_report_of_progress(monkeypatch):
