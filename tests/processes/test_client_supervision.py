@@ -341,7 +341,7 @@ async def test_an_error_in_a_target_is_raised(stage):
 async def test_an_error_in_a_target_during_a_restart_is_raised(stage):
     target = BreaksAfter(1)
     async with connect(target, restart=AT_ONCE) as client:
-        target.endpoint._serving.cancel()
+        target.endpoint.serving.cancel()
         with pytest.raises(ZeroDivisionError):
             await client.ping()
 

@@ -113,7 +113,8 @@ class Child:
         Raises:
             StartFailed: The process could not be started. Nothing is left behind.
         """
-        executable = command.resolve()
+        environment = command.child_environment()
+        executable = command.resolve(environment)
         listeners: list[Callable[[StderrLine], object]] = [] if on_stderr is None else [on_stderr]
         if callable(command.stderr):
             listeners.append(command.stderr)
@@ -134,7 +135,7 @@ class Child:
                     stderr, child_stderr = _pipe(ours, theirs)
                 group = spawn(
                     [executable, *command.argv[1:]],
-                    env=command.child_environment(),
+                    env=environment,
                     cwd=command.folder(),
                     stdin=child_stdin,
                     stdout=child_stdout,
@@ -241,7 +242,8 @@ class Child:
 
     async def _end(self, plan: ShutdownPlan) -> ShutdownReport:
         try:
-            self._run_job(self._discard_output)
+            if not self.is_gone():
+                self._run_job(self._discard_output)
             report = await run_plan(plan, self, clock=self._loop.time)
         except asyncio.CancelledError:
             await self._end_now()

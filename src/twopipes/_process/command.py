@@ -76,8 +76,11 @@ class ServerCommand(_Words, frozen=True, kw_only=True):
         """Return the complete environment that the child would get if it were started now."""
         return environment_of(self.environment, self.env or {})
 
-    def resolve(self) -> str:
+    def resolve(self, environment: Mapping[str, str] | None = None) -> str:
         """Return the executable's absolute path, looked up with the child's PATH and folder.
+
+        Args:
+            environment: The result of :meth:`child_environment`, if it is known already.
 
         Raises:
             StartFailed: The executable was not found or cannot be executed, or the child's folder does not exist.
@@ -85,7 +88,8 @@ class ServerCommand(_Words, frozen=True, kw_only=True):
         folder = self.folder()
         if not os.path.isdir(folder):
             raise self.failure("no such folder")
-        environment = self.child_environment()
+        if environment is None:
+            environment = self.child_environment()
         found = look_up(self.argv[0], environment, folder)
         if found.found is not None:
             self._check_batch_file(found.found)

@@ -73,15 +73,6 @@ SAFE_ON_WINDOWS = frozenset(
 SHELL_FUNCTION = "()"
 
 
-def is_safe(name: str, value: str, *, windows: bool = sys.platform == "win32") -> bool:
-    """Whether a variable of ours is passed to every child."""
-    if value.startswith(SHELL_FUNCTION):
-        return False
-    if windows:
-        return name.upper() in SAFE_ON_WINDOWS
-    return name in SAFE_ON_POSIX or name.startswith(SAFE_PREFIX_ON_POSIX)
-
-
 def environment_of(
     policy: EnvironmentPolicy,
     given: Mapping[str, str],
@@ -103,11 +94,16 @@ def environment_of(
     elif policy == "inherit":
         found = dict(ours)
     else:
-        found = {name: value for name, value in ours.items() if is_safe(name, value, windows=windows)}
+        safe = {name for name in ours if name.upper() in SAFE_ON_WINDOWS} if windows else SAFE_ON_POSIX
+        found = {
+            name: value
+            for name, value in ours.items()
+            if (name in safe or (name.startswith(SAFE_PREFIX_ON_POSIX) and not windows)) and not value.startswith(SHELL_FUNCTION)
+        }
     if not windows:
         return found | dict(given)
     # Two spellings of one name would both be passed on, and the system would pick one.
-    return {name.upper(): value for name, value in found.items()} | {name.upper(): value for name, value in given.items()}
+    return {name.upper(): value for name, value in [*found.items(), *given.items()]}
 
 
 def check_environment(given: Mapping[Any, Any]) -> None:

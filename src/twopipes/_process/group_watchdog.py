@@ -15,7 +15,7 @@ from contextlib import suppress
 
 TYPE_CHECKING = False  # type checkers treat it as true; `twopipes tap` imports this module, and importing typing is slow
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
 __all__ = ["GroupWatchdog", "inheritable_descriptors"]
 
@@ -208,21 +208,23 @@ done
             self._pid, self._wanted, self._sent = None, {}, {}
             self._lock.release()
 
-    def inheritable_descriptors() -> Iterator[int]:
-        """Yield the open descriptors, beyond the standard streams, that an executed program would inherit."""
+    def inheritable_descriptors() -> list[int]:
+        """Return the open descriptors, beyond the standard streams, that an executed program would inherit."""
+        found: list[int] = []
         with suppress(OSError):  # some sandboxes have no /dev/fd
             for name in os.listdir("/dev/fd"):
                 descriptor = int(name)
                 with suppress(OSError):  # the descriptor that listed the folder is closed by now
                     if descriptor > 2 and os.get_inheritable(descriptor):
-                        yield descriptor
+                        found.append(descriptor)
+        return found
 
     def _spawn(control_r: int, polls: int, entries: list[str]) -> int:
         actions = [
             (os.POSIX_SPAWN_DUP2, control_r, 0),
             (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
             (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
-            *((os.POSIX_SPAWN_CLOSE, descriptor) for descriptor in inheritable_descriptors()),
+            *[(os.POSIX_SPAWN_CLOSE, descriptor) for descriptor in inheritable_descriptors()],
         ]
         options = {
             "file_actions": actions,

@@ -171,8 +171,10 @@ async def run_plan(
         settle: Seconds to wait after the last step.
     """
     started_at = clock()
+    if target.is_gone():
+        return ShutdownReport(exit=target.exit, took=clock() - started_at)
     taken: list[StepTaken] = []
-    ended_by = "already gone" if target.is_gone() else "nothing"
+    ended_by = "nothing"
     rest = list(plan.steps)
     while rest and not target.is_gone():
         step = Signal(SIGKILL) if target.shutdown_cancelled else rest.pop(0)

@@ -11,7 +11,7 @@ import enum
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from twopipes._protocol.revisions import META_CAPABILITIES, META_VERSION, is_modern
+from twopipes._protocol.revisions import META_CAPABILITIES, META_VERSION, MODERN
 
 __all__ = ["CLIENT_MOVES", "SERVER_MOVES", "ClientPhase", "Eras", "Kind", "Move", "Offer", "Phase", "Reply", "eras_of", "kind_of"]
 
@@ -20,8 +20,8 @@ Eras = Literal["both", "legacy", "modern"]
 
 def eras_of(revisions: Sequence[str]) -> Eras:
     """Return the eras of these revisions."""
-    modern = [is_modern(revision) for revision in revisions]
-    return "modern" if all(modern) else "both" if any(modern) else "legacy"
+    found = set(revisions)
+    return "modern" if found.issubset(MODERN) else "legacy" if found.isdisjoint(MODERN) else "both"
 
 
 # ---------------------------------------------------------------------------------------------------------------- server
@@ -189,8 +189,7 @@ def versions_offered(offered: Sequence[str], *, spoken: Sequence[str]) -> tuple[
 
     Legacy revisions in the list cannot be used per request; they only allow the handshake.
     """
-    common = [version for version in offered if version in spoken]
-    modern = [version for version in common if is_modern(version)]
-    if modern:
+    common = set(offered).intersection(spoken)
+    if modern := common.intersection(MODERN):
         return Reply.OTHER_VERSION, max(modern)
     return (Reply.LEGACY_VERSIONS if common else Reply.NO_COMMON_VERSION), None

@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from twopipes._protocol.meta_keys import is_extension_name
-from twopipes._protocol.revisions import ALL, is_modern
+from twopipes._protocol.revisions import ALL, MODERN
 from twopipes._protocol.types import ClientCapabilities, Implementation, ServerCapabilities
 from twopipes._session.eras import Eras, eras_of
 from twopipes.errors import LocalProtocolError
@@ -101,9 +101,9 @@ class ClientProfile(Struct, frozen=True, kw_only=True):
     @property
     def newest_legacy(self) -> str:
         """The revision to request in a handshake (LC-07)."""
-        return max(revision for revision in self.revisions if not is_modern(revision))
+        return max(set(self.revisions).difference(MODERN))
 
     @property
     def newest_modern(self) -> str:
         """The revision to probe with (DE-01)."""
-        return max(revision for revision in self.revisions if is_modern(revision))
+        return max(set(self.revisions).intersection(MODERN))
