@@ -22,9 +22,11 @@ __all__ = [
     "ErrorResponse",
     "Message",
     "Notification",
+    "RawMembers",
     "Request",
     "Response",
     "decode",
+    "decode_members",
     "encode",
     "salvage_id",
 ]
@@ -96,7 +98,7 @@ class _Envelope(Struct, gc=False):
     error: ErrorObject | UnsetType | None = UNSET
 
 
-class _Members(Struct):
+class RawMembers(Struct):
     """The same members with any type, to find out what is wrong with an invalid message."""
 
     jsonrpc: Raw = _ABSENT
@@ -108,7 +110,7 @@ class _Members(Struct):
 
 
 _decode_envelope = Decoder(_Envelope).decode
-_decode_members = Decoder(_Members).decode
+decode_members = Decoder(RawMembers).decode
 _decode_anything = Decoder(Raw).decode
 _decode_array = Decoder(list[Raw]).decode
 _decode_id = Decoder(RequestId).decode
@@ -193,7 +195,7 @@ def _decode_again(line: bytes | Raw, max_batch: int | None, max_excerpt: int) ->
         DecodeError, UnicodeDecodeError, RecursionError: The line is not valid JSON, or nested too deeply.
     """
     try:
-        found = _decode_members(line)
+        found = decode_members(line)
     except ValidationError:
         if bytes(memoryview(line)[:64]).lstrip().startswith(b"["):
             return _decode_batch(line, max_batch, max_excerpt)
@@ -218,7 +220,7 @@ def _decode_again(line: bytes | Raw, max_batch: int | None, max_excerpt: int) ->
     )
 
 
-def _fault(found: _Members, request_id: RequestId | None, *, is_response: bool) -> str:
+def _fault(found: RawMembers, request_id: RequestId | None, *, is_response: bool) -> str:
     """Return the first fault, in the order in which a reader of the line would find it."""
     if bytes(found.jsonrpc) != b'"2.0"':
         return '"jsonrpc" must be "2.0"'  # JR-01
@@ -235,7 +237,7 @@ def _fault(found: _Members, request_id: RequestId | None, *, is_response: bool) 
     return f'"params" must be an object, not {_shown(found.params)}'  # JR-11
 
 
-def _response_fault(found: _Members) -> str:
+def _response_fault(found: RawMembers) -> str:
     if _first_byte(found.error) in (0, _NULL):
         return f'"result" must be an object, not {_shown(found.result)}'
     try:

@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from twopipes.errors import LocalProtocolError
 
-__all__ = ["SCHEMES", "TcpAddress", "UnixAddress", "parse_address", "parse_host_port"]
-
 SCHEMES = ("unix:", "tcp://")
 """How an address begins."""
 

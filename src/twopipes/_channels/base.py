@@ -7,8 +7,6 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Self
 
-__all__ = ["HIGH_WATER", "LOW_WATER", "READ_SIZE", "Channel"]
-
 KIB = 1024
 
 # Bytes per read: the capacity of a Linux pipe, so that one call empties a full pipe. A buffer of twice the size comes from mmap

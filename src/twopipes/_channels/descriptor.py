@@ -17,8 +17,6 @@ from functools import partial
 from twopipes._channels.base import HIGH_WATER, LOW_WATER, READ_SIZE
 from twopipes._channels.halves import Sink, Source
 
-__all__ = ["DescriptorSink", "DescriptorSource"]
-
 # Limits of one gathering write. The kernel accepts 1024 pieces; a pipe takes 64 KiB at a time anyway.
 GATHERED_PIECES = 64
 GATHERED_BYTES = 256 * 1024

@@ -16,8 +16,6 @@ TYPE_CHECKING = False  # type checkers treat it as true; importing typing is slo
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Process", "in_forked_children", "point_at_null", "this_process"]
-
 
 class Process:
     """Identifies the process in which an object was created.

@@ -17,8 +17,6 @@ from twopipes._channels.base import HIGH_WATER, LOW_WATER, Channel
 from twopipes._channels.fork import in_forked_children, point_at_null
 from twopipes.errors import ChannelBroken, ChannelClosed, LocalProtocolError
 
-__all__ = ["Sink", "Source", "TwoHalves"]
-
 # The descriptors of all open halves. A channel belongs to the process that opened it.
 _descriptors: WeakKeyDictionary[_Half, int] = WeakKeyDictionary()
 

@@ -16,8 +16,6 @@ from twopipes._channels.fork import in_forked_children, point_at_null
 from twopipes._channels.socket_channel import SocketChannel
 from twopipes._channels.unix_socket_path import Placed
 
-__all__ = ["Listener"]
-
 # Connections accepted in one go, before the loop serves the existing ones.
 ACCEPTED_AT_ONCE = 16
 # Seconds without accepting after the system had no descriptor left. Otherwise the pending connection would wake the loop at once.

@@ -12,8 +12,6 @@ from collections import deque
 from twopipes._channels.base import HIGH_WATER, LOW_WATER, READ_SIZE
 from twopipes._channels.halves import Sink, Source, TwoHalves
 
-__all__ = ["CAPACITY", "MemoryChannel", "memory_pair"]
-
 # Bytes in transit between the two ends. They count as taken by the system, as in a pipe; more than that counts as buffered.
 CAPACITY = 64 * 1024
 

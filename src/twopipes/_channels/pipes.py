@@ -11,8 +11,6 @@ from twopipes._channels.descriptor import DescriptorSink, DescriptorSource
 from twopipes._channels.halves import Sink, Source, TwoHalves
 from twopipes._channels.threads import ThreadSink, ThreadSource
 
-__all__ = ["PipeChannel", "pipe_pair"]
-
 
 class PipeChannel(TwoHalves):
     """Reads one pipe and writes another. It owns both descriptors and closes them.

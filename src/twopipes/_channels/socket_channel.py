@@ -12,8 +12,6 @@ from twopipes._channels.descriptor import DescriptorSink, DescriptorSource
 from twopipes._channels.halves import Sink, Source, TwoHalves
 from twopipes._channels.threads import ThreadSink, ThreadSource
 
-__all__ = ["SocketChannel"]
-
 
 class SocketChannel(TwoHalves):
     """A channel over a connected stream socket, which it owns and closes.

@@ -20,8 +20,6 @@ from twopipes._channels.socket_channel import SocketChannel
 from twopipes._channels.unix_socket_path import bind_privately
 from twopipes.errors import ChannelBroken, ListenFailed, LocalProtocolError
 
-__all__ = ["Listener", "SocketChannel", "connect_tcp", "connect_unix", "listen_tcp", "listen_unix"]
-
 # Bytes of a Unix socket's path, including the terminating zero: sun_path on Linux, and on macOS and the BSDs.
 UNIX_PATH_LIMIT = 108 if sys.platform == "linux" else 104
 # Seconds between two attempts to connect to a Unix socket whose queue is full, and the number of attempts.

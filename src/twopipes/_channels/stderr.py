@@ -37,8 +37,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-__all__ = ["LIMIT", "LogStream", "StderrLog", "duplicate", "reroute"]
-
 # Bytes that wait for a reader, in addition to the pipe's own capacity: about ten thousand lines.
 LIMIT = 1024 * 1024
 # Bytes per write from the backlog. A pipe takes up to this many atomically, so our lines and those of a child do not mix.

@@ -33,8 +33,6 @@ from twopipes._channels.descriptor import DescriptorSink, DescriptorSource
 from twopipes._channels.halves import Sink, Source, TwoHalves
 from twopipes.errors import ChannelClosed
 
-__all__ = ["StdioChannel", "open_stdio"]
-
 
 class StdioChannel(TwoHalves):
     """Standard input and standard output, made by :func:`open_stdio`."""

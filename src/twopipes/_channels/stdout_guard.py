@@ -33,8 +33,6 @@ from twopipes.errors import ChannelClosed, LocalProtocolError
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-__all__ = ["Guard", "format_place"]
-
 # Call sites that are remembered and reported. More reports would not help.
 MAX_SITES = 256
 # Seconds to wait for the reader of stderr at the end. An active reader needs milliseconds.

@@ -21,8 +21,6 @@ from queue import SimpleQueue
 from twopipes._channels.base import HIGH_WATER, LOW_WATER, READ_SIZE
 from twopipes._channels.halves import Sink, Source
 
-__all__ = ["ThreadSink", "ThreadSource"]
-
 # Bytes per blocking write. After close() the thread stops at the end of a piece, and ``buffered`` decreases by pieces.
 WRITE_SIZE = 64 * 1024
 # Seconds to wait for a thread that is about to end. It normally takes microseconds.

@@ -24,8 +24,6 @@ from typing import NamedTuple
 
 from twopipes.errors import ListenFailed
 
-__all__ = ["Placed", "bind_privately"]
-
 # How often to try again if programs that do not use the lock create or remove the name at the same time.
 ATTEMPTS = 5
 # Seconds. The lock is held for a few system calls only; after this time something is wrong.

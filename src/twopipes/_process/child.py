@@ -28,8 +28,6 @@ if sys.platform == "win32":
 else:
     from twopipes._process.posix import ProcessGroup, spawn
 
-__all__ = ["Child"]
-
 # Seconds between two polls for members of the group after the leader has exited. The kernel does not report the exit of a
 # grandchild, so we poll. The first poll comes early, because most grandchildren exit together with the leader.
 FIRST_POLL = 0.005

@@ -20,8 +20,6 @@ from twopipes._process.shutdown import ShutdownPlan
 from twopipes._process.stderr import StderrPolicy, check_policy
 from twopipes.errors import LocalProtocolError, StartFailed
 
-__all__ = ["ServerCommand"]
-
 MASK = "***"
 POLICIES = ("minimal", "inherit", "explicit")
 # Characters that cmd.exe, which runs batch files, interprets in an argument; not all of them can be quoted.

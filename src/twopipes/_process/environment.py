@@ -13,8 +13,6 @@ from typing import Any, Literal
 
 from twopipes.errors import LocalProtocolError
 
-__all__ = ["EnvironmentPolicy", "check_environment", "environment_of"]
-
 EnvironmentPolicy = Literal["minimal", "inherit", "explicit"]
 
 # User, paths and locale: without these, wrappers such as npx and uv find neither their programs nor their caches, and a server

@@ -7,8 +7,6 @@ import signal
 
 from msgspec import Struct
 
-__all__ = ["SIGKILL", "SIGTERM", "ExitStatus", "signal_name"]
-
 # Windows has no such signals; windows.py maps these numbers to Ctrl-Break and to ending the job.
 SIGTERM = 15
 SIGKILL = 9

@@ -17,8 +17,6 @@ TYPE_CHECKING = False  # type checkers treat it as true; `twopipes tap` imports 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["GroupWatchdog", "inheritable_descriptors"]
-
 if sys.platform != "win32":
     import fcntl
 

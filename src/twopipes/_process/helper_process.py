@@ -11,8 +11,6 @@ TYPE_CHECKING = False  # type checkers treat it as true; `twopipes tap` imports 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["HelperProcess"]
-
 if sys.platform != "win32":
 
     class HelperProcess:

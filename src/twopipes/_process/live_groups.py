@@ -5,8 +5,6 @@ from __future__ import annotations
 import atexit
 from typing import Protocol
 
-__all__ = ["ProcessGroup", "kill_all", "register", "unregister"]
-
 
 class ProcessGroup(Protocol):
     """The part of a process group that this module needs."""

@@ -7,8 +7,6 @@ import sys
 from collections.abc import Mapping
 from typing import NamedTuple
 
-__all__ = ["Lookup", "look_up", "search_path"]
-
 # What Windows treats as a program if the child's environment has no PATHEXT.
 USUAL_EXTENSIONS = ".COM;.EXE;.BAT;.CMD"
 

@@ -9,8 +9,6 @@ from twopipes._channels.base import Channel
 from twopipes._process.exit_status import ExitStatus
 from twopipes._process.stderr import Copier
 
-__all__ = ["ObservedCopier", "ProcessObserver"]
-
 
 class ProcessObserver(Protocol):
     """Receives the events of one child as they happen. Its methods must not block or raise."""

@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["POLL", "watch_parent"]
-
 # Seconds between two polls, where the kernel cannot notify us. An orphan may live that much longer.
 POLL = 1.0
 # No parent in this pid namespace (0), or init (1), which does not exit.

@@ -20,8 +20,6 @@ if sys.platform != "win32":
     from twopipes._process.exit_status import SIGKILL, ExitStatus
     from twopipes._process.group_watchdog import GroupWatchdog
 
-    __all__ = ["ProcessGroup", "spawn"]
-
     # Ends every group that was started with die_with_us when this process dies. The grace period is that of a ShutdownPlan.
     _watchdog = GroupWatchdog(grace=2.0)
     # Seconds to wait for a thread that is about to end. It normally takes microseconds.

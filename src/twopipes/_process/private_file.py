@@ -8,8 +8,6 @@ import stat
 import sys
 from contextlib import suppress
 
-__all__ = ["open_private"]
-
 
 def open_private(path: str | os.PathLike[str], flags: int) -> int:
     """Open a file with mode 0600, even if it exists with another mode or is behind a link.

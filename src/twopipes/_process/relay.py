@@ -43,8 +43,6 @@ if TYPE_CHECKING:
             """Any other event. Which details are set depends on the event."""
 
 
-__all__ = ["Relay", "exit_like", "write_stderr"]
-
 if sys.platform != "win32":
     from twopipes._process.group_watchdog import GroupWatchdog, inheritable_descriptors
 

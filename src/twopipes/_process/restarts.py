@@ -11,8 +11,6 @@ from typing import Final
 
 from twopipes.settings import RestartPolicy
 
-__all__ = ["Restarts"]
-
 # Seconds. If the first restart has no delay, the second one has this one: a child that crashes at once must not keep a core busy.
 _MIN_SECOND_DELAY: Final = 0.1
 

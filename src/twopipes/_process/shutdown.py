@@ -15,17 +15,6 @@ from msgspec import Struct
 from twopipes._process.exit_status import SIGKILL, SIGTERM, ExitStatus, signal_name
 from twopipes.errors import LocalProtocolError
 
-__all__ = [
-    "CloseStdin",
-    "ShutdownPlan",
-    "ShutdownReport",
-    "ShutdownTarget",
-    "Signal",
-    "StepTaken",
-    "Wait",
-    "run_plan",
-]
-
 # Seconds for each wait, the default of Timeouts.shutdown. Of 34 real servers the slowest needed 0.5 s after EOF.
 STEP = 2.0
 # Seconds that the system gets to remove killed processes. Only a process that hangs in the kernel needs more.

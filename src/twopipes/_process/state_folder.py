@@ -9,8 +9,6 @@ TYPE_CHECKING = False  # type checkers treat it as true; `twopipes tap` imports 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["state_folder", "state_path"]
-
 
 def state_folder() -> Path:
     """Return the folder of twopipes in the user's state folder. It may not exist yet.

@@ -26,8 +26,6 @@ from twopipes._channels.stderr import StderrLog
 from twopipes._process.private_file import open_private
 from twopipes.errors import LocalProtocolError
 
-__all__ = ["Copier", "Listeners", "StderrLine", "StderrPolicy", "StderrReader", "StderrTail", "check_policy", "copier_for"]
-
 KIB = 1024
 # Lines and bytes of the tail. A Python traceback through an async framework has about 100 lines.
 MAX_LINES = 200

@@ -25,8 +25,6 @@ if sys.platform == "win32":
 
     from twopipes._process.exit_status import SIGKILL, SIGTERM, ExitStatus
 
-    __all__ = ["ProcessGroup", "spawn"]
-
     # Seconds to wait for a thread that is about to end. It normally takes microseconds.
     JOIN_TIMEOUT = 1.0
     # The exit code of a killed process: 128 + 9, as a POSIX shell reports SIGKILL.

@@ -12,8 +12,6 @@ from twopipes._trace.format import Kind
 from twopipes._trace.recorder import Recorder
 from twopipes.errors import ChannelBroken
 
-__all__ = ["Observer", "RecordedChannel", "close_recorder"]
-
 
 class Observer(Protocol):
     """Receives what passes a channel: a :class:`Recorder`, or a live display."""

@@ -7,8 +7,6 @@ from twopipes._process.exit_status import ExitStatus, signal_name
 from twopipes._trace.channel import RecordedChannel
 from twopipes._trace.recorder import Recorder
 
-__all__ = ["ChildRecording"]
-
 
 class ChildRecording:
     """Records what a :class:`twopipes._process.child.Child` reports; see :class:`twopipes._process.observer.ProcessObserver`.

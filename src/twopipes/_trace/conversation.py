@@ -20,18 +20,14 @@ from msgspec.json import Decoder
 
 from twopipes._protocol.revisions import LEGACY, META_PROGRESS_TOKEN, META_SUBSCRIPTION_ID, META_VERSION
 from twopipes._trace.format import Damage, Entry, Event, Header, Line
-from twopipes._trace.message import Direction, Message, read_message
+from twopipes._trace.message import OTHER_WAY, Direction, Message, read_message
 
-__all__ = ["Call", "Conversation", "Item", "Message", "RecordedConnection", "State", "read_conversation"]
-
-_LISTEN = "subscriptions/listen"
+LISTEN = "subscriptions/listen"
 
 # The parts of a conversation. A `Line` is a line of stderr; the lines of the wire are messages.
 Item = Message | Line | Event | Damage
 
 State = Literal["answered", "error", "cancelled", "listening", "open", "lost"]
-
-_OTHER_WAY: dict[Direction, Direction] = {">": "<", "<": ">"}
 
 
 class RecordedConnection(Struct, eq=False, kw_only=True):
@@ -145,7 +141,7 @@ class Call(Struct, eq=False, kw_only=True):
     @property
     def is_listen(self) -> bool:
         """Whether it is a subscription, which has no response while it is active (SU-12)."""
-        return self.method == _LISTEN
+        return self.method == LISTEN
 
     @property
     def state(self) -> State:
@@ -154,7 +150,7 @@ class Call(Struct, eq=False, kw_only=True):
             return "error" if self.answer.shape == "error" else "answered"
         if self.cancels:
             return "cancelled"
-        if _OTHER_WAY[self.direction] in self.connection.ended_streams or self.connection.exit is not None:
+        if OTHER_WAY[self.direction] in self.connection.ended_streams or self.connection.exit is not None:
             return "lost"
         return "listening" if self.is_listen and self.notifications else "open"
 
@@ -395,16 +391,16 @@ class _ConnectionState:
         self._tokens: dict[_Key, Call] = {}
 
     def open(self, call: Call) -> None:
-        key = (call.direction, *_id_key(call.id))
+        key = (call.direction, *id_key(call.id))
         self._open.setdefault(key, []).append(call)
         self._last[key] = call
         token = call.request.meta.get(META_PROGRESS_TOKEN, UNSET)
         if token is not UNSET:
-            self._tokens[(call.direction, *_id_key(token))] = call
+            self._tokens[(call.direction, *id_key(token))] = call
 
     def close(self, message: Message) -> Call | None:
         """Assign a response to the oldest open request with its id, preferring one that was not cancelled."""
-        key = (_OTHER_WAY[message.direction], *_id_key(message.id))
+        key = (OTHER_WAY[message.direction], *id_key(message.id))
         waiting = self._open.get(key)
         if not waiting:
             late = self._last.get(key)
@@ -423,7 +419,7 @@ class _ConnectionState:
     def attach(self, message: Message, fields: _ParamsFields) -> None:
         """Assign a notification to its request, if it has one."""
         if message.method == "notifications/progress":
-            call = self._tokens.get((_OTHER_WAY[message.direction], *_id_key(fields.progress_token)))
+            call = self._tokens.get((OTHER_WAY[message.direction], *id_key(fields.progress_token)))
             if call is not None:
                 call.progress.append(message)
         elif message.method == "notifications/cancelled":
@@ -432,7 +428,7 @@ class _ConnectionState:
                 call.cancels.append(message)
         else:
             tag = message.meta.get(META_SUBSCRIPTION_ID, UNSET)
-            call = self._last.get((">", *_id_key(tag))) if tag is not UNSET else None
+            call = self._last.get((">", *id_key(tag))) if tag is not UNSET else None
             if call is not None and not call.is_listen:
                 call = None
             if call is not None:
@@ -441,7 +437,7 @@ class _ConnectionState:
 
     def _cancelled_call(self, message: Message, fields: _ParamsFields) -> Call | None:
         """Return the request that is cancelled: one of the sender (CA-02), or a subscription that the server ends (CA-09)."""
-        named = _id_key(fields.request_id)
+        named = id_key(fields.request_id)
         own = self._last.get((message.direction, *named))
         if own is not None or message.direction == ">":
             return own
@@ -469,13 +465,13 @@ def _params_fields(message: Message) -> _ParamsFields:
     return fields
 
 
-def _id_key(value: Any) -> _Key:
+def id_key(value: Any) -> _Key:
     """Return an id or a token as a key that keeps 7 and "7" apart (JR-06). An invalid id gets a unique key."""
     return (type(value), value) if isinstance(value, str | int | float) else (object(),)
 
 
 def _round_key(method: str, state: Any) -> _Key:
-    return (method, *(_id_key(state) if isinstance(state, str) else (None,)))
+    return (method, *(id_key(state) if isinstance(state, str) else (None,)))
 
 
 def _same_request(request: Message, fields: _ParamsFields) -> bool:

@@ -11,8 +11,6 @@ from contextlib import suppress
 
 from twopipes._process.private_file import open_private
 
-__all__ = ["TraceFile"]
-
 _FLAGS = os.O_WRONLY | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 # Milliseconds between two checks whether to give up a slow reader of a FIFO.
 _POLL_INTERVAL = 100

@@ -16,8 +16,6 @@ from twopipes._trace.judges import calls, capabilities, lifecycle, lines, payloa
 from twopipes._trace.judges.table import JUDGES, ConnectionState, Finding
 from twopipes._trace.message import Message
 
-__all__ = ["JUDGED_RULES", "Finding", "Judge", "judge"]
-
 _TABLES = (lines, lifecycle, capabilities, calls, payloads)  # importing these modules fills JUDGES
 
 JUDGED_RULES: frozenset[str] = frozenset(entry.rule for entries in JUDGES.values() for entry in entries)
@@ -60,22 +58,20 @@ class Judge:
     def _state_of(self, connection: RecordedConnection) -> ConnectionState:
         state = self._states.get(connection)
         if state is None:
-            state = self._states[connection] = ConnectionState(connection, is_redacted=self._is_redacted)
-            state.has_gaps = self._is_damaged
+            state = ConnectionState(connection, is_redacted=self._is_redacted, has_gaps=self._is_damaged)
+            self._states[connection] = state
         return state
 
     def _judge(self, message: Message, state: ConnectionState) -> Iterable[Finding]:
-        method = message.call.method if message.is_answer and message.call is not None else message.method
+        revision = state.revision_of(message.call) if message.call is not None else state.negotiated
+        revision = revision if revision in ALL else None
         for entry in JUDGES.get(message.shape, ()):
-            if entry.methods and method not in entry.methods:
+            if not entry.looks_at(message) or (entry.needs_values and state.is_redacted):
                 continue
             if entry.once and entry.rule in state.reported:
                 continue
-            revision = state.revision_of(message.call) if message.call is not None else state.negotiated
-            revision = revision if revision in ALL else None
-            by = entry.by or ("client" if message.direction == ">" else "server")
-            rule = RULES[entry.rule].for_side(by)
             for what in entry.function(message, state):
+                rule = RULES[entry.rule].for_side(message.sender)
                 if revision is not None and not rule.applies_in(revision):
                     continue
                 state.reported.add(entry.rule)
@@ -84,7 +80,7 @@ class Judge:
                     level=rule.level_in(revision),
                     severity=rule.severity_in(revision),
                     what=what,
-                    by=by,
+                    by=message.sender,
                     at=message.at,
                     index=message.index,
                     connection=message.connection.number,

@@ -8,8 +8,6 @@ from typing import Any, Literal, TypeVar
 
 from msgspec import DecodeError, Struct, ValidationError, convert, field, json
 
-__all__ = ["VERSION", "Damage", "Entry", "Event", "EventName", "Header", "Kind", "Line", "decode_entry", "decode_header", "encode"]
-
 # The version of the format. A reader ignores members that it does not know. A change that old readers would misread gets a
 # new version.
 VERSION = 1

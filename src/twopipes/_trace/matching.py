@@ -11,8 +11,6 @@ from msgspec.json import Encoder
 
 from twopipes._trace.redact import BLANK
 
-__all__ = ["BUILT_IN", "SERVER_INFO", "Difference", "Ignoring", "differences", "pair_questions", "unmatched"]
-
 # A name that begins with one of these steps is a path.
 _ROOTS = ("result", "error", "params")
 

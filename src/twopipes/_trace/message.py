@@ -5,8 +5,8 @@ from __future__ import annotations
 import codecs
 from typing import TYPE_CHECKING, Any, Literal
 
-from msgspec import UNSET, DecodeError, MsgspecError, Raw, Struct, field
-from msgspec.json import Decoder, Encoder
+from msgspec import UNSET, MsgspecError, Raw, Struct, field
+from msgspec.json import Decoder, encode
 
 from twopipes import _jsonrpc as jsonrpc
 from twopipes._wire import LineRejected
@@ -14,13 +14,13 @@ from twopipes._wire import LineRejected
 if TYPE_CHECKING:
     from twopipes._trace.conversation import Call, RecordedConnection
 
-__all__ = ["Direction", "Message", "Shape", "read_message"]
-
 Direction = Literal[">", "<"]
+Side = Literal["client", "server"]
 Shape = Literal["request", "notification", "result", "error", "batch", "noise", "blank"]
 
+OTHER_WAY: dict[Direction, Direction] = {">": "<", "<": ">"}
+
 _ABSENT = Raw()
-_BOM = codecs.BOM_UTF8
 
 
 class Message(Struct, eq=False, kw_only=True):
@@ -71,27 +71,27 @@ class Message(Struct, eq=False, kw_only=True):
     @property
     def params(self) -> Any:
         """The decoded params of a request or a notification; ``UNSET`` if there are none."""
-        return _decoded(self.raw_params)
+        return decoded(self.raw_params)
 
     @property
     def result(self) -> Any:
         """The decoded result of a response; ``UNSET`` if there is none."""
-        return _decoded(self.raw_result)
+        return decoded(self.raw_result)
 
     @property
     def error(self) -> Any:
         """The decoded error of a response, normally an object with ``code`` and ``message``; ``UNSET`` if there is none."""
-        return _decoded(self.raw_error)
+        return decoded(self.raw_error)
 
     @property
     def value(self) -> Any:
         """The whole line, decoded; ``UNSET`` if it is not JSON."""
-        return _decoded(Raw(self.line))
+        return decoded(Raw(self.line))
 
     @property
     def line(self) -> bytes:
         """The line without a byte order mark, and without a carriage return before the newline (FR-15)."""
-        return self.data.removeprefix(_BOM).removesuffix(b"\r")
+        return self.data.removeprefix(codecs.BOM_UTF8).removesuffix(b"\r")
 
     @property
     def text(self) -> str:
@@ -109,26 +109,18 @@ class Message(Struct, eq=False, kw_only=True):
         return self.shape in {"result", "error"}
 
     @property
-    def is_from_client(self) -> bool:
-        """Whether the client sent it."""
-        return self.direction == ">"
+    def sender(self) -> Side:
+        """The side that sent it."""
+        return "client" if self.direction == ">" else "server"
+
+    @property
+    def topic(self) -> str:
+        """The method, or for a response that of its call."""
+        return (self.call.method if self.is_answer and self.call is not None else self.method) or ""
 
 
-class _Members(Struct):
-    """The members of a message, without checks."""
-
-    jsonrpc: Raw = _ABSENT
-    id: Raw = _ABSENT
-    method: Raw = _ABSENT
-    params: Raw = _ABSENT
-    result: Raw = _ABSENT
-    error: Raw = _ABSENT
-
-
-_decode_members = Decoder(_Members).decode
 _decode_array = Decoder(list[Raw]).decode
 _decode_any = Decoder().decode
-_encode = Encoder().encode
 
 
 def read_message(
@@ -137,10 +129,10 @@ def read_message(
     """Read one line. Never raises, whatever the bytes."""
     message = Message(index=index, at=at, direction=direction, connection=connection, data=data, shape="noise", is_whole=is_whole)
     line = message.line
-    if not line.strip(b" \t\r"):
+    if line.strip(b" \t\r"):
+        _read_into(message, line)
+    else:
         message.shape = "blank"
-        return message
-    _read_into(message, line)
     return message
 
 
@@ -157,7 +149,7 @@ def _read_into(message: Message, line: bytes) -> None:
             message.shape, message.id, message.raw_result = "result", request_id, result
         case jsonrpc.ErrorResponse(id=request_id, error=error):
             message.shape, message.id = "error", request_id
-            message.raw_error = Raw(_encode(error))
+            message.raw_error = Raw(encode(error))
         case LineRejected():
             message.fault = read
             if line.lstrip().startswith(b"["):
@@ -192,26 +184,34 @@ def _read_batch(message: Message, line: bytes) -> None:
 
 def _read_invalid(message: Message, line: bytes) -> None:
     """Determine the intended shape of a JSON object that is not a valid message."""
-    try:
-        found = _decode_members(line)
-    except (MsgspecError, UnicodeDecodeError, RecursionError):
+    found = raw_members(line)
+    if found is None:
         return
-    message.id = _decoded(found.id)
-    method = _decoded(found.method)
+    message.id = decoded(found.id)
+    method = decoded(found.method)
     message.raw_params, message.raw_result, message.raw_error = found.params, found.result, found.error
     if isinstance(method, str):
         message.method = method
         message.shape = "notification" if message.id is UNSET else "request"
-    elif method is UNSET and (found.error != _ABSENT and _decoded(found.error) is not None):
+    elif method is UNSET and decoded(found.error) not in (UNSET, None):
         message.shape = "error"
     elif method is UNSET and found.result != _ABSENT:
         message.shape = "result"
 
 
-def _decoded(raw: Raw) -> Any:
+def raw_members(line: bytes) -> jsonrpc.RawMembers | None:
+    """Return the undecoded members of a JSON object, or ``None`` if the line is not one."""
+    try:
+        return jsonrpc.decode_members(line)
+    except (MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def decoded(raw: Raw) -> Any:
+    """Decode a value; ``UNSET`` if it is absent or not JSON."""
     if not memoryview(raw).nbytes:
         return UNSET
     try:
         return _decode_any(raw)
-    except (DecodeError, UnicodeDecodeError, RecursionError):
+    except (MsgspecError, UnicodeDecodeError, RecursionError):
         return UNSET

@@ -11,8 +11,6 @@ from msgspec import structs
 
 from twopipes._trace.format import Damage, Entry, Event, Header, Line, decode_entry, decode_header
 
-__all__ = ["Trace", "read"]
-
 
 class Trace:
     """A recording: its header, and its entries. Each iteration reads the file again."""

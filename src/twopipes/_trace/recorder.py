@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from twopipes._trace.format import EventName, Header, Kind
     from twopipes._trace.writer import Stream, Writer
 
-__all__ = ["MAX_QUEUED", "Losses", "Recorder", "check_redact", "default_path", "header_for", "names_to_redact"]
-
 # Bytes that may wait for the disk: one line of the largest size that a channel accepts by default.
 MAX_QUEUED = 64 * 1024 * 1024
 # Bytes that an entry needs in addition to its data, so that a flood of empty lines is bounded as well.

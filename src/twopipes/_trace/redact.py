@@ -22,8 +22,6 @@ from urllib.parse import unquote
 
 from msgspec import DecodeError, Raw, ValidationError, json
 
-__all__ = ["BLANK", "LONGEST", "REDACTED", "Redactor", "redacted_argv"]
-
 # Bytes. The longest line that is searched. It has to be held together for that, by a recorder that shares the memory of the
 # program that it records; pictures and long texts are shorter.
 LONGEST = 16 * 1024 * 1024

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-__all__ = ["PIECE", "Cut", "Cutter"]
-
 # The longest piece of a line in bytes. Nearly every message is one entry, so grep works, and a line of 64 MiB does not need 64 MiB
 # of memory.
 PIECE = 1024 * 1024

@@ -9,8 +9,6 @@ from msgspec import UNSET, json
 from twopipes._protocol.revisions import META_SERVER_INFO
 from twopipes._trace.message import Message
 
-__all__ = ["is_failure", "summary_of"]
-
 # The longest summary. The whole message is available elsewhere.
 LONGEST = 160
 

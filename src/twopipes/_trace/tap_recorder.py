@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from twopipes._trace.format import Header
 
-__all__ = ["TapRecorder"]
-
 # Seconds that the first entry of a batch waits for others, so that small messages do not wake the thread too often.
 GATHER = 0.01
 # Bytes of entries in a batch. A full batch is sent without waiting.

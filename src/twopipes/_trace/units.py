@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 
-__all__ = ["columns", "cut", "duration", "size_of"]
-
 
 def duration(seconds: float) -> str:
     """Format a time: 340 µs, 12 ms, 1.25 s, 3 min 20 s."""

@@ -12,8 +12,6 @@ from twopipes._trace.message import Message
 from twopipes._trace.summary import is_failure, summary_of
 from twopipes._trace.units import cut, size_of
 
-__all__ = ["ERAS", "Piece", "Rendered", "arrow", "command_of", "event_text", "json_pieces", "message_pieces", "moment", "shown_id"]
-
 ERAS = {"legacy": "with a handshake", "modern": "stateless", "both": "with a handshake, and stateless"}
 
 _LONGEST_NOISE = 200  # bytes of a noise line that are shown

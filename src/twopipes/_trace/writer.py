@@ -11,8 +11,6 @@ from twopipes._trace.format import Event, Header, Kind, Line, encode
 from twopipes._trace.redact import LONGEST, REDACTED, Redactor
 from twopipes._trace.split_lines import Cut, Cutter
 
-__all__ = ["Stream", "Writer"]
-
 # A connection and one of its streams; None for entries that are not lines.
 Stream = tuple[int, Kind | None]
 

@@ -13,10 +13,9 @@ from twopipes._rules.table import RULES, rules_for
 from twopipes._tools.check.outcome import CheckResult
 from twopipes._tools.check.verdict import Verdict
 from twopipes._trace.conversation import Conversation, read_conversation
-from twopipes._trace.findings import Finding, judge
+from twopipes._trace.findings import judge
 from twopipes._trace.format import Entry, Event
-from twopipes._trace.judges.table import JUDGES
-from twopipes._trace.message import Message
+from twopipes._trace.judges.table import JUDGES, Finding
 
 __all__ = ["check_conversation", "judged", "judged_conversation", "judged_in_any", "passive_rules"]
 
@@ -146,9 +145,8 @@ def _with_occasion(conversation: Conversation, side: Side) -> set[str]:
             found.update(
                 entry.rule
                 for entry in JUDGES.get(message.shape, ())
-                if entry.by in {None, side}
+                if entry.looks_at(message)
                 and (is_cancelled or entry.rule not in _AFTER_A_CANCEL)
-                and _looks_at(entry.methods, message)
                 and any(each in message.data for each in _OCCASIONS.get(entry.rule, (b"",)))
                 and not (entry.rule in _OF_ITEMS and _EMPTY_LIST.search(message.data))
             )
@@ -161,11 +159,6 @@ def _with_occasion(conversation: Conversation, side: Side) -> set[str]:
             entry.rule for shape in ("noise", "blank", "batch") for entry in JUDGES.get(shape, ()) if entry.by in {None, side}
         )
     return found
-
-
-def _looks_at(methods: tuple[str, ...], message: Message) -> bool:
-    method = message.call.method if message.is_answer and message.call is not None else message.method
-    return not methods or method in methods
 
 
 def _merged(verdicts: list[Verdict]) -> list[Verdict]:

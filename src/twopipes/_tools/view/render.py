@@ -14,9 +14,10 @@ from typing import Any
 
 from msgspec import Struct, json
 
-from twopipes._trace.conversation import Call, Conversation, Item, Message
-from twopipes._trace.findings import Finding
+from twopipes._trace.conversation import Call, Conversation, Item
 from twopipes._trace.format import Damage, Event, Line
+from twopipes._trace.judges.table import Finding
+from twopipes._trace.message import Message
 from twopipes._trace.summary import is_failure, summary_of
 from twopipes._trace.units import columns, cut, duration, size_of
 from twopipes._trace.wording import (

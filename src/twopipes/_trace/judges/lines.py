@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Iterator
-from typing import Any
 
-from msgspec import UNSET, MsgspecError, Raw, Struct
-from msgspec.json import Decoder
+from msgspec import UNSET
 
 from twopipes._jsonrpc import decode
 from twopipes._protocol.revisions import NOTIFICATIONS
-from twopipes._trace.judges.table import ConnectionState, rule, shown
-from twopipes._trace.message import Message, Shape
+from twopipes._trace.judges.table import ConnectionState, Faults, is_json, rule, shown
+from twopipes._trace.message import OTHER_WAY, Message, Shape, decoded, raw_members
 from twopipes._wire import LineRejected
 
+# Lines of a message that is split at newlines.
+_MOST_PIECES = 10_000
 _SINGLE: tuple[Shape, ...] = ("request", "notification", "result", "error")
+_decode_next = json.JSONDecoder().raw_decode
 _NOTIFICATIONS = {row.method for row in NOTIFICATIONS}
 
 
 @rule("FR-01", "noise")
-def two_messages_on_a_line(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Only newlines separate messages."""
+def two_messages_on_a_line(message: Message, state: ConnectionState) -> Faults:
     if _count_of_objects(message) > 1:
         yield "several messages on one line; each needs its own line"
 
 
 @rule("FR-02", "noise")
-def message_on_several_lines(message: Message, state: ConnectionState) -> Iterator[str]:
-    """No newline inside a message."""
+def message_on_several_lines(message: Message, state: ConnectionState) -> Faults:
     pieces = state.partial[message.direction]
     if message.line.startswith(b"{"):
         pieces[:] = [message.line]
@@ -42,12 +40,8 @@ def message_on_several_lines(message: Message, state: ConnectionState) -> Iterat
         pieces.clear()
 
 
-_MOST_PIECES = 10_000
-
-
-@rule("FR-03", "noise", "request", "notification", "result", "error", "batch")
-def utf_8(message: Message, state: ConnectionState) -> Iterator[str]:
-    """No other encoding, and no byte order mark."""
+@rule("FR-03", *_SINGLE, "noise", "batch")
+def utf_8(message: Message, state: ConnectionState) -> Faults:
     if message.batch is None and message.data.startswith(codecs.BOM_UTF8):
         yield "starts with a byte order mark; messages are UTF-8 without one"
     if message.fault is not None and message.fault.reason == "not UTF-8":
@@ -55,27 +49,22 @@ def utf_8(message: Message, state: ConnectionState) -> Iterator[str]:
 
 
 @rule("FR-04", "noise", "blank", by="server")
-def noise_of_the_server(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Only messages on stdout."""
-    if message.direction == "<":
-        yield from _noise(message, "stdout")
+def noise_of_the_server(message: Message, state: ConnectionState) -> Faults:
+    return _noise(message, "stdout")
 
 
 @rule("FR-05", "noise", "blank", by="client")
-def noise_of_the_client(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Only messages on stdin."""
-    if message.direction == ">":
-        yield from _noise(message, "stdin")
+def noise_of_the_client(message: Message, state: ConnectionState) -> Faults:
+    return _noise(message, "stdin")
 
 
-@rule("FR-15", "request", "notification", "result", "error", "batch", once=True)
-def carriage_return(message: Message, state: ConnectionState) -> Iterator[str]:
-    """A carriage return is tolerated, but should not be sent. Reported once."""
+@rule("FR-15", *_SINGLE, "batch", once=True)
+def carriage_return(message: Message, state: ConnectionState) -> Faults:
     if message.batch is None and message.data.endswith(b"\r"):
         yield "lines end with a carriage return and a newline; use only a newline"
 
 
-def _noise(message: Message, stream: str) -> Iterator[str]:
+def _noise(message: Message, stream: str) -> Faults:
     if not message.is_whole:
         return  # cut off by the end of the process or of the recording, so it may have been a valid message
     if message.shape == "blank":
@@ -106,106 +95,73 @@ def _count_of_objects(message: Message) -> int:
     return count
 
 
-_decode_next = json.JSONDecoder().raw_decode
-
-
-class _Members(Struct):
-    """The members of a line, mostly undecoded."""
-
-    jsonrpc: Any = UNSET
-    id: Any = UNSET
-    method: Raw = Raw()
-    params: Raw = Raw()
-    result: Raw = Raw()
-    error: Any = UNSET
-
-
-_decode_members = Decoder(_Members).decode
-
-
-def _members(message: Message) -> _Members | None:
-    try:
-        return _decode_members(message.line)
-    except (MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
-
-
 @rule("JR-01", *_SINGLE)
-def version_of_json_rpc(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Only rejected messages can lack the version."""
-    if message.fault is not None and (found := _members(message)) is not None and found.jsonrpc != "2.0":
-        yield f'"jsonrpc" must be "2.0", and is {shown(found.jsonrpc)}'
+def version_of_json_rpc(message: Message, state: ConnectionState) -> Faults:
+    found = raw_members(message.line) if message.fault is not None else None
+    if found is not None and (version := decoded(found.jsonrpc)) != "2.0":
+        yield f'"jsonrpc" must be "2.0", and is {shown(version)}'
 
 
 @rule("JR-02", "request")
-def type_of_ids(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Ids are strings or integers."""
-    if message.id is not None and (isinstance(message.id, bool) or not isinstance(message.id, str | int)):
+def type_of_ids(message: Message, state: ConnectionState) -> Faults:
+    if message.id is not None and not is_json(message.id, str) and not is_json(message.id, int):
         yield f"the id of a request is a string or an integer, not {shown(message.id)}"
 
 
 @rule("JR-03", "request")
-def null_as_an_id(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Null means that an id could not be read."""
+def null_as_an_id(message: Message, state: ConnectionState) -> Faults:
     if message.id is None:
         yield "the id of a request is null"
 
 
 @rule("JR-07", "result", "error")
-def result_or_error(message: Message, state: ConnectionState) -> Iterator[str]:
-    """A response has a result, which is an object, or an error."""
+def result_or_error(message: Message, state: ConnectionState) -> Faults:
     line = message.line
-    found = _members(message) if b'"result"' in line and b'"error"' in line else None
-    if found is not None and memoryview(found.result).nbytes and found.error is not UNSET:
+    found = raw_members(line) if b'"result"' in line and b'"error"' in line else None
+    if found is not None and bytes(found.result) and bytes(found.error):
         yield 'has both "result" and "error"'
-        return
-    if message.shape == "result" and bytes(memoryview(message.raw_result)[:1]) != b"{":
+    elif message.shape == "result" and bytes(memoryview(message.raw_result)[:1]) != b"{":
         yield f"a result is an object, not {shown(message.result)}"
 
 
 @rule("JR-08", "error")
-def shape_of_errors(message: Message, state: ConnectionState) -> Iterator[str]:
-    """An error has a code and a message."""
+def shape_of_errors(message: Message, state: ConnectionState) -> Faults:
     if message.fault is None:
         return  # a valid error was decoded
     error = message.error
     if not isinstance(error, dict):
         yield f"an error is an object, not {shown(error)}"
         return
-    if not isinstance(error.get("code"), int) or isinstance(error.get("code"), bool):
+    if not is_json(error.get("code"), int):
         yield f"the code of an error is an integer, not {shown(error.get('code', UNSET))}"
     if not isinstance(error.get("message"), str):
         yield f"the message of an error is a string, not {shown(error.get('message', UNSET))}"
 
 
 @rule("JR-09", "request")
-def notification_with_an_id(message: Message, state: ConnectionState) -> Iterator[str]:
-    """With an id it would be a request."""
+def notification_with_an_id(message: Message, state: ConnectionState) -> Faults:
     if message.method in _NOTIFICATIONS:
         yield f"{message.method} is a notification, but has an id"
 
 
 @rule("JR-11", "request", "notification")
-def shape_of_params(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Params is an object, or is absent."""
+def shape_of_params(message: Message, state: ConnectionState) -> Faults:
     first = bytes(memoryview(message.raw_params)[:1])
     if not first and b'"params"' in message.line:
-        found = _members(message)  # the decoder treats null as absent
+        found = raw_members(message.line)  # the decoder treats null as absent
         first = bytes(memoryview(found.params)[:1]) if found is not None else b""
     if first not in (b"", b"{"):
         yield f"params is an object, not {'null' if first == b'n' else shown(message.params)}"
 
 
-@rule("JR-14", "request", by="client")
-def initialize_in_a_batch(message: Message, state: ConnectionState) -> Iterator[str]:
-    """No version with batches is agreed on before initialize."""
-    if message.batch is not None and message.method == "initialize" and message.direction == ">":
+@rule("JR-14", "request", by="client", methods=("initialize",))
+def initialize_in_a_batch(message: Message, state: ConnectionState) -> Faults:
+    if message.batch is not None:
         yield "initialize inside a batch"
 
 
 @rule("JR-15", "batch")
-def batch(message: Message, state: ConnectionState) -> Iterator[str]:
-    """No batches in revisions without them."""
+def batch(message: Message, state: ConnectionState) -> Faults:
     if state.negotiated is not None:
         yield f"an array of messages; revision {state.negotiated} has no batches"
     elif state.is_stateless:
@@ -213,8 +169,6 @@ def batch(message: Message, state: ConnectionState) -> Iterator[str]:
 
 
 @rule("JR-17", "error")
-def error_without_an_id(message: Message, state: ConnectionState) -> Iterator[str]:
-    """The id may be missing only if it could not be read."""
-    other = ">" if message.direction == "<" else "<"
-    if message.id in (UNSET, None) and state.is_certain and not state.may_be_unreadable[other]:  # type: ignore[index]
+def error_without_an_id(message: Message, state: ConnectionState) -> Faults:
+    if message.id in (UNSET, None) and state.is_certain and not state.may_be_unreadable[OTHER_WAY[message.direction]]:
         yield "an error without an id, although every request had a readable one"

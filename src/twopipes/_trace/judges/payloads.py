@@ -4,22 +4,70 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import UNSET
 
-from twopipes._protocol.revisions import CACHEABLE, CONTENT_TYPES, LEGACY, META_CAPABILITIES, MODERN
+from twopipes._protocol.revisions import CACHEABLE, CONTENT_TYPES, LEGACY, MODERN
 from twopipes._rules.table import RULES
-from twopipes._trace.judges.table import ConnectionState, members_of, rule, shown
-from twopipes._trace.message import Message
+from twopipes._trace.conversation import Call
+from twopipes._trace.judges.table import (
+    ConnectionState,
+    Faults,
+    Members,
+    has_extensions,
+    is_json,
+    members_of,
+    objects_in,
+    rule,
+    shown,
+    wrong_types,
+)
+from twopipes._trace.message import Message, Side
 
-_LISTS = ("tools/list", "prompts/list", "resources/list", "resources/templates/list")
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _ROLES = ("user", "assistant")
+_MANY = 2000
+_MOST_COMPLETIONS = 100
+# The lists of objects in results: the member, what one object is, and the strings that it needs.
+_LISTS = {
+    "tools/list": ("tools", "a tool", ("name",)),
+    "prompts/list": ("prompts", "a prompt", ("name",)),
+    "resources/list": ("resources", "a resource", ("uri", "name")),
+    "resources/templates/list": ("resourceTemplates", "a template", ("uriTemplate", "name")),
+    "resources/read": ("contents", "contents", ("uri",)),
+}
+
+_Payload = Callable[[Members, Call, ConnectionState], Faults]
 
 
-def _complete(message: Message, state: ConnectionState) -> dict[str, Any]:
+def _of_request(rule_id: str, side: Side, *methods: str) -> Callable[[_Payload], None]:
+    """Register a judge of the params of requests whose revision is known."""
+
+    def enter(function: _Payload) -> None:
+        @rule(rule_id, "request", by=side, methods=methods, needs_values=True)
+        def judge(message: Message, state: ConnectionState) -> Faults:
+            if message.call is None or state.revision_of(message.call) is None:
+                return ()
+            return function(members_of(message.raw_params), message.call, state)
+
+    return enter
+
+
+def _of_result(rule_id: str, side: Side, *methods: str, needs_values: bool = False) -> Callable[[_Payload], None]:
+    """Register a judge of final results."""
+
+    def enter(function: _Payload) -> None:
+        @rule(rule_id, "result", by=side, methods=methods, needs_values=needs_values)
+        def judge(message: Message, state: ConnectionState) -> Faults:
+            result = _complete(message, state)
+            return function(result, message.call, state) if result and message.call is not None else ()
+
+    return enter
+
+
+def _complete(message: Message, state: ConnectionState) -> Members:
     """Return the final result of a call; empty for questions, tasks, and if the revision is not known."""
     call = message.call
     if call is None or call.answer is not message or (revision := state.revision_of(call)) is None:
@@ -27,173 +75,125 @@ def _complete(message: Message, state: ConnectionState) -> dict[str, Any]:
     result = members_of(message.raw_result)
     if revision in MODERN:
         return result if result.get("resultType") == "complete" else {}
-    if "task" in result and "task" in members_of(call.request.raw_params):
-        return {}
-    return result
+    return {} if "task" in result and "task" in members_of(call.request.raw_params) else result
 
 
-def _items(result: dict[str, Any], name: str) -> Iterator[str | dict[str, Any]]:
-    """Yield the objects in an array of a result, or a sentence for each fault."""
-    found = result.get(name, UNSET)
-    if not isinstance(found, list):
-        yield f"{name} must be an array, not {shown(found)}"
-        return
-    for number, item in enumerate(found):
-        yield item if isinstance(item, dict) else f"{name}[{number}] must be an object, not {shown(item)}"
+def _array(members: Members, name: str) -> Faults:
+    """Yield the faults of an array of objects."""
+    yield from wrong_types(members, list, name)
+    found = members.get(name)
+    for number, item in enumerate(found if isinstance(found, list) else ()):
+        if not isinstance(item, dict):
+            yield f"{name}[{number}] must be an object, not {shown(item)}"
 
 
-def _strings(item: dict[str, Any], where: str, *names: str) -> Iterator[str]:
+def _listed(result: Members, method: str) -> Faults:
+    """Yield the faults of a list, and of the strings in its objects."""
+    name, what, strings = _LISTS[method]
+    yield from _array(result, name)
+    for item in objects_in(result, name):
+        yield from _strings(item, what, *strings)
+
+
+def _strings(item: Members, where: str, *names: str) -> Faults:
     for name in names:
         if not isinstance(item.get(name), str):
             yield f"{where} needs {name}, a string, but has {shown(item.get(name, UNSET))}"
 
 
-def _asked_by(message: Message, state: ConnectionState, side: str) -> dict[str, Any] | None:
-    """Return the params of a request of one side, if its revision is known and nothing is redacted."""
-    if (message.direction == ">") != (side == "client") or message.call is None or state.is_redacted:
-        return None
-    return members_of(message.raw_params) if state.revision_of(message.call) is not None else None
+def _maps_to_strings(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(member, str) for member in value.values())
 
 
 # Lists
 
 
-@rule("PG-01", "result", by="server", methods=_LISTS)
-def next_cursor(message: Message, state: ConnectionState) -> Iterator[str]:
-    """A cursor is a string."""
-    cursor = _complete(message, state).get("nextCursor")
-    if cursor is not None and not isinstance(cursor, str):
-        yield f"nextCursor must be a string, not {shown(cursor)}"
+@_of_result("PG-01", "server", "tools/list", "prompts/list", "resources/list", "resources/templates/list")
+def next_cursor(result: Members, call: Call, state: ConnectionState) -> Faults:
+    return wrong_types(result, str, "nextCursor") if result.get("nextCursor") is not None else ()
 
 
-@rule("CH-01", "result", by="server", methods=CACHEABLE)
-def for_how_long(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Cacheable results have caching hints."""
-    result = _complete(message, state)
-    if result and message.call is not None and state.revision_of(message.call) in MODERN:
-        missing = [name for name in ("ttlMs", "cacheScope") if name not in result]
-        if missing:
-            yield f"the result of {message.call.method} has no {' and no '.join(missing)}"
+@_of_result("CH-01", "server", *CACHEABLE)
+def has_caching_hints(result: Members, call: Call, state: ConnectionState) -> Faults:
+    if missing := [name for name in ("ttlMs", "cacheScope") if name not in result]:
+        yield f"the result of {call.method} has no {' and no '.join(missing)}"
 
 
-@rule("CH-02", "result", by="server", methods=CACHEABLE)
-def shape_of_caching(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Caching hints have the right types."""
-    result = _complete(message, state)
-    if not result or message.call is None or state.revision_of(message.call) not in MODERN:
-        return
+@_of_result("CH-02", "server", *CACHEABLE)
+def shape_of_caching_hints(result: Members, call: Call, state: ConnectionState) -> Faults:
     lifetime, scope = result.get("ttlMs", 0), result.get("cacheScope", "public")
-    if not isinstance(lifetime, int) or isinstance(lifetime, bool) or lifetime < 0:
+    if not is_json(lifetime, int) or lifetime < 0:
         yield f"ttlMs must be an integer of at least 0, not {shown(lifetime)}"
     if scope not in ("public", "private"):
         yield f"cacheScope must be public or private, not {shown(scope)}"
 
 
-@rule("TL-01", "result", by="server", methods=("tools/list",))
-def shape_of_tools(message: Message, state: ConnectionState) -> Iterator[str]:
-    """A tool has a name and an object schema."""
-    result = _complete(message, state)
-    for tool in _items(result, "tools") if result else ():
-        if isinstance(tool, str):
-            yield tool
-            continue
-        yield from _strings(tool, "a tool", "name")
+@_of_result("TL-01", "server", "tools/list")
+def shape_of_tools(result: Members, call: Call, state: ConnectionState) -> Faults:
+    yield from _listed(result, call.method)
+    for tool in objects_in(result, "tools"):
         schema = tool.get("inputSchema", UNSET)
         if not isinstance(schema, dict) or schema.get("type") != "object":
             yield f'the inputSchema of {shown(tool.get("name"))} must have "type":"object", and is {shown(schema)}'
 
 
-@rule("TL-15", "result", by="server", methods=("tools/list",))
-def names_of_tools(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Only the permitted characters, and each name once."""
-    tools = _complete(message, state).get("tools", [])
-    names = [tool.get("name") for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
+@_of_result("TL-15", "server", "tools/list")
+def names_of_tools(result: Members, call: Call, state: ConnectionState) -> Faults:
+    names = [tool["name"] for tool in objects_in(result, "tools") if isinstance(tool.get("name"), str)]
     for name in names:
-        if isinstance(name, str) and not _TOOL_NAME.fullmatch(name):
+        if not _TOOL_NAME.fullmatch(name):
             yield f"the tool {shown(name)} has a name with characters other than A-Z a-z 0-9 _ - ."
-    for name in (name for name in names if isinstance(name, str) and names.count(name) > 1) if len(names) < _MANY else ():
-        yield f"two tools have the name {shown(name)}"
+    for name in names if len(names) < _MANY else ():
+        if names.count(name) > 1:
+            yield f"two tools have the name {shown(name)}"
 
 
-_MANY = 2000
-_MOST_COMPLETIONS = 100
+@_of_result("RS-01", "server", "resources/list", "resources/templates/list")
+def shape_of_resources(result: Members, call: Call, state: ConnectionState) -> Faults:
+    return _listed(result, call.method)
 
 
-@rule("RS-01", "result", by="server", methods=("resources/list", "resources/templates/list"))
-def shape_of_resources(message: Message, state: ConnectionState) -> Iterator[str]:
-    """A resource has a URI and a name."""
-    result = _complete(message, state)
-    if not result or message.call is None:
-        return
-    is_template = message.call.method == "resources/templates/list"
-    for item in _items(result, "resourceTemplates" if is_template else "resources"):
-        if isinstance(item, str):
-            yield item
-        else:
-            yield from _strings(
-                item, "a template" if is_template else "a resource", "uriTemplate" if is_template else "uri", "name"
-            )
+@_of_result("PM-01", "server", "prompts/list")
+def shape_of_prompts(result: Members, call: Call, state: ConnectionState) -> Faults:
+    yield from _listed(result, call.method)
+    for prompt in objects_in(result, "prompts"):
+        if prompt.get("arguments") is not None:
+            yield from _array(prompt, "arguments")
+        for argument in objects_in(prompt, "arguments"):
+            yield from _strings(argument, "an argument of a prompt", "name")
 
 
-@rule("PM-01", "result", by="server", methods=("prompts/list",))
-def shape_of_prompts(message: Message, state: ConnectionState) -> Iterator[str]:
-    """A prompt and its arguments have names."""
-    result = _complete(message, state)
-    for prompt in _items(result, "prompts") if result else ():
-        if isinstance(prompt, str):
-            yield prompt
-            continue
-        yield from _strings(prompt, "a prompt", "name")
-        for argument in _items(prompt, "arguments") if prompt.get("arguments") is not None else ():
-            yield from [argument] if isinstance(argument, str) else _strings(argument, "an argument of a prompt", "name")
+# Calls and their results
 
 
-# Calls and what they return
-
-
-@rule("TL-02", "request", by="client", methods=("tools/call",))
-def shape_of_a_call(message: Message, state: ConnectionState) -> Iterator[str]:
-    """A call names its tool."""
-    params = _asked_by(message, state, "client")
-    if params is None:
-        return
+@_of_request("TL-02", "client", "tools/call")
+def shape_of_a_call(params: Members, call: Call, state: ConnectionState) -> Faults:
     yield from _strings(params, "tools/call", "name")
-    if not isinstance(params.get("arguments", {}), dict):
-        yield f"arguments must be an object, not {shown(params['arguments'])}"
+    yield from wrong_types(params, dict, "arguments", optional=True)
 
 
 @rule("TL-03", "result", by="server", methods=("tools/call",))
-def shape_of_a_tool_result(message: Message, state: ConnectionState) -> Iterator[str]:
-    """A tool result has content, which may be empty."""
-    if not memoryview(message.raw_result).nbytes or message.call is None or state.revision_of(message.call) is None:
-        return
+def shape_of_a_tool_result(message: Message, state: ConnectionState) -> Faults:
     result = _complete(message, state)
-    is_legacy = state.revision_of(message.call) in LEGACY
-    if not result and (not is_legacy or members_of(message.raw_result)):
-        return
-    if not isinstance(result.get("content"), list):
-        yield f"content must be an array, not {shown(result.get('content', UNSET))}"
-    if not isinstance(result.get("isError", False), bool):
-        yield f"isError must be a boolean, not {shown(result['isError'])}"
+    # In legacy revisions an empty object is a final result too.
+    is_empty = bytes(message.raw_result) and not members_of(message.raw_result)
+    if result or (is_empty and message.call is not None and state.revision_of(message.call) in LEGACY):
+        yield from wrong_types(result, list, "content")
+        yield from wrong_types(result, bool, "isError", optional=True)
 
 
-@rule("TL-10", "result", by="server", methods=("tools/call",))
-def structured_content(message: Message, state: ConnectionState) -> Iterator[str]:
-    """A tool with an output schema returns structured content."""
-    result = _complete(message, state)
-    if not result or result.get("isError") or "structuredContent" in result or message.call is None or state.is_redacted:
+@_of_result("TL-10", "server", "tools/call", needs_values=True)
+def structured_content(result: Members, call: Call, state: ConnectionState) -> Faults:
+    name = members_of(call.request.raw_params).get("name")
+    if result.get("isError") or "structuredContent" in result or not isinstance(name, str):
         return
-    name = members_of(message.call.request.raw_params).get("name")
-    if isinstance(name, str) and name in state.output_schemas:
+    if name in state.output_schemas:
         yield f"the tool {shown(name)} has an outputSchema, but its result has no structuredContent"
 
 
-@rule("TL-11", "result", by="server", methods=("tools/call",))
-def structured_object(message: Message, state: ConnectionState) -> Iterator[str]:
-    """``structuredContent`` is an object."""
-    result = _complete(message, state)
-    if not isinstance(result.get("structuredContent", {}), dict):
-        yield f"structuredContent must be an object, not {shown(result['structuredContent'])}"
+@_of_result("TL-11", "server", "tools/call")
+def structured_object(result: Members, call: Call, state: ConnectionState) -> Faults:
+    return wrong_types(result, dict, "structuredContent", optional=True)
 
 
 _BLOCK_MEMBERS = {
@@ -204,63 +204,43 @@ _BLOCK_MEMBERS = {
 }
 
 
-def _blocks(message: Message, state: ConnectionState) -> Iterator[tuple[Any, str]]:
-    """Yield each content block of a result, with its revision."""
-    result = _complete(message, state)
-    if not result or message.call is None:
-        return
-    revision = state.revision_of(message.call) or ""
-    if message.call.method == "tools/call":
-        found = result.get("content")
-    else:
-        messages = result.get("messages")
-        found = [entry.get("content") for entry in messages if isinstance(entry, dict)] if isinstance(messages, list) else None
-    for block in found if isinstance(found, list) else ():
-        yield block, revision
+def _blocks(result: Members, call: Call) -> list[Any]:
+    """Return the content blocks of a result."""
+    if call.method != "tools/call":
+        return [message.get("content") for message in objects_in(result, "messages")]
+    return result["content"] if isinstance(result.get("content"), list) else []
 
 
-@rule("CT-01", "result", by="server", methods=("tools/call", "prompts/get"))
-def shape_of_content(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Blocks have a known type and its members."""
-    for block, _ in _blocks(message, state):
+@_of_result("CT-01", "server", "tools/call", "prompts/get")
+def shape_of_content(result: Members, call: Call, state: ConnectionState) -> Faults:
+    for block in _blocks(result, call):
         if not isinstance(block, dict) or not isinstance(block.get("type"), str):
-            if message.call is not None and message.call.method == "tools/call":
+            if call.method == "tools/call":  # else PM-03
                 yield f"a block of content is an object with a type, not {shown(block)}"
             continue
         kind = block["type"]
-        if kind not in CONTENT_TYPES and not _may_be_extended(message):
+        if kind not in CONTENT_TYPES and not has_extensions(call):
             yield f"content of type {shown(kind)}, which no revision has"
         yield from _strings(block, f"content of type {kind}", *_BLOCK_MEMBERS.get(kind, ()))
-        resource = block.get("resource")
+        resource = block.get("resource", UNSET)
         if kind == "resource" and not (isinstance(resource, dict) and isinstance(resource.get("uri"), str)):
-            yield f"an embedded resource needs resource.uri, and has {shown(block.get('resource', UNSET))}"
+            yield f"an embedded resource needs resource.uri, and has {shown(resource)}"
 
 
-def _may_be_extended(message: Message) -> bool:
-    """Return whether the client declared extensions, which may have their own content types."""
-    capabilities = message.call.request.meta.get(META_CAPABILITIES) if message.call is not None else None
-    return isinstance(capabilities, dict) and bool(capabilities.get("extensions"))
-
-
-@rule("CT-02", "result", by="server", methods=("tools/call", "prompts/get"))
-def content_of_the_revision(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Block types exist in the revision."""
-    for block, revision in _blocks(message, state):
+@_of_result("CT-02", "server", "tools/call", "prompts/get")
+def content_of_the_revision(result: Members, call: Call, state: ConnectionState) -> Faults:
+    revision = state.revision_of(call) or ""
+    for block in _blocks(result, call):
         kind = block.get("type") if isinstance(block, dict) else None
         if isinstance(kind, str) and kind in CONTENT_TYPES and not CONTENT_TYPES[kind].has(revision):
             yield f"content of type {kind}, which {revision} does not have"
 
 
-@rule("CT-03", "result", by="server", methods=("tools/call", "prompts/get", "resources/read"))
-def base64(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Binary data is base64."""
-    held = [(block, "data") for block, _ in _blocks(message, state) if isinstance(block, dict)]
-    contents = _complete(message, state).get("contents")
-    held += [(item, "blob") for item in contents if isinstance(item, dict)] if isinstance(contents, list) else []
-    for item, name in held:
-        if name == "data" and item.get("type") not in ("image", "audio"):
-            continue
-        data = item.get(name)
+@_of_result("CT-03", "server", "tools/call", "prompts/get", "resources/read")
+def base64(result: Members, call: Call, state: ConnectionState) -> Faults:
+    pictures = [block for block in _blocks(result, call) if isinstance(block, dict) and block.get("type") in ("image", "audio")]
+    held = [("data", block.get("data")) for block in pictures]
+    for name, data in [*held, *(("blob", item.get("blob")) for item in objects_in(result, "contents"))]:
         if isinstance(data, str) and not _is_base64(data):
             yield f"{name} is not base64: {shown(data)}"
 
@@ -273,15 +253,10 @@ def _is_base64(text: str) -> bool:
     return True
 
 
-@rule("RS-02", "result", by="server", methods=("resources/read",))
-def shape_of_contents(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Contents have a URI, and text or a blob."""
-    result = _complete(message, state)
-    for item in _items(result, "contents") if result else ():
-        if isinstance(item, str):
-            yield item
-            continue
-        yield from _strings(item, "contents", "uri")
+@_of_result("RS-02", "server", "resources/read")
+def shape_of_contents(result: Members, call: Call, state: ConnectionState) -> Faults:
+    yield from _listed(result, call.method)
+    for item in objects_in(result, "contents"):
         if not isinstance(item.get("text"), str) and not isinstance(item.get("blob"), str):
             yield "contents with neither text nor blob"
 
@@ -298,43 +273,29 @@ _NEEDED = {
 }
 
 
-@rule("FR-05", "request", by="client", methods=tuple(_NEEDED))
-def half_a_request(message: Message, state: ConnectionState) -> Iterator[str]:
-    """A request has the params that its method requires."""
-    params = _asked_by(message, state, "client")
-    if params is not None:
-        yield from _strings(params, message.method or "", _NEEDED[message.method or ""])
+@_of_request("FR-05", "client", *_NEEDED)
+def half_a_request(params: Members, call: Call, state: ConnectionState) -> Faults:
+    return _strings(params, call.method, _NEEDED[call.method])
 
 
-@rule("PM-02", "request", by="client", methods=("prompts/get",))
-def arguments_of_prompts(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Arguments of prompts are strings."""
-    params = _asked_by(message, state, "client")
-    if params is None:
-        return
+@_of_request("PM-02", "client", "prompts/get")
+def arguments_of_prompts(params: Members, call: Call, state: ConnectionState) -> Faults:
     yield from _strings(params, "prompts/get", "name")
     arguments = params.get("arguments", {})
-    if not isinstance(arguments, dict) or not all(isinstance(value, str) for value in arguments.values()):
+    if not _maps_to_strings(arguments):
         yield f"the arguments of a prompt are strings, not {shown(arguments)}"
 
 
-@rule("PM-03", "result", by="server", methods=("prompts/get",))
-def messages_of_prompts(message: Message, state: ConnectionState) -> Iterator[str]:
-    """A prompt message has a role and one block."""
-    result = _complete(message, state)
-    for item in _items(result, "messages") if result else ():
-        if isinstance(item, str):
-            yield item
-        elif item.get("role") not in _ROLES or not isinstance(item.get("content"), dict):
+@_of_result("PM-03", "server", "prompts/get")
+def messages_of_prompts(result: Members, call: Call, state: ConnectionState) -> Faults:
+    yield from _array(result, "messages")
+    for item in objects_in(result, "messages"):
+        if item.get("role") not in _ROLES or not isinstance(item.get("content"), dict):
             yield f"a message of a prompt has a role and one block of content, not {shown(item)}"
 
 
-@rule("CM-01", "request", by="client", methods=("completion/complete",))
-def shape_of_completion(message: Message, state: ConnectionState) -> Iterator[str]:
-    """A completion request has ref and argument."""
-    params = _asked_by(message, state, "client")
-    if params is None:
-        return
+@_of_request("CM-01", "client", "completion/complete")
+def shape_of_completion(params: Members, call: Call, state: ConnectionState) -> Faults:
     match params.get("ref"):
         case {"type": "ref/prompt", "name": str()} | {"type": "ref/resource", "uri": str()}:
             pass
@@ -345,20 +306,15 @@ def shape_of_completion(message: Message, state: ConnectionState) -> Iterator[st
             pass
         case other:
             yield f"argument has a name and a value, both strings, not {shown(other)}"
-    if message.call is None or not RULES["CM-04"].applies_in(state.revision_of(message.call) or ""):
+    if not RULES["CM-04"].applies_in(state.revision_of(call) or ""):
         return  # before CM-04 the member context has no meaning, so it may hold anything
     context = params.get("context", {})
-    arguments = context.get("arguments", {}) if isinstance(context, dict) else context
-    if not isinstance(arguments, dict) or not all(isinstance(value, str) for value in arguments.values()):
+    if not isinstance(context, dict) or not _maps_to_strings(context.get("arguments", {})):
         yield f"context has resolved arguments, all strings, not {shown(context)}"
 
 
-@rule("CM-02", "result", by="server", methods=("completion/complete",))
-def completions(message: Message, state: ConnectionState) -> Iterator[str]:
-    """At most 100 completions, all strings."""
-    result = _complete(message, state)
-    if not result:
-        return
+@_of_result("CM-02", "server", "completion/complete")
+def completions(result: Members, call: Call, state: ConnectionState) -> Faults:
     completion = result.get("completion")
     values = completion.get("values") if isinstance(completion, dict) else None
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
@@ -370,46 +326,31 @@ def completions(message: Message, state: ConnectionState) -> Iterator[str]:
 # Questions and answers
 
 
-@rule("SA-01", "request", by="server", methods=("sampling/createMessage",))
-def shape_of_sampling(message: Message, state: ConnectionState) -> Iterator[str]:
-    """A sampling request has messages and maxTokens."""
-    params = _asked_by(message, state, "server")
-    if params is None:
-        return
-    if not isinstance(params.get("messages"), list):
-        yield f"messages must be an array, not {shown(params.get('messages', UNSET))}"
-    if not isinstance(params.get("maxTokens"), int):
-        yield f"maxTokens must be an integer, not {shown(params.get('maxTokens', UNSET))}"
+@_of_request("SA-01", "server", "sampling/createMessage")
+def shape_of_sampling(params: Members, call: Call, state: ConnectionState) -> Faults:
+    yield from wrong_types(params, list, "messages")
+    yield from wrong_types(params, int, "maxTokens")
 
 
-@rule("SA-02", "result", by="client", methods=("sampling/createMessage",))
-def shape_of_a_sample(message: Message, state: ConnectionState) -> Iterator[str]:
-    """A sampling result has role, model and content."""
-    result = _complete(message, state)
-    if result and message.direction == ">":
-        yield from _strings(result, "a sample", "role", "model")
-        if "content" not in result:
-            yield "a sample without content"
+@_of_result("SA-02", "client", "sampling/createMessage")
+def shape_of_a_sample(result: Members, call: Call, state: ConnectionState) -> Faults:
+    yield from _strings(result, "a sample", "role", "model")
+    if "content" not in result:
+        yield "a sample without content"
 
 
-@rule("RT-01", "result", by="client", methods=("roots/list",))
-def shape_of_roots(message: Message, state: ConnectionState) -> Iterator[str]:
-    """Roots are file URIs."""
-    result = _complete(message, state)
-    if message.direction != ">" or not result:
-        return
-    for root in _items(result, "roots"):
-        if isinstance(root, str):
-            yield root
-        elif not isinstance(root.get("uri"), str) or not root["uri"].startswith("file://"):
-            yield f"a root has a URI that begins with file://, not {shown(root.get('uri', UNSET))}"
+@_of_result("RT-01", "client", "roots/list")
+def shape_of_roots(result: Members, call: Call, state: ConnectionState) -> Faults:
+    yield from _array(result, "roots")
+    for root in objects_in(result, "roots"):
+        uri = root.get("uri", UNSET)
+        if not isinstance(uri, str) or not uri.startswith("file://"):
+            yield f"a root has a URI that begins with file://, not {shown(uri)}"
 
 
-@rule("EL-01", "request", by="server", methods=("elicitation/create",))
-def shape_of_a_question(message: Message, state: ConnectionState) -> Iterator[str]:
-    """A form has a message and a flat schema."""
-    params = _asked_by(message, state, "server")
-    if params is None or params.get("mode", "form") != "form":
+@_of_request("EL-01", "server", "elicitation/create")
+def shape_of_a_question(params: Members, call: Call, state: ConnectionState) -> Faults:
+    if params.get("mode", "form") != "form":
         return
     yield from _strings(params, "a question", "message")
     match params.get("requestedSchema"):
@@ -421,9 +362,7 @@ def shape_of_a_question(message: Message, state: ConnectionState) -> Iterator[st
             yield f"requestedSchema describes an object with properties, and is {shown(other)}"
 
 
-@rule("EL-06", "result", by="client", methods=("elicitation/create",))
-def shape_of_a_reply(message: Message, state: ConnectionState) -> Iterator[str]:
-    """An answer has one of three actions."""
-    result = _complete(message, state)
-    if message.direction == ">" and result and result.get("action") not in ("accept", "decline", "cancel"):
+@_of_result("EL-06", "client", "elicitation/create")
+def shape_of_a_reply(result: Members, call: Call, state: ConnectionState) -> Faults:
+    if result.get("action") not in ("accept", "decline", "cancel"):
         yield f"action is accept, decline or cancel, not {shown(result.get('action', UNSET))}"

@@ -1,26 +1,35 @@
 """The table of judges, and the state of a connection that they judge by.
 
-A judge is a function that looks at one message. It knows the connection up to that message and nothing after it.
+A judge is a function that looks at one message. It knows the connection up to that message and nothing after it, and yields one
+line for each fault. What its rule demands, in which revisions and how strictly, is in :mod:`twopipes._rules`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from msgspec import UNSET, MsgspecError, Raw, Struct
 from msgspec.json import Decoder, encode
 
-from twopipes._protocol import revisions
-from twopipes._protocol.revisions import LEGACY, META_LOG_LEVEL, META_PROGRESS_TOKEN, META_VERSION, MODERN
+from twopipes._codes import CAPABILITY_MISSING, UNSUPPORTED_REVISION
+from twopipes._protocol.revisions import (
+    LEGACY,
+    META_CAPABILITIES,
+    META_LOG_LEVEL,
+    META_PROGRESS_TOKEN,
+    META_VERSION,
+    MODERN,
+    REQUESTS,
+    MethodRow,
+)
 from twopipes._rules.rule import Level, Severity
-from twopipes._trace.conversation import Call, RecordedConnection
-from twopipes._trace.message import Direction, Message, Shape
+from twopipes._trace.conversation import Call, RecordedConnection, id_key
+from twopipes._trace.message import Direction, Message, Shape, Side
 
-__all__ = ["JUDGES", "ConnectionState", "Finding", "Judging", "rule"]
-
-Side = Literal["client", "server"]
-Judging = Callable[[Message, "ConnectionState"], Iterator[str]]
+Members = dict[str, Any]
+Faults = Iterable[str]
+Judging = Callable[[Message, "ConnectionState"], Faults]
 
 
 class Finding(Struct, frozen=True, eq=False, kw_only=True):
@@ -55,15 +64,19 @@ class Finding(Struct, frozen=True, eq=False, kw_only=True):
         return self.severity == "error"
 
 
-class Judge(Struct, frozen=True):
+class Judge(Struct, frozen=True, kw_only=True):
     """A function that judges one rule, and the messages it looks at."""
 
     rule: str
-    by: Side | None  # None: the sender of the message
-    shapes: tuple[Shape, ...]
+    function: Judging
+    by: Side | None  # the sender; None: either side
     methods: tuple[str, ...]  # of the message, or of the call that it answers; empty for all
     once: bool  # report at most one finding for each connection
-    function: Judging
+    needs_values: bool  # a recording with redacted values is not judged
+
+    def looks_at(self, message: Message) -> bool:
+        """Whether the judge looks at messages of this sender and this method."""
+        return self.by in {None, message.sender} and (not self.methods or message.topic in self.methods)
 
 
 # The judges by the shape of the messages that they look at.
@@ -71,15 +84,17 @@ JUDGES: dict[str, list[Judge]] = {}
 
 
 def rule(
-    rule_id: str, *shapes: Shape, by: Side | None = None, methods: tuple[str, ...] = (), once: bool = False
+    rule_id: str,
+    *shapes: Shape,
+    by: Side | None = None,
+    methods: tuple[str, ...] = (),
+    once: bool = False,
+    needs_values: bool = False,
 ) -> Callable[[Judging], Judging]:
-    """Register a function as the judge of a rule. It yields one line for each fault.
-
-    The table of rules decides in which revisions a fault counts, and how much (:class:`twopipes._rules.rule.Rule`).
-    """
+    """Register a function as the judge of a rule."""
 
     def enter(function: Judging) -> Judging:
-        judge = Judge(rule_id, by, shapes, methods, once, function)
+        judge = Judge(rule=rule_id, function=function, by=by, methods=methods, once=once, needs_values=needs_values)
         for shape in shapes:
             JUDGES.setdefault(shape, []).append(judge)
         return function
@@ -93,18 +108,18 @@ class ConnectionState:
     A judge that needs the whole history checks :attr:`is_certain` first.
     """
 
-    def __init__(self, connection: RecordedConnection, *, is_redacted: bool) -> None:
+    def __init__(self, connection: RecordedConnection, *, is_redacted: bool, has_gaps: bool) -> None:
         self.connection = connection
         self.is_redacted = is_redacted
-        self.has_gaps = False
+        self.has_gaps = has_gaps
         self.negotiated: str | None = None
         self.handshake: Call | None = None
         self.is_initialized = False
         self.has_spoken_modern = False
         self.server_is_modern = False
-        self.client_capabilities: dict[str, Any] | None = None
-        self.server_capabilities: dict[str, Any] | None = None
-        self.ids: dict[Direction, set[tuple[type, Any]]] = {">": set(), "<": set()}
+        self.client_capabilities: Members | None = None
+        self.server_capabilities: Members | None = None
+        self.ids: dict[Direction, set[tuple[Any, ...]]] = {">": set(), "<": set()}
         # Calls without a response: by id, by progress token, by number for open listens and for those that requested log messages.
         self.open: dict[tuple[Any, ...], Call] = {}
         self.tokens: dict[tuple[Any, ...], Call] = {}
@@ -156,54 +171,48 @@ class ConnectionState:
             self.ids[">"].clear()
             capabilities = members_of(request.raw_params).get("capabilities")
             self.client_capabilities = capabilities if isinstance(capabilities, dict) and not self.is_redacted else None
-        if call.direction == ">" and is_modern_request(request):
-            self.has_spoken_modern = True
-        if isinstance(request.id, str | int):
-            self.ids[call.direction].add((type(request.id), request.id))
-            self.open[call.direction, type(request.id), request.id] = call
-        token = request.meta.get(META_PROGRESS_TOKEN)
-        if isinstance(token, str | int):
-            self.tokens[call.direction, type(token), token] = call
+        self.has_spoken_modern |= is_modern_request(request)
+        self.ids[call.direction].add(id_key(request.id))
+        self.open[call.direction, *id_key(request.id)] = call
+        if META_PROGRESS_TOKEN in request.meta:
+            self.tokens[call.direction, *id_key(request.meta[META_PROGRESS_TOKEN])] = call
         if call.is_listen:
             self.listens[call.number] = call
         if META_LOG_LEVEL in request.meta:
             self.loggers[call.number] = call
 
     def _note_answer(self, message: Message, call: Call) -> None:
-        asked = call.direction
-        self.has_read[asked] = max(self.has_read[asked], call.request.index)
+        self.has_read[call.direction] = max(self.has_read[call.direction], call.request.index)
         self.listens.pop(call.number, None)
         self.loggers.pop(call.number, None)
-        for waiting in (self.open, self.tokens):
-            key = call.request.id if waiting is self.open else call.request.meta.get(META_PROGRESS_TOKEN)
-            if isinstance(key, str | int) and waiting.get((asked, type(key), key)) is call:
-                del waiting[asked, type(key), key]
-        if message.direction != "<":
-            return
-        if message.shape == "error":
+        for waiting, value in ((self.open, call.id), (self.tokens, call.request.meta.get(META_PROGRESS_TOKEN))):
+            key = (call.direction, *id_key(value))
+            if waiting.get(key) is call:
+                del waiting[key]
+        if message.direction == "<" and message.shape == "result":
+            self._note_result(members_of(message.raw_result), call, is_first=call.answer is message)
+        elif message.direction == "<" and is_modern_request(call.request):
             code = members_of(message.raw_error).get("code")
-            if code in (-32021, -32022) and is_modern_request(call.request):
-                self.server_is_modern = True
-            return
-        result = members_of(message.raw_result)
+            self.server_is_modern |= code in (CAPABILITY_MISSING, UNSUPPORTED_REVISION)
+
+    def _note_result(self, result: Members, call: Call, *, is_first: bool) -> None:
+        """Note what a result of the server shows."""
+        capabilities = result.get("capabilities")
         if call.method == "initialize":
-            version = result.get("protocolVersion")
-            if isinstance(version, str) and call.answer is message:
-                self.negotiated = version
-                capabilities = result.get("capabilities")
+            if isinstance(result.get("protocolVersion"), str) and is_first:
+                self.negotiated = result["protocolVersion"]
                 self.server_capabilities = capabilities if isinstance(capabilities, dict) else None
         elif call.method == "server/discover" and isinstance(result.get("supportedVersions"), list):
             self.server_is_modern = True
-            capabilities = result.get("capabilities")
             if self.handshake is None and isinstance(capabilities, dict):
                 self.server_capabilities = capabilities
         elif isinstance(result.get("resultType"), str):
             self.server_is_modern = True
-        if call.method == "tools/list" and isinstance(result.get("tools"), list):
+        if call.method == "tools/list":
             self.output_schemas.update(
                 tool["name"]
-                for tool in result["tools"]
-                if isinstance(tool, dict) and isinstance(tool.get("name"), str) and isinstance(tool.get("outputSchema"), dict)
+                for tool in objects_in(result, "tools")
+                if isinstance(tool.get("name"), str) and isinstance(tool.get("outputSchema"), dict)
             )
 
     def revision_of(self, call: Call) -> str | None:
@@ -211,30 +220,29 @@ class ConnectionState:
 
         A legacy server may read a request that names a modern version as a legacy request.
         """
-        if call.direction == ">" and is_modern_request(call.request):
-            version = call.request.meta[META_VERSION]
-            return version if self.server_is_modern or self.handshake is None else None
+        if is_modern_request(call.request):
+            return call.request.meta[META_VERSION] if self.server_is_modern or self.handshake is None else None
         return self.negotiated if self.negotiated in LEGACY else None
 
     def is_open(self, call: Call) -> bool:
-        """Return whether a call has no response yet."""
-        return isinstance(call.id, str | int) and self.open.get((call.direction, type(call.id), call.id)) is call
+        """Whether a call has no response yet."""
+        return self.open.get((call.direction, *id_key(call.id))) is call
 
     def certainly_read(self, message: Message) -> bool:
-        """Return whether the receiver has read a message by now, because it answered a later one."""
+        """Whether the receiver has read a message by now, because it answered a later one."""
         return self.has_read[message.direction] > message.index
 
 
 # Bytes. Every implementation can be expected to read a line of this size.
 _SURELY_READABLE = 4096
 
-_decode_members = Decoder(dict[str, Any]).decode
+_decode_members = Decoder(Members).decode
 # Several judges look at the same message in turn, so the last few decoded objects are cached.
-_kept: list[tuple[Raw, dict[str, Any]]] = []
+_kept: list[tuple[Raw, Members]] = []
 _KEPT = 3
 
 
-def members_of(raw: Raw) -> dict[str, Any]:
+def members_of(raw: Raw) -> Members:
     """Return the members of a JSON object, or an empty dict for any other value. Do not modify the returned dict."""
     for known, members in _kept:
         if known is raw:
@@ -248,19 +256,25 @@ def members_of(raw: Raw) -> dict[str, Any]:
     return members
 
 
+def objects_in(members: Members, name: str) -> list[Members]:
+    """Return the objects in an array; empty if the member is not an array."""
+    found = members.get(name)
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+
 def is_modern_request(message: Message) -> bool:
-    """Return whether a request of the client names a modern revision."""
+    """Whether a request of the client names a modern revision."""
     return message.direction == ">" and message.meta.get(META_VERSION, UNSET) in MODERN
 
 
 def is_modern_answer(message: Message, state: ConnectionState) -> bool:
-    """Return whether a message answers a modern request and comes from a server that knows modern revisions."""
+    """Whether a message answers a modern request and comes from a server that knows modern revisions."""
     call = message.call
     return call is not None and is_modern_request(call.request) and state.revision_of(call) in MODERN
 
 
-def has_capability(declared: dict[str, Any], capability: str) -> bool:
-    """Return whether a capability is declared. A dot separates a detail: ``resources.subscribe``."""
+def has_capability(declared: Members, capability: str) -> bool:
+    """Whether a capability is declared. A dot separates a detail: ``resources.subscribe``."""
     found: Any = declared
     for name in capability.split("."):
         if not isinstance(found, dict) or found.get(name) is None or found.get(name) is False:
@@ -269,16 +283,42 @@ def has_capability(declared: dict[str, Any], capability: str) -> bool:
     return True
 
 
-def row_of(method: str, side: Side) -> revisions.MethodRow | None:
+def has_extensions(call: Call) -> bool:
+    """Whether the client of a call declared extensions, which may have their own types of results and content."""
+    capabilities = call.request.meta.get(META_CAPABILITIES)
+    return isinstance(capabilities, dict) and bool(capabilities.get("extensions"))
+
+
+def row_of(method: str | None, side: Side) -> MethodRow | None:
     """Return the row of the protocol table for a request of one side."""
     return _ROWS.get((method, side))
 
 
-_ROWS = {
-    (row.method, side): row
-    for row in revisions.REQUESTS
-    for side in (("client", "server") if row.sender == "both" else (row.sender,))
+_ROWS: dict[tuple[str | None, str], MethodRow] = {
+    (row.method, side): row for row in REQUESTS for side in (("client", "server") if row.sender == "both" else (row.sender,))
 }
+
+_TYPES: dict[type, str] = {
+    str: "a string",
+    int: "an integer",
+    float: "a number",
+    bool: "a boolean",
+    dict: "an object",
+    list: "an array",
+}
+
+
+def is_json(value: Any, kind: type) -> bool:
+    """Whether a value has a JSON type. In Python a boolean is an integer, and an integer is not a float."""
+    return isinstance(value, (int, float) if kind is float else kind) and (kind is bool or not isinstance(value, bool))
+
+
+def wrong_types(members: Members, kind: type, *names: str, optional: bool = False) -> Faults:
+    """Yield a line for each member that does not have a JSON type."""
+    for name in names:
+        value = members.get(name, UNSET)
+        if not is_json(value, kind) and not (optional and value is UNSET):
+            yield f"{name} must be {_TYPES[kind]}, not {shown(value)}"
 
 
 def shown(value: Any) -> str:
