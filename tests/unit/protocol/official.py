@@ -1,15 +1,22 @@
-"""The official schemas and examples, if they are next to the project; tests that need them are skipped otherwise."""
+"""The official schemas and examples, if they are next to the project.
+
+Otherwise the schemas of the two latest revisions come from the package mcp-types, whose models are generated from them. Tests that
+need the others, or the examples, are skipped.
+"""
 
 from __future__ import annotations
 
 import copy
 import json
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
+import typing_extensions
+from pydantic import TypeAdapter
 
 SPEC = Path(__file__).resolve().parents[4] / "shared" / "spec"
 
@@ -18,14 +25,50 @@ SPEC = Path(__file__).resolve().parents[4] / "shared" / "spec"
 def schema(revision: str) -> dict[str, Any]:
     """Return the schema of a revision, with the two errors fixed that CON-15 describes."""
     path = SPEC / "schema" / f"{revision}.json"
-    if not path.exists():
-        pytest.skip(f"the official schema of {revision} is not here (looked for ../shared/spec)")
-    loaded = json.loads(path.read_text())
+    loaded = json.loads(path.read_text()) if path.exists() else _schema_of_models(revision)
     found = loaded.get("definitions") or loaded["$defs"]
     _numbers_are_numbers(found.get("ElicitResult", {}))
     if "JSONValue" in found:
         found["JSONValue"] = {}
     return loaded
+
+
+def _schema_of_models(revision: str) -> dict[str, Any]:
+    try:
+        models = vars(import_module(f"mcp_types._v{revision.replace('-', '_')}"))
+    except ImportError:
+        pytest.skip(f"neither ../shared/spec nor mcp-types has the official schema of {revision}")
+    imported = {*vars(typing_extensions), "ConfigDict", "Field", "WireModel"}
+    adapters = [
+        (name, "validation", TypeAdapter(kind)) for name, kind in models.items() if name[0].isupper() and name not in imported
+    ]
+    aliases, document = TypeAdapter.json_schemas(adapters, ref_template="#/$defs/{model}")
+    found = {**{name: node for (name, _), node in aliases.items()}, **document["$defs"]}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$defs": {name: _as_official(node, found) for name, node in found.items()},
+    }
+
+
+def _as_official(node: Any, found: dict[str, Any], inside: tuple[str, ...] = ()) -> Any:
+    """Return a node as the schemas have it: absent members are not null, and members that are objects are described in place."""
+    if isinstance(node, list):
+        return [_as_official(each, found, inside) for each in node]
+    if not isinstance(node, dict):
+        return node
+    if node.get("default", ...) is None:
+        others = [each for each in node.get("anyOf", []) if each != {"type": "null"}]
+        node = {key: each for key, each in node.items() if key not in {"default", "anyOf"}}
+        node |= others[0] if len(others) == 1 else {"anyOf": others} if others else {}
+    name = str(node.get("$ref")).rpartition("/")[2]
+    if inside and name in found and name not in inside and "properties" in found[name]:
+        return _as_official(found[name], found, (*inside, name))
+    return {
+        key: {member: _as_official(each, found, inside or ("",)) for member, each in part.items()}
+        if key == "properties"
+        else _as_official(part, found)
+        for key, part in node.items()
+    }
 
 
 def definitions(revision: str) -> dict[str, Any]:
