@@ -92,11 +92,33 @@ def test_an_unknown_name_is_an_attribute_error(module):
         _ = importlib.import_module(module).Sever
 
 
+def star_names(module: str) -> set[str]:
+    """The names that type checkers take from ``import *``: those of ``__all__``, or the public names that the module defines."""
+    loaded = importlib.import_module(module)
+    if hasattr(loaded, "__all__"):
+        return set(loaded.__all__)
+    found: set[str] = set()
+    body = ast.parse(Path(loaded.__file__).read_text(encoding="utf-8")).body
+    for node in [inner for outer in body for inner in (outer.body if isinstance(outer, ast.If) else [outer])]:
+        match node:
+            case ast.ImportFrom(names=[ast.alias(name="*")]):
+                found |= star_names(node.module)
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                found.add(name)
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
+                found.add(name)
+    return {name for name in found if not name.startswith("_")}
+
+
 @pytest.mark.parametrize("module", LAZY)
 def test_type_checkers_and_the_loader_see_the_same_names(module):
     tree = ast.parse(Path(importlib.import_module(module).__file__).read_text(encoding="utf-8"))
     (block,) = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
-    seen_by_type_checkers = {alias.name: node.module for node in block.body for alias in node.names}
+    imported = [(alias, node.module) for node in block.body for alias in node.names]
+    assert [alias.name for alias, _ in imported if alias.name not in {"*", alias.asname}] == []  # `as` makes a name public
+    seen_by_type_checkers = {
+        name: home for alias, home in imported for name in (star_names(home) if alias.name == "*" else [alias.name])
+    }
     (homes,) = (node.args[1] for node in ast.walk(block) if isinstance(node, ast.Call))
     loaded = {name: home for home, names in ast.literal_eval(homes).items() for name in names.split()}
     assert seen_by_type_checkers == loaded

@@ -1,4 +1,7 @@
-"""Public names that are loaded on first use, so that importing a public module is cheap."""
+"""Public names that are loaded on first use, so that importing a public module is cheap.
+
+A public module lists its names twice: as imports for type checkers, where ``as`` marks them as public, and for :func:`lazy_names`.
+"""
 
 import sys
 
@@ -7,11 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-__all__ = ["lazy_names"]
 
-
-def lazy_names(module: "str", homes: "Mapping[str, str]") -> "tuple[Callable[[str], Any], Callable[[], list[str]]]":
-    """Return ``__getattr__`` and ``__dir__`` for a public module.
+def lazy_names(module: "str", homes: "Mapping[str, str]") -> "tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]":
+    """Return ``__getattr__``, ``__dir__`` and ``__all__`` for a public module.
 
     Args:
         module: The module's ``__name__``.
@@ -32,4 +33,4 @@ def lazy_names(module: "str", homes: "Mapping[str, str]") -> "tuple[Callable[[st
     def names() -> "list[str]":
         return sorted({*vars(sys.modules[module]), *home_of})
 
-    return load, names
+    return load, names, sorted(home_of)

@@ -2,18 +2,23 @@
 
 TYPE_CHECKING = False  # see twopipes._lazy
 if TYPE_CHECKING:
-    from twopipes._channels.base import Channel
-    from twopipes._channels.listener import Listener
-    from twopipes._channels.memory import MemoryChannel, memory_pair
-    from twopipes._channels.pipes import PipeChannel, pipe_pair
-    from twopipes._channels.socket_channel import SocketChannel
-    from twopipes._channels.sockets import connect_tcp, connect_unix, listen_tcp, listen_unix
-    from twopipes._channels.stdio import open_stdio
-    from twopipes._channels.stdout_guard import Guard
+    from twopipes._channels.base import Channel as Channel
+    from twopipes._channels.listener import Listener as Listener
+    from twopipes._channels.memory import MemoryChannel as MemoryChannel
+    from twopipes._channels.memory import memory_pair as memory_pair
+    from twopipes._channels.pipes import PipeChannel as PipeChannel
+    from twopipes._channels.pipes import pipe_pair as pipe_pair
+    from twopipes._channels.socket_channel import SocketChannel as SocketChannel
+    from twopipes._channels.sockets import connect_tcp as connect_tcp
+    from twopipes._channels.sockets import connect_unix as connect_unix
+    from twopipes._channels.sockets import listen_tcp as listen_tcp
+    from twopipes._channels.sockets import listen_unix as listen_unix
+    from twopipes._channels.stdio import open_stdio as open_stdio
+    from twopipes._channels.stdout_guard import Guard as Guard
 else:
     from twopipes._lazy import lazy_names
 
-    __getattr__, __dir__ = lazy_names(
+    __getattr__, __dir__, __all__ = lazy_names(
         __name__,
         {
             "twopipes._channels.base": "Channel",
@@ -26,19 +31,3 @@ else:
             "twopipes._channels.stdout_guard": "Guard",
         },
     )
-
-__all__ = [
-    "Channel",
-    "Guard",
-    "Listener",
-    "MemoryChannel",
-    "PipeChannel",
-    "SocketChannel",
-    "connect_tcp",
-    "connect_unix",
-    "listen_tcp",
-    "listen_unix",
-    "memory_pair",
-    "open_stdio",
-    "pipe_pair",
-]

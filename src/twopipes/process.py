@@ -2,19 +2,26 @@
 
 TYPE_CHECKING = False  # see twopipes._lazy
 if TYPE_CHECKING:
-    from twopipes._process.child import Child
-    from twopipes._process.command import ServerCommand
-    from twopipes._process.environment import environment_of
-    from twopipes._process.exit_status import ExitStatus
-    from twopipes._process.lookup import Lookup, look_up
-    from twopipes._process.observer import ProcessObserver
-    from twopipes._process.parent import watch_parent
-    from twopipes._process.shutdown import CloseStdin, ShutdownPlan, ShutdownReport, Signal, StepTaken, Wait
-    from twopipes._process.stderr import StderrLine, StderrTail
+    from twopipes._process.child import Child as Child
+    from twopipes._process.command import ServerCommand as ServerCommand
+    from twopipes._process.environment import environment_of as environment_of
+    from twopipes._process.exit_status import ExitStatus as ExitStatus
+    from twopipes._process.lookup import Lookup as Lookup
+    from twopipes._process.lookup import look_up as look_up
+    from twopipes._process.observer import ProcessObserver as ProcessObserver
+    from twopipes._process.parent import watch_parent as watch_parent
+    from twopipes._process.shutdown import CloseStdin as CloseStdin
+    from twopipes._process.shutdown import ShutdownPlan as ShutdownPlan
+    from twopipes._process.shutdown import ShutdownReport as ShutdownReport
+    from twopipes._process.shutdown import Signal as Signal
+    from twopipes._process.shutdown import StepTaken as StepTaken
+    from twopipes._process.shutdown import Wait as Wait
+    from twopipes._process.stderr import StderrLine as StderrLine
+    from twopipes._process.stderr import StderrTail as StderrTail
 else:
     from twopipes._lazy import lazy_names
 
-    __getattr__, __dir__ = lazy_names(
+    __getattr__, __dir__, __all__ = lazy_names(
         __name__,
         {
             "twopipes._process.child": "Child",
@@ -28,22 +35,3 @@ else:
             "twopipes._process.stderr": "StderrLine StderrTail",
         },
     )
-
-__all__ = [
-    "Child",
-    "CloseStdin",
-    "ExitStatus",
-    "Lookup",
-    "ProcessObserver",
-    "ServerCommand",
-    "ShutdownPlan",
-    "ShutdownReport",
-    "Signal",
-    "StderrLine",
-    "StderrTail",
-    "StepTaken",
-    "Wait",
-    "environment_of",
-    "look_up",
-    "watch_parent",
-]

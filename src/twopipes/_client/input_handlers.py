@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from twopipes._client.form_check import form_errors
-from twopipes._protocol.input_requests import conversation_fault
+from twopipes._protocol.sampling import conversation_fault
 from twopipes._protocol.types import (
     ClientCapabilities,
     CreateMessageParams,

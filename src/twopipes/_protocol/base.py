@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterable
+from typing import Any, Literal
 
-from msgspec import Raw, Struct, field
+from msgspec import Struct, field
+
+__all__ = ["MetaModel", "Model", "Params", "Result", "Role"]  # the names of twopipes.types
 
 Role = Literal["user", "assistant"]
 """The speaker in a prompt or in a sampling conversation."""
-
-if TYPE_CHECKING:
-    OptionalRaw = Raw | None
-else:
-    # msgspec rejects Raw in a union. An absent member is still None; a null becomes Raw(b"null").
-    OptionalRaw = Raw
 
 
 class Model(Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -42,3 +39,17 @@ class Result(MetaModel, frozen=True, kw_only=True):
     """
 
     result_type: str | None = None
+
+
+class Block(MetaModel, frozen=True):
+    """The base class of all content blocks."""
+
+    @property
+    def type(self) -> str:
+        """The ``type`` of the block in JSON."""
+        return str(self.__struct_config__.tag)
+
+
+def text_of(blocks: Iterable[Any]) -> str:
+    """Return the text blocks among content blocks, joined by newlines."""
+    return "\n".join(block.text for block in blocks if block.type == "text")

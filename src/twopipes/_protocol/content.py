@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from twopipes._protocol.base import MetaModel, Model, Role
+from twopipes._protocol.base import Block, MetaModel, Model, Role
 
 
 class Annotations(Model, frozen=True):
@@ -45,15 +45,6 @@ class Icon(Model, frozen=True):
         Fetch icons without credentials, and follow redirects only to ``https:``.
         """
         return self.src[:6].lower() == "https:" or self.src[:5].lower() == "data:"
-
-
-class Block(MetaModel, frozen=True):
-    """The base class of all blocks."""
-
-    @property
-    def type(self) -> str:
-        """The ``type`` of the block in JSON."""
-        return str(self.__struct_config__.tag)
 
 
 class TextContent(Block, frozen=True, tag="text"):
@@ -156,8 +147,3 @@ else:
     # msgspec decodes the tagged unions; decode.py adds the unknown blocks.
     ContentBlock = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource
     SamplingContent = TextContent | ImageContent | AudioContent | ToolUseContent | ToolResultContent
-
-
-def text_of(blocks: list[ContentBlock] | list[SamplingContent]) -> str:
-    """Return the text blocks among ``blocks``, joined by newlines."""
-    return "\n".join(block.text for block in blocks if isinstance(block, TextContent))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Literal
 
 from msgspec import convert, field
 
-from twopipes._protocol.base import MetaModel, Model, Params, Result, Role
-from twopipes._protocol.content import SamplingContent, ToolResultContent, ToolUseContent, text_of
+from twopipes._protocol.base import MetaModel, Model, Params, Result, Role, text_of
+from twopipes._protocol.content import SamplingContent
 from twopipes._protocol.features import Root, Tool
 
 # Elicitation: the kinds of fields of a form (EL-02, EL-04). The member `type` of JSON Schema distinguishes them.
@@ -158,27 +157,6 @@ class SamplingMessage(MetaModel, frozen=True):
     def text(self) -> str:
         """The text blocks, joined by newlines."""
         return text_of(self.blocks)
-
-
-def conversation_fault(messages: Sequence[SamplingMessage]) -> str | None:
-    """Return why the tool uses and tool results of a conversation do not match, or ``None`` if they do (SA-06)."""
-    unanswered: set[str] = set()
-    for message in messages:
-        results = {block.tool_use_id for block in message.blocks if isinstance(block, ToolResultContent)}
-        if results and len(results) != len(message.blocks):
-            return "a message with tool results must not contain other blocks"
-        if results != unanswered:
-            return (
-                f"the message after the tool uses {sorted(unanswered) or '(none)'} must have exactly their results; "
-                f"it has the results of {sorted(results) or '(none)'}"
-            )
-        unanswered = {block.id for block in message.blocks if isinstance(block, ToolUseContent)}
-    return f"the tool uses {sorted(unanswered)} have no results" if unanswered else None
-
-
-def tool_turns(messages: Sequence[SamplingMessage]) -> int:
-    """Return in how many turns the model has used tools."""
-    return sum(any(isinstance(block, ToolUseContent) for block in message.blocks) for message in messages)
 
 
 class ModelHint(Model, frozen=True):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw, field
 
-from twopipes._protocol.base import OptionalRaw, Params
+from twopipes._protocol.base import Params
 from twopipes._protocol.features import (
     ClientCapabilities,
     CompletionArgument,
@@ -19,6 +19,12 @@ from twopipes._protocol.features import (
 )
 from twopipes._protocol.input_requests import EmptyParams
 from twopipes.errors import RequestId
+
+if TYPE_CHECKING:
+    _OptionalRaw = Raw | None
+else:
+    # msgspec rejects Raw in a union. An absent member is still None; a null becomes Raw(b"null").
+    _OptionalRaw = Raw
 
 
 class InitializeParams(Params, frozen=True, kw_only=True):
@@ -52,7 +58,7 @@ class CallToolParams(AnsweringParams, frozen=True):
     """Params of ``tools/call``. The arguments stay raw and are decoded once, directly to the types of the tool."""
 
     name: str
-    arguments: OptionalRaw = None
+    arguments: _OptionalRaw = None
 
 
 class ReadResourceParams(AnsweringParams, frozen=True):

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from msgspec import UNSET
 
-from twopipes._protocol.base import Result
-from twopipes._protocol.content import ContentBlock, ResourceContents, text_of
+from twopipes._protocol.base import Result, text_of
+from twopipes._protocol.content import ContentBlock, ResourceContents
 from twopipes._protocol.features import (
     Completion,
     Implementation,

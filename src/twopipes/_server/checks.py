@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
-from twopipes._protocol.input_requests import conversation_fault
 from twopipes._protocol.rejections import Problem
+from twopipes._protocol.sampling import conversation_fault
 from twopipes._protocol.types import SamplingMessage
 from twopipes._server.log import logger
 from twopipes.errors import LocalProtocolError

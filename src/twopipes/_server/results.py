@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Final, Literal, get_args
 
 from msgspec import UNSET, Struct, structs
 
-from twopipes._protocol.content import Annotations, Block, UnknownContent
+from twopipes._protocol.base import Block
+from twopipes._protocol.content import Annotations, UnknownContent
 from twopipes._protocol.types import (
     AudioContent,
     CallToolResult,

@@ -18,9 +18,8 @@ from twopipes._protocol.dialect import dialect
 def all_models() -> list[type[t.Model]]:
     """Return every type that is sent, without the base classes."""
     families = {t.Model, t.MetaModel, t.Params, t.Result, t.CacheableResult, t.AnsweringParams}
-    names = [getattr(t, name) for name in t.__all__]
     return sorted(
-        {each for each in names if isinstance(each, type) and issubclass(each, t.Model) and each not in families},
+        {each for each in vars(t).values() if isinstance(each, type) and issubclass(each, t.Model) and each not in families},
         key=lambda kind: kind.__name__,
     )
 
