@@ -70,7 +70,12 @@ RULES = (
         since="2026-07-28",
         title="A request with a modern version is served by the modern rules, without a handshake",
     ),
-    _server(id="DE-11", level="MUST", title="After a handshake, requests are served by the agreed version"),
+    _server(
+        id="DE-11",
+        level="MUST",
+        title="After a handshake, requests are served by the agreed version",
+        fix="Remember the handshake: a request after it without the _meta of a modern request belongs to the session.",
+    ),
     _server(
         id="DE-12",
         level="MAY",
@@ -90,6 +95,7 @@ RULES = (
             "The modern era rejects requests without _meta, the legacy era does not speak of requests before initialize, and"
             " the server may support both"
         ),
+        fix="Serve a request only after a handshake, or with the _meta of a modern one; otherwise respond with -32600.",
     ),
     _server(
         id="DE-14",

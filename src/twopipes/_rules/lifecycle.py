@@ -58,8 +58,15 @@ RULES = (
         side="client",
         title="The client requests a version that it supports",
         partly="Whether it is the newest that the client supports (a SHOULD) is not judged",
+        fix="Request the newest version that you support.",
     ),
-    _rule(id="LC-08", level="MUST", side="server", title="The server agrees to a version that it supports"),
+    _rule(
+        id="LC-08",
+        level="MUST",
+        side="server",
+        title="The server agrees to a version that it supports",
+        fix="Return the requested version unchanged if you support it.",
+    ),
     _rule(
         id="LC-09",
         level="MUST",
@@ -67,8 +74,15 @@ RULES = (
         title="For a version that it does not support, the server responds with one that it supports, not with an error",
         lenient="An example on the page has an error for this: an error that names the supported versions is accepted",
         partly="Whether the version in the response is the newest that the server supports (a SHOULD) is not judged",
+        fix="Respond with the newest version that you support; the client decides whether it can use it.",
     ),
-    _rule(id="LC-10", level="SHOULD", side="client", title="A client that does not support the server's version disconnects"),
+    _rule(
+        id="LC-10",
+        level="SHOULD",
+        side="client",
+        title="A client that does not support the server's version disconnects",
+        fix="Close the connection if you do not support the version in the result of initialize, and report why.",
+    ),
     _rule(
         id="LC-11",
         level="SHOULD",
@@ -95,6 +109,7 @@ RULES = (
         level="SHOULD",
         title="A failed handshake does not crash the program",
         partly_client="Only death by a signal is visible: an orderly and a disorderly failure may have the same exit code",
+        fix="A server responds to an invalid initialize with -32602 and waits for the next one; a client reports the error.",
     ),
     _rule(
         id="LC-14",
@@ -103,6 +118,7 @@ RULES = (
         side="server",
         title="A request before initialize gets an error, is not executed, and does not end the server",
         lenient="The client must begin with initialize; no revision says what a server does otherwise",
+        fix="Serve a request only after a handshake, or with the _meta of a modern one; otherwise respond with -32600.",
     ),
     _rule(
         id="LC-15",
@@ -111,6 +127,7 @@ RULES = (
         side="server",
         title="A second initialize is rejected, and the session continues",
         lenient="No revision says what to do with a second initialize",
+        fix="Reject initialize with -32600 in an open session, and change nothing about the session.",
     ),
     _rule(
         id="LC-16",
@@ -119,5 +136,6 @@ RULES = (
         side="server",
         title="initialize for a revision without a handshake gets a revision with one",
         lenient="It follows from the rule for unsupported versions; the old revisions could not know the modern era",
+        fix="Respond with the newest version that has a handshake.",
     ),
 )

@@ -31,8 +31,15 @@ RULES = (
         until=LEGACY[-1],
         partly_server="Two of the eight levels are set, with a tool that logs below the higher one",
         untestable_client="It is a permission; a client that never sets a level is correct, too",
+        fix="Respond to logging/setLevel with an empty object, and compare each message with the level that was set last.",
     ),
-    _rule(id="LG-04", level="SHOULD", title="An unknown level is rejected with -32602", until=LEGACY[-1]),
+    _rule(
+        id="LG-04",
+        level="SHOULD",
+        title="An unknown level is rejected with -32602",
+        until=LEGACY[-1],
+        fix="Respond with -32602 to a level that is not one of the eight.",
+    ),
     _rule(
         id="LG-05",
         level="MUST",
@@ -45,6 +52,7 @@ RULES = (
         level="MAY",
         title="Log messages for a request have at least the requested level, and come before its response",
         since=MODERN[0],
+        fix="Compare the level of each message with that of its request, and send it before the response or not at all.",
     ),
     _rule(
         id="LG-07",
@@ -62,6 +70,7 @@ RULES = (
         level="SHOULD",
         title="A request that asks for an unknown log level is rejected with -32602",
         since=MODERN[0],
+        fix="Respond with -32602 before the tool is called.",
     ),
     _rule(
         id="LG-09",
@@ -70,12 +79,13 @@ RULES = (
         side="both",
         title="logging/setLevel no longer exists: a server responds with -32601, a client does not send it",
         since=MODERN[0],
-        fix="Ask for log messages with the log level in the _meta of a request.",
+        fix="Put the log level into the _meta of a request; a server responds to logging/setLevel with -32601.",
     ),
     _rule(
         id="LG-10",
         level="MUST",
         title="Log messages contain no secrets of the server",
         partly="Only values of environment variables whose names mean secrets; personal data and rates are not judged",
+        fix="Do not log values from the environment, or redact them.",
     ),
 )

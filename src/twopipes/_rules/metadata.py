@@ -23,6 +23,7 @@ RULES = (
         since="2025-11-25",
         title="Custom keys of _meta avoid the reserved prefixes: those whose second label is modelcontextprotocol or mcp",
         lenient="The text reserves the prefixes; explicitly it only forbids assumptions about their values",
+        fix="Use a prefix of your own domain, such as com.example/key.",
     ),
     _rule(
         id="MT-03",
@@ -32,18 +33,21 @@ RULES = (
         until="2025-06-18",
         title=("Custom keys of _meta avoid the reserved prefixes: those with another label after modelcontextprotocol or mcp"),
         lenient="The text reserves the prefixes; explicitly it only forbids assumptions about their values",
+        fix="Use a prefix of your own domain, such as com.example/key.",
     ),
     _rule(
         id="MT-04",
         level="MUST",
         since="2025-06-18",
         title="A reserved key of _meta without a defined meaning changes nothing, whatever its value",
+        fix="Read the keys that you know, and ignore all others.",
     ),
     _rule(
         id="MT-05",
         level="MUST",
         since="2026-07-28",
         title="traceparent, tracestate and baggage follow the W3C formats",
+        fix="Pass on the values of the tracing library unchanged.",
     ),
     _rule(
         id="MT-06",
@@ -51,6 +55,7 @@ RULES = (
         basis="inference",
         title="Unknown or unreadable metadata, including trace context, never makes a message fail",
         lenient="No sentence says what to do with metadata that cannot be read",
+        fix="Read the keys that you know; ignore all others, and values that cannot be parsed.",
     ),
     _rule(
         id="MT-07",

@@ -15,21 +15,29 @@ RULES = (
         level="MUST",
         title="Lists are paged with cursors, which are strings; the last page has none",
         partly_client="Tried with tools/list only, and only for clients that follow cursors",
-        fix="Make nextCursor a string, and leave it out on the last page.",
+        fix="Make nextCursor a string that leads to the next page, and leave it out on the last page; send it back as cursor.",
     ),
     _rule(
         id="PG-02",
         level="MUST",
         side="client",
         title="Cursors are sent back unchanged, and a page may have any length, including 0",
+        fix="Send every nextCursor back unchanged, character by character, even after an empty page.",
     ),
-    _rule(id="PG-03", level="SHOULD", side="client", title="A page without nextCursor is the last one"),
+    _rule(
+        id="PG-03",
+        level="SHOULD",
+        side="client",
+        title="A page without nextCursor is the last one",
+        fix="Stop at the page that has no nextCursor.",
+    ),
     _rule(
         id="PG-04",
         level="MUST",
         side="client",
         title="An empty cursor is a cursor like any other, not the end of the list",
         since=MODERN[0],
+        fix="Only a missing nextCursor, or null, is the end: compare it with null, and do not test its truth.",
     ),
     _rule(
         id="PG-05",
@@ -37,6 +45,7 @@ RULES = (
         side="server",
         title="An unknown cursor is rejected with -32602; a cursor leads to the same page each time",
         partly="Only within one conversation; how long a cursor stays valid is not tried",
+        fix="Respond to an unknown cursor with -32602, and return the same page for the same cursor.",
     ),
     _rule(
         id="PG-06",
@@ -45,5 +54,6 @@ RULES = (
         side="client",
         title="A list whose cursors repeat is not followed endlessly",
         lenient="No sentence limits the length of a list",
+        fix="Stop if a cursor repeats, or after a limit of pages, and report that the list is endless.",
     ),
 )

@@ -24,12 +24,14 @@ RULES = (
             "The text permits pings before the handshake is complete, and wants a prompt response; it does not speak of long calls"
         ),
         partly_server="If no slow tool may be called, only a ping before the handshake is complete is tried",
+        fix="Read and respond at all times: before the session is open, while a tool runs, and while you wait for a response.",
     ),
     _legacy(
         id="PI-03",
         level="MAY",
         title="The wait for the response to a ping is bounded",
         untestable_server="It is a permission; whether a server pings, and how it treats silence, is its own choice",
+        fix="Limit the wait for the response to a ping.",
     ),
     Rule(
         id="PI-04",
@@ -38,6 +40,6 @@ RULES = (
         title="Modern revisions have no ping: it is not sent, and it is rejected with -32601",
         page="changelog",
         since="2026-07-28",
-        fix="Do not send ping in modern revisions; server/discover also shows whether a server is alive.",
+        fix="Serve ping only after a handshake; in modern revisions, server/discover shows whether a server is alive.",
     ),
 )

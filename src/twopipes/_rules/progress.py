@@ -39,6 +39,7 @@ RULES = (
         level="MAY",
         title="In modern revisions only the server sends progress",
         untestable_server="It permits servers to send progress in every revision",
+        fix="Do not send notifications/progress from a client; only the server has something to report.",
     ),
     _rule(
         id="PR-06",
@@ -62,5 +63,6 @@ RULES = (
         basis="inference",
         title='A progress token is returned unchanged: 7 and "7" are different',
         lenient="The token comes back; the text does not say that its type is part of it",
+        fix="Return the token unchanged, with its JSON type.",
     ),
 )

@@ -15,7 +15,7 @@ RULES = (
         basis="schema",
         side="server",
         title="A listed prompt has a name, and so have its arguments; the other members have the right types",
-        fix="Give each prompt a name, and each of its arguments a name.",
+        fix="Make name, title and description strings and required a boolean; every prompt and argument needs a name.",
     ),
     _rule(
         id="PM-02",
@@ -29,7 +29,7 @@ RULES = (
         ),
         partly_client="Only arguments that the client sends; it cannot be made to send any",
         partly_server="Tried with an object as one argument; a number, which may be read as its digits, is not sent",
-        fix="Send every argument of a prompt as a string, even if it means a number.",
+        fix="Send every argument of a prompt as a string, even a number; a server rejects other types with -32602.",
     ),
     _rule(
         id="PM-03",
@@ -45,6 +45,7 @@ RULES = (
         side="server",
         title="An unknown prompt, or a missing required argument, is rejected with -32602",
         partly="Internal failures (-32603) are not tried: a prompt cannot be made to fail from outside",
+        fix="Respond with -32602, and name in its message what is missing.",
     ),
     _rule(
         id="PM-05",
@@ -54,6 +55,7 @@ RULES = (
         partly=(
             "The list of a server cannot be changed from outside: this needs a tool named mutate_prompts, as test servers have it"
         ),
+        fix="Announce changes, in modern revisions only to listens that ask for them, or do not declare listChanged.",
     ),
     _rule(
         id="PM-06",
@@ -61,6 +63,7 @@ RULES = (
         side="server",
         title="A resource in a prompt has a URI, and text or a blob",
         lenient="The page requires a MIME type, the schema does not: a missing one is accepted",
+        fix="Embed resources with uri, mimeType and text (or blob, in base64).",
     ),
     _rule(
         id="PM-07",

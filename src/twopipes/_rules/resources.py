@@ -15,7 +15,7 @@ RULES = (
         basis="schema",
         side="server",
         title="A listed resource has a uri and a name; a listed template has a uriTemplate (RFC 6570) and a name",
-        fix="Give each resource a uri and a name, and each template a uriTemplate and a name.",
+        fix="Give each resource a uri and a name, and each template a name and a uriTemplate as in RFC 6570.",
     ),
     _rule(
         id="RS-02",
@@ -36,6 +36,7 @@ RULES = (
             "Only the confirmations, unless a tool named touch, as test servers have it, changes a listed resource;"
             " notifications that are collected and sent late are not waited for"
         ),
+        fix="Confirm with an empty result, and send notifications/resources/updated with the uri until the client unsubscribes.",
     ),
     _rule(
         id="RS-04",
@@ -45,6 +46,7 @@ RULES = (
         title="Changes of a resource are announced only to its subscribers",
         until="2025-11-25",
         partly="Only for a client without subscriptions, with the tool touch of test servers",
+        fix="Keep the subscriptions of each connection, and notify only the subscribers of a resource.",
     ),
     _rule(
         id="RS-05",
@@ -53,7 +55,7 @@ RULES = (
         title="resources/subscribe and resources/unsubscribe no longer exist; clients listen instead",
         since="2026-07-28",
         partly_server="Only that both methods are gone; whether a listen for a resource is served belongs to SU-09",
-        fix="Listen with resourceSubscriptions instead.",
+        fix="Listen with resourceSubscriptions in subscriptions/listen; a server responds to the old methods with -32601.",
     ),
     _rule(
         id="RS-06",
@@ -61,6 +63,7 @@ RULES = (
         side="server",
         title="A resource that does not exist is an error, never empty contents",
         since="2026-07-28",
+        fix="Respond with -32602, with the uri in its data.",
     ),
     _rule(
         id="RS-07",
@@ -70,6 +73,7 @@ RULES = (
         partly=(
             "The list of a server cannot be changed from outside: this needs a tool named mutate_resources, as test servers have it"
         ),
+        fix="Announce changes, in modern revisions only to listens that ask for them, or do not declare listChanged.",
     ),
     _rule(
         id="RS-08",
@@ -77,8 +81,16 @@ RULES = (
         side="server",
         title="URIs are validated: an invalid URI, or one that leaves its folder, returns no content",
         partly="Three path traversals to files that every system has; links and other files are not tried",
+        fix="Look URIs up; resolve their paths, links included, and reject everything outside the served folder.",
     ),
-    _rule(id="RS-09", level="MUST", side="server", title="Listed URIs follow RFC 3986", since="2025-06-18"),
+    _rule(
+        id="RS-09",
+        level="MUST",
+        side="server",
+        title="Listed URIs follow RFC 3986",
+        since="2025-06-18",
+        fix="Begin with a scheme, and percent-encode every character that a URI may not have.",
+    ),
     _rule(
         id="RS-10",
         level="MAY",
@@ -95,5 +107,6 @@ RULES = (
         title="A server without resources.subscribe rejects resources/subscribe with -32601",
         until="2025-11-25",
         lenient="The sub-capability permits the method; the text does not say with which error it is rejected otherwise",
+        fix="Respond with -32601, or declare resources.subscribe.",
     ),
 )

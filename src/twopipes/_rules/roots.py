@@ -14,7 +14,7 @@ RULES = (
         level="MUST",
         side="client",
         title="Each root has a URI that begins with file://, and optionally a name",
-        fix="Give each root a uri that begins with file://.",
+        fix="Give each root a uri that begins with file://, percent-encoded.",
     ),
     _rule(
         id="RT-02",
@@ -22,6 +22,7 @@ RULES = (
         side="client",
         title="A client that declares roots answers roots/list with an array of roots",
         until="2025-11-25",
+        fix='Answer with {"roots": [...]}; an empty array if there are none.',
     ),
     _rule(
         id="RT-03",
@@ -29,6 +30,7 @@ RULES = (
         side="client",
         title="A client that declares roots.listChanged announces changes of its roots",
         until="2025-11-25",
+        fix="Send notifications/roots/list_changed when the roots change, or do not declare roots.listChanged.",
     ),
     _rule(
         id="RT-04",
@@ -36,6 +38,7 @@ RULES = (
         side="server",
         title="Roots are requested inside a result that asks for input, and only from clients that declare them",
         since="2026-07-28",
+        fix="Return input_required with roots/list in inputRequests, without an envelope, if the request declares roots.",
     ),
     _rule(
         id="RT-05",
@@ -44,5 +47,6 @@ RULES = (
         basis="schema",
         title="In modern revisions, changes of roots are not announced",
         since="2026-07-28",
+        fix="Leave the notification out; servers ask for roots when they need them.",
     ),
 )

@@ -43,7 +43,7 @@ RULES = (
         level="MUST",
         side="client",
         title="A retry repeats the call, with an answer to each question under its key, and its own _meta",
-        fix=("Send the same call again, with inputResponses under the keys of the questions and the unchanged requestState."),
+        fix=("Repeat the method and params, with an answer to each question under its key, the requestState, and its own _meta."),
     ),
     _rule(
         id="MR-06",
@@ -53,7 +53,13 @@ RULES = (
         title="Answers are bare results, without an envelope or a resultType",
         fix="Put the result itself under the key, without an envelope.",
     ),
-    _rule(id="MR-07", level="MUST", side="client", title="requestState is sent back unchanged, and left out if there was none"),
+    _rule(
+        id="MR-07",
+        level="MUST",
+        side="client",
+        title="requestState is sent back unchanged, and left out if there was none",
+        fix="Keep requestState as the text that it is, and send it back; leave it out if there was none.",
+    ),
     _rule(
         id="MR-08",
         level="MUST",
@@ -67,6 +73,7 @@ RULES = (
         side="client",
         title="State and answers of one call are never sent with another",
         partly="A client that makes its calls one after the other never has two open calls, and cannot be made to",
+        fix="Keep state and answers with the call that they belong to, and drop them with it.",
     ),
     _rule(
         id="MR-10",
@@ -74,22 +81,37 @@ RULES = (
         side="client",
         title="A call that got only a state is retried with pauses, and not endlessly",
         partly="Only that there are pauses; whether the client finally gives up is not waited for",
+        fix="Pause before each retry, longer each time, and give up after some.",
     ),
     _rule(
         id="MR-11",
         level="MAY",
         title="There may be several rounds; each sends only the latest state and the answers to the latest questions",
         partly_server="Only for tools that finish: one that asks again and again may not have got a suitable answer",
+        fix="Send only the latest state and answers; a server keeps in requestState what it learned before.",
     ),
-    _rule(id="MR-12", level="SHOULD", side="server", title="Missing answers are requested again, and are not an error"),
+    _rule(
+        id="MR-12",
+        level="SHOULD",
+        side="server",
+        title="Missing answers are requested again, and are not an error",
+        fix="Return input_required again, and ask for what is missing.",
+    ),
     _rule(
         id="MR-13",
         level="SHOULD",
         side="server",
         title="Answers to questions that were not asked are ignored",
         partly="Only that the call continues; whether such an answer was used is not visible",
+        fix="Use the answers to your own questions, and ignore all others.",
     ),
-    _rule(id="MR-14", level="SHOULD", side="server", title="Malformed answers are rejected with an error"),
+    _rule(
+        id="MR-14",
+        level="SHOULD",
+        side="server",
+        title="Malformed answers are rejected with an error",
+        fix="Reject inputResponses that is not an object with -32602.",
+    ),
     _rule(
         id="MR-15",
         level="MUST",
@@ -99,6 +121,7 @@ RULES = (
             "Only if a call does not continue without its state; the state of another user is not tried, since there is only"
             " one user"
         ),
+        fix="Sign the state (an HMAC over state, user and call), and reject one that does not verify with -32602.",
     ),
     _rule(
         id="MR-16",
@@ -106,6 +129,7 @@ RULES = (
         side="server",
         title="A requestState is valid only for the call that it was made for",
         partly="Whether it is bound to a user and to a time is not tried",
+        fix="Bind the state to the method and the params that it was made for, and to a time.",
     ),
     _rule(
         id="MR-17",
@@ -113,6 +137,7 @@ RULES = (
         side="server",
         title="An action that may happen only once happens once, even if the same call arrives again with the same state",
         partly="Which actions may happen only once is not visible: this needs a tool named redeem",
+        fix="Remember what was redeemed: anyone who has a state can send it again.",
     ),
     _rule(
         id="MR-18",
@@ -120,6 +145,7 @@ RULES = (
         side="server",
         title="Calls that are never retried cost nothing: the server continues, and exits when it should",
         partly="Some dozens of calls, after which the server responds and exits; its memory is not measured",
+        fix="Keep nothing for a call that got input_required: everything that is needed comes back with the retry.",
     ),
     _rule(
         id="MR-19",
@@ -129,5 +155,6 @@ RULES = (
         title="A declined form is an answer; if the model or the roots are not available, the call is not retried",
         lenient="Answers to questions have no way to express an error",
         partly="Only answers that arrive: a user cannot be made to decline, or a model to fail, from outside",
+        fix="Answer a form with decline or cancel; without a model or roots, do not send the call again.",
     ),
 )

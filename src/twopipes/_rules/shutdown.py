@@ -20,6 +20,7 @@ RULES = (
             " SIGKILL is only typical, and a client without it is accepted there"
         ),
         partly="Windows has no signals that a process could report, so nothing is tried there",
+        fix="Close the server's stdin, and wait a second or two for it to exit; then SIGTERM, another wait, and SIGKILL.",
     ),
     _rule(
         id="SD-02",
@@ -30,12 +31,14 @@ RULES = (
         lenient=(
             "Before 2026-07-28 only the client is required to close the input and wait; that the server then exits is implied"
         ),
+        fix="Read stdin at all times. When it ends, end your own children and exit; a wrapper waits for the server it started.",
     ),
     _rule(
         id="SD-03",
         level="MAY",
         title="A server may exit by itself; open requests of the client then fail at once",
         untestable_server="It is a permission; a server that stays until it is stopped is correct, too",
+        fix="When the server's stdout ends, let every request fail that waits for a response from it.",
     ),
     _rule(
         id="SD-04",
@@ -43,6 +46,7 @@ RULES = (
         side="client",
         title="A server that died is started again, but not endlessly",
         since=MODERN[0],
+        fix="Start the server again, with a longer wait before each start, and give up after a few.",
     ),
     _rule(
         id="SD-05",
@@ -50,6 +54,7 @@ RULES = (
         side="client",
         title="A call that was lost with its server is sent again or fails; it does not hang",
         since=MODERN[0],
+        fix="Send the call again to a new server, or report that it was lost.",
     ),
     _rule(
         id="SD-06",
@@ -59,6 +64,7 @@ RULES = (
         title="A restarted server gets a handshake before anything else",
         until=LEGACY[-1],
         lenient="It follows from the handshake that opens a session",
+        fix="Begin with initialize (or the probe): the session has ended with the process.",
     ),
     _rule(
         id="SD-07",
@@ -71,6 +77,7 @@ RULES = (
             " is free, so a traceback there is accepted"
         ),
         partly="One short response before the end of input is tried; what a closed reader does not read is not visible",
+        fix="Respond to everything that was read before the end of input, and flush stdout; exit on a broken pipe.",
     ),
     _rule(
         id="SD-08",
@@ -79,5 +86,6 @@ RULES = (
         title="On a socket, the end of a connection ends only that connection",
         untestable_client="There is no general way to make a client use a socket",
         lenient="The text leaves sockets to implementers",
+        fix="Keep requests, subscriptions and the session with their connection, and end only these.",
     ),
 )

@@ -20,7 +20,7 @@ RULES = (
             " acknowledgement that promises nothing is accepted, and so is any error"
         ),
         partly_server="Only a listen without notifications",
-        fix="Name in notifications what to listen for: true for lists, an array of URIs in resourceSubscriptions.",
+        fix="Name in notifications what to listen for: true for lists, an array of URIs. A server rejects a listen without it.",
     ),
     _rule(
         id="SU-02",
@@ -34,6 +34,7 @@ RULES = (
         level="MAY",
         title="Other messages may come before an acknowledgement, and a client handles that",
         untestable_server="It is a permission; a server that sends nothing in between is correct as well",
+        fix="Wait for the message with the id of your listen, and ignore the others.",
     ),
     _rule(
         id="SU-04",
@@ -66,6 +67,7 @@ RULES = (
         side="client",
         title="A client continues if a server acknowledges less than it asked for",
         partly="Only that the client continues; whether it reads the acknowledgement and polls instead is not visible",
+        fix="Read the acknowledgement, and poll for what the server does not announce.",
     ),
     _rule(
         id="SU-08",
@@ -82,6 +84,7 @@ RULES = (
         title="Resource updates are announced for the requested URIs and what is below them, and for no others",
         lenient="The text has the filter; it does not say explicitly that the notifications follow it",
         partly="A resource cannot be changed from outside: this needs a tool named touch, as test servers have it",
+        fix="Announce an update on the listens that name its URI in resourceSubscriptions, and on no others.",
     ),
     _rule(
         id="SU-10",
@@ -89,12 +92,14 @@ RULES = (
         title="Several listens may be open at once, and each matching one gets its own copy",
         partly_server="Only tools change, with the tool mutate of test servers",
         untestable_client="It is a permission; a client with one listen is correct as well",
+        fix="Send a copy of the notification for each listen that matches.",
     ),
     _rule(
         id="SU-11",
         level="MUST",
         title="notifications/cancelled with its id ends a listen; nothing more is sent for it, not even a response",
         partly_server="Only that there is no response, unless there is a tool named mutate that causes a change",
+        fix="End a listen with notifications/cancelled and its unchanged id; a server then drops that one, without a response.",
     ),
     _rule(
         id="SU-12",
@@ -103,6 +108,7 @@ RULES = (
         side="server",
         title="A listen gets no response while the subscription is open",
         lenient="That the response comes at the end of the subscription follows from its meaning",
+        fix="Acknowledge a listen with a notification, and keep the request open; answer it when the subscription ends.",
     ),
     _rule(
         id="SU-13",
@@ -121,6 +127,7 @@ RULES = (
         title=("A server that ends a subscription with notifications/cancelled names the listen, and sends it before the result"),
         lenient="Two pages disagree on how a server ends a subscription: the result alone is accepted",
         partly="Only on SIGTERM, for servers that shut down in order on it",
+        fix="Send notifications/cancelled with the id of the listen first, and then the result.",
     ),
     _rule(
         id="SU-15",
@@ -130,6 +137,7 @@ RULES = (
         title="A subscription that the server ends by a result, by notifications/cancelled, or by both ends once",
         lenient="Two pages disagree on how a server ends a subscription, so a client has to accept either, or both",
         partly="Only that the client continues; how often the end is reported inside it is not visible",
+        fix="Treat the first of the two as the end, and ignore the other.",
     ),
     _rule(
         id="SU-16",
@@ -145,6 +153,7 @@ RULES = (
             "Only for clients that restart the server on their own, and repeat the requests that they sent beside the listen:"
             " others may have dropped the listen when the server died"
         ),
+        fix="A client repeats its open listens on a new connection; a server drops the listens of a connection that ends.",
     ),
     _rule(
         id="SU-17",
@@ -153,6 +162,7 @@ RULES = (
         side="server",
         title="Listen requests are served even if there is nothing to announce",
         lenient="The text does not say whether a server with nothing to announce needs the method: -32601 is accepted then",
+        fix="Serve subscriptions/listen: acknowledge what you can announce, and keep the request open.",
     ),
     _rule(
         id="SU-18",
@@ -161,5 +171,6 @@ RULES = (
         side="server",
         title="Each of very many listens is acknowledged or rejected, and the server keeps running",
         lenient="No sentence gives a limit",
+        fix="Reject a listen beyond your limit with an error, before its acknowledgement.",
     ),
 )

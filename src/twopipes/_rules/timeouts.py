@@ -11,12 +11,13 @@ _SERVERS = "Servers ask people; how long a server waits for an answer, and wheth
 _rule = partial(Rule, page="basic/lifecycle", modern_page="basic/patterns/cancellation", untestable_server=_SERVERS)
 
 RULES = (
-    _rule(id="TO-01", level="SHOULD", title="The wait for a response is bounded"),
+    _rule(id="TO-01", level="SHOULD", title="The wait for a response is bounded", fix="Give every request a timeout."),
     _rule(
         id="TO-02",
         level="SHOULD",
         title="A sender that times out cancels the request, and stops waiting",
         since="2025-03-26",
+        fix="When a request times out, send notifications/cancelled with its id as requestId.",
     ),
     _rule(
         id="TO-03",
@@ -24,6 +25,7 @@ RULES = (
         level="SHOULD",
         title="Progress may extend the wait, but not endlessly",
         since="2025-03-26",
+        fix="Add a limit for the whole request that progress does not extend.",
     ),
     _rule(
         id="TO-04",

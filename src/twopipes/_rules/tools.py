@@ -28,7 +28,7 @@ RULES = (
             "The schema says what clients send, and lets them leave out arguments; that a server serves such a call is our reading"
         ),
         partly_server="Tried with one tool that works with an empty object; a call without a name belongs to ER-04",
-        fix="Send the name of the tool, and arguments as an object or not at all.",
+        fix="Send arguments as an object or not at all; a server treats missing arguments as an empty object.",
     ),
     _rule(
         id="TL-03",
@@ -38,13 +38,20 @@ RULES = (
         title="A tool result has content, an array that may be empty; isError is a boolean",
         fix="Respond to tools/call with content, an array; isError, if present, is true or false.",
     ),
-    _rule(id="TL-04", level="SHOULD", side="server", title="A call of an unknown tool is an error, not a failed tool"),
+    _rule(
+        id="TL-04",
+        level="SHOULD",
+        side="server",
+        title="A call of an unknown tool is an error, not a failed tool",
+        fix="Respond with -32602: no tool has failed, the request is wrong.",
+    ),
     _rule(
         id="TL-05",
         level="SHOULD",
         side="server",
         title="A tool that fails returns a result with isError, not an error",
         partly="Only tools with the names that test servers use for failures: fail, boom, test_error_handling",
+        fix="Catch the exceptions of a tool, and return content that describes the failure, with isError set to true.",
     ),
     _rule(
         id="TL-06",
@@ -53,6 +60,7 @@ RULES = (
         title="Invalid arguments are reported with isError, so that a model can correct them",
         since="2025-11-25",
         lenient="An example in the schema answers invalid arguments with -32602, against the page: it counts as a warning",
+        fix="Return content that describes what is wrong with the arguments, with isError set to true.",
     ),
     _rule(
         id="TL-07",
@@ -99,7 +107,7 @@ RULES = (
         title="An outputSchema describes an object, and structuredContent is an object",
         since="2025-06-18",
         until="2025-11-25",
-        fix="Make structuredContent an object in this revision; wrap a list or a number in a member.",
+        fix="Make structuredContent an object, and outputSchema its schema: wrap a list or a number in a member.",
     ),
     _rule(
         id="TL-12",
@@ -109,6 +117,7 @@ RULES = (
         since="2026-07-28",
         partly_server="Only if a tool that may be called has such an output",
         partly_client="Only that the client continues; whether the value reaches the caller is not visible",
+        fix="Accept any schema as outputSchema, and any JSON value that matches it as structuredContent.",
     ),
     _rule(
         id="TL-13",
@@ -116,6 +125,7 @@ RULES = (
         side="server",
         title="Structured output is also in a text block, as JSON",
         since="2025-06-18",
+        fix="Add a text block with the structured value as JSON, for clients that do not know structuredContent.",
     ),
     _rule(
         id="TL-14",
@@ -131,7 +141,7 @@ RULES = (
         side="server",
         title="Tool names have 1 to 128 of the characters A-Z a-z 0-9 _ - . and are unique and case-sensitive",
         since="2025-11-25",
-        fix="Name tools with 1 to 128 of the characters A-Z a-z 0-9 _ - . and use each name once.",
+        fix="Name tools with 1 to 128 of the characters A-Z a-z 0-9 _ - . and use each name once; compare names exactly.",
     ),
     _rule(
         id="TL-16",
@@ -139,6 +149,7 @@ RULES = (
         side="server",
         title="Tools are listed in the same order every time, as long as they are the same",
         since="2026-07-28",
+        fix="List tools in the order of their registration, or sorted by name; a set has no order.",
     ),
     _rule(
         id="TL-17",
@@ -146,6 +157,7 @@ RULES = (
         side="server",
         title="A server with tools.listChanged announces changes of its tools; in modern revisions only to listens",
         partly=("The list of a server cannot be changed from outside: this needs a tool named mutate, as test servers have it"),
+        fix="Announce changes, in modern revisions only to listens that ask for them, or do not declare listChanged.",
     ),
     _rule(
         id="TL-18",
@@ -154,6 +166,7 @@ RULES = (
         title="Over stdio, an invalid x-mcp-header in the schema of one tool does not affect the other tools",
         since="2026-07-28",
         lenient="Over stdio a client may ignore the annotation or leave out that tool: both are accepted",
+        fix="Read x-mcp-header only over HTTP; elsewhere ignore it, or leave out that tool alone.",
     ),
     _rule(
         id="TL-19",
@@ -169,6 +182,7 @@ RULES = (
         side="server",
         title="Arguments are validated before use: hostile ones are rejected, and the server continues",
         partly="Four kinds of arguments to one tool; rate limits and the handling of outputs are not judged",
+        fix="Check arguments against the schema of the tool first, with limits for depth and size, and reject invalid ones.",
     ),
     _rule(
         id="TL-21",
@@ -178,6 +192,7 @@ RULES = (
         title="execution.taskSupport, if present, is forbidden, optional or required",
         since="2025-11-25",
         until="2025-11-25",
+        fix="Set execution.taskSupport to forbidden, optional or required, or leave execution out.",
     ),
     _rule(
         id="TL-22",
