@@ -85,6 +85,12 @@ class ClientMessage(Struct, frozen=True, eq=False, kw_only=True):
         """Whether it is a modern request, with a version in its ``_meta``."""
         return META_VERSION in self.meta
 
+    @property
+    def cancellation(self) -> ClientMessage | None:
+        """The notification with which the client cancelled this request, if there is one so far."""
+        later = (each for each in self.connection.received_lines if each.method == "notifications/cancelled")
+        return next((each for each in later if each.params.get("requestId") == self.id), None)
+
 
 def asked_for(message: ClientMessage) -> str:
     """Return the method of a request and the name or URI in it, to compare two runs."""

@@ -36,6 +36,12 @@ __all__ = [
 
 CLIENT_INFO = {"name": "twopipes-check", "version": __version__}
 
+
+def handshake(version: Any, client_capabilities: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the params of ``initialize``."""
+    return {"protocolVersion": version, "capabilities": dict(client_capabilities or {}), "clientInfo": CLIENT_INFO}
+
+
 _METHOD_NOT_FOUND = {"code": -32601, "message": "this client does not support that method"}
 
 
@@ -401,8 +407,7 @@ class LiveConversation(Transcript):
                 if not isinstance(supported, list) or revision not in supported:
                     raise CannotOpen(f"the server does not speak {revision}: server/discover got {response.summary}")
             else:
-                params = {"protocolVersion": revision, "capabilities": dict(self.client_capabilities), "clientInfo": CLIENT_INFO}
-                response = await self.request("initialize", params)
+                response = await self.request("initialize", handshake(revision, self.client_capabilities))
                 agreed = response.result.get("protocolVersion")
                 if agreed != revision:
                     why = f"it offers {agreed}" if response.is_result else f"initialize got {response.summary}"

@@ -60,6 +60,11 @@ class ReceivedLine(Struct, frozen=True, eq=False):
         return parts_of(self.message)
 
     @property
+    def is_question(self) -> bool:
+        """Whether the server asks its client something, other than a ping."""
+        return any("method" in part and "id" in part and part["method"] != "ping" for part in self.parts)
+
+    @property
     def method(self) -> str | None:
         """The method of a single request or notification."""
         method = self.message.get("method") if isinstance(self.message, dict) else None
@@ -70,6 +75,12 @@ class ReceivedLine(Struct, frozen=True, eq=False):
         """The params; empty if there are none."""
         params = self.message.get("params") if isinstance(self.message, dict) else None
         return params if isinstance(params, dict) else {}
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """The members of ``_meta``; empty if there is none."""
+        meta = self.params.get("_meta")
+        return meta if isinstance(meta, dict) else {}
 
 
 class Response(Struct, frozen=True, eq=False, kw_only=True):

@@ -1,4 +1,4 @@
-"""Setups that several probes need: a slow call, and a call during which the server asks something."""
+"""Setups that several probes need: a slow call, a call during which the server asks something, and a subscription."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from twopipes._protocol.revisions import INPUT_METHODS
+from twopipes._protocol.revisions import INPUT_METHODS, META_SUBSCRIPTION_ID
 from twopipes._tools.check.conversation import ALL_CAPABILITIES, SILENCE, LiveConversation
 from twopipes._tools.check.probe import Case, SafeCall
-from twopipes._tools.check.server_reply import NoResponse, ReceivedLine, Response
+from twopipes._tools.check.server_reply import NoResponse, ReceivedLine, Response, same_id
 from twopipes._tools.check.verdict import Skip
 
 __all__ = [
@@ -19,11 +19,16 @@ __all__ = [
     "OpenQuestion",
     "SlowCall",
     "about",
+    "acknowledgement",
+    "acknowledgements",
     "asking_calls",
     "input_requests",
+    "listening",
     "open_question",
+    "opened_listen",
     "progress_of",
     "slow_call",
+    "stop_listening",
 ]
 
 # The names of tools to try first. Only their behaviour decides.
@@ -188,3 +193,41 @@ async def open_question(case: Case, conversation: LiveConversation) -> OpenQuest
         if isinstance(found, ReceivedLine):
             return OpenQuestion(call=request_id, question=found)
     raise Skip("no tool that may be called asks its client anything")
+
+
+def acknowledgements(conversation: LiveConversation, since: int = 0) -> list[ReceivedLine]:
+    """Return the acknowledgements of listens so far."""
+    return [line for line in conversation.received_lines[since:] if line.method == "notifications/subscriptions/acknowledged"]
+
+
+def acknowledgement(conversation: LiveConversation, request_id: Any) -> ReceivedLine | None:
+    """Return the acknowledgement of a listen, if it was received."""
+    found = acknowledgements(conversation)
+    return next((line for line in found if same_id(line.meta.get(META_SUBSCRIPTION_ID), request_id)), None)
+
+
+async def opened_listen(conversation: LiveConversation, request_id: Any) -> ReceivedLine | None:
+    """Wait for the acknowledgement of a listen, or for a response. Return the acknowledgement."""
+    await conversation.until(
+        lambda: acknowledgement(conversation, request_id) or conversation.response(request_id), conversation.timeouts.response
+    )
+    return acknowledgement(conversation, request_id)
+
+
+async def listening(conversation: LiveConversation, wanted: Mapping[str, Any]) -> Any:
+    """Open a listen and return its id.
+
+    Raises:
+        Skip: The server did not acknowledge it.
+    """
+    request_id = conversation.start("subscriptions/listen", {"notifications": wanted})
+    if await opened_listen(conversation, request_id) is None:
+        response = conversation.response(request_id)
+        raise Skip(f"the server did not acknowledge a listen{f', which got {response.summary}' if response else ''}")
+    return request_id
+
+
+def stop_listening(conversation: LiveConversation, *request_ids: Any) -> None:
+    """Cancel listens, so that the next probe gets none of their notifications."""
+    for each in request_ids:
+        conversation.notify("notifications/cancelled", {"requestId": each})

@@ -1,4 +1,4 @@
-"""Logging, from the side of a server."""
+"""Logging of clients."""
 
 from __future__ import annotations
 
@@ -7,14 +7,7 @@ from twopipes._tools.check.fake_server import FakeServer, scenario
 
 @scenario("LG-09")
 async def declares_logging(fake: FakeServer) -> None:
-    """A server of the stateless wire declares logging, which is no invitation to set a level."""
-    await fake.wait_for(lambda message: message.is_request and message.is_modern and message.method != "server/discover")
-    await fake.client_exited()
-    sent = next(iter(fake.requests("logging/setLevel")), None)
-    fake.expect(
-        "LG-09",
-        sent is None,
-        "the client sent logging/setLevel, which the stateless revisions do not have",
-        fix="Put io.modelcontextprotocol/logLevel into the _meta of the requests whose log messages are wanted.",
-        about=sent,
-    )
+    """A modern server declares logging, but a client may not set a level for the session."""
+    await fake.exited_after(lambda message: message.is_request and message.is_modern and message.method != "server/discover")
+    why = "the client sent logging/setLevel, which modern revisions do not have"
+    fake.forbid("LG-09", fake.first("logging/setLevel"), why)

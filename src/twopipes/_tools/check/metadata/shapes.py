@@ -1,27 +1,31 @@
-"""Where ``_meta`` may stand in a message, and what is wrong with one (section MT)."""
+"""The ``_meta`` objects of a message, and their faults (section MT)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from twopipes._protocol.meta_keys import meta_key_fault
 from twopipes._protocol.revisions import META_KEYS
 from twopipes._tools.check.questions import members
+from twopipes._tools.check.verdict import Quotable, VerdictRecorder
 
-__all__ = ["key_faults", "metas", "trace_fault", "traces"]
-
-# The lists whose items may have one. What lies deeper belongs to the author of a tool, and may be called whatever it likes.
+# The lists whose items may have a _meta. Deeper members belong to the author of a tool, and may have any name.
 _ITEMS = ("tools", "resources", "resourceTemplates", "prompts", "contents", "content", "roots")
+_TRACE_KEYS = ("traceparent", "tracestate", "baggage")
 _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
 _STATE_KEY = r"[a-z0-9][a-z0-9_\-*/@]{0,255}"
 _TRACESTATE_MEMBER = re.compile(rf"\s*({_STATE_KEY}=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{{1,256}})?\s*")
 _BAGGAGE_MEMBER = re.compile(r"\s*[!#$%&'*+\-.^_`|~0-9A-Za-z]+\s*=\s*[\x21\x23-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*\s*(;.*)?")
+FUTURE = {"io.modelcontextprotocol/future": [1, {"deep": None}]}
+"""A reserved key without a defined meaning."""
+JUNK = {"traceparent": "junk", "tracestate": "=,=", "baggage": "", "com.example/own": {"a": [None]}, "unknown": True}
+"""Invalid trace context, and unknown keys."""
 
 
 def metas(message: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Each ``_meta`` of a message, with the place where it stands; also one that is no object."""
+    """Yield each ``_meta`` of a message with its place, even if it is not an object."""
     for name in ("params", "result"):
         part = members(message.get(name))
         yield from _meta_of(part, name)
@@ -40,10 +44,36 @@ def _meta_of(part: dict[str, Any], where: str) -> Iterator[tuple[str, Any]]:
         yield f"{where}._meta", part["_meta"]
 
 
-def key_faults(meta: Any, revision: str, *, extensions: Iterable[str] = ()) -> Iterator[tuple[str, str]]:
-    """Each key that a revision does not allow: ``grammar`` or ``reserved``, and the key.
+def judge_metas(recorder: VerdictRecorder, found: Sequence[tuple[Quotable, str, Any, Iterable[str]]], sender: str) -> None:
+    """Judge MT-01, MT-02, MT-03, MT-05 and MT-07.
 
-    What any revision gives a meaning to is nobody's own key; nor is what begins with the name of an extension that is declared.
+    Args:
+        recorder: The probe or scenario.
+        found: Each ``_meta`` with its line, its place, and the extensions that are declared.
+        sender: The side that sent them, for the reasons.
+    """
+    if not found:
+        recorder.give_up(f"no message of the {sender} has a _meta")
+    traced = [(line, where, key, meta[key]) for line, where, meta, _ in found for key in _TRACE_KEYS if key in members(meta)]
+    for line, where, meta, extensions in found:
+        recorder.expect("MT-07", isinstance(meta, dict), f"{where} is {meta!r}, not an object", about=line)
+        faults = dict(reversed(list(key_faults(meta, recorder.revision, extensions=extensions))))
+        why = f"the key {faults.get('grammar')!r} of {where} is not well formed"
+        recorder.expect("MT-01", "grammar" not in faults, why, about=line)
+        for rule in ("MT-02", "MT-03"):
+            why = f"the key {faults.get('reserved')!r} of {where} has a prefix that is reserved for the protocol"
+            recorder.expect(rule, "reserved" not in faults, why, about=line)
+    for line, where, key, value in traced:
+        why = f"{key} in {where} is {value!r}, which does not follow the W3C format"
+        recorder.expect("MT-05", not trace_fault(key, value), why, about=line)
+    if not traced:
+        recorder.skip("MT-05", f"the {sender} sends no trace context")
+
+
+def key_faults(meta: Any, revision: str, *, extensions: Iterable[str] = ()) -> Iterator[tuple[str, str]]:
+    """Yield each key that a revision does not allow: ``grammar`` or ``reserved``, and the key.
+
+    Reserved keys are allowed if any revision defines them, or if they begin with the name of a declared extension.
     """
     names = tuple(extensions)
     for key in members(meta):
@@ -52,17 +82,12 @@ def key_faults(meta: Any, revision: str, *, extensions: Iterable[str] = ()) -> I
             yield fault, key
 
 
-def traces(meta: Any) -> dict[str, Any]:
-    """What a ``_meta`` says about traces."""
-    return {key: value for key, value in members(meta).items() if key in {"traceparent", "tracestate", "baggage"}}
-
-
 def trace_fault(key: str, value: Any) -> bool:
-    """Tells whether ``traceparent``, ``tracestate`` or ``baggage`` is not what the W3C describes."""
+    """Return whether ``traceparent``, ``tracestate`` or ``baggage`` does not follow its W3C format."""
     if not isinstance(value, str):
         return True
     if key == "traceparent":
-        # The first version has no more than four parts.
+        # The first version has exactly four parts.
         found = _TRACEPARENT.fullmatch(value)
         return found is None or (value.startswith("00-") and found[1] is not None)
     member = _TRACESTATE_MEMBER if key == "tracestate" else _BAGGAGE_MEMBER

@@ -1,47 +1,44 @@
-"""Pagination, from the side of a client."""
+"""Pagination of servers."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 from typing import Any
 
+from twopipes._codes import INVALID_PARAMS
 from twopipes._tools.check.conversation import LiveConversation, Response
 from twopipes._tools.check.probe import Case, probe
-from twopipes._tools.check.verdict import Skip
 
-# The method, the member with the items, the capability.
-_LISTS = (
-    ("tools/list", "tools", "tools"),
-    ("resources/list", "resources", "resources"),
-    ("resources/templates/list", "resourceTemplates", "resources"),
-    ("prompts/list", "prompts", "prompts"),
-)
+# By method: the member with the items, and the capability.
+_LISTS = {
+    "tools/list": ("tools", "tools"),
+    "resources/list": ("resources", "resources"),
+    "resources/templates/list": ("resourceTemplates", "resources"),
+    "prompts/list": ("prompts", "prompts"),
+}
 _PAGES = 50
 _REPEATED = 3
-_INVALID_PARAMS = -32602
-_NO_CURSOR = "twopipes-check: no cursor of this server"
+_UNKNOWN_CURSOR = "twopipes-check: no cursor of this server"
 
 
 @probe("PG-01")
-async def lists_are_walked_to_their_end(case: Case) -> None:
-    """Every list is walked, page by page, with the cursors that the server gives."""
-    walked = False
-    for method, _, capability in _LISTS:
-        if not case.features.has(capability):
-            continue
-        pages, wrong, last = await _walk(case.conversation, method)
-        if wrong:  # it may have changed under the walk; that does not happen every time
-            pages, wrong, last = await _walk(case.conversation, method)
-        if pages:
-            walked = True
-            fix = "Let each nextCursor be a string that leads to the following page, and leave it out on the last one."
-            case.expect("PG-01", not wrong, wrong, fix=fix, about=last)
-    if not walked:
-        raise Skip("the server has no lists")
+async def lists_have_an_end(case: Case) -> None:
+    """Every list is followed page by page, with the cursors of the server."""
+    has_pages = False
+    for method, (_, capability) in _LISTS.items():
+        if case.features.has(capability):
+            pages, fault, last = await _walk(case.conversation, method)
+            if fault:  # the list may have changed meanwhile, which does not happen every time
+                pages, fault, last = await _walk(case.conversation, method)
+            if pages:
+                has_pages = True
+                case.expect("PG-01", not fault, fault, about=last)
+    if not has_pages:
+        case.give_up("the server has no lists")
 
 
 async def _walk(conversation: LiveConversation, method: str) -> tuple[int, str, Response]:
-    """The number of pages, what is wrong with the way they are linked, and the last answer."""
+    """Return the number of pages, what is wrong with their cursors, and the last response."""
     seen: set[str] = set()
     response = await conversation.request(method)
     while response.is_result and len(seen) < _PAGES:
@@ -49,53 +46,39 @@ async def _walk(conversation: LiveConversation, method: str) -> tuple[int, str, 
         if cursor is None:
             return len(seen) + 1, "", response
         if not isinstance(cursor, str):
-            return len(seen) + 1, f"nextCursor of {method} is no string: {str(cursor)[:60]}", response
+            return len(seen) + 1, f"nextCursor of {method} is not a string: {str(cursor)[:60]}", response
         if cursor in seen:
-            return len(seen), f"{method} gives a cursor that was followed already, so that the list has no end", response
+            return len(seen), f"{method} returns the same cursor again, so the list is endless", response
         seen.add(cursor)
         response = await conversation.request(method, {"cursor": cursor})
-    wrong = "" if response.is_result else f"{method} with a cursor that the server itself had given got {response.summary}"
-    return len(seen), wrong, response
+    fault = "" if response.is_result else f"{method} with a cursor of the server got {response.summary}"
+    return len(seen), fault, response
 
 
 @probe("PG-05")
-async def cursors_of_others_are_refused(case: Case) -> None:
-    """Each list is asked for a cursor that is none, and twice for one that it gave."""
+async def unknown_cursors_are_rejected(case: Case) -> None:
+    """Each list is requested with an unknown cursor, and several times with a cursor of the server."""
     conversation = case.conversation
-    why_skipped = "the server has no lists"
-    judged = False
-    for method, member, capability in _LISTS:
-        if not case.features.has(capability):
+    reason: str | None = "the server has no lists"
+    for method, (member, capability) in _LISTS.items():
+        first = await conversation.request(method) if case.features.has(capability) else None
+        if first is None or not first.is_result:
             continue
-        first = await conversation.request(method)
-        if not first.is_result:
-            continue
-        refused = await conversation.request(method, {"cursor": _NO_CURSOR})
+        rejected = await conversation.request(method, {"cursor": _UNKNOWN_CURSOR})
         cursor = first.result.get("nextCursor")
-        if not isinstance(cursor, str) and refused.is_result:
-            why_skipped = "the lists of the server have one page each, and it gives no cursors"
+        if not isinstance(cursor, str) and rejected.is_result:
+            reason = reason and "the lists of the server have one page each, without cursors"
             continue
-        judged = True
-        case.expect(
-            "PG-05",
-            refused.code == _INVALID_PARAMS,
-            f"{method} with a cursor that is none of the server's got {refused.summary}",
-            fix="Answer with the error -32602, so that the client begins again.",
-            about=refused,
-        )
+        reason = None
+        why = f"{method} with an unknown cursor got {rejected.summary}"
+        case.expect("PG-05", rejected.code == INVALID_PARAMS, why, about=rejected)
         if isinstance(cursor, str):
             pages = [await conversation.request(method, {"cursor": cursor}) for _ in range(_REPEATED)]
-            names = [_names(page, member) for page in pages]
-            case.expect(
-                "PG-05",
-                # A list may change at any time, though not between every two requests.
-                any(one == other for one, other in pairwise(names)),
-                f"{method} gave a different page each time for the same cursor",
-                fix="Let a cursor lead to the same place each time.",
-                about=pages[-1],
-            )
-    if not judged:
-        raise Skip(why_skipped)
+            # A list may change at any time, but not between every two requests.
+            is_same = any(one == other for one, other in pairwise(_names(page, member) for page in pages))
+            case.expect("PG-05", is_same, f"{method} returned a different page each time for the same cursor", about=pages[-1])
+    if reason:
+        case.give_up(reason)
 
 
 def _names(page: Response, member: str) -> list[Any]:

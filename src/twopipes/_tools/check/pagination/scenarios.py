@@ -1,28 +1,26 @@
-"""Pagination, from the side of a server."""
+"""Pagination of clients."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
+from itertools import count, pairwise
 from typing import Any
 
+from twopipes._codes import INVALID_PARAMS
 from twopipes._tools.check.fake_server import ClientMessage, FakeServer, scenario
 from twopipes._tools.check.healthy_responses import Fault, text
 from twopipes._tools.check.quotes import exchanges
 from twopipes._tools.check.verdict import Skip
 
 _LIST = "tools/list"
-# Whoever parses, trims, decodes or escapes cursors gives these back changed.
+# A client that parses, trims, decodes or escapes cursors changes these.
 _CURSORS = ('page two: \u00e9\u2028/?&=+%20\\ "it\'s"', "  MDA=  ")
-_INVALID_PARAMS = -32602
-# Pages that a client may follow in a circle before it counts as for ever.
-_FOR_EVER = 1000
-# The same for one that has not come to an end when its time is over, however slow it may be.
-_FOR_LONG = 100
+# Pages in a circle that a client may follow before it counts as endless, and the same for one that the timeout ends.
+_ENDLESS = 1000
+_ENDLESS_AT_TIMEOUT = 100
 
 
-def _serve_pages(fake: FakeServer, pages: Sequence[tuple[int, str | None]]) -> None:
-    """Lists tools on pages, each with so many of them and the cursor of the next."""
+async def _serve_pages(fake: FakeServer, *pages: tuple[int, str | None]) -> None:
+    """List tools on pages, each with a number of them and the cursor of the next, until the client exits."""
     for number in range(1, 10):
         fake.add_tool(f"tool_{number}", text("Done."))
     cursors = [None, *(cursor for _, cursor in pages[:-1])]
@@ -30,7 +28,7 @@ def _serve_pages(fake: FakeServer, pages: Sequence[tuple[int, str | None]]) -> N
     def response(message: ClientMessage) -> Any:
         cursor = message.params.get("cursor")
         if cursor not in cursors:
-            return Fault(_INVALID_PARAMS, "that is none of my cursors")
+            return Fault(INVALID_PARAMS, "unknown cursor")
         at = cursors.index(cursor)
         first = sum(size for size, _ in pages[:at])
         size, following = pages[at]
@@ -38,13 +36,14 @@ def _serve_pages(fake: FakeServer, pages: Sequence[tuple[int, str | None]]) -> N
         return {"tools": fake.healthy.tools[first:last], **({} if following is None else {"nextCursor": following})}
 
     fake.on[_LIST] = response
+    await fake.exited_after(_LIST)
 
 
 def _with_cursor(fake: FakeServer) -> list[ClientMessage]:
-    """The requests for further pages.
+    """Return the requests for further pages.
 
     Raises:
-        Skip: The client did not send any, which is its own business.
+        Skip: There are none, which is the client's choice.
     """
     found = [message for message in fake.requests(_LIST) if message.params.get("cursor") is not None]
     if not found:
@@ -52,97 +51,56 @@ def _with_cursor(fake: FakeServer) -> list[ClientMessage]:
     return found
 
 
+def _has_followed(fake: FakeServer, cursor: str) -> bool:
+    return any(message.params["cursor"] == cursor for message in _with_cursor(fake))
+
+
 @scenario("PG-01", "PG-02", "PG-03")
-async def lists_on_pages(fake: FakeServer) -> None:
-    """The tools come on pages of one, seven and the rest, with cursors that look odd."""
-    _serve_pages(fake, [(1, _CURSORS[0]), (7, _CURSORS[1]), (0, None)])
-    await fake.wait_for(_LIST)
-    await fake.client_exited()
-    asked = fake.requests(_LIST)
-    untyped = next((message for message in asked if not isinstance(message.params.get("cursor", ""), str)), None)
-    fix = "Send the string that came as nextCursor as cursor; leave cursor out for the first page."
-    if untyped is None:
-        _with_cursor(fake)  # whoever follows none is skipped
-    fake.expect("PG-01", untyped is None, "the client sent a cursor that is no string", fix=fix, about=untyped)
-    followed = _with_cursor(fake)
-    changed = next((message for message in followed if message.params["cursor"] not in _CURSORS), None)
-    fake.expect(
-        "PG-02",
-        changed is None,
-        "the client sent a cursor that the server had not given: it was changed on the way",
-        fix="Keep cursors as they come, and send them back the same, character by character.",
-        about=changed,
-    )
-    if not any(message.params["cursor"] == _CURSORS[-1] for message in followed):
-        fake.skip("PG-03", "the client did not ask for the last page")
+async def lists_pages(fake: FakeServer) -> None:
+    """The tools are on pages of one, seven and the rest, with unusual cursors."""
+    await _serve_pages(fake, (1, _CURSORS[0]), (7, _CURSORS[1]), (0, None))
+    untyped = [message for message in fake.requests(_LIST) if not isinstance(message.params.get("cursor", ""), str)]
+    if not untyped:
+        _with_cursor(fake)  # a client that follows no cursors is skipped
+    fake.forbid("PG-01", untyped, "the client sent a cursor that is not a string")
+    changed = [message for message in _with_cursor(fake) if message.params["cursor"] not in _CURSORS]
+    fake.forbid("PG-02", changed, "the client sent a cursor that it did not get from the server: it was changed on the way")
+    if not _has_followed(fake, _CURSORS[-1]):
+        fake.skip("PG-03", "the client did not request the last page")
         return
-    too_far = next(
-        (
-            after
-            for before, after in itertools.pairwise(asked)
-            if before.params.get("cursor") == _CURSORS[-1] and after.params.get("cursor") is not None
-        ),
-        None,
-    )
-    fake.expect(
-        "PG-03",
-        too_far is None,
-        "the client went on with a cursor after the page without nextCursor",
-        fix="Stop at the page that has no nextCursor.",
-        about=too_far,
-    )
+    turns = [(one.params.get("cursor"), other) for one, other in pairwise(fake.requests(_LIST))]
+    too_far = [message for cursor, message in turns if cursor == _CURSORS[-1] and message.params.get("cursor") is not None]
+    fake.forbid("PG-03", too_far, "the client continued with a cursor after the page without nextCursor")
 
 
 @scenario("PG-02")
 async def lists_an_empty_page(fake: FakeServer) -> None:
-    """The second page is empty and has a successor."""
-    _serve_pages(fake, [(2, "second"), (0, "third"), (0, None)])
-    await fake.wait_for(_LIST)
-    await fake.client_exited()
-    followed = [message.params["cursor"] for message in _with_cursor(fake)]
-    fake.expect(
-        "PG-02",
-        "third" in followed,
-        "the client took an empty page for the last one, though it had a nextCursor",
-        fix="Go on for as long as there is a nextCursor; a page may have any number of items.",
-        about=exchanges(fake, _LIST),
-    )
+    """The second page is empty, and there is a third one."""
+    await _serve_pages(fake, (2, "second"), (0, "third"), (0, None))
+    why = "the client treated an empty page as the last one, although it has a nextCursor"
+    fake.expect("PG-02", _has_followed(fake, "third"), why, about=exchanges(fake, _LIST))
 
 
 @scenario("PG-04")
-async def gives_an_empty_cursor(fake: FakeServer) -> None:
-    """The second page leads to a third one by the empty string."""
-    _serve_pages(fake, [(2, "second"), (2, ""), (0, None)])
-    await fake.wait_for(_LIST)
-    await fake.client_exited()
-    followed = [message.params["cursor"] for message in _with_cursor(fake)]
-    fake.expect(
-        "PG-04",
-        "" in followed,
-        'the client took "nextCursor":"" for the end of the list',
-        fix="Only a missing nextCursor (or null) is the end: compare it with null, and not by its truth.",
-        about=exchanges(fake, _LIST),
-    )
+async def uses_an_empty_cursor(fake: FakeServer) -> None:
+    """The cursor of the third page is the empty string."""
+    await _serve_pages(fake, (2, "second"), (2, ""), (0, None))
+    why = 'the client treated "nextCursor":"" as the end of the list'
+    fake.expect("PG-04", _has_followed(fake, ""), why, about=exchanges(fake, _LIST))
 
 
 @scenario("PG-06")
 async def lists_in_a_circle(fake: FakeServer) -> None:
     """Every page leads to itself."""
-    count = itertools.count()
+    served = count()
 
-    def circle(_said: ClientMessage) -> Any:
+    def circle(_: ClientMessage) -> Any:
         page = {"tools": fake.healthy.tools}
-        return page if next(count) > _FOR_EVER else {**page, "nextCursor": "again"}
+        return page if next(served) > _ENDLESS else {**page, "nextCursor": "again"}
 
     fake.on[_LIST] = circle
-    await fake.wait_for(_LIST)
-    await fake.client_exited()
+    await fake.exited_after(_LIST)
     followed = _with_cursor(fake)
-    is_still_walking = fake.left_at is None and len(followed) > _FOR_LONG
-    fake.expect(
-        "PG-06",
-        len(followed) <= _FOR_EVER and not is_still_walking,
-        f"the client followed the same cursor {len(followed)} times, and had not stopped by itself then",
-        fix="Stop when a cursor comes again, or after so many pages, and say that the list has no end.",
-        about=followed[-1],
-    )
+    most = _ENDLESS_AT_TIMEOUT if fake.left_at is None else _ENDLESS
+    why = f"the client followed the same cursor {len(followed)} times, and did not stop by itself"
+    fake.expect("PG-06", len(followed) <= most, why, about=followed[-1])

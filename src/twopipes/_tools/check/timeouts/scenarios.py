@@ -1,4 +1,4 @@
-"""Timeouts: a server that does not answer, and one that always says that it will."""
+"""Timeouts of clients."""
 
 from __future__ import annotations
 
@@ -8,57 +8,45 @@ from typing import Any
 from twopipes._tools.check.fake_server import ClientMessage, FakeServer, scenario
 from twopipes._tools.check.healthy_responses import SILENCE
 
-__all__ = ["gives_up"]
-
-# Seconds. However patient the check is: a client whose own request waits does not wait for ever, and nobody wants to look on.
-_LONG = 15.0
+# Seconds to watch a client that waits, if its own limit is not known.
+_LONGEST = 15.0
 
 
-@scenario("TO-01", "TO-02", name="never-answers-a-call", judged=False)
+@scenario("TO-01", "TO-02", judged=False)
 async def never_answers_a_call(fake: FakeServer) -> None:
-    """The first call of a tool is never answered; everything else is."""
-    fake.on["tools/call"] = _only_the_first(fake, lambda _said: SILENCE)
+    """The first call of a tool gets no response; everything else does."""
+    fake.on["tools/call"] = lambda message: SILENCE if fake.first("tools/call") is message else None
     call = await fake.wait_for("tools/call")
     if not await gives_up(fake, "TO-01", call):
-        fake.skip("TO-02", "the client did not give the call up while it was watched")
+        fake.skip("TO-02", "the client did not give up the call while it was watched")
         return
     await fake.client_exited()
-    cancelled = _cancel_of(fake, call)
-    if cancelled is None and fake.what_differs:
-        fake.give_up("the client ended the connection, which ends all that was asked over it")
-    fake.expect(
-        "TO-02",
-        cancelled is not None,
-        "the client went on without the answer to a call, and did not cancel that",
-        fix="When the time of a request is over, send notifications/cancelled with its id as requestId.",
-        about=call,
-    )
+    if call.cancellation is None and fake.what_differs:
+        fake.give_up("the client ended the connection, which ends all its requests")
+    why = "the client continued without the response to a call, and did not cancel the call"
+    fake.expect("TO-02", call.cancellation, why, about=call)
 
 
-@scenario("TO-03", name="reports-progress-for-ever", judged=False)
-async def reports_progress_for_ever(fake: FakeServer) -> None:
-    """The first call that wants progress gets it, more and more, and never an answer."""
+@scenario("TO-03", judged=False)
+async def reports_progress_endlessly(fake: FakeServer) -> None:
+    """The first call that asks for progress gets it endlessly, and never a response."""
+    watched: list[ClientMessage] = []
 
-    async def go_on(message: ClientMessage) -> Any:
+    async def report(message: ClientMessage) -> Any:
+        if watched or "progressToken" not in message.meta:
+            return None
+        watched.append(message)
         step = 0
-        while not message.connection.is_over and _cancel_of(fake, message) is None:
+        while not message.connection.is_over and message.cancellation is None:
             step += 1
-            told = {"progressToken": message.meta["progressToken"], "progress": step}
-            message.connection.send({"jsonrpc": "2.0", "method": "notifications/progress", "params": told})
+            params = {"progressToken": message.meta["progressToken"], "progress": step}
+            message.connection.send({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
             await asyncio.sleep(fake.timeouts.grace)
         return SILENCE
 
-    begun: list[ClientMessage] = []
-
-    def work(message: ClientMessage) -> Any:
-        if begun or "progressToken" not in message.meta:
-            return None
-        begun.append(message)
-        return go_on(message)
-
-    fake.on["tools/call"] = work
+    fake.on["tools/call"] = report
     await fake.wait_for("tools/call")
-    call = await fake.until(lambda: begun[0] if begun else None)
+    call = await fake.until(lambda: watched[0] if watched else None)
     if call is None:
         fake.give_up("the client does not ask for progress")
     await gives_up(fake, "TO-03", call)
@@ -66,45 +54,25 @@ async def reports_progress_for_ever(fake: FakeServer) -> None:
 
 
 async def gives_up(fake: FakeServer, rule: str, request: ClientMessage) -> bool:
-    """Waits until the client stops waiting for a request: cancels it, or ends the connection or itself. Judges a rule by that.
+    """Judge a rule by whether the client stops waiting for a request: cancels it, or ends the connection or itself.
 
-    A client that is still waiting then breaks the rule only if it is known how long it is set to wait at most. In any case it gets
-    its answer then.
+    A client that still waits breaks the rule only if its own limit is known. It gets its response then.
     """
     limit = fake.timeouts.limit
-    within = min(fake.timeouts.stimulus / 2, _LONG) + (limit or 0.0)
-    came = await fake.until(lambda: _stopped(fake, request), within)
-    # A client that was ended by us at the end of our patience has not given up.
-    stopped = came is not None or fake.left_at is not None
+    within = min(fake.timeouts.stimulus / 2, _LONGEST) + (limit or 0.0)
+    found = await fake.until(lambda: _has_stopped(fake, request) or None, within)
+    # A client that the check ended has not given up.
+    stopped = found is not None or fake.left_at is not None
     if stopped or limit is not None:
-        fake.expect(
-            rule,
-            stopped,
-            f"the client is set to wait for {limit or 0:g} s at most, and still waited for {request.method} after {within:g} s",
-            fix="Give every request a time limit, and one over all that progress does not prolong.",
-            about=request,
-        )
-    if not stopped and limit is None:
-        fake.skip(rule, f"the client still waited after {within:g} s; say by --gives-up-after how long it is set to wait at most")
+        why = f"the client has a limit of {limit or 0:g} s, and still waited for {request.method} after {within:g} s"
+        fake.expect(rule, stopped, why, about=request)
+    else:
+        fake.skip(rule, f"the client still waited after {within:g} s; give its own limit with --gives-up-after")
     if not stopped:
         fake.reply(request, fake.healthy.response(request.method or "", request.params, is_modern=request.is_modern))
     return stopped
 
 
-def _stopped(fake: FakeServer, request: ClientMessage) -> bool | None:
-    if _cancel_of(fake, request) is not None:
-        return True
+def _has_stopped(fake: FakeServer, request: ClientMessage) -> bool:
     ended = request.connection.input_ended_at
-    return True if ended is not None and ended < fake.timeouts.client else None
-
-
-def _cancel_of(fake: FakeServer, request: ClientMessage) -> ClientMessage | None:
-    cancels = fake.notifications("notifications/cancelled")
-    return next((message for message in cancels if message.params.get("requestId") == request.id), None)
-
-
-def _only_the_first(fake: FakeServer, response: Any) -> Any:
-    def handle(message: ClientMessage) -> Any:
-        return response(message) if fake.requests(message.method)[0] is message else None
-
-    return handle
+    return request.cancellation is not None or (ended is not None and ended < fake.timeouts.client)
