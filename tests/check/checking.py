@@ -15,12 +15,11 @@ from twopipes._rules.table import RULES
 from twopipes._tools.check.client_run import InProcessDriver, Launcher, check_client
 from twopipes._tools.check.conversation import ProbeTimeouts
 from twopipes._tools.check.fake_server import ScenarioTimeouts, all_scenarios
-from twopipes._tools.check.outcome import CheckResult
 from twopipes._tools.check.passive import passive_rules
 from twopipes._tools.check.probe import all_probes, revisions_for
 from twopipes._tools.check.server_run import check_server
 from twopipes._tools.check.server_source import ChannelTarget, ServerTarget
-from twopipes._tools.check.verdict import DEFECT
+from twopipes._tools.check.verdict import DEFECT, CheckResult
 from twopipes.settings import Timeouts
 
 # Seconds. A net under tests that hang, not an assertion.

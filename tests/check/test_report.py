@@ -6,9 +6,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from twopipes._rules.rule import Rule
-from twopipes._tools.check.outcome import CheckResult
 from twopipes._tools.check.report import FORMATS, exit_code, judgements, rendered
-from twopipes._tools.check.verdict import Verdict, worst
+from twopipes._tools.check.verdict import CheckResult, Verdict, worst
 
 BINDING = Rule(id="FR-04", level="MUST", title="Nothing but messages", page="basic/transports", side="server")
 ADVICE = Rule(id="FR-08", level="SHOULD", title="Output on stderr is not a failure")

@@ -31,13 +31,13 @@ from twopipes._tools.check.client_run import CommandDriver, PersonDriver, check_
 from twopipes._tools.check.conversation import ProbeTimeouts
 from twopipes._tools.check.explain import explained
 from twopipes._tools.check.fake_server import ScenarioTimeouts
-from twopipes._tools.check.outcome import CheckResult
 from twopipes._tools.check.passive import check_conversation
 from twopipes._tools.check.probe import Permissions
 from twopipes._tools.check.report import FORMATS, exit_code, rendered
 from twopipes._tools.check.rule_pages import listed
 from twopipes._tools.check.server_run import check_server
 from twopipes._tools.check.server_source import target_for
+from twopipes._tools.check.verdict import CheckResult
 from twopipes._tools.exit_codes import OK, UNREACHABLE
 from twopipes._tools.terminal import visible
 from twopipes._tools.usage import UsageError, report_error

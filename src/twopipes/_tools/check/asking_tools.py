@@ -12,8 +12,6 @@ from twopipes._tools.check.healthy_responses import text
 from twopipes._tools.check.questions import ELICIT, ROOTS, SAMPLE, declares, members
 from twopipes._tools.check.verdict import Skip
 
-__all__ = ["AskingTool", "Exchange", "QuestionSource", "Reply", "Round", "easy_questions", "form", "sampling"]
-
 Questions = Mapping[str, tuple[str, Any]]
 QuestionSource = Questions | Callable[[Mapping[str, Any]], Questions]
 """The method and the params of each question, by key; or a function of the client capabilities that returns them."""

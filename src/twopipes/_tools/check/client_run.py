@@ -14,27 +14,14 @@ from twopipes._process.child import Child
 from twopipes._process.command import ServerCommand
 from twopipes._process.shutdown import ShutdownPlan
 from twopipes._protocol.revisions import ALL, LEGACY, MODERN
-from twopipes._rules.table import RULES, rules_for
+from twopipes._rules.table import RULES
 from twopipes._tools.check.fake_server import Baseline, FakeServer, Scenario, ScenarioTimeouts, all_scenarios, asked_for, spoken_in
-from twopipes._tools.check.outcome import CheckResult
 from twopipes._tools.check.passive import judged
 from twopipes._tools.check.probe import revisions_for
 from twopipes._tools.check.relay import RelayedChannel, listen_for_relays
-from twopipes._tools.check.verdict import Skip, Verdict, defect
+from twopipes._tools.check.verdict import CheckResult, Skip, defect
 from twopipes._trace.format import Entry
 from twopipes.errors import ChannelBroken, ChannelClosed, LocalProtocolError
-
-__all__ = [
-    "CommandDriver",
-    "Driver",
-    "InProcessDriver",
-    "Launcher",
-    "PersonDriver",
-    "check_client",
-    "check_one",
-    "filled_in",
-    "run_scenario",
-]
 
 # Concurrent runs. Each has two processes, a client and a fake server.
 AT_ONCE = 4
@@ -44,15 +31,10 @@ PLACEHOLDER = "{server}"
 
 
 class Driver(ABC):
-    """Runs a client against a fake server.
+    """Runs a client against a fake server."""
 
-    Attributes:
-        description: The client, for messages.
-        has_processes: Whether the client launches its server as a process.
-    """
-
-    description: str
-    has_processes = True
+    description: str  # the client, for messages
+    has_processes = True  # whether the client launches its server as a process
 
     @abstractmethod
     async def drive(self, fake: FakeServer) -> None:
@@ -208,14 +190,13 @@ def filled_in(words: Sequence[str], command: Sequence[str]) -> list[str]:
     return found
 
 
-async def _tour(fake: FakeServer) -> None:
-    """Do nothing: record what the client does with a healthy server."""
-    await fake.client_exited()
-
-
 def plain(revision: str) -> Scenario:
-    """Return the scenario of a healthy server."""
-    return Scenario(name=f"healthy-{revision}", section="", rules=(), body=_tour)
+    """Return the scenario of a healthy server, which records what the client does with it."""
+
+    async def wait(fake: FakeServer) -> None:
+        await fake.client_exited()
+
+    return Scenario(name=f"healthy-{revision}", section="", rules=(), body=wait)
 
 
 async def run_scenario(
@@ -318,15 +299,17 @@ async def check_client(
             baselines[revision] = Baseline(asked=asked, exit=fake.exit, left=fake.left_at is not None)
             outcome.revisions += [revision] if revision in revisions else []
         elif revision in revisions:
-            outcome.not_spoken[revision] = _why_not_spoken(fake)
-    runs = []
-    for scenario, rules in table:
-        runs += [run(scenario, each) for each in revisions_for(rules, scenario.revisions, outcome.revisions)]
-    await _gathered(runs)
+            launched = "use a server that speaks only this revision" if fake.connections else "launch the server"
+            outcome.not_spoken[revision] = f"the client did not {launched}"
+    await _gathered(
+        [
+            run(scenario, revision)
+            for scenario, rules in table
+            for revision in revisions_for(rules, scenario.revisions, outcome.revisions)
+        ]
+    )
     outcome.verdicts += judged(conversations, side="client", wanted=ids)
-    _account_for_the_rest(outcome, ids)
-    order = list(RULES)
-    outcome.verdicts.sort(key=lambda verdict: (order.index(verdict.rule.id), verdict.revision or ""))
+    outcome.finish(ids)
     outcome.took = loop.time() - began
     return outcome
 
@@ -371,22 +354,6 @@ async def check_one(
         outcome.verdicts += judged([(each.entries, revision) for each in fake.connections], side="client", wanted=ids)
     outcome.took = loop.time() - began
     return outcome
-
-
-def _why_not_spoken(fake: FakeServer) -> str:
-    if not fake.connections:
-        return "the client did not launch the server"
-    return "the client did not use a server that speaks only this revision"
-
-
-def _account_for_the_rest(outcome: CheckResult, ids: set[str]) -> None:
-    tried = {verdict.rule.id for verdict in outcome.verdicts}
-    for rule in rules_for("client"):
-        if rule.id in ids and rule.id not in tried:
-            why = rule.why_untestable("client")
-            if not why and not any(rule.applies_in(each) for each in outcome.revisions):
-                why = f"the client does not speak a revision that has this rule ({rule.span})"
-            outcome.verdicts.append(Verdict(rule=rule, outcome="skipped", why=why or "the conversation did not show it"))
 
 
 async def _gathered(waiting: Sequence[Awaitable[FakeServer]]) -> list[FakeServer]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -12,37 +12,52 @@ from twopipes._process.child import Child
 from twopipes._process.exit_status import ExitStatus
 from twopipes._process.shutdown import ShutdownPlan, ShutdownReport
 from twopipes._protocol.revisions import META_CAPABILITIES, META_CLIENT_INFO, META_VERSION, MODERN
-from twopipes._tools.check.default_answers import ALL_CAPABILITIES, DEFAULT_ANSWERS, SILENCE
 from twopipes._tools.check.line_reader import LineReader
-from twopipes._tools.check.server_reply import CannotOpen, NoResponse, ProbeTimeouts, ReceivedLine, Response, same_id
-from twopipes._tools.check.transcript import Transcript
+from twopipes._tools.check.server_reply import (
+    CannotOpen,
+    NoResponse,
+    ProbeTimeouts,
+    ReceivedLine,
+    Response,
+    Transcript,
+    Waiter,
+    members,
+    same_id,
+)
 from twopipes._trace.format import Event, Kind
 from twopipes._version import __version__
 from twopipes._wire import encode_line
 from twopipes.errors import ChannelBroken, ChannelClosed, TwopipesError
 
-__all__ = [
-    "ALL_CAPABILITIES",
-    "SILENCE",
-    "CannotOpen",
-    "LiveConversation",
-    "NoResponse",
-    "Observer",
-    "ProbeTimeouts",
-    "ReceivedLine",
-    "Response",
-    "same_id",
-]
+__all__ = ["CannotOpen", "NoResponse", "ProbeTimeouts", "ReceivedLine", "Response", "same_id"]  # imported from here by the topics
 
 CLIENT_INFO = {"name": "twopipes-check", "version": __version__}
+ALL_CAPABILITIES: Mapping[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
+"""The capabilities of a client that can answer every question."""
+
+SILENCE = object()
+"""In place of an answer: do not answer."""
+
+# The answers to the questions of a server, by method: those of a client whose user declines.
+_DEFAULT_ANSWERS: Mapping[str, Any] = {
+    "ping": {},
+    "elicitation/create": {"action": "decline"},
+    "sampling/createMessage": {
+        "role": "assistant",
+        "content": {"type": "text", "text": "Nothing to say."},
+        "model": "none",
+        "stopReason": "endTurn",
+    },
+    "roots/list": {"roots": []},
+}
+_METHOD_NOT_FOUND = {"code": -32601, "message": "this client does not support that method"}
+# Pages of a list that are requested. A list may be endless.
+_PAGES = 20
 
 
 def handshake(version: Any, client_capabilities: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the params of ``initialize``."""
     return {"protocolVersion": version, "capabilities": dict(client_capabilities or {}), "clientInfo": CLIENT_INFO}
-
-
-_METHOD_NOT_FOUND = {"code": -32601, "message": "this client does not support that method"}
 
 
 class Observer(Protocol):
@@ -52,19 +67,8 @@ class Observer(Protocol):
         """Receive bytes of one direction, split anywhere."""
 
 
-class LiveConversation(Transcript):
-    """One conversation. Created by :meth:`twopipes._tools.check.server_source.ServerTarget.open`.
-
-    Attributes:
-        revision: The revision that is spoken, after :meth:`open`.
-        opening: The response to ``initialize`` or ``server/discover``.
-        client_capabilities: The client capabilities that are declared.
-        answers: The answers to questions of the server, by method: a result, a function of the request that returns one, or
-            :data:`SILENCE`. Other requests are rejected with -32601.
-        child: The process, if there is one.
-        unanswered: How many requests got no response in time.
-        judged: Whether the messages are judged passively; a probe that breaks rules itself turns it off.
-    """
+class LiveConversation(Transcript, Waiter):
+    """One conversation. Created by :meth:`twopipes._tools.check.server_source.ServerTarget.open`."""
 
     def __init__(
         self,
@@ -76,22 +80,23 @@ class LiveConversation(Transcript):
         number: int = 0,
         observer: Observer | None = None,
     ) -> None:
-        super().__init__()
+        Transcript.__init__(self)
+        Waiter.__init__(self)
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
         self.channel = channel
         self.timeouts = timeouts
         self.child = child
         self.number = number
-        self.revision: str | None = None
-        self.opening: Response | None = None
+        self.revision: str | None = None  # set by open()
+        self.opening: Response | None = None  # the response to initialize or server/discover
         self.client_capabilities: Mapping[str, Any] = {}
-        self.answers: dict[str, Any] = {}
-        self.reset_answers()
-        self.judged = True
+        # The answers to questions of the server, by method: a result, a function of the request that returns one, or SILENCE.
+        # Other requests are rejected with -32601.
+        self.answers: dict[str, Any] = dict(_DEFAULT_ANSWERS)
+        self.judged = True  # whether the messages are judged passively; a probe that breaks rules itself turns it off
         self.harmless_in: Mapping[str, str] = {}
-        self.unanswered = 0
-        self.is_over = False  # the server's output has ended
+        self.unanswered = 0  # how many requests got no response in time
         self.left_after: float | None = None  # seconds until the server ended its output, unless we closed it first
         self.report: ShutdownReport | None = None
         self._closing = closing
@@ -103,7 +108,6 @@ class LiveConversation(Transcript):
         self._unsent_end = b""
         self._input_ended = False
         self._is_closed = False
-        self._news = asyncio.Event()
         self._fences: set[Any] = set()
         if child is not None:
             self.entries.append(Event(at=0.0, name="spawn", pid=child.pid))
@@ -129,12 +133,11 @@ class LiveConversation(Transcript):
 
     def reset_answers(self) -> None:
         """Restore the default answers to questions of the server."""
-        self.answers.clear()
-        self.answers.update(DEFAULT_ANSWERS)
+        self.answers = dict(_DEFAULT_ANSWERS)
 
     def answer_to(self, question: Any) -> Any:
         """Return the answer to a question of the server: a result, :data:`SILENCE`, or ``None`` if there is none."""
-        method = question.get("method") if isinstance(question, dict) else None
+        method = members(question).get("method")
         answer = self.answers.get(method) if isinstance(method, str) else None
         return answer(question) if callable(answer) else answer
 
@@ -146,8 +149,7 @@ class LiveConversation(Transcript):
     @property
     def capabilities(self) -> dict[str, Any]:
         """The server capabilities in the response that opened the conversation."""
-        found = self.opening.result.get("capabilities") if self.opening is not None else None
-        return found if isinstance(found, dict) else {}
+        return members(self.opening.result.get("capabilities")) if self.opening is not None else {}
 
     @property
     def stderr(self) -> list[str]:
@@ -173,11 +175,6 @@ class LiveConversation(Transcript):
             self.channel.write(data)
             self._note_sent(data)
 
-    def new_id(self) -> int:
-        """Return an unused id."""
-        self._ids += 1
-        return self._ids
-
     def message(
         self,
         method: str,
@@ -198,17 +195,17 @@ class LiveConversation(Transcript):
             client_capabilities: The client capabilities that a modern request declares, instead of those of the conversation.
             bare: Leave out the ``_meta`` that a modern request requires.
         """
-        built: dict[str, Any] = {"jsonrpc": "2.0", "id": self.new_id() if request_id is None else request_id, "method": method}
-        laid: dict[str, Any] = {}
+        if request_id is None:
+            self._ids += 1
+            request_id = self._ids
+        built: dict[str, Any] = {"jsonrpc": "2.0", "id": request_id, "method": method}
+        all_meta: dict[str, Any] = {}
         if self.is_modern and not bare:
-            laid = {
-                META_VERSION: self.revision,
-                META_CAPABILITIES: dict(self.client_capabilities if client_capabilities is None else client_capabilities),
-            }
-            laid[META_CLIENT_INFO] = CLIENT_INFO
-        laid.update(meta or {})
-        if params is not None or laid:
-            built["params"] = {**(params or {}), **({"_meta": laid} if laid else {})}
+            declared = self.client_capabilities if client_capabilities is None else client_capabilities
+            all_meta = {META_VERSION: self.revision, META_CAPABILITIES: dict(declared), META_CLIENT_INFO: CLIENT_INFO}
+        all_meta.update(meta or {})
+        if params is not None or all_meta:
+            built["params"] = {**(params or {}), **({"_meta": all_meta} if all_meta else {})}
         return built
 
     def start(self, method: str, params: Mapping[str, Any] | None = None, **options: Any) -> Any:
@@ -218,7 +215,7 @@ class LiveConversation(Transcript):
         return built["id"]
 
     def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Sends a notification."""
+        """Send a notification."""
         self.send({"jsonrpc": "2.0", "method": method, **({"params": params} if params is not None else {})})
 
     async def end_input(self) -> None:
@@ -276,8 +273,8 @@ class LiveConversation(Transcript):
         try:
             return await self.request(method, params, **options)
         except NoResponse as error:
-            nothing = ReceivedLine(-1, self.age, b"", None)
-            return Response(id=error.request_id, message={}, received_line=nothing, silence=str(error))
+            nothing = ReceivedLine(number=-1, at=self.age, raw=b"", message=None)
+            return Response(message={}, received_line=nothing, silence=str(error))
 
     async def is_ignored(self, request_id: Any) -> bool:
         """Return whether a request still has no response after a later one was answered."""
@@ -287,18 +284,16 @@ class LiveConversation(Transcript):
             return (await self.request(self.harmless, within=self.timeouts.step)).is_result and not self.responses_to(request_id)
         return False
 
-    async def finish(self, method: str, params: Mapping[str, Any] | None = None, *, rounds: int = 5, **options: Any) -> Response:
-        """Send a request, and answer the questions in results of type ``input_required``, until there is a final response."""
-        more: dict[str, Any] = {}
-        for _ in range(rounds):
-            response = await self.request(method, {**(params or {}), **more}, **options)
-            if response.result.get("resultType") != "input_required":
-                return response
-            asked = response.result.get("inputRequests")
-            more = {"inputResponses": self.answers_to(asked if isinstance(asked, dict) else {})}
-            if "requestState" in response.result:
-                more["requestState"] = response.result["requestState"]
-        raise NoResponse(f"{method} was answered with input_required {rounds} times")
+    async def pages(self, method: str) -> AsyncIterator[Response]:
+        """Yield the responses with the pages of a list, up to the last one."""
+        params: dict[str, Any] | None = None
+        for _ in range(_PAGES):
+            response = await self.request(method, params)
+            yield response
+            cursor = response.result.get("nextCursor")
+            if not isinstance(cursor, str):
+                break
+            params = {"cursor": cursor}
 
     async def wait_for(
         self, wanted: str | Callable[[ReceivedLine], Any], *, since: int = 0, within: float | None = None
@@ -342,16 +337,6 @@ class LiveConversation(Transcript):
         """Resume reading."""
         self._is_listening.set()
 
-    async def until(self, look: Callable[[], Any], within: float) -> Any:
-        """Wait until ``look`` returns something, or the output of the server ends. Return what it found, or ``None``."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(within):
-                while (found := look()) is None and not self.is_over:
-                    self._news.clear()
-                    await self._news.wait()
-                return found
-        return look()
-
     async def until_ignored(self, look: Callable[[], Any]) -> Any:
         """Wait as :meth:`until` does, for something that a server may ignore.
 
@@ -390,10 +375,6 @@ class LiveConversation(Transcript):
 
     async def open(self, revision: str, client_capabilities: Mapping[str, Any] | None = None) -> Response:
         """Open the conversation in a revision, with a handshake or with ``server/discover``.
-
-        Args:
-            revision: Any of the five.
-            client_capabilities: The client capabilities to declare; none by default.
 
         Raises:
             CannotOpen: The server does not speak the revision, or does not respond.
@@ -463,7 +444,7 @@ class LiveConversation(Transcript):
                     self._observer.chunk("<", data, connection=self.number)
                 for line in self._reader.feed(data):
                     self._take(line, is_whole=True)
-                self._news.set()
+                self.wake()
                 await self._is_listening.wait()
         except TwopipesError:
             pass  # closed by us or reset by the server
@@ -474,7 +455,7 @@ class LiveConversation(Transcript):
             if not self._is_closed:
                 self.left_after = self.age
             self.entries.append(Event(at=self.age, name="eof", stream="<"))
-            self._news.set()
+            self.wake()
 
     def _take(self, line: bytes, *, is_whole: bool) -> None:
         for part in self.add_received(line, self.age, is_whole=is_whole).parts:

@@ -7,8 +7,6 @@ from typing import Any
 
 from twopipes._protocol.revisions import CLIENT_CAPABILITIES
 
-__all__ = ["QUESTIONS", "elicitation_modes", "question_for"]
-
 _FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 
 QUESTIONS: Mapping[str, tuple[str, dict[str, Any]]] = {

@@ -12,8 +12,6 @@ from twopipes._tools.check.probe import all_probes
 from twopipes._tools.check.scenario import all_scenarios
 from twopipes.errors import LocalProtocolError
 
-__all__ = ["explained"]
-
 _BASES = {
     "prose": "a sentence of the specification",
     "schema": "the schema only",

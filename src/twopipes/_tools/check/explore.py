@@ -20,20 +20,6 @@ from twopipes._tools.check.server_reply import NoResponse, Response
 from twopipes._tools.check.server_source import ServerTarget
 from twopipes._tools.check.verdict import Quotable, Skip
 
-__all__ = [
-    "Dialogue",
-    "Explored",
-    "Question",
-    "asked_for",
-    "askers",
-    "converse",
-    "explored",
-    "is_asking",
-    "is_refused_well",
-    "retried",
-    "wants",
-]
-
 # Limits of one exploration: calls, and seconds in total. A server may have hundreds of tools.
 _CALLS = 32
 _LONGEST = 15.0

@@ -25,30 +25,17 @@ from msgspec import Struct
 from twopipes._channels.base import Channel
 from twopipes._process.exit_status import ExitStatus
 from twopipes._protocol.revisions import META_CAPABILITIES, META_VERSION, MODERN
-from twopipes._rules.table import RULES
 from twopipes._tools.check.client_message import ClientMessage, asked_for, spoken_in
 from twopipes._tools.check.healthy_responses import SILENCE, Fault, HealthyServer, RawResult
 from twopipes._tools.check.line_reader import LineReader
-from twopipes._tools.check.scenario import SCENARIOS, Scenario, ScenarioTimeouts, all_scenarios, scenario
-from twopipes._tools.check.server_reply import decoded
+from twopipes._tools.check.scenario import Scenario, ScenarioTimeouts, all_scenarios, scenario
+from twopipes._tools.check.server_reply import Waiter, decoded
 from twopipes._tools.check.verdict import Quotable, Skip, VerdictRecorder
-from twopipes._trace.format import Event, Line
+from twopipes._trace.format import Event, EventName, Line
 from twopipes._wire import encode_line
 from twopipes.errors import ChannelBroken, ChannelClosed, TwopipesError
 
-__all__ = [
-    "SCENARIOS",
-    "Baseline",
-    "ClientMessage",
-    "FakeServer",
-    "Relay",
-    "Scenario",
-    "ScenarioTimeouts",
-    "all_scenarios",
-    "asked_for",
-    "scenario",
-    "spoken_in",
-]
+__all__ = ["ClientMessage", "Scenario", "ScenarioTimeouts", "all_scenarios", "asked_for", "scenario", "spoken_in"]
 
 Handler = Callable[["ClientMessage"], Any]
 
@@ -67,20 +54,7 @@ class Relay(Protocol):
 
 
 class FakeConnection:
-    """One connection of the client: one process that it launched.
-
-    Attributes:
-        number: The index of the connection.
-        received_lines: The lines from the client.
-        sent_lines: The lines that were sent.
-        entries: The lines of both directions and other events, as in a trace.
-        signals: The signals that the process got: time and name.
-        input_ended_at: When the client closed the input.
-        is_over: Whether the connection has ended.
-        client_capabilities: The capabilities that the client declared last.
-        pid: The pid of the process, if there is one.
-        grandchild: The pid of the child of that process, if its options ask for one.
-    """
+    """One connection of the client: one process that it launched."""
 
     def __init__(self, fake: FakeServer, channel: Channel, relay: Relay | None, number: int) -> None:
         self.fake = fake
@@ -89,22 +63,27 @@ class FakeConnection:
         self.number = number
         self.received_lines: list[ClientMessage] = []
         self.sent_lines: list[bytes] = []
-        self.entries: list[Line | Event] = [Event(at=fake.now(), name="spawn", connection=number)]
-        self.signals: list[tuple[float, str]] = []
-        self.input_ended_at: float | None = None
+        self.entries: list[Line | Event] = []  # the lines of both directions and other events, as in a trace
+        self.signals: list[tuple[float, str]] = []  # the signals that the process got: time and name
+        self.input_ended_at: float | None = None  # when the client closed the input
         self.is_over = False
-        self.client_capabilities: dict[str, Any] = {}
+        self.client_capabilities: dict[str, Any] = {}  # those that the client declared last
         self.has_handshake = False
         self.pid: int | None = getattr(relay, "pid", None)
-        self.grandchild: int | None = None
-        self._begun = b""
+        self.grandchild: int | None = None  # the pid of the child of that process, if its options ask for one
+        self._unsent_end = b""
+        self.add_event("spawn")
+
+    def add_event(self, name: EventName, **more: Any) -> None:
+        """Add an event that is not a line."""
+        self.entries.append(Event(at=self.fake.now(), name=name, connection=self.number, **more))
 
     def send(self, message: Mapping[str, Any] | Sequence[Any] | bytes) -> None:
         """Send a message, or bytes unchanged. A client that has exited is not an error."""
         data = bytes(message) if isinstance(message, bytes | bytearray) else encode_line(message)
         with suppress(ChannelBroken, ChannelClosed):
             self.channel.write(data)
-            *lines, self._begun = (self._begun + data).split(b"\n")
+            *lines, self._unsent_end = (self._unsent_end + data).split(b"\n")
             for line in lines:
                 self.sent_lines.append(line)
                 self.entries.append(Line(self.fake.now(), "<", line, connection=self.number))
@@ -116,7 +95,7 @@ class FakeConnection:
     def take_signal(self, name: str) -> None:
         """Record a signal that the process got."""
         self.signals.append((self.fake.now(), name))
-        self.entries.append(Event(at=self.fake.now(), name="signal", signal=name, connection=self.number))
+        self.add_event("signal", signal=name)
         self.fake.wake()
 
 
@@ -134,43 +113,30 @@ def _known(baseline: Baseline | None) -> Baseline:
     return baseline
 
 
-class FakeServer(VerdictRecorder):
-    """The fake server, in one run of a scenario.
-
-    Attributes:
-        healthy: The healthy responses; change them before the client connects.
-        on: Handlers by method: a plain or async function of the :class:`ClientMessage` that returns a result, ``Fault``,
-            ``RawResult``, ``SILENCE``, or ``None`` for the healthy response.
-        connections: All connections; a client that starts its server again makes a new one.
-        received_lines: The lines from the client, over all connections.
-        baseline: What this client does with a healthy server in this revision.
-        baselines: The same, for each revision that was tried and that the client speaks.
-        ends_with_input: Whether a connection ends when the client closes its input, as with a healthy server.
-        exit: The exit status of the client, once it has exited, if it is a process.
-        left_at: When the client ended by itself, in seconds of the run; ``None`` if it was killed.
-    """
+class FakeServer(VerdictRecorder, Waiter):
+    """The fake server, in one run of a scenario."""
 
     def __init__(
         self, scenario: Scenario, revision: str, *, timeouts: ScenarioTimeouts, baselines: Mapping[str, Baseline] | None = None
     ) -> None:
-        super().__init__(scenario.name, [RULES[rule].for_side("client") for rule in scenario.rules if rule in RULES], revision)
-        self._declared.update(scenario.rules)
+        VerdictRecorder.__init__(self, scenario.name, scenario.rules, "client", revision)
+        Waiter.__init__(self)
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
         self.scenario = scenario
         self.timeouts = timeouts
-        self.baselines = baselines or {}
+        self.baselines = baselines or {}  # by revision that was tried and that the client speaks
         self.baseline = self.baselines.get(revision)
-        self.healthy = HealthyServer(speaks=scenario.speaks or (revision,))
+        self.healthy = HealthyServer(speaks=scenario.speaks or (revision,))  # change it before the client connects
+        # Handlers by method: a plain or async function of the ClientMessage that returns a result, Fault, RawResult, SILENCE, or
+        # None for the healthy response.
         self.on: dict[str, Handler] = {}
-        self.connections: list[FakeConnection] = []
-        self.received_lines: list[ClientMessage] = []
-        self.ends_with_input = True
-        self.exit: ExitStatus | None = None
-        self.left_at: float | None = None
-        self.is_over = False
+        self.connections: list[FakeConnection] = []  # a client that starts its server again makes a new one
+        self.received_lines: list[ClientMessage] = []  # over all connections
+        self.ends_with_input = True  # whether a connection ends when the client closes its input, as with a healthy server
+        self.exit: ExitStatus | None = None  # of the client, once it has exited, if it is a process
+        self.left_at: float | None = None  # when the client exited by itself, in seconds of the run; None if it was killed
         self._ids = 0
-        self._news = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._failure: BaseException | None = None
 
@@ -219,13 +185,7 @@ class FakeServer(VerdictRecorder):
 
     async def until(self, look: Callable[[], Any], within: float | None = None) -> Any:
         """Wait until ``look`` returns something, or the client exits. Return what it found, or ``None``."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self.timeouts.stimulus if within is None else within):
-                while (found := look()) is None and not self.is_over:
-                    self._news.clear()
-                    await self._news.wait()
-                return found
-        return look()
+        return await super().until(look, self.timeouts.stimulus if within is None else within)
 
     async def client_exited(self, within: float | None = None) -> bool:
         """Wait until the client exits. Return whether it did."""
@@ -250,8 +210,7 @@ class FakeServer(VerdictRecorder):
         request_id = f"fake-{self._ids}"
         self.send({"jsonrpc": "2.0", "id": request_id, "method": method, **({"params": params} if params is not None else {})})
         found: ClientMessage | None = await self.until(
-            lambda: next((message for message in self.received_lines if message.is_response and message.id == request_id), None),
-            within,
+            lambda: next((message for message in self.responses() if message.id == request_id), None), within
         )
         return found
 
@@ -389,7 +348,7 @@ class FakeServer(VerdictRecorder):
             if reader.rest:
                 self._take(connection, bytes(reader.rest), is_whole=False)
             connection.input_ended_at = self.now()
-            connection.entries.append(Event(at=self.now(), name="eof", stream=">", connection=connection.number))
+            connection.add_event("eof", stream=">")
             self.wake()
             if not self.ends_with_input and relay is not None:
                 async with asyncio.timeout(self.timeouts.client):
@@ -398,7 +357,7 @@ class FakeServer(VerdictRecorder):
             pass  # reset by the client, closed by the scenario, or timed out
         finally:
             connection.is_over = True
-            connection.entries.append(Event(at=self.now(), name="eof", stream="<", connection=connection.number))
+            connection.add_event("eof", stream="<")
             if relay is not None:
                 relay.exit(0)
             else:
@@ -415,10 +374,6 @@ class FakeServer(VerdictRecorder):
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._failure is not None:
             raise self._failure
-
-    def wake(self) -> None:
-        """Wake all waiters."""
-        self._news.set()
 
     def run_task(self, work: Coroutine[Any, Any, Any]) -> None:
         """Run a coroutine in the background, at most until the client exits."""
@@ -452,16 +407,14 @@ class FakeServer(VerdictRecorder):
         message.connection.has_handshake |= message.method == "initialize"
 
     async def _answer(self, message: ClientMessage) -> None:
-        handler = self.on.get(message.method or "")
-        response = handler(message) if handler is not None else None
-        if inspect.isawaitable(response):
-            response = await response
-        if response is None:
-            response = self.healthy_response(message)
-        if callable(response):  # a tool with a handler
-            response = response(message)
+        response: Any = self.on.get(message.method or "")
+        for _ in range(2):  # the result of a tool may be a handler, too
+            if callable(response):
+                response = response(message)
             if inspect.isawaitable(response):
                 response = await response
+            if response is None:
+                response = self.healthy_response(message)
         self.reply(message, response)
 
     def healthy_response(self, message: ClientMessage) -> Any:

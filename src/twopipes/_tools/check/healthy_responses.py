@@ -10,8 +10,6 @@ from msgspec import Struct, field
 from twopipes._protocol.revisions import CACHEABLE, LEGACY, META_SERVER_INFO, META_SUBSCRIPTION_ID, MODERN
 from twopipes._version import __version__
 
-__all__ = ["SILENCE", "Fault", "HealthyServer", "RawResult", "text"]
-
 SILENCE = object()
 """In place of a response: do not respond."""
 

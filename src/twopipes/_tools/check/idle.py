@@ -13,8 +13,6 @@ from twopipes._tools.check.conversation import CannotOpen
 from twopipes._tools.check.server_source import ServerTarget
 from twopipes.errors import ChannelBroken, StartFailed
 
-__all__ = ["IdleControl"]
-
 # Seconds. A server that stays idle for this long is assumed to keep running.
 _LONGEST = 10.0
 # A factor: how much longer one start may take than another, on a busy machine.

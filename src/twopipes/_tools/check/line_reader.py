@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["LineReader"]
-
 # Limits for one conversation. No probe and no scenario causes a hundredth of it. A peer that sends more floods: reading on could
 # use all memory and never end.
 MOST_LINES = 20_000

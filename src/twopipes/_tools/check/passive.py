@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable
-from typing import Literal
 
 from msgspec.structs import replace
 
 from twopipes._protocol.revisions import ALL, META_SUBSCRIPTION_ID
-from twopipes._rules.table import RULES, rules_for
-from twopipes._tools.check.outcome import CheckResult
-from twopipes._tools.check.verdict import Verdict
+from twopipes._rules.table import RULES
+from twopipes._tools.check.verdict import CheckResult, Side, Verdict
 from twopipes._trace.conversation import Conversation, read_conversation
 from twopipes._trace.findings import judge
 from twopipes._trace.format import Entry, Event
 from twopipes._trace.judges.table import JUDGES, Finding
-
-__all__ = ["check_conversation", "judged", "judged_conversation", "judged_in_any", "passive_rules"]
-
-Judged = tuple[Iterable[Entry], str | None]
-Side = Literal["server", "client"]
 
 _NAME = "the conversation"
 # The sections about lines in general.
@@ -59,14 +52,8 @@ def passive_rules(side: Side) -> set[str]:
     return {entry.rule for entry in judges if entry.rule in RULES and RULES[entry.rule].binds(side)}
 
 
-def judged(conversations: Iterable[Judged], *, side: Side, wanted: Container[str]) -> list[Verdict]:
-    """Return the verdicts about one side from all conversations.
-
-    Args:
-        conversations: The entries of each conversation, and its revision.
-        side: The side that is judged.
-        wanted: The ids of the rules that count.
-    """
+def judged(conversations: Iterable[tuple[Iterable[Entry], str | None]], *, side: Side, wanted: Container[str]) -> list[Verdict]:
+    """Return the verdicts about one side from all conversations, each given by its entries and its revision."""
     verdicts: list[Verdict] = []
     for entries, revision in conversations:
         verdicts += judged_conversation(read_conversation(_certain(entries)), revision=revision, side=side, wanted=wanted)
@@ -101,16 +88,12 @@ def judged_conversation(conversation: Conversation, *, revision: str | None, sid
     found = [finding for finding in judge(conversation) if finding.by == side and finding.rule in wanted]
     broken = {finding.rule for finding in found}
     verdicts = [verdict for finding in found if (verdict := _failed(finding, revision, side)) is not None]
-    for rule in sorted(_with_occasion(conversation, side) - broken):
-        if rule in wanted and rule in RULES and RULES[rule].binds(side):
-            spoken = revision or _revision_of(conversation)
-            if spoken is not None and RULES[rule].applies_in(spoken):
-                verdicts.append(Verdict(rule=RULES[rule].for_side(side), outcome="passed", revision=spoken, probe=_NAME))
+    spoken = revision or next((each.revision for each in conversation.connections if each.revision in ALL), None)
+    for name in sorted(_with_occasion(conversation, side) - broken):
+        rule = RULES.get(name) if name in wanted else None
+        if rule is not None and spoken is not None and rule.binds(side) and rule.applies_in(spoken):
+            verdicts.append(Verdict(rule=rule.for_side(side), outcome="passed", revision=spoken, probe=_NAME))
     return verdicts
-
-
-def _revision_of(conversation: Conversation) -> str | None:
-    return next((each.revision for each in conversation.connections if each.revision in ALL), None)
 
 
 def _failed(finding: Finding, revision: str | None, side: Side) -> Verdict | None:
@@ -123,16 +106,8 @@ def _failed(finding: Finding, revision: str | None, side: Side) -> Verdict | Non
     spoken = revision or (call.revision if call is not None else None) or message.connection.revision
     if spoken is not None and not rule.applies_in(spoken):
         return None  # the revision of the run does not have this rule
-    return Verdict(
-        rule=rule,
-        outcome="failed",
-        revision=spoken,
-        why=finding.what,
-        fix=rule.fix,
-        sent=sent,
-        received=(message.data,),
-        probe=_NAME,
-    )
+    breach = Verdict(rule=rule, outcome="failed", revision=spoken, why=finding.what, fix=rule.fix, probe=_NAME)
+    return replace(breach, sent=sent, received=(message.data,))
 
 
 def _with_occasion(conversation: Conversation, side: Side) -> set[str]:
@@ -177,12 +152,7 @@ def check_conversation(conversation: Conversation, *, name: str, side: Side, wan
     outcome = CheckResult(peer=name, side=side)
     outcome.revisions = [each for each in ALL if any(connection.revision == each for connection in conversation.connections)]
     outcome.verdicts = _merged(judged_conversation(conversation, revision=None, side=side, wanted=wanted))
-    tried = {verdict.rule.id for verdict in outcome.verdicts}
+    shown, never = "the recording does not show it", "a recording cannot show it"
     passive = passive_rules(side)
-    for rule in rules_for(side):
-        if rule.id in wanted and rule.id not in tried:
-            why = "the recording does not show it" if rule.id in passive else "a recording cannot show it"
-            outcome.verdicts.append(Verdict(rule=rule, outcome="skipped", why=rule.why_untestable(side) or why))
-    order = list(RULES)
-    outcome.verdicts.sort(key=lambda verdict: (order.index(verdict.rule.id), verdict.revision or ""))
+    outcome.finish(wanted, lambda rule: shown if rule.id in passive else never)
     return outcome

@@ -14,113 +14,93 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any, Literal
 
 from msgspec import Struct
 
 from twopipes._protocol.revisions import LEGACY, MODERN
 from twopipes._rules.rule import Rule
-from twopipes._rules.table import RULES
-from twopipes._tools.check.conversation import LiveConversation, NoResponse
+from twopipes._rules.table import SECTIONS
+from twopipes._tools.check.conversation import LiveConversation
+from twopipes._tools.check.server_reply import NoResponse, ProbeTimeouts, members
 from twopipes._tools.check.server_source import ServerTarget
-from twopipes._tools.check.topics import load_all, section_of
 from twopipes._tools.check.verdict import Skip, VerdictRecorder
 from twopipes.errors import LocalProtocolError
 
-__all__ = ["PROBES", "Case", "Features", "Permissions", "Probe", "Revisions", "SafeCall", "all_probes", "probe", "revisions_for"]
-
 Revisions = Literal["eras", "each", "newest"] | tuple[str, ...]
+"""Of the revisions that have one of the rules and that the peer speaks: ``eras`` for the newest legacy and the newest modern one,
+``each`` for all, ``newest`` for one, if the revision makes no difference. Or the given ones."""
+
 Body = Callable[["Case"], Coroutine[Any, Any, None]]
 
 
 class Probe(Struct, frozen=True, kw_only=True):
-    """A registered probe; see :func:`probe`."""
+    """A registered probe.
+
+    By default it shares a conversation (a process) with others. A failure found there is tried again in a fresh conversation before
+    it counts.
+    """
 
     name: str
     section: str
-    rules: tuple[str, ...]
+    rules: tuple[str, ...]  # those without a verdict at its end are skipped
     body: Body
-    revisions: Revisions = "eras"
-    opens_own: bool = False
-    fresh_conversation: bool = False
-    section_only: bool = False
-    runs_last: bool = False
-    silence_fails: bool = False
-    judged: bool = True
-    needs: tuple[str, ...] = ()
-    client_capabilities: Mapping[str, Any] | None = None
     description: str = ""
+    revisions: Revisions = "eras"
+    opens_own: bool = False  # it opens all conversations that it needs by itself
+    fresh_conversation: bool = False  # it gets its own conversation, because it damages it or needs an unused one
+    # It shares a conversation only with other such probes of its section, because it leaves something behind: a log level, a
+    # changed list, a subscription.
+    section_only: bool = False
+    runs_last: bool = False  # the conversation cannot be used after this probe, so it runs last in one that others have used
+    # If the server ignores a request of the probe, the rules without a verdict are broken. By default they are skipped: a tool may
+    # take its time.
+    silence_fails: bool = False
+    judged: bool = True  # whether the messages of its conversation are judged passively; False if the probe itself breaks rules
+    # Without these, the probe is skipped: a capability of the server (tools, resources.subscribe), process (whose exit can be
+    # observed), socket, call (a tool that may be called), tool:NAME (that tool), question (a callable tool that asks its client).
+    needs: tuple[str, ...] = ()
+    client_capabilities: Mapping[str, Any] | None = None  # those that the conversation declares
 
 
 PROBES: list[Probe] = []
 """All probes, after :func:`all_probes` has loaded them."""
 
 
-def probe(
-    *rules: str,
-    revisions: Revisions = "eras",
-    opens_own: bool = False,
-    fresh_conversation: bool = False,
-    section_only: bool = False,
-    runs_last: bool = False,
-    silence_fails: bool = False,
-    judged: bool = True,
-    needs: str | Sequence[str] = (),
-    client_capabilities: Mapping[str, Any] | None = None,
-) -> Callable[[Body], Body]:
-    """Register a coroutine function as a probe.
-
-    By default a probe shares a conversation (a process) with others. A failure found there is tried again in a fresh conversation
-    before it counts.
-
-    Args:
-        *rules: The ids of the rules that the probe judges. Those without a verdict at its end are skipped.
-        revisions: Of the revisions that have one of the rules and that the server speaks: ``eras`` for the newest legacy and the
-            newest modern one, ``each`` for all, ``newest`` for one, if the revision makes no difference. Or the given ones.
-        opens_own: The probe opens all conversations that it needs by itself.
-        fresh_conversation: The probe gets a conversation of its own, because it damages it or needs an unused one.
-        section_only: The probe shares a conversation only with other such probes of its section, because it leaves something
-            behind: a log level, a changed list, a subscription.
-        runs_last: The conversation cannot be used after this probe, so it runs last in one that others have used.
-        silence_fails: If the server ignores a request of the probe, the rules without a verdict are broken. By default they are
-            skipped: a tool may take its time.
-        judged: Whether the messages of its conversation are judged passively. Use ``False`` if the probe itself breaks rules.
-        needs: Requirements without which the probe is skipped: a capability of the server (``tools``, ``resources.subscribe``),
-            ``process`` (a process whose exit can be observed), ``socket``, ``call`` (a tool that may be called), ``tool:NAME``
-            (that tool), ``question`` (a tool that may be called and asks its client something).
-        client_capabilities: The client capabilities that the conversation declares; none by default.
-    """
-    wanted = (needs,) if isinstance(needs, str) else tuple(needs)
-    if opens_own + fresh_conversation + section_only + runs_last > 1:
+def probe(*rules: str, needs: str | Sequence[str] = (), **options: Any) -> Callable[[Body], Body]:
+    """Register a coroutine function as a probe, with the fields of :class:`Probe` as options."""
+    if sum(map(options.__contains__, ("opens_own", "fresh_conversation", "section_only", "runs_last"))) > 1:
         raise LocalProtocolError("a probe takes at most one of opens_own, fresh_conversation, section_only and runs_last")
+    options["needs"] = (needs,) if isinstance(needs, str) else tuple(needs)
 
     def enter(body: Body) -> Body:
-        PROBES.append(
-            Probe(
-                name=body.__name__,
-                section=section_of(body.__module__),
-                rules=rules,
-                body=body,
-                revisions=revisions,
-                opens_own=opens_own,
-                fresh_conversation=fresh_conversation,
-                section_only=section_only,
-                runs_last=runs_last,
-                silence_fails=silence_fails,
-                judged=judged,
-                needs=wanted,
-                client_capabilities=client_capabilities,
-                description=(body.__doc__ or "").strip(),
-            )
-        )
+        PROBES.append(Probe(name=body.__name__, rules=rules, body=body, **about(body), **options))
         return body
 
     return enter
 
 
+def about(body: Callable[..., Any]) -> dict[str, Any]:
+    """Return the section of a probe or a scenario, by its module, and its description."""
+    topic = body.__module__.split(".")[-2]
+    section = next((section for section, found in SECTIONS.items() if found.name == topic), "")
+    return {"section": section, "description": (body.__doc__ or "").strip()}
+
+
+def load_topics(kind: str) -> None:
+    """Import the modules of every topic whose names end with ``probes`` or ``scenarios``, which registers these."""
+    for topic in SECTIONS.values():
+        package = import_module(f"twopipes._tools.check.{topic.name}")
+        for found in sorted(iter_modules(package.__path__), key=lambda each: each.name):
+            if found.name.endswith(kind):
+                import_module(f"{package.__name__}.{found.name}")
+
+
 def all_probes() -> list[Probe]:
     """Return the probes of all sections."""
-    load_all("probes")
+    load_topics("probes")
     return PROBES
 
 
@@ -140,19 +120,12 @@ def revisions_for(rules: Iterable[Rule], wanted: Revisions, spoken: Sequence[str
 
 
 class SafeCall(Struct, frozen=True, kw_only=True):
-    """A tool that may be called, with arguments.
-
-    Attributes:
-        name: The name of the tool.
-        arguments: Arguments that should match its schema.
-        tool: The tool as it was listed.
-        why: What permits the call: ``readOnlyHint``, ``--allow-tool`` or ``--call``.
-    """
+    """A tool that may be called, with arguments."""
 
     name: str
-    arguments: Mapping[str, Any]
-    tool: Mapping[str, Any]
-    why: str
+    arguments: Mapping[str, Any]  # they should match its schema
+    tool: Mapping[str, Any]  # as it was listed
+    why: str  # what permits the call: readOnlyHint, --allow-tool or --call
 
     @property
     def params(self) -> dict[str, Any]:
@@ -170,9 +143,7 @@ class SafeCall(Struct, frozen=True, kw_only=True):
     @property
     def texts(self) -> list[str]:
         """The names of arguments that accept any text, if other arguments are permitted."""
-        if not self.takes_other_arguments:
-            return []
-        properties = _members(_members(self.tool.get("inputSchema")).get("properties"))
+        properties = members(members(self.tool.get("inputSchema")).get("properties")) if self.takes_other_arguments else {}
         return [name for name, schema in properties.items() if _is_free_text(schema)]
 
     def with_text(self, text: str) -> dict[str, Any] | None:
@@ -181,32 +152,21 @@ class SafeCall(Struct, frozen=True, kw_only=True):
 
 
 class Permissions(Struct, frozen=True, kw_only=True):
-    """The tools that may be called, in addition to those that declare ``readOnlyHint``.
+    """The tools that may be called, in addition to those that declare ``readOnlyHint``."""
 
-    Attributes:
-        tools: The names of tools that may be called with any arguments.
-        calls: The names of tools that may be called with these arguments only.
-    """
-
-    tools: frozenset[str] = frozenset()
-    calls: Mapping[str, Mapping[str, Any]] = {}
+    tools: frozenset[str] = frozenset()  # with any arguments
+    calls: Mapping[str, Mapping[str, Any]] = {}  # with these arguments only
 
 
 class Features(Struct, kw_only=True):
-    """What a server declared and listed in one revision.
-
-    Attributes:
-        capabilities: The declared capabilities.
-        tools: The listed tools of all pages. ``resources``, ``templates`` and ``prompts`` are alike.
-        failed: For each list method that failed, why.
-    """
+    """What a server declared and listed in one revision."""
 
     capabilities: dict[str, Any] = {}
     tools: list[dict[str, Any]] = []
     resources: list[dict[str, Any]] = []
     templates: list[dict[str, Any]] = []
     prompts: list[dict[str, Any]] = []
-    failed: dict[str, str] = {}
+    failed: dict[str, str] = {}  # for each list method that failed, why
 
     def has(self, capability: str) -> bool:
         """Return whether a capability was declared. A dot separates a detail: ``resources.subscribe``."""
@@ -228,51 +188,28 @@ class Features(Struct, kw_only=True):
 
     def safe_calls(self, permissions: Permissions) -> list[SafeCall]:
         """Return the permitted calls, explicitly requested ones first."""
-        found: list[SafeCall] = []
+        found: dict[str, list[SafeCall]] = {"--call": [], "--allow-tool": [], "readOnlyHint": []}
         for tool in self.tools:
             name = tool.get("name")
             if not isinstance(name, str):
                 continue
-            why = _why_safe(tool, name, permissions)
+            why = "readOnlyHint" if _is_read_only(tool) else ""
+            why = "--call" if name in permissions.calls else "--allow-tool" if name in permissions.tools else why
             arguments = permissions.calls[name] if why == "--call" else made_up_arguments(tool.get("inputSchema"))
             if why and arguments is not None:
-                found.append(SafeCall(name=name, arguments=arguments, tool=tool, why=why))
-        return sorted(found, key=lambda call: ("--call", "--allow-tool", "readOnlyHint").index(call.why))
-
-
-def _why_safe(tool: Mapping[str, Any], name: str, permissions: Permissions) -> str:
-    if name in permissions.calls:
-        return "--call"
-    if name in permissions.tools:
-        return "--allow-tool"
-    return "readOnlyHint" if _is_read_only(tool) else ""
+                found[why].append(SafeCall(name=name, arguments=arguments, tool=tool, why=why))
+        return [call for calls in found.values() for call in calls]
 
 
 def _is_read_only(tool: Mapping[str, Any]) -> bool:
-    return _members(tool.get("annotations")).get("readOnlyHint") is True
+    return members(tool.get("annotations")).get("readOnlyHint") is True
 
 
 class Case(VerdictRecorder):
-    """One run of a probe in one revision.
+    """One run of a probe in one revision."""
 
-    Attributes:
-        target: The server.
-        features: What the server declared and listed in this revision.
-        conversation: An open conversation, as the probe requires it.
-        permissions: The tools that may be called.
-    """
-
-    def __init__(
-        self,
-        probe: Probe,
-        *,
-        target: ServerTarget,
-        revision: str,
-        features: Features,
-        permissions: Permissions,
-    ) -> None:
-        super().__init__(probe.name, [RULES[rule].for_side("server") for rule in probe.rules if rule in RULES], revision)
-        self._declared.update(probe.rules)
+    def __init__(self, probe: Probe, *, target: ServerTarget, revision: str, features: Features, permissions: Permissions) -> None:
+        super().__init__(probe.name, probe.rules, "server", revision)
         self.target = target
         self.features = features
         self.permissions = permissions
@@ -294,7 +231,7 @@ class Case(VerdictRecorder):
         return self._conversation
 
     @property
-    def timeouts(self) -> Any:
+    def timeouts(self) -> ProbeTimeouts:
         """The timeouts of this run."""
         return self.target.timeouts
 
@@ -314,12 +251,7 @@ class Case(VerdictRecorder):
     async def open_conversation(
         self, *, client_capabilities: Mapping[str, Any] | None = None, opened: bool = True, judged: bool = True
     ) -> LiveConversation:
-        """Open another conversation. It is closed after the probe at the latest.
-
-        Args:
-            client_capabilities: The client capabilities to declare.
-            opened: Whether to open it in this revision; otherwise nothing is sent yet.
-            judged: Whether its messages are judged passively.
+        """Start another conversation, and open it in this revision if ``opened``. It is closed after the probe at the latest.
 
         Raises:
             CannotOpen: The server did not open it.
@@ -339,35 +271,21 @@ class Case(VerdictRecorder):
         self.conversation.client_capabilities = client_capabilities
         return self.conversation
 
+    @property
+    def safe_calls(self) -> list[SafeCall]:
+        """The tools that may be called, explicitly requested ones first."""
+        return self.features.safe_calls(self.permissions)
+
     def safe_call(self, *, with_text: bool = False) -> SafeCall:
-        """Return a tool that may be called.
-
-        Args:
-            with_text: Whether it must have an argument that accepts any text.
+        """Return a tool that may be called, optionally one with an argument that accepts any text.
 
         Raises:
             Skip: There is no such tool.
         """
-        found = [call for call in self.features.safe_calls(self.permissions) if call.texts or not with_text]
-        if not found:
-            kind = "with a text argument " if with_text else ""
-            raise Skip(no_call(kind))
-        return found[0]
-
-    async def echo_call(self) -> SafeCall:
-        """Return a tool that may be called and returns a text argument in its result.
-
-        Raises:
-            Skip: There is no such tool.
-        """
-        token = "twopipes-check-echo"  # noqa: S105 - a marker, not a password
-        for call in self.features.safe_calls(self.permissions):
-            params = call.with_text(token)
-            if params is not None:
-                response = await self.conversation.request("tools/call", params)
-                if token.encode() in response.received[0] and response.result.get("isError") is not True:
-                    return call
-        raise Skip("no tool that may be called returns a text that it was given; name one with --allow-tool")
+        for call in self.safe_calls:
+            if call.texts or not with_text:
+                return call
+        raise Skip(no_call("with a text argument " if with_text else ""))
 
     def fixture(self, name: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return the params of a call of a tool that test servers have (``boom``, ``slow``, ``ask``).
@@ -375,7 +293,7 @@ class Case(VerdictRecorder):
         Raises:
             Skip: The server has no such tool, or it may not be called.
         """
-        for call in self.features.safe_calls(self.permissions):
+        for call in self.safe_calls:
             if call.name == name:
                 return {"name": name, "arguments": dict(call.arguments if arguments is None else arguments)}
         raise Skip(no_such_tool(name))
@@ -386,24 +304,21 @@ class Case(VerdictRecorder):
 
     def quotable(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
         """Return the lines since the probe began, of the conversation that it opened last."""
-        conversation = self._last
-        if conversation is None:
+        if self._last is None:
             return (), ()
-        sent, received = self._begin if conversation is self._conversation else (0, 0)
-        return conversation.sent_lines[sent:], [line.raw for line in conversation.received_lines[received:]]
+        sent, received = self._begin if self._last is self._conversation else (0, 0)
+        return self._last.sent_lines[sent:], [line.raw for line in self._last.received_lines[received:]]
 
     @property
     def left_after(self) -> float | None:
         """Seconds until the server ended a conversation: the longest one, or ``None``."""
-        return max(
-            (conversation.left_after for conversation in self._conversations if conversation.left_after is not None), default=None
-        )
+        return max((each.left_after for each in self._conversations if each.left_after is not None), default=None)
 
     @property
     def silence(self) -> float | None:
         """Seconds without any response, if that is at least the timeout for the first response."""
-        silences = [conversation.silence for conversation in self._conversations if conversation.left_after is None]
-        return max((each for each in silences if each >= self.timeouts.start), default=None)
+        silences = [each.silence for each in self._conversations if each.left_after is None]
+        return max((silence for silence in silences if silence >= self.timeouts.start), default=None)
 
     @property
     def _conversations(self) -> list[LiveConversation]:
@@ -430,18 +345,13 @@ def made_up_arguments(schema: Any) -> dict[str, Any] | None:
     """Return arguments that a schema should accept: only the required ones. ``None`` if they cannot be derived."""
     if schema is None:
         return {}
-    members = _members(schema)
-    required = members.get("required", [])
-    properties = _members(members.get("properties"))
-    if not isinstance(required, list) or any(key in members for key in ("allOf", "anyOf", "oneOf", "not", "if", "$ref")):
+    keywords = members(schema)
+    required = keywords.get("required", [])
+    properties = members(keywords.get("properties"))
+    if not isinstance(required, list) or keywords.keys() & {"allOf", "anyOf", "oneOf", "not", "if", "$ref"}:
         return None
-    found: dict[str, Any] = {}
-    for name in required:
-        value = _made_up(properties.get(name, True)) if isinstance(name, str) else _UNKNOWN
-        if value is _UNKNOWN:
-            return None
-        found[name] = value
-    return found
+    found = [(name, _made_up(properties.get(name, True)) if isinstance(name, str) else _UNKNOWN) for name in required]
+    return None if any(value is _UNKNOWN for _name, value in found) else dict(found)
 
 
 _UNKNOWN = object()
@@ -453,31 +363,27 @@ _NARROWS = {"pattern", "format", "minLength", "maxLength", "minItems", "allOf", 
 def _made_up(schema: Any) -> Any:
     if schema is True or schema == {}:
         return "text"
-    members = _members(schema)
+    keywords = members(schema)
     for key in ("const", "default"):
-        if key in members:
-            return members[key]
-    if isinstance(members.get("enum"), list) and members["enum"]:
-        return members["enum"][0]
-    if _NARROWS & members.keys():
+        if key in keywords:
+            return keywords[key]
+    if isinstance(keywords.get("enum"), list) and keywords["enum"]:
+        return keywords["enum"][0]
+    if _NARROWS & keywords.keys():
         return _UNKNOWN
-    kind = members.get("type")
-    if isinstance(kind, list):
-        return next((made for each in kind if (made := _made_up({**members, "type": each})) is not _UNKNOWN), _UNKNOWN)
-    if not isinstance(kind, str):
-        return _UNKNOWN
-    if kind in {"integer", "number"}:
-        return members.get("minimum", min(1, members.get("maximum", 1)))
-    if kind == "object":
-        made = made_up_arguments(members)
-        return _UNKNOWN if made is None else made
-    return _SIMPLE.get(kind, _UNKNOWN)
+    match keywords.get("type"):
+        case list() as kinds:
+            return next((made for kind in kinds if (made := _made_up({**keywords, "type": kind})) is not _UNKNOWN), _UNKNOWN)
+        case "integer" | "number":
+            return keywords.get("minimum", min(1, keywords.get("maximum", 1)))
+        case "object":
+            made = made_up_arguments(keywords)
+            return _UNKNOWN if made is None else made
+        case str() as kind:
+            return _SIMPLE.get(kind, _UNKNOWN)
+    return _UNKNOWN
 
 
 def _is_free_text(schema: Any) -> bool:
-    members = _members(schema)
-    return members.get("type") == "string" and not ({"enum", "const"} | _NARROWS) & members.keys()
-
-
-def _members(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+    keywords = members(schema)
+    return keywords.get("type") == "string" and not ({"enum", "const"} | _NARROWS) & keywords.keys()

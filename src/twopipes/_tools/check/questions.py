@@ -15,30 +15,6 @@ from msgspec.json import encode
 
 from twopipes._protocol.revisions import MODERN, SAMPLING_CONTENT_ARRAYS, SAMPLING_CONTENT_TYPES
 
-__all__ = [
-    "ELICIT",
-    "NUMBER",
-    "ROOTS",
-    "SAMPLE",
-    "blocks_of",
-    "content_faults",
-    "declares",
-    "filled_form",
-    "form_faults",
-    "kinds_of_fields",
-    "members",
-    "number_fields",
-    "old_form_faults",
-    "reply_faults",
-    "root_faults",
-    "sample_faults",
-    "sampling_faults",
-    "secrets_in",
-    "shown",
-    "tool_sequence_faults",
-    "url_faults",
-]
-
 ELICIT = "elicitation/create"
 SAMPLE = "sampling/createMessage"
 ROOTS = "roots/list"

@@ -6,8 +6,6 @@ from twopipes._tools.check.fake_server import FakeServer
 from twopipes._tools.check.server_reply import decoded, id_key, parts_of
 from twopipes._tools.check.verdict import Quote
 
-__all__ = ["exchanges", "sent_with"]
-
 
 def exchanges(fake: FakeServer, method: str) -> Quote:
     """Return the requests of one method, and the responses of the fake server."""

@@ -15,8 +15,6 @@ from twopipes._channels.base import Channel
 from twopipes._channels.sockets import listen_tcp, listen_unix
 from twopipes.errors import ChannelBroken, ChannelClosed
 
-__all__ = ["RelayListener", "RelayedChannel", "listen_for_relays"]
-
 _HEAD = struct.Struct(">cI")
 _MODULE = "twopipes._tools.check.relay_process"
 

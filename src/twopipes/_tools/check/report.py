@@ -11,10 +11,7 @@ from msgspec import Struct
 from msgspec import json as msgspec_json
 
 from twopipes._rules.rule import Rule
-from twopipes._tools.check.outcome import CheckResult
-from twopipes._tools.check.verdict import Verdict, worst
-
-__all__ = ["FORMATS", "Format", "Judgement", "counted", "exit_code", "judgements", "rendered"]
+from twopipes._tools.check.verdict import CheckResult, Verdict, worst
 
 Format = Literal["text", "json", "junit", "markdown"]
 Kind = Literal["passed", "skipped", "error", "warning", "note"]

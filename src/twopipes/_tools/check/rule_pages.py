@@ -14,8 +14,6 @@ from twopipes._tools.check.passive import passive_rules
 from twopipes._tools.check.probe import all_probes
 from twopipes._tools.check.scenario import all_scenarios
 
-__all__ = ["judges_of", "listed"]
-
 Form = Literal["text", "json", "markdown"]
 Side = Literal["server", "client"]
 SIDES: tuple[Side, ...] = ("server", "client")

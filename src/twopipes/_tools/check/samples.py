@@ -12,8 +12,6 @@ from twopipes._tools.check.probe import Case, SafeCall
 from twopipes._tools.check.server_reply import Response
 from twopipes._tools.check.verdict import Quote
 
-__all__ = ["CHANGING", "called", "has_worked", "is_complete", "named", "prompted", "quoted", "read", "required_of", "walked"]
-
 CHANGING = ("mutate", "touch", "mutate_resources", "mutate_prompts")
 """The tools of test servers that change the lists of the server. Only probes about changes call them."""
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from twopipes._tools.check.probe import Revisions
-from twopipes._tools.check.topics import load_all, section_of
+from twopipes._tools.check.probe import Revisions, about, load_topics
 
 if TYPE_CHECKING:
     from twopipes._tools.check.fake_server import FakeServer
-
-__all__ = ["SCENARIOS", "Scenario", "ScenarioTimeouts", "all_scenarios", "scenario"]
 
 Body = Callable[["FakeServer"], Coroutine[Any, Any, None]]
 
@@ -34,67 +31,34 @@ class ScenarioTimeouts(Struct, frozen=True, kw_only=True):
 
 
 class Scenario(Struct, frozen=True, kw_only=True):
-    """A registered scenario; see :func:`scenario`."""
+    """A registered scenario."""
 
-    name: str
+    name: str  # on the command line
     section: str
-    rules: tuple[str, ...]
+    rules: tuple[str, ...]  # those without a verdict at its end are skipped
     body: Body
-    revisions: Revisions = "eras"
-    speaks: tuple[str, ...] = ()
-    relay: tuple[str, ...] = ()
-    needs_process: bool = False
-    judged: bool = True
-    eras: bool = False
     description: str = ""
+    revisions: Revisions = "eras"  # the fake server speaks only the revision of the run, unless speaks is given
+    speaks: tuple[str, ...] = ()  # the revisions that the fake server speaks, in order
+    relay: tuple[str, ...] = ()  # options for the process that the client launches: see relay_process.py
+    needs_process: bool = False  # it is about processes (stderr, signals, exits) and is skipped without one
+    judged: bool = True  # whether the messages of the client are judged passively; False if the scenario provokes breaches
+    # It is about clients of both eras: what the client does with a healthy server of each era is recorded first, even if only one
+    # revision is tried; see FakeServer.baselines.
+    eras: bool = False
 
 
 SCENARIOS: list[Scenario] = []
 """All scenarios, after :func:`all_scenarios` has loaded them."""
 
 
-def scenario(
-    *rules: str,
-    name: str | None = None,
-    revisions: Revisions = "eras",
-    speaks: Sequence[str] = (),
-    relay: Sequence[str] = (),
-    needs_process: bool = False,
-    judged: bool = True,
-    eras: bool = False,
-) -> Callable[[Body], Body]:
-    """Register a coroutine function as a scenario.
-
-    Args:
-        *rules: The ids of the rules that the scenario judges. Those without a verdict at its end are skipped.
-        name: The name on the command line; by default the name of the function, with dashes.
-        revisions: Of the revisions that have one of the rules and that the client speaks: ``eras`` for the newest legacy and the
-            newest modern one, ``each`` for all, ``newest`` for one. Or the given ones. The fake server speaks only this revision,
-            unless ``speaks`` is given.
-        speaks: The revisions that the fake server speaks, in order.
-        relay: Options for the process that the client launches: see :mod:`twopipes._tools.check.relay_process`.
-        needs_process: The scenario is about processes (stderr, signals, exits) and is skipped without one.
-        judged: Whether the messages of the client are judged passively. Use ``False`` if the scenario provokes breaches.
-        eras: The scenario is about clients of both eras: what the client does with a healthy server of each era is recorded first,
-            even if only one revision is tried; see :attr:`.FakeServer.baselines`.
-    """
+def scenario(*rules: str, name: str = "", **options: Any) -> Callable[[Body], Body]:
+    """Register a coroutine function as a scenario, with the fields of :class:`Scenario` as options."""
+    options["needs_process"] = bool(options.get("needs_process") or options.get("relay"))
 
     def enter(body: Body) -> Body:
-        SCENARIOS.append(
-            Scenario(
-                name=name or body.__name__.replace("_", "-"),
-                section=section_of(body.__module__),
-                rules=rules,
-                body=body,
-                revisions=revisions,
-                speaks=tuple(speaks),
-                relay=tuple(relay),
-                needs_process=needs_process or bool(relay),
-                judged=judged,
-                eras=eras,
-                description=(body.__doc__ or "").strip(),
-            )
-        )
+        named = name or body.__name__.replace("_", "-")
+        SCENARIOS.append(Scenario(name=named, rules=rules, body=body, **about(body), **options))
         return body
 
     return enter
@@ -102,5 +66,5 @@ def scenario(
 
 def all_scenarios() -> list[Scenario]:
     """Return the scenarios of all sections."""
-    load_all("scenarios")
+    load_topics("scenarios")
     return SCENARIOS

@@ -1,16 +1,17 @@
-"""What a server sent, as a probe sees it: a line, a response to a request, or no response in time."""
+"""What a peer sent, as probes and scenarios see it: lines, responses to requests, or no response in time."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from msgspec import MsgspecError, Struct
 from msgspec.json import decode
 
 from twopipes._tools.check.verdict import Skip
-
-__all__ = ["CannotOpen", "NoResponse", "ProbeTimeouts", "ReceivedLine", "Response", "decoded", "id_key", "parts_of", "same_id"]
+from twopipes._trace.format import Event, Line
 
 
 class ProbeTimeouts(Struct, frozen=True, kw_only=True):
@@ -29,20 +30,81 @@ class ProbeTimeouts(Struct, frozen=True, kw_only=True):
         return self.response / 5
 
 
-class ReceivedLine(Struct, frozen=True, eq=False):
-    """A line from the server.
+def members(value: Any) -> dict[str, Any]:
+    """Return an object, or an empty one for any other value."""
+    return value if isinstance(value, dict) else {}
 
-    Attributes:
-        number: The index of the line, from 0.
-        at: Seconds since the conversation was opened.
-        raw: The bytes without the newline.
-        message: The decoded JSON: an object, or the array of a batch; ``None`` if it is not JSON.
-    """
 
-    number: int
-    at: float
-    raw: bytes
-    message: Any
+class Message(Struct, frozen=True, eq=False, kw_only=True):
+    """The decoded JSON of a message, with defaults for everything that is missing or has a wrong type."""
+
+    message: Any  # an object, or the array of a batch; None if the line is not JSON
+
+    @property
+    def members(self) -> dict[str, Any]:
+        """The message if it is an object; otherwise empty."""
+        return members(self.message)
+
+    @property
+    def id(self) -> Any:
+        """The id of a request or a response."""
+        return self.members.get("id")
+
+    @property
+    def method(self) -> str | None:
+        """The method of a request or a notification."""
+        method = self.members.get("method")
+        return method if isinstance(method, str) else None
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The params; empty if there are none."""
+        return members(self.members.get("params"))
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """The ``_meta`` of the params; empty if there is none."""
+        return members(self.params.get("_meta"))
+
+    @property
+    def is_result(self) -> bool:
+        """Whether it is a response with a result that is an object."""
+        return isinstance(self.members.get("result"), dict)
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """The result; empty for an error, and if it is not an object."""
+        return members(self.members.get("result"))
+
+    def items(self, member: str) -> list[dict[str, Any]]:
+        """Return the objects in an array of the result, such as ``tools``."""
+        found = self.result.get(member)
+        return parts_of(found) if isinstance(found, list) else []
+
+    @property
+    def error(self) -> dict[str, Any]:
+        """The error; empty for a result."""
+        return members(self.members.get("error"))
+
+    @property
+    def code(self) -> Any:
+        """The code of the error; ``None`` for a result."""
+        return self.error.get("code")
+
+    @property
+    def summary(self) -> str:
+        """A short description of a response for a ``why``."""
+        if self.error:
+            return f"error {self.code}: {str(self.error.get('message'))[:100]}"
+        return "a result" if self.is_result else "neither a result nor an error"
+
+
+class ReceivedLine(Message, frozen=True, eq=False, kw_only=True):
+    """A line from the peer."""
+
+    number: int  # the index among the lines of the peer, from 0
+    at: float  # seconds since the start of the conversation
+    raw: bytes  # without the newline
 
     @property
     def sent(self) -> Sequence[bytes]:
@@ -64,84 +126,28 @@ class ReceivedLine(Struct, frozen=True, eq=False):
         """Whether the server asks its client something, other than a ping."""
         return any("method" in part and "id" in part and part["method"] != "ping" for part in self.parts)
 
-    @property
-    def method(self) -> str | None:
-        """The method of a single request or notification."""
-        method = self.message.get("method") if isinstance(self.message, dict) else None
-        return method if isinstance(method, str) else None
+
+class Response(Message, frozen=True, eq=False, kw_only=True):
+    """A response of the server, with its request."""
+
+    sent: Sequence[bytes] = ()  # the line of the request
+    received_line: ReceivedLine  # the line of the response, which may be a batch
+    took: float = 0.0  # seconds from the request to the response
+    silence: str = ""  # why there is no response, if LiveConversation.try_request got none; the message is empty then
 
     @property
-    def params(self) -> dict[str, Any]:
-        """The params; empty if there are none."""
-        params = self.message.get("params") if isinstance(self.message, dict) else None
-        return params if isinstance(params, dict) else {}
-
-    @property
-    def meta(self) -> dict[str, Any]:
-        """The members of ``_meta``; empty if there is none."""
-        meta = self.params.get("_meta")
-        return meta if isinstance(meta, dict) else {}
-
-
-class Response(Struct, frozen=True, eq=False, kw_only=True):
-    """A response of the server, with its request.
-
-    Attributes:
-        id: The id of the request.
-        message: The whole response.
-        sent: The line of the request.
-        received: The line of the response.
-        received_line: The same line, with its number and time.
-        took: Seconds from the request to the response.
-        silence: Why there is no response, if :meth:`.LiveConversation.try_request` got none; ``message`` is empty then.
-    """
-
-    id: Any
-    message: dict[str, Any]
-    sent: Sequence[bytes] = ()
-    received: Sequence[bytes] = ()
-    received_line: ReceivedLine
-    took: float = 0.0
-    silence: str = ""
-
-    @property
-    def is_result(self) -> bool:
-        """Whether the response has a result that is an object."""
-        return isinstance(self.message.get("result"), dict)
-
-    @property
-    def result(self) -> dict[str, Any]:
-        """The result; empty for an error, and if it is not an object."""
-        result = self.message.get("result")
-        return result if isinstance(result, dict) else {}
-
-    @property
-    def error(self) -> dict[str, Any]:
-        """The error; empty for a result."""
-        error = self.message.get("error")
-        return error if isinstance(error, dict) else {}
-
-    @property
-    def code(self) -> Any:
-        """The code of the error; ``None`` for a result."""
-        return self.error.get("code")
+    def received(self) -> Sequence[bytes]:
+        """The line of the response."""
+        return () if self.silence else self.received_line.received
 
     @property
     def summary(self) -> str:
         """A short description for a ``why``."""
-        if self.silence:
-            return f"nothing: {self.silence}"
-        if self.error:
-            return f"error {self.code}: {str(self.error.get('message'))[:100]}"
-        return "a result" if self.is_result else "neither a result nor an error"
+        return f"nothing: {self.silence}" if self.silence else super().summary
 
 
 class NoResponse(Skip):
-    """A request got no response in time. The rules that the probe has not judged yet are skipped for this reason.
-
-    Attributes:
-        request_id: The id of the request; ``None`` if it was not a single request.
-    """
+    """A request got no response in time. The rules that the probe has not judged yet are skipped for this reason."""
 
     def __init__(self, why: str, *, request_id: Any = None) -> None:
         super().__init__(why)
@@ -157,6 +163,12 @@ def same_id(one: Any, other: Any) -> bool:
     return type(one) is type(other) and one == other
 
 
+def id_key(request_id: Any) -> Any:
+    """Return a key for an id that includes its JSON type."""
+    # Invalid ids, such as an object, have to be found as well.
+    return type(request_id), request_id if isinstance(request_id, str | int | float | None) else repr(request_id)
+
+
 def decoded(line: bytes) -> Any:
     """Return the decoded JSON of a line; ``None`` if it is not JSON."""
     try:
@@ -167,11 +179,87 @@ def decoded(line: bytes) -> Any:
 
 def parts_of(message: Any) -> list[dict[str, Any]]:
     """Return the messages on a line: one, the members of a batch, or none."""
-    found = message if isinstance(message, list) else [message]
-    return [each for each in found if isinstance(each, dict)]
+    return [each for each in (message if isinstance(message, list) else [message]) if isinstance(each, dict)]
 
 
-def id_key(request_id: Any) -> Any:
-    """Return a key for an id that includes its JSON type."""
-    # Invalid ids, such as an object, have to be found as well.
-    return type(request_id), request_id if isinstance(request_id, str | int | float | None) else repr(request_id)
+class Waiter:
+    """Waits for news from a peer."""
+
+    def __init__(self) -> None:
+        self.is_over = False  # the peer has closed its output, or has exited
+        self._news = asyncio.Event()
+
+    def wake(self) -> None:
+        """Wake all that wait."""
+        self._news.set()
+
+    async def until(self, look: Callable[[], Any], within: float) -> Any:
+        """Wait until ``look`` returns something, or it is over. Return what it found, or ``None``."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                while (found := look()) is None and not self.is_over:
+                    self._news.clear()
+                    await self._news.wait()
+                return found
+        return look()
+
+
+class Transcript:
+    """Keeps the lines of both directions of a conversation with a server, and matches responses to requests."""
+
+    def __init__(self) -> None:
+        self.received_lines: list[ReceivedLine] = []
+        self.sent_lines: list[bytes] = []
+        self.entries: list[Line | Event] = []  # the lines of both directions and other events, as in a trace
+        self.first_response_at: float | None = None
+        self._sent_by_id: dict[Any, tuple[bytes, float]] = {}
+        self._cancelled: set[Any] = set()
+        self._responses_by_id: dict[Any, list[Response]] = {}
+
+    @property
+    def position(self) -> int:
+        """The number of received lines, for ``since``."""
+        return len(self.received_lines)
+
+    @property
+    def open_requests(self) -> int:
+        """The number of requests that are neither answered nor cancelled."""
+        return len(self._sent_by_id.keys() - self._responses_by_id.keys() - self._cancelled)
+
+    def responses_to(self, request_id: Any) -> list[Response]:
+        """Return all responses to a request so far. There should be at most one."""
+        return self._responses_by_id.get(id_key(request_id), [])
+
+    def response(self, request_id: Any) -> Response | None:
+        """Return the first response to a request, if there is one so far."""
+        return next(iter(self.responses_to(request_id)), None)
+
+    def add_sent(self, line: bytes, at: float, *, is_whole: bool) -> None:
+        """Add a line that was sent."""
+        self.sent_lines.append(line)
+        self.entries.append(Line(at, ">", line, is_whole))
+        for part in parts_of(decoded(line)):
+            if "id" in part and "method" in part:
+                self._sent_by_id[id_key(part["id"])] = line, at
+            elif part.get("method") == "notifications/cancelled" and isinstance(part.get("params"), dict):
+                self._cancelled.add(id_key(part["params"].get("requestId")))
+
+    def add_received(self, line: bytes, at: float, *, is_whole: bool) -> ReceivedLine:
+        """Add a line from the server."""
+        self.entries.append(Line(at, "<", line, is_whole))
+        received = ReceivedLine(number=self.position, at=at, raw=line, message=decoded(line))
+        self.received_lines.append(received)
+        for part in received.parts:
+            if "method" not in part:
+                self._add_response(part, received)
+        return received
+
+    def _add_response(self, message: dict[str, Any], received: ReceivedLine) -> None:
+        if self.first_response_at is None:
+            self.first_response_at = received.at
+        if "id" in message:
+            key = id_key(message["id"])
+            request, sent_at = self._sent_by_id.get(key, (None, received.at))
+            sent, took = () if request is None else (request,), received.at - sent_at
+            response = Response(message=message, sent=sent, received_line=received, took=took)
+            self._responses_by_id.setdefault(key, []).append(response)

@@ -9,20 +9,16 @@ from contextlib import suppress
 from typing import Any
 
 from twopipes._protocol.revisions import ALL, MODERN
-from twopipes._rules.rule import Rule
-from twopipes._rules.table import RULES, rules_for
+from twopipes._rules.table import RULES
 from twopipes._tools.check.conversation import CannotOpen, LiveConversation, NoResponse
 from twopipes._tools.check.explore import explored
 from twopipes._tools.check.idle import IdleControl
-from twopipes._tools.check.outcome import CheckResult
 from twopipes._tools.check.passive import judged, judged_in_any
 from twopipes._tools.check.probe import Case, Features, Permissions, Probe, all_probes, no_call, no_such_tool, revisions_for
 from twopipes._tools.check.server_source import ServerTarget
 from twopipes._tools.check.sharing import ProbeGroup, SharedConversation, plan_groups
-from twopipes._tools.check.verdict import Skip, Verdict, defect
+from twopipes._tools.check.verdict import CheckResult, Skip, defect
 from twopipes.errors import ChannelBroken, StartFailed, TwopipesError
-
-__all__ = ["CheckResult", "check_server"]
 
 # Concurrent conversations. A server uses about one core while it starts, and little afterwards.
 AT_ONCE = 6
@@ -30,8 +26,6 @@ AT_ONCE = 6
 # does not respond must not cost minutes.
 _MAX_UNANSWERED = 8
 _MAX_UNANSWERED_IN_ALL = 40
-# Pages of a list that are requested. A list may be endless.
-_PAGES = 20
 _LISTS = {
     "tools": ("tools/list", "tools", "tools"),
     "resources": ("resources/list", "resources", "resources"),
@@ -72,9 +66,8 @@ async def check_server(
         permissions=permissions or Permissions(),
         at_once=at_once,
         on_progress=on_progress or (lambda _text: None),
-        probes=all_probes() if probes is None else probes,
     )
-    return await run.run()
+    return await run.run(all_probes() if probes is None else probes)
 
 
 class _Run:
@@ -87,17 +80,14 @@ class _Run:
         permissions: Permissions,
         at_once: int,
         on_progress: Callable[[str], object],
-        probes: Sequence[Probe],
     ) -> None:
         self.target = target
         self.revisions = revisions
         self.wanted = wanted
         self.permissions = permissions
         self.on_progress = on_progress
-        self.probes = [each for each in probes if wanted & set(each.rules)]
         self.features: dict[str, Features] = {}
-        self.not_spoken: dict[str, str] = {}
-        self.verdicts: list[Verdict] = []
+        self.outcome = CheckResult(peer=target.description, side="server")
         self._unopened: list[LiveConversation] = []
         self._unanswered: Counter[tuple[str, str]] = Counter()
         self._idle = IdleControl(target)
@@ -107,50 +97,44 @@ class _Run:
         self._first_groups: dict[str, ProbeGroup] = {}
         self._other_groups: list[ProbeGroup] = []
 
-    async def run(self) -> CheckResult:
+    async def run(self, probes: Sequence[Probe]) -> CheckResult:
         loop = asyncio.get_running_loop()
         began = loop.time()
         self.on_progress("detecting revisions")
         if self.revisions:
-            await _all_of([*map(self._run_revision, self.revisions), self._run_other_groups()])
-        spoken = [each for each in self.revisions if each in self.features]
-        conversations = [
-            conversation for conversation in self.target.conversations if conversation.judged and conversation not in self._unopened
-        ]
-        self.verdicts += judged(
-            [(conversation.entries, conversation.revision) for conversation in conversations], side="server", wanted=self.wanted
-        )
-        self.verdicts += judged_in_any([conversation.entries for conversation in self._unopened], side="server", wanted=self.wanted)
-        self._account_for_the_rest(spoken)
-        order = list(RULES)
-        self.verdicts.sort(key=lambda verdict: (order.index(verdict.rule.id), verdict.revision or ""))
-        return CheckResult(
-            peer=self.target.description,
-            side="server",
-            revisions=spoken,
-            not_spoken=self.not_spoken,
-            verdicts=self.verdicts,
-            took=loop.time() - began,
-        )
+            await _all_of([*(self._run_revision(each, probes) for each in self.revisions), self._run_other_groups()])
+        outcome = self.outcome
+        outcome.revisions = [each for each in self.revisions if each in self.features]
+        opened = [each for each in self.target.conversations if each.judged and each not in self._unopened]
+        outcome.verdicts += judged([(each.entries, each.revision) for each in opened], side="server", wanted=self.wanted)
+        outcome.verdicts += judged_in_any([each.entries for each in self._unopened], side="server", wanted=self.wanted)
+        outcome.finish(self.wanted)
+        outcome.took = loop.time() - began
+        return outcome
 
     # Revisions and features
 
-    async def _run_revision(self, revision: str) -> None:
+    async def _run_revision(self, revision: str, probes: Sequence[Probe]) -> None:
         """Try to open one revision. When all are known, continue in the same conversation with a group that can share it."""
         async with self._room:
             conversation = await self._open_revision(revision)
         try:
             self._unknown.discard(revision)
             if not self._unknown:
-                self._plan()
+                self._plan(probes)
             await self._planned.wait()
             if group := self._first_groups.get(revision):
                 await self._run_group(group, conversation)
         finally:
             await conversation.close()
 
-    def _plan(self) -> None:
-        for group in plan_groups(self._tries()):
+    def _plan(self, probes: Sequence[Probe]) -> None:
+        spoken = [each for each in self.revisions if each in self.features]
+        tries: list[tuple[Probe, str]] = []
+        for probe in probes:
+            rules = [RULES[rule] for rule in probe.rules if rule in RULES and rule in self.wanted]
+            tries += [(probe, revision) for revision in revisions_for(rules, probe.revisions, spoken)]
+        for group in plan_groups(tries):
             if not group.is_common or self._first_groups.setdefault(group.revision, group) is not group:
                 self._other_groups.append(group)
         self._planned.set()
@@ -167,7 +151,7 @@ class _Run:
             await self._find_harmless_method(conversation, revision, features)
             self.features[revision] = features
         except CannotOpen as error:
-            self.not_spoken[revision] = str(error)
+            self.outcome.not_spoken[revision] = str(error)
             self._unopened.append(conversation)
             await conversation.close()
         except BaseException:
@@ -188,14 +172,6 @@ class _Run:
 
     # Probes
 
-    def _tries(self) -> list[tuple[Probe, str]]:
-        spoken = [each for each in self.revisions if each in self.features]
-        found = []
-        for probe in self.probes:
-            rules = [RULES[rule] for rule in probe.rules if rule in RULES and rule in self.wanted]
-            found += [(probe, revision) for revision in revisions_for(rules, probe.revisions, spoken)]
-        return found
-
     async def _run_group(self, group: ProbeGroup, conversation: LiveConversation | None = None) -> None:
         shared = SharedConversation(self.target, group, conversation)
         async with self._room:
@@ -213,7 +189,7 @@ class _Run:
             if is_doubtful and shared.is_reused:
                 doubtful.append((probe, case))
             else:
-                self.verdicts += case.verdicts
+                self.outcome.verdicts += case.verdicts
             if doubtful and not group.judged:
                 # These probes break rules themselves, so one may disturb the next: retry at once.
                 await self._retry(doubtful, shared)
@@ -225,7 +201,7 @@ class _Run:
             await shared.renew()
         for probe, case in doubtful:
             again = case if self._why_stop(probe, case.revision) else (await self._try(probe, case.revision, shared))[0]
-            self.verdicts += again.verdicts
+            self.outcome.verdicts += again.verdicts
 
     def _why_stop(self, probe: Probe, revision: str) -> str:
         """Return why no more requests are sent, or nothing."""
@@ -233,14 +209,10 @@ class _Run:
             return "the server left too many requests of this section without a response"
         return "the server left too many requests without a response" if self._unanswered.total() >= _MAX_UNANSWERED_IN_ALL else ""
 
-    def _case(self, probe: Probe, revision: str) -> Case:
-        case = Case(probe, target=self.target, revision=revision, features=self.features[revision], permissions=self.permissions)
-        case.restrict_to(self.wanted)
-        return case
-
     async def _try(self, probe: Probe, revision: str, shared: SharedConversation) -> tuple[Case, bool]:
         """Run a probe. Return the case, and whether something other than the server may be the cause of its outcome."""
-        case = self._case(probe, revision)
+        case = Case(probe, target=self.target, revision=revision, features=self.features[revision], permissions=self.permissions)
+        case.restrict_to(self.wanted)
         try:
             reason = self._missing(probe, revision) or self._why_stop(probe, revision)
             if not reason:
@@ -285,69 +257,34 @@ class _Run:
     def _missing(self, probe: Probe, revision: str) -> str:
         """Return why a probe cannot run, or nothing."""
         features = self.features[revision]
+        callable_tools = {call.name for call in features.safe_calls(self.permissions)}
         for need in probe.needs:
-            if need == "process":
-                if not self.target.is_process:
-                    return "it needs a process that the check starts, to see how it exits"
-            elif need == "socket":
-                if self.target.is_process:
-                    return "it applies to sockets only"
-            elif need == "call":
-                if not features.safe_calls(self.permissions):
-                    return no_call()
-            elif need.startswith("tool:"):
-                name = need.removeprefix("tool:")
-                if all(call.name != name for call in features.safe_calls(self.permissions)):
-                    return no_such_tool(name)
-            elif need != "question" and not features.has(need):
+            kind, _, name = need.partition(":")
+            if kind == "process" and not self.target.is_process:
+                return "it needs a process that the check starts, to see how it exits"
+            if kind == "socket" and self.target.is_process:
+                return "it applies to sockets only"
+            if kind == "call" and not callable_tools:
+                return no_call()
+            if kind == "tool" and name not in callable_tools:
+                return no_such_tool(name)
+            if kind not in {"process", "socket", "call", "tool", "question"} and not features.has(need):
                 return f"the server does not declare {need}"
         return ""
-
-    def _account_for_the_rest(self, spoken: Sequence[str]) -> None:
-        tried = {verdict.rule.id for verdict in self.verdicts}
-        for rule in rules_for("server"):
-            if rule.id in self.wanted and rule.id not in tried:
-                self.verdicts.append(Verdict(rule=rule, outcome="skipped", why=_why_not(rule, spoken)))
-
-
-def _why_not(rule: Rule, spoken: Sequence[str]) -> str:
-    if reason := rule.why_untestable("server"):
-        return reason
-    if not any(rule.applies_in(revision) for revision in spoken):
-        return f"the server does not speak a revision that has this rule ({rule.span})"
-    return "the conversation did not show it"
 
 
 async def _listed(conversation: LiveConversation) -> Features:
     features = Features(capabilities=conversation.capabilities)
     for name, (method, member, capability) in _LISTS.items():
-        if not features.has(capability):
-            continue
-        try:
-            setattr(features, name, await _all_pages(conversation, method, member))
-        except (NoResponse, _NotListed) as error:
-            features.failed[method] = str(error)
+        if features.has(capability):
+            try:
+                pages = [page async for page in conversation.pages(method)]
+                setattr(features, name, [item for page in pages for item in page.items(member)])
+                if not pages[0].is_result:
+                    features.failed[method] = f"{method} got {pages[0].summary}"
+            except NoResponse as error:
+                features.failed[method] = str(error)
     return features
-
-
-class _NotListed(Exception):
-    """A list request got an error."""
-
-
-async def _all_pages(conversation: LiveConversation, method: str, member: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    params: dict[str, Any] | None = None
-    for _ in range(_PAGES):
-        response = await conversation.request(method, params)
-        if params is None and not response.is_result:
-            raise _NotListed(f"{method} got {response.summary}")
-        page = response.result.get(member)
-        found += [each for each in page if isinstance(each, dict)] if isinstance(page, list) else []
-        cursor = response.result.get("nextCursor")
-        if not isinstance(cursor, str):
-            break
-        params = {"cursor": cursor}
-    return found
 
 
 async def _all_of(waiting: Sequence[Any]) -> None:

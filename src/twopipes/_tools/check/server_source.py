@@ -7,38 +7,26 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 
+from twopipes._channels.address import parse_address
 from twopipes._channels.base import Channel
-from twopipes._channels.sockets import connect_tcp, connect_unix
+from twopipes._client.targets import SocketTarget
 from twopipes._process.child import Child
 from twopipes._process.command import ServerCommand
 from twopipes._tools.check.conversation import CannotOpen, LiveConversation, Observer, ProbeTimeouts
-from twopipes.errors import LocalProtocolError
-
-__all__ = ["AddressTarget", "ChannelTarget", "CommandTarget", "ServerTarget", "target_for"]
 
 
 class ServerTarget(ABC):
-    """A server under test.
+    """A server under test."""
 
-    Attributes:
-        description: The server, for messages.
-        is_process: Whether each conversation has its own process, whose exit can be observed.
-        timeouts: The timeouts of its conversations.
-        conversations: Every conversation so far, in order. Their messages are judged at the end.
-        observer: Receives every byte, to record the wire.
-        harmless: By revision, the method to use instead of ``ping``, for a server that does not answer it.
-        attempts: By revision, the first conversation that tried to open it. It can be read after it has ended.
-    """
-
-    is_process = False
+    is_process = False  # whether each conversation has its own process, whose exit can be observed
 
     def __init__(self, description: str, *, timeouts: ProbeTimeouts | None = None, observer: Observer | None = None) -> None:
         self.description = description
         self.timeouts = timeouts if timeouts is not None else ProbeTimeouts()
-        self.observer = observer
-        self.conversations: list[LiveConversation] = []
-        self.harmless: dict[str, str] = {}
-        self.attempts: dict[str, LiveConversation] = {}
+        self.observer = observer  # receives every byte, to record the wire
+        self.conversations: list[LiveConversation] = []  # every one so far; their messages are judged at the end
+        self.harmless: dict[str, str] = {}  # by revision, the method to use instead of ping, for a server that does not answer it
+        self.attempts: dict[str, LiveConversation] = {}  # by revision, the first conversation that tried to open it
         self._attempting = asyncio.Lock()
         self._count = 0
 
@@ -56,7 +44,7 @@ class ServerTarget(ABC):
         return conversation
 
     async def attempt(self, revision: str) -> LiveConversation:
-        """Return the first conversation that tried to open a revision, for reading only."""
+        """Return the first conversation that tried to open a revision, for reading only: it may have ended."""
         async with self._attempting:
             if revision not in self.attempts:
                 conversation = await self.open()
@@ -91,16 +79,10 @@ class AddressTarget(ServerTarget):
 
     def __init__(self, address: str, *, timeouts: ProbeTimeouts | None = None, observer: Observer | None = None) -> None:
         super().__init__(address, timeouts=timeouts, observer=observer)
+        self._socket = SocketTarget(parse_address(address))
 
     async def _open(self, number: int) -> LiveConversation:
-        kind, _, where = self.description.partition(":")
-        if kind == "unix":
-            channel: Channel = await connect_unix(where)
-        elif kind == "tcp":
-            host, _, port = where.removeprefix("//").rpartition(":")
-            channel = await connect_tcp(host.strip("[]"), int(port))
-        else:
-            raise LocalProtocolError(f"{self.description!r} is not an address; write unix:/path or tcp://host:port")
+        channel = (await self._socket.open(None)).channel
         return LiveConversation(channel, timeouts=self.timeouts, number=number, observer=self.observer)
 
 

@@ -14,23 +14,6 @@ from twopipes._tools.check.probe import Case, SafeCall
 from twopipes._tools.check.server_reply import NoResponse, ReceivedLine, Response, same_id
 from twopipes._tools.check.verdict import Skip
 
-__all__ = [
-    "InputRequired",
-    "OpenQuestion",
-    "SlowCall",
-    "about",
-    "acknowledgement",
-    "acknowledgements",
-    "asking_calls",
-    "input_requests",
-    "listening",
-    "open_question",
-    "opened_listen",
-    "progress_of",
-    "slow_call",
-    "stop_listening",
-]
-
 # The names of tools to try first. Only their behaviour decides.
 _SLOW_NAME = re.compile(r"slow|long|sleep|wait|delay", re.IGNORECASE)
 _ASKING_NAME = re.compile(r"ask|elicit|sampl|root|confirm", re.IGNORECASE)

@@ -18,8 +18,6 @@ from twopipes._tools.check.conversation import LiveConversation, NoResponse
 from twopipes._tools.check.probe import Probe
 from twopipes._tools.check.server_source import ServerTarget
 
-__all__ = ["ProbeGroup", "SharedConversation", "plan_groups"]
-
 # The probes of one revision that could share one conversation are divided among this many, which run concurrently.
 _CONCURRENT = 2
 # Fewer probes than this do not justify another process.
