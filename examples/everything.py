@@ -115,7 +115,7 @@ async def blocks() -> list[Any]:
 
 @server.tool(output_schema={"type": "array", "items": {"type": "integer"}})
 def numbers(count: Annotated[int, Meta(ge=0, le=1000)]) -> ToolResult:
-    """Count, with a schema written by hand that is no object."""
+    """Count, with a hand-written schema that is not an object."""
     return ToolResult(structured=list(range(count)))
 
 
@@ -146,7 +146,7 @@ async def slow(steps: int = 100, seconds: float = 0.05, ctx: Context | None = No
 
 @server.tool
 def block(seconds: float, ctx: Context) -> str:
-    """Block a thread; stops early when nobody wants the answer any more."""
+    """Block a thread; stop early when the call is cancelled."""
     end = time.monotonic() + seconds
     while time.monotonic() < end and not ctx.cancelled:
         ctx.cancelled.wait(0.01)

@@ -308,7 +308,7 @@ def arguments_of_another_type(exchange: Exchange) -> Exchange:
     return exchange
 
 
-def arguments_that_nobody_takes(exchange: Exchange) -> Exchange:
+def unknown_arguments(exchange: Exchange) -> Exchange:
     """They were passed by, and are refused."""
     if "Unknown argument" in text_of_failure(exchange.after) and not text_of_failure(exchange.before):
         return exchange.settled()
@@ -362,7 +362,7 @@ FASTMCP: dict[str, Tolerance] = {
 OFFICIAL: dict[str, Tolerance] = {
     **_FOR_ALL,
     "The server's version": version,
-    "Arguments that nobody takes": arguments_that_nobody_takes,
+    "Unknown arguments": unknown_arguments,
     "The tool's name before its words": name_of_the_tool,
     "The code 0": code_zero,
     "Words": words,
