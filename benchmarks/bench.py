@@ -1,4 +1,4 @@
-"""twopipes beside the other implementations and beside the limits, in one run on one machine: ``make bench``.
+"""Compare twopipes with other implementations and with the limits, in one run on one machine: ``make bench``.
 
 Everybody takes turns, round after round. Printed are a table of every figure and the table of targets, as ratios; written are a
 JSON file with every single value and, if asked for, SVG plots. ``--check FILE`` compares the ratios with those of an earlier run
@@ -21,7 +21,7 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-import environment  # noqa: E402 - found beside this file, whoever runs it from where
+import environment  # noqa: E402 - it is in the folder of this file
 from checking import compare  # noqa: E402
 from figures import client, cold_start, concurrency, lines, many, memory, payload, pipelined, round_trip, tap  # noqa: E402
 from measuring import FULL, QUICK, Bench, Scale, Sheet  # noqa: E402
@@ -46,7 +46,7 @@ LATEST = HERE / "results" / "latest.json"
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """Measures, prints, writes; returns the exit code."""
+    """Measure, print and write the results, and return the exit code."""
     options = _options(given)
     scale = scaled(QUICK if options.quick else FULL, options.repeat)
     # Read first: a file that is not there shall not be noticed when everything has been measured.
@@ -63,7 +63,7 @@ def main(given: Sequence[str] | None = None) -> int:
 
 
 def measure(scale: Scale, figures: Sequence[str]) -> dict[str, Any]:
-    """Takes the figures, prints the tables, and returns everything for the file."""
+    """Take the figures, print the tables, and return the content of the results file."""
     described = environment.describe()
     sheet = Sheet()
     seconds: dict[str, float] = {}
@@ -101,12 +101,12 @@ def measure(scale: Scale, figures: Sequence[str]) -> dict[str, Any]:
 
 
 def scaled(scale: Scale, repeat: int | None) -> Scale:
-    """The same scale with another number of rounds."""
+    """Return the scale with another number of rounds."""
     return scale if repeat is None else replace(scale, repeat=repeat, repeat_long=repeat, cold_starts=repeat)
 
 
 def _checked(committed: dict[str, Any], results: dict[str, Any], scale: Scale) -> int:
-    """Says what was lost. A machine is slow for a second now and then: lost is what is lost every time that it is measured."""
+    """Print the losses. The machine may be slow for a second, so a loss counts only if it appears in every measurement."""
     comparison = compare(committed["ratios"], results["ratios"])
     if comparison.left_out:
         print(f"\nnot measured this time, and so not compared: {', '.join(comparison.left_out)}")
@@ -125,7 +125,7 @@ def _checked(committed: dict[str, Any], results: dict[str, Any], scale: Scale) -
 
 
 def figure_of(key: str) -> str:
-    """Which figure a ratio belongs to: the first part of its name, behind who it is about."""
+    """Return the figure of a ratio: the first part of its name after the contender."""
     name = re.sub(r"^[^/]*: ", "", key).split("/")[0].replace(" ", "-")
     return {"line": "lines", "import": "cold-start"}.get(name, name)
 
@@ -145,7 +145,7 @@ def _figures(given: str) -> list[str]:
     names = given.split(",")
     unknown = [name for name in names if name not in FIGURES]
     if unknown:
-        raise argparse.ArgumentTypeError(f"there is no figure {', '.join(unknown)}; there are {', '.join(FIGURES)}")
+        raise argparse.ArgumentTypeError(f"unknown figure {', '.join(unknown)}; known figures: {', '.join(FIGURES)}")
     return names
 
 

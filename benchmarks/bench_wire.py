@@ -1,4 +1,4 @@
-"""What a line costs, as ratios measured in one run, so that the machine does not matter.
+"""Measure the cost of a line, as ratios within one run, so that the machine does not matter.
 
 Each comparison is interleaved: one turn of everybody, then the next turn, and the median of each. A target that is missed
 makes the exit code 1. A bare copy of the same bytes is measured beside the lines, to tell our growth from the machine's.
@@ -39,7 +39,7 @@ Work = Callable[[], object]
 
 
 def main(*, as_json: bool = False) -> int:
-    """Measures, prints the table, and returns the exit code."""
+    """Measure, print the table, and return the exit code."""
     treat_all_sizes_alike()
     rows = [*first_lines(), *growth(), *small_messages(), *memory()]
     if as_json:
@@ -56,7 +56,7 @@ def main(*, as_json: bool = False) -> int:
 
 
 def treat_all_sizes_alike() -> None:
-    """Has every large block come fresh from the system, as the first long line of a process does.
+    """Make the allocator take every large block from the system, as for the first long line of a process.
 
     Left to itself, glibc keeps freed blocks of up to 32 MiB for the next turn and gives larger ones back, so from the second
     turn on a line of 16 MiB would be measured with warm pages and one of 64 MiB with cold ones: a bare copy of the larger then
@@ -70,7 +70,7 @@ def treat_all_sizes_alike() -> None:
 
 
 def first_lines() -> Iterator[tuple[str, float, float | None]]:
-    """The first long line of a process, by the wall clock and with the allocator as it comes: what a user waits for."""
+    """Return the cost of the first long line of a process, in wall-clock time and with the default allocator."""
     took: dict[int, list[float]] = {16: [], 64: []}
     for _ in range(TURNS):
         for size, each in took.items():
@@ -81,7 +81,7 @@ def first_lines() -> Iterator[tuple[str, float, float | None]]:
 
 
 def read_one(size: int) -> None:
-    """Reads one line of so many MiB and prints the seconds: the child of :func:`first_lines`."""
+    """Read one line of so many MiB and print the seconds; run in the child of :func:`first_lines`."""
     work = in_pieces(encode(long_message(size)))
     start = perf_counter()
     work()
@@ -89,7 +89,7 @@ def read_one(size: int) -> None:
 
 
 def growth() -> Iterator[tuple[str, float, float | None]]:
-    """How the cost of a line grows with its length, over the cost of a line a quarter as long."""
+    """Return the cost of a line divided by that of a line a quarter as long."""
     copying: dict[int, Work] = {}
     reading: dict[int, Work] = {}
     writing: dict[int, Work] = {}
@@ -108,12 +108,12 @@ def growth() -> Iterator[tuple[str, float, float | None]]:
 
 
 def long_message(size: int) -> Response:
-    """An answer whose line has so many MiB, and fits into the limit."""
+    """Return a response whose line has so many MiB and is within the limit."""
     return Response(1, {"content": [{"type": "text", "text": "x" * (size * MIB - KIB)}]})
 
 
 def in_pieces(line: bytes) -> Work:
-    """Reading this line as it comes out of a pipe."""
+    """Read this line in pieces, as they come from a pipe."""
     pieces = [line[start : start + PIECE] for start in range(0, len(line), PIECE)]
 
     def read() -> None:
@@ -127,7 +127,7 @@ def in_pieces(line: bytes) -> Work:
 
 
 def small_messages() -> Iterator[tuple[str, float, float | None]]:
-    """What a message of the usual size costs over the bare parser and the bare writer, on the same bytes."""
+    """Return the cost of a message of the usual size divided by that of the bare parser and the bare encoder."""
     request = Request(7, "tools/call", {"name": "echo", "arguments": {"text": "hello"}, "_meta": {"progressToken": 7}})
     response = Response(7, {"content": [{"type": "text", "text": "hello"}]})
     line = encode(request)
@@ -152,7 +152,7 @@ def small_messages() -> Iterator[tuple[str, float, float | None]]:
 
 
 def memory() -> Iterator[tuple[str, float, float | None]]:
-    """The most memory that is held at once while a line is read or written, over its length, the line itself included."""
+    """Return the peak memory while a line is read or written, the line included, divided by its length."""
     length = 64 * MIB - KIB
     piece = b"x" * PIECE
 
@@ -177,7 +177,7 @@ def memory() -> Iterator[tuple[str, float, float | None]]:
 
 
 def many(work: Work) -> Work:
-    """Short work, often enough for the clock to see it."""
+    """Repeat short work often enough to be measured."""
 
     def repeat() -> None:
         for _ in range(SMALL_CALLS):
@@ -187,7 +187,7 @@ def many(work: Work) -> Work:
 
 
 def interleaved(works: dict[Any, Work], turns: int = TURNS) -> dict[Any, float]:
-    """Median seconds of each work, all of them taking turns."""
+    """Return the median seconds of each piece of work; they take turns."""
     took: dict[Any, list[float]] = {name: [] for name in works}
     for work in works.values():
         work()
@@ -205,7 +205,7 @@ def interleaved(works: dict[Any, Work], turns: int = TURNS) -> dict[Any, float]:
 
 
 def peak(work: Work) -> int:
-    """The most memory, in bytes, that was held at once because of this work."""
+    """Return the peak memory of this work in bytes."""
     tracemalloc.start()
     try:
         work()

@@ -1,27 +1,26 @@
-"""Whether we have become slower than the committed ratios say."""
+"""Compare the ratios of a run with the committed ones."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-# A loss above this is one that we caused; below it, it may be the machine.
+# A smaller loss may be noise of the machine.
 TOLERATED = 0.30
 
 
 class Comparison(NamedTuple):
-    """What became worse, and what could not be compared."""
+    """The losses, and the ratios that could not be compared."""
 
-    # In words, by the name of the ratio.
+    # As sentences, by the name of the ratio.
     losses: dict[str, str]
     left_out: list[str]
 
 
 def compare(committed: Mapping[str, Mapping[str, Any]], fresh: Mapping[str, Mapping[str, Any]]) -> Comparison:
-    """Compares the ratios of a run with those that are committed.
+    """Compare the ratios of a run with the committed ones.
 
-    A ratio that could be had then and cannot be had now because a contender failed is a loss as well: otherwise the worst
-    regression of all would pass.
+    A committed ratio that cannot be measured any more, because a contender failed, is a loss too.
     """
     losses: dict[str, str] = {}
     left_out = []
@@ -32,7 +31,7 @@ def compare(committed: Mapping[str, Mapping[str, Any]], fresh: Mapping[str, Mapp
         if now is None or now["verdict"] == "left out":
             left_out.append(key)
         elif now["median"] is None:
-            losses[key] = f"{key}: {before['median']:.3g} before, now there is none: {now['why']}"
+            losses[key] = f"{key}: {before['median']:.3g} before, now none: {now['why']}"
         elif _loss(before, now) > TOLERATED:
             losses[key] = f"{key}: {before['median']:.3g} before, now {now['median']:.3g} ({_loss(before, now):.0%} worse)"
     return Comparison(losses, left_out)

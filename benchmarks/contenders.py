@@ -1,4 +1,4 @@
-"""Who takes part: servers and clients, each with the interpreter of its own clean environment."""
+"""The contenders: servers and clients, each with the interpreter of its own clean environment."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class Contender:
         return OURS if self.home == "ours" else PEERS / self.home
 
     def missing(self) -> str | None:
-        """Says why it cannot take part here."""
+        """Return why it cannot be measured here."""
         if self.home == "npm" and shutil.which("node") is None:
-            return "there is no node on this machine"
+            return "node is not installed"
         there = self.folder / ("bin/python" if self.home != "npm" else "node_modules")
         if there.exists():
             return None
@@ -72,7 +72,7 @@ class Contender:
         return [shutil.which("node") or "node", str(beside)]
 
     def start(self, noise: Path, *, one_tool: bool = False) -> Served:
-        """Starts it as a server."""
+        """Start it as a server."""
         command = self.command(self.one_tool if one_tool else None)
         return Served(command, stderr=noise / f"{self.name}.stderr", era=self.era, echoes=self.echoes)
 

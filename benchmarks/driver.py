@@ -1,7 +1,7 @@
-"""Drives a server over its two pipes, the same way whoever wrote it: lines made beforehand, bare reads and writes, one thread.
+"""Drive any server over its two pipes: lines made beforehand, bare reads and writes, one thread.
 
-Nothing here parses an answer while a clock runs. The answers are kept as bytes and checked afterwards, by :func:`check`; a server
-that answers wrongly, late or not at all raises :class:`Failed`, which ends up in the results as what it is.
+Nothing here parses a response while the clock runs. The responses are kept as bytes, and :func:`check` checks them afterwards. A
+wrong, late or missing response raises :class:`Failed`, which is recorded in the results.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ MODERN_META = {
     "io.modelcontextprotocol/clientInfo": INFO,
     "io.modelcontextprotocol/clientCapabilities": {},
 }
-# Seconds for a server to go after its input has ended, before it is made to.
+# Seconds for a server to exit on EOF, before it is killed.
 PATIENCE = 5.0
 
 
 class Failed(Exception):
-    """A contender did not do what was asked; the text says what it did."""
+    """A contender did something wrong; the text says what."""
 
 
 class Call(NamedTuple):
-    """The call of a tool, and what must come back: the text, and the structure if there is one."""
+    """A call of a tool and its expected result: the text, and the structured content if any."""
 
     tool: str
     arguments: Mapping[str, Any]
@@ -54,7 +54,7 @@ class Call(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """What a number of calls took, and everything that came back."""
+    """The cost of a number of calls, and their responses."""
 
     seconds: float
     cpu: float
@@ -82,13 +82,13 @@ INITIALIZED = b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n'
 
 
 def clean_environment() -> dict[str, str]:
-    """The environment without what would make one Python behave unlike another."""
+    """Return the environment without the variables that change how Python behaves."""
     ours = ("PYTHON", "TWOPIPES", "NODE_", "VIRTUAL_ENV")
     return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU time of a process with all its threads, those that have ended included, by the nanosecond."""
+    """Return the CPU time of a process and all its threads, including those that have ended."""
     # From Linux's posix-timers.h: the clock of a process is its pid, inverted, shifted by three, and 2 for CPU time as scheduled.
     return time.clock_gettime((~pid << 3) | 2)
 
@@ -124,7 +124,7 @@ class Served:
         assert self._process.stdout is not None
         self._to = self._process.stdin.fileno()
         self._from = self._process.stdout.fileno()
-        # A server whose answers nobody reads stops reading: while there is more to write, the pump must look at both ends.
+        # A server whose responses are not read stops reading, so both ends are watched while there is more to write.
         os.set_blocking(self._to, False)
 
     @property
@@ -144,7 +144,7 @@ class Served:
         self.close()
 
     def close(self) -> None:
-        """Ends the server: by the end of its input, or else with its whole group."""
+        """End the server by EOF, or kill its process group."""
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
@@ -160,7 +160,7 @@ class Served:
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """Kills the server when the time is over."""
+        """Kill the server when the time is over."""
 
         def end() -> None:
             self._out_of_time = True
@@ -181,7 +181,7 @@ class Served:
     # Opening
 
     def open(self, *, limit: float = 60.0) -> float:
-        """Sends the first request and waits for its answer; returns the seconds from the launch to it."""
+        """Send the first request, wait for its response, and return the seconds since the launch."""
         with self.within(limit):
             line = opening_line(self.era)
             self._write_all(line)
@@ -198,7 +198,7 @@ class Served:
         return seconds
 
     def list_tools(self, *, limit: float = 120.0) -> float:
-        """Lists the tools, and returns the seconds since the launch."""
+        """List the tools, and return the seconds since the launch."""
         self._next_id += 1
         line = request_line(self._next_id - 1, "tools/list", {}, self.era)
         with self.within(limit):
@@ -212,13 +212,13 @@ class Served:
     # Exchanges
 
     def prepare(self, call: Call, count: int) -> list[bytes]:
-        """The lines of so many calls, each with an id of its own."""
+        """Return the lines of so many calls, each with its own id."""
         first = self._next_id
         self._next_id += count
         return [call.line(request_id, self.era) for request_id in range(first, first + count)]
 
     def one_by_one(self, lines: Sequence[bytes], *, limit: float = 120.0) -> Exchange:
-        """Sends each line when the one before it is answered, and times each."""
+        """Send each line after the response to the previous one, and time each."""
         answers: list[bytes] = []
         latencies: list[float] = []
         clock, write, read, to, back = time.perf_counter, os.write, os.read, self._to, self._from
@@ -240,7 +240,7 @@ class Served:
         return Exchange(seconds, cpu, b"".join(answers), latencies)
 
     def pipelined(self, lines: Sequence[bytes], *, in_flight: int, limit: float = 120.0, piece: int = PIECE) -> Exchange:
-        """Keeps so many calls open until all are answered."""
+        """Keep so many calls in flight until all have a response."""
         waiting = iter(lines)
         answers: list[bytes] = []
         answered, count = 0, len(lines)
@@ -266,17 +266,17 @@ class Served:
         return Exchange(seconds, cpu, b"".join(answers))
 
     def one_large(self, line: bytes, *, limit: float) -> Exchange:
-        """One call whose request or answer is long."""
+        """Make one call whose request or response is long."""
         return self.pipelined([line], in_flight=1, limit=limit, piece=LARGE_PIECE)
 
     def ping_line(self) -> bytes:
-        """A request that asks whether anybody is there."""
+        """Return a ping."""
         self._next_id += 1
         method = "server/discover" if self.era == "modern" else "ping"
         return request_line(self._next_id - 1, method, {}, self.era)
 
     def beside(self, lines: Sequence[bytes], *, every: float, limit: float = 120.0) -> tuple[Exchange, list[float]]:
-        """Sends all lines at once, and a ping now and then until they are answered; returns what the pings took as well."""
+        """Send all lines at once, and pings until all have a response; return the times of the pings too."""
         wanted = {_id_of(line) for line in lines}
         answers: list[bytes] = []
         pings: list[float] = []
@@ -309,17 +309,17 @@ class Served:
     # Memory
 
     def memory(self) -> tuple[int, int]:
-        """Bytes that the process holds, and the most that it held since :meth:`forget_peak`."""
+        """Return the memory of the process in bytes, and its peak since :meth:`forget_peak`."""
         return memory_of(self.pid)
 
     def forget_peak(self) -> None:
-        """Starts the peak anew."""
+        """Reset the peak."""
         Path(f"/proc/{self.pid}/clear_refs").write_text("5")
 
     # The pipes
 
     def _readable_before_writable(self) -> bool:
-        """Waits until either end can go on; tells whether there is something to read."""
+        """Wait until either end is ready; return whether there is something to read."""
         poll = select.poll()
         poll.register(self._from, select.POLLIN)
         poll.register(self._to, select.POLLOUT)
@@ -362,7 +362,7 @@ class Served:
 
 
 def check(exchange: Exchange, lines: Sequence[bytes], call: Call, *, echoes: bool = False) -> None:
-    """Raises :class:`Failed` unless each line was answered once, and rightly."""
+    """Raise :class:`Failed` unless each line got exactly one correct response."""
     answers = exchange.answers.splitlines(keepends=True)
     if echoes:
         if answers != list(lines):
@@ -372,7 +372,7 @@ def check(exchange: Exchange, lines: Sequence[bytes], call: Call, *, echoes: boo
     for answer in answers:
         said = parsed(answer)
         if said.get("id") not in wanted:
-            raise Failed(f"nobody asked for {answer[:200]!r}")
+            raise Failed(f"unexpected response {answer[:200]!r}")
         wanted.discard(said["id"])
         _check_result(said.get("result"), call, answer)
     if wanted:
@@ -393,7 +393,7 @@ def _check_result(result: Any, call: Call, answer: bytes) -> None:
 
 
 def parsed(line: bytes) -> dict[str, Any]:
-    """A line as a message."""
+    """Decode a line."""
     try:
         message = json.loads(line)
     except ValueError:
@@ -410,6 +410,6 @@ def _id_of(line: bytes) -> int:
 
 
 def memory_of(pid: int) -> tuple[int, int]:
-    """Bytes that a process holds, and the most that it held."""
+    """Return the memory of a process and its peak, in bytes."""
     fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
     return int(fields["VmRSS"].split()[0]) * 1024, int(fields["VmHWM"].split()[0]) * 1024

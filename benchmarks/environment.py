@@ -1,4 +1,4 @@
-"""On which machine, and with which versions."""
+"""The machine and the versions of a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ASK = "import sys; from importlib.metadata import version; print(*map(version, s
 
 
 def describe() -> dict[str, Any]:
-    """Everything one must know to read the figures."""
+    """Return what a reader of the figures must know."""
     return {
         "when": datetime.now(UTC).strftime("%Y-%m-%d"),
         "machine": {
@@ -35,7 +35,7 @@ def describe() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Of the interpreters and of every contender; of one that is not here, that it is not."""
+    """Return the versions of the interpreters and of every contender that is installed."""
     found = {"python": platform.python_version(), "node": _said(["node", "--version"]).removeprefix("v")}
     for home, packages in PYTHON_PACKAGES.items():
         python = (OURS if home == "ours" else PEERS / home) / "bin" / "python"
@@ -49,7 +49,7 @@ def versions() -> dict[str, str]:
 
 
 def as_text(environment: dict[str, Any]) -> str:
-    """The same in two lines."""
+    """Return the same as two lines of text."""
     machine = environment["machine"]
     on = f"{machine['processor']}, {machine['cores']} cores, {machine['memory']}, {machine['kernel']}"
     busy = f"load {machine['load when it began']} when it began"

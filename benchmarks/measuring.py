@@ -1,4 +1,4 @@
-"""How figures are taken: everybody in turn, round after round, every value kept; what fails is kept as a failure."""
+"""How figures are taken: the contenders take turns in each round, and every value and every failure is kept."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Better = Literal["lower", "higher"]
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """How much of everything. A figure says where a contender gets less than this."""
+    """The sizes of a run. A figure may give a contender less than this."""
 
     name: str
     # Rounds of each figure, and of those in which a round takes long.
@@ -101,23 +101,23 @@ class Sheet:
     notes: list[str] = field(default_factory=list)
 
     def put(self, metric: Metric, contender: str, turn: int, value: float) -> None:
-        """Keeps a value."""
+        """Keep a value."""
         self.metrics[metric.name] = metric
         self.values.setdefault(metric.name, {}).setdefault(contender, {})[turn] = value
 
     def fail(self, what: str, contender: str, turn: int, why: str) -> None:
-        """Keeps a failure: of a figure, or of a part of it."""
+        """Keep the failure of a figure or a part of it."""
         self.failures.append({"what": what, "contender": contender, "round": turn, "why": why})
 
     def why_missing(self, metric: str, contender: str) -> str | None:
-        """The failure that explains why a contender has no value."""
+        """Return the failure that explains why a contender has no value."""
         for failure in self.failures:
             if failure["contender"] == contender and metric.startswith(failure["what"]):
                 return str(failure["why"])
         return None
 
     def summary(self) -> dict[str, Any]:
-        """The same for a file: median, lowest and highest beside the values."""
+        """Return the content for a file: the values with median, lowest and highest."""
         return {
             name: {
                 "unit": self.metrics[name].unit,
@@ -148,7 +148,7 @@ class Bench:
     def turns(
         self, figure: str, contenders: Iterable[Contender], repeat: int, *, both_eras: bool = False
     ) -> Iterator[tuple[int, Contender]]:
-        """Everybody in turn, round after round: A B C A B C, never A A B B."""
+        """Yield the contenders in turn, round after round: A B C A B C, never A A B B."""
         present = []
         for contender in contenders:
             if contender.name in self.scale.without and not (both_eras and contender.era == "modern"):
@@ -165,7 +165,7 @@ class Bench:
 
     @contextmanager
     def attempt(self, what: str, contender: Contender, turn: int) -> Iterator[None]:
-        """Notes a failure and goes on with the others."""
+        """Record a failure and continue with the others."""
         try:
             yield
         except Failed as failure:
@@ -178,7 +178,7 @@ class Bench:
         self.say(f"    {contender.name} failed at {what}: {why}")
 
     def warmed(self, served: Served, contender: Contender, call: Call, *, in_flight: int) -> int:
-        """Calls until the server has warmed up; returns how many calls fit into the time of one measurement."""
+        """Call until the server has warmed up; return how many calls fit into one measurement."""
         if call.tool not in served.warm:
             # Many at a time, whatever is measured then: it is the same code that gets warm, and sooner.
             lines = served.prepare(call, contender.warm_up)
@@ -196,7 +196,7 @@ class Bench:
 
 
 def checked(served: Served, call: Call, count: int, *, in_flight: int) -> Exchange:
-    """So many calls, with their answers checked when the clock has stopped; ``in_flight`` 0 times each of them."""
+    """Make so many calls and check the responses after the clock has stopped; ``in_flight=0`` times each call."""
     lines = served.prepare(call, count)
     exchange = served.pipelined(lines, in_flight=in_flight) if in_flight else served.one_by_one(lines)
     check(exchange, lines, call, echoes=served.echoes)
@@ -204,7 +204,7 @@ def checked(served: Served, call: Call, count: int, *, in_flight: int) -> Exchan
 
 
 def percentile(values: Sequence[float], percent: int) -> float:
-    """The value below which so many percent of them are."""
+    """Return a percentile."""
     return median(values) if percent == 50 else quantiles(values, n=100, method="inclusive")[percent - 1]
 
 

@@ -26,7 +26,7 @@ SIZES = {"1 KiB": 1 / 1024, "64 KiB": 1 / 16, "1 MiB": 1.0, "16 MiB": 16.0, "64 
 
 
 def draw(figures: Figures, folder: Path) -> list[Path]:
-    """Writes one file for each plot that there are values for."""
+    """Write one file for each plot that has values."""
     import matplotlib as mpl  # noqa: PLC0415 - a bench-only dependency: the tables must come without it
 
     mpl.use("svg")

@@ -20,7 +20,7 @@ from statistics import median
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-from contenders import FAST_SERVER, OURS  # noqa: E402 - found beside this file, whoever runs it from where
+from contenders import FAST_SERVER, OURS  # noqa: E402 - it is in the folder of this file
 from driver import INITIALIZED, Served, clean_environment, opening_line  # noqa: E402
 from measuring import ECHO, ECHO_DEF, checked  # noqa: E402
 from publish import PAGE, filled  # noqa: E402
@@ -51,7 +51,7 @@ OTHER = "everything else"
 
 
 def main() -> int:
-    """Measures, prints, and fills in the page; returns the exit code."""
+    """Measure, print, fill in the page, and return the exit code."""
     blocks = {"profile of a call": calls_table(), "profile of the start": start_table(), "profile of memory": memory_table()}
     for name, block in blocks.items():
         print(f"## {name}\n\n{block}\n")
@@ -60,12 +60,12 @@ def main() -> int:
 
 
 def worker(file: str) -> str:
-    """What a file belongs to."""
+    """Return the part of the program that a file belongs to."""
     return next((name for part, name in WORKERS if part in file), OTHER)
 
 
 def calls_table() -> str:
-    """Shares of the CPU of a call: of the server, for a coroutine and for a function in a thread; and of our client."""
+    """Return the shares of CPU time per call: of the server with ``async`` and ``def`` tools, and of our client."""
     shares = {kind: _shares(_sampled(call)) for kind, call in (("async tool", ECHO), ("`def` tool", ECHO_DEF))}
     shares["our client"] = _shares(_sampled_client())
     names = sorted({name for share in shares.values() for name in share}, key=lambda name: -shares["async tool"].get(name, 0))
@@ -105,7 +105,7 @@ def _sampled_client() -> Counter[str]:
 
 
 def start_table() -> str:
-    """Milliseconds of imports before the first answer, by who wants them; the medians of several starts."""
+    """Return the milliseconds of imports before the first response, by importer; medians of several starts."""
     taken: dict[str, list[float]] = {}
     for _ in range(STARTS):
         for name, seconds in _imports().items():
@@ -115,7 +115,7 @@ def start_table() -> str:
 
 
 def _imports() -> dict[str, float]:
-    """What ``-X importtime`` says until the first answer, each module counted for the package that made it be imported."""
+    """Return the times of ``-X importtime`` up to the first response, each counted for the package that imported the module."""
     child = subprocess.run(
         [PYTHON, "-X", "importtime", ONE_TOOL],
         input=opening_line("legacy") + INITIALIZED,
@@ -150,7 +150,7 @@ def _owner(above: list[str]) -> str:
 
 
 def memory_table() -> str:
-    """Megabytes held by processes that import more and more."""
+    """Return the megabytes of processes that import more and more."""
     steps = {
         "an empty Python": "",
         "with msgspec": "import msgspec, msgspec.json",

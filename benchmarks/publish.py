@@ -1,4 +1,4 @@
-"""Two runs of the benchmark, put where people read them: ``publish.py FIRST.json SECOND.json``.
+"""Publish two runs of the benchmark: ``publish.py FIRST.json SECOND.json``.
 
 The first becomes ``benchmarks/results.json``, which ``make bench-check`` compares with, and gives the plots; the second goes beside
 it. The tables of ``docs/explanation/performance.md`` and the line in the README are written from both, between their marks.
@@ -15,7 +15,7 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-import environment  # noqa: E402 - found beside this file, whoever runs it from where
+import environment  # noqa: E402 - it is in the folder of this file
 from table import COLUMNS, grid, short  # noqa: E402
 
 PROJECT = HERE.parent
@@ -45,7 +45,7 @@ Results = Mapping[str, Any]
 
 
 def main(given: Sequence[str]) -> int:
-    """Writes everything; returns the exit code."""
+    """Write everything and return the exit code."""
     if len(given) != len(COMMITTED):
         print("usage: publish.py FIRST.json SECOND.json", file=sys.stderr)
         return 2
@@ -62,14 +62,14 @@ def main(given: Sequence[str]) -> int:
 
 
 def page_blocks(runs: Sequence[Results]) -> dict[str, str]:
-    """What the page shows of the two runs, by the name of the place."""
+    """Return the blocks of the page, by name."""
     lengths = " and ".join(f"{run['seconds'] // 60} min {run['seconds'] % 60} s" for run in runs)
     about = f"{environment.as_text(runs[0]['environment'])}\n\nTwo {runs[0]['scale']} runs, of {lengths}."
     return {"machine": about, "in short": summary_table(runs), "targets": targets(runs), "absolute": absolute(runs[0])}
 
 
 def targets(runs: Sequence[Results]) -> str:
-    """A row for each figure with a target, a column for each opponent; in each cell both runs and the target."""
+    """Return a row for each figure with a target and a column for each opponent; a cell has both runs and the target."""
     rows: dict[str, dict[str, str]] = {}
     for key, ratio in runs[0]["ratios"].items():
         if ratio["target"] is not None and not ratio["figure"].startswith("line, "):
@@ -80,20 +80,20 @@ def targets(runs: Sequence[Results]) -> str:
 
 
 def summary_table(runs: Sequence[Results]) -> str:
-    """The most important figures in six rows, each from the worse of the two runs."""
+    """Return the most important figures, each from the worse of the two runs."""
     head = ["twopipes over ...", *COLUMNS]
     return grid(head, [[words, *(cells.get(column, "") for column in COLUMNS)] for words, cells in summary(runs).items()])
 
 
 def readme_line(runs: Sequence[Results]) -> str:
-    """The same in one line, for the README."""
+    """Return the same as one line, for the README."""
     rows = summary(runs)
     parts = [f"{words} {' and '.join(rows[words][column] for column in README_COLUMNS)}" for words in README_ROWS]
     return f"Ratios over {' and '.join(README_COLUMNS)}, from the worse of two runs: {'; '.join(parts)}."
 
 
 def summary(runs: Sequence[Results]) -> dict[str, dict[str, str]]:
-    """The ratios of the short table, by row and column, each from the worse of the two runs."""
+    """Return the ratios of the short table, by row and column, each from the worse of the two runs."""
     rows = {}
     for figure, words in IN_SHORT.items():
         cells = {}
@@ -107,7 +107,7 @@ def summary(runs: Sequence[Results]) -> dict[str, dict[str, str]]:
 
 
 def absolute(run: Results) -> str:
-    """A few figures as they are, for a feeling of what the ratios are ratios of."""
+    """Return a few absolute figures."""
     shown = {
         "first answer, ms": ("cold start/first answer", 1e3),
         "first result, ms": ("cold start/first result of a tool", 1e3),
@@ -131,13 +131,13 @@ def absolute(run: Results) -> str:
 
 
 def filled(text: str, blocks: Mapping[str, str]) -> str:
-    """The text with each block between its marks."""
+    """Return the text with each block between its marks."""
     for name, block in blocks.items():
         begin = BEGIN.format(name)
         before, found, rest = text.partition(begin)
         _, closed, after = rest.partition(END)
         if not found or not closed:
-            raise ValueError(f"there is no place {begin} ... {END}")
+            raise ValueError(f"the page lacks {begin} ... {END}")
         text = f"{before}{begin}\n{block}\n{END}{after}"
     return text
 

@@ -58,7 +58,7 @@ def _value(taken: Mapping[str, float] | None, unit: str) -> str:
 
 
 def in_unit(value: float, unit: str) -> str:
-    """A value as people read it."""
+    """Return a value as text, with its unit."""
     if unit == "B":
         return f"{value / 1e6:.1f} MB"
     if unit == "s":
@@ -72,12 +72,12 @@ def in_unit(value: float, unit: str) -> str:
 
 
 def short(value: float) -> str:
-    """Three digits that count."""
+    """Return a number with three significant digits."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of Markdown with straight columns."""
+    """Return a Markdown table with aligned columns."""
     widths = [max(len(row[index]) for row in (head, *rows)) for index in range(len(head))]
     lines = [head, ["-" * width for width in widths], *rows]
     return "\n".join("| " + " | ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) + " |" for row in lines)

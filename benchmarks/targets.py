@@ -1,6 +1,6 @@
-"""What we want to reach, as ratios of one run on one machine; and the ratios of a run, judged.
+"""The targets, as ratios of one run on one machine, and the judged ratios of a run.
 
-A ratio is ours over theirs, taken within each round, and the median of those: what slows the machine down slows both.
+A ratio is ours divided by theirs, within each round; the median counts. A slow machine affects both.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ OURS, OFFICIAL, TYPESCRIPT, BY_HAND = "twopipes", "official", "typescript", "by 
 
 
 class Target(NamedTuple):
-    """One cell of the table: a metric, against whom, and how far."""
+    """One cell of the table: a metric, the opponent, and the bound."""
 
     figure: str
     metric: str
@@ -31,7 +31,7 @@ class Target(NamedTuple):
 
 
 class Ratio(NamedTuple):
-    """A ratio of a run, or why there is none."""
+    """A ratio of a run, or why it is missing."""
 
     target: Target
     better: Better | None
@@ -42,7 +42,7 @@ class Ratio(NamedTuple):
 
     @property
     def verdict(self) -> Literal["met", "missed", "no target", "failed", "left out"]:
-        """How it stands to its target."""
+        """The comparison with its target."""
         if self.median is None:
             return "left out" if self.why is None else "failed"
         if self.target.bound is None:

@@ -105,8 +105,8 @@ def answer(request_id, text="hello", **more):
     ("answers", "said"),
     [
         ([answer(1)], "1 of 2 calls were not answered"),
-        ([answer(1), answer(1)], "nobody asked for"),
-        ([answer(1), answer(3)], "nobody asked for"),
+        ([answer(1), answer(1)], "unexpected response"),
+        ([answer(1), answer(3)], "unexpected response"),
         ([answer(1), answer(2, "hullo")], "a wrong answer"),
         ([answer(1), answer(2, isError=True)], "a wrong answer"),
         ([answer(1), '{"jsonrpc":"2.0","id":2,"error":{"code":1,"message":"no"}}'], "a wrong answer"),
@@ -198,14 +198,14 @@ def test_a_ratio_that_can_no_longer_be_had_is_a_loss_unless_it_was_left_out():
     assert left_out.left_out == list(before)
 
 
-def test_the_program_refuses_a_figure_that_there_is_not():
+def test_the_program_rejects_an_unknown_figure():
     command = [sys.executable, str(BENCHMARKS / "bench.py"), "--figures", "speed"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2
-    assert "there is no figure speed; there are cold-start" in done.stderr
+    assert "unknown figure speed; known figures: cold-start" in done.stderr
 
 
-# What people read
+# The published pages
 
 
 def test_the_page_and_the_readme_say_what_was_measured():
@@ -219,7 +219,7 @@ def test_the_page_and_the_readme_say_what_was_measured():
 def test_a_block_is_put_between_its_marks_and_nowhere_else():
     text = f"before\n{BEGIN.format('x')}\nold\n{END}\nafter\n{END}\n"
     assert filled(text, {"x": "new"}) == text.replace("old", "new")
-    with pytest.raises(ValueError, match="there is no place"):
+    with pytest.raises(ValueError, match="the page lacks"):
         filled(text, {"y": "new"})
 
 

@@ -1,4 +1,4 @@
-"""What a client of the benchmark is asked to do, and how it tells what that took."""
+"""The job of a benchmark client, and the report of what it took."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Job:
 
 
 class Clock:
-    """Seconds by the wall and of CPU, between entry and exit."""
+    """Measures wall-clock and CPU seconds between entry and exit."""
 
     cpu = seconds = 0.0
 
@@ -40,13 +40,13 @@ class Clock:
 
 
 def resident() -> int:
-    """Bytes that this process holds."""
+    """Return the memory of this process in bytes."""
     line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS"))
     return int(line.split()[1]) * 1024
 
 
 def report(job: Job, clock: Clock, *, large: Clock, ready: float, resident: int) -> dict[str, float]:
-    """What the run took."""
+    """Print what the run took."""
     return {
         "calls": job.calls,
         "seconds": clock.seconds,

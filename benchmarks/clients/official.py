@@ -12,7 +12,7 @@ from mcp import Client, StdioServerParameters
 
 
 async def main(job: Job) -> dict:
-    """Opens the connections, calls, and tells what it took."""
+    """Open the connections, make the calls, and report what they took."""
     command, *arguments = job.command
     async with AsyncExitStack() as stack:
         started = time.perf_counter()
@@ -49,7 +49,7 @@ async def main(job: Job) -> dict:
 
 
 async def opened(client: Any, stack: AsyncExitStack) -> Any:
-    """Enters a client in a task of its own, which leaves it when the stack ends."""
+    """Enter a client in its own task, which exits it when the stack ends."""
     ready, over = asyncio.get_running_loop().create_future(), asyncio.Event()
 
     async def stay() -> None:

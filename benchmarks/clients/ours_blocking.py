@@ -11,7 +11,7 @@ from twopipes.blocking import Client, connect
 
 
 def main(job: Job) -> dict:
-    """Opens the connections, calls, and tells what it took."""
+    """Open the connections, make the calls, and report what they took."""
     started = time.perf_counter()
     clients = [connect(*job.command, era=job.era) for _ in range(job.servers)]
     ready = time.perf_counter() - started

@@ -1,4 +1,4 @@
-"""Clients, all of them before the same fast server: calls per second and CPU per call, alone and with many in flight."""
+"""Clients with the same fast server: calls per second and CPU per call, one at a time and with many in flight."""
 
 import json
 import subprocess
@@ -41,7 +41,7 @@ def run(bench: Bench) -> None:
 
 
 def run_client(contender: Contender, *, calls: int, in_flight: int, servers: int = 1, large: int = 0) -> dict[str, Any]:
-    """Runs a client to its end; returns what it reports. It checks each answer itself."""
+    """Run a client to its end and return its report. It checks each response itself."""
     job = {
         "command": FAST_SERVER.command(),
         "era": contender.era,

@@ -15,7 +15,7 @@ TOOLS_LISTED_CPU = Metric("cold start/tools listed, CPU", "s", "lower")
 # A detail of it.
 FIRST_ANSWER = Metric("cold start/first answer", "s", "lower")
 FIRST_ANSWER_CPU = Metric("cold start/first answer, CPU", "s", "lower")
-# A server that puts off its imports until somebody calls a tool would look good above, and not here.
+# A server that delays its imports until the first call looks good above, but not here.
 FIRST_RESULT = Metric("cold start/first result of a tool", "s", "lower")
 FIRST_RESULT_CPU = Metric("cold start/first result of a tool, CPU", "s", "lower")
 IMPORT = Metric("import/wall", "s", "lower")
@@ -23,7 +23,7 @@ IMPORT_CPU = Metric("import/CPU", "s", "lower")
 
 
 def run(bench: Bench) -> None:
-    """Starts everybody in turn; the first round compiles and fills caches, and is not counted."""
+    """Start the contenders in turn; the first round compiles and fills caches, and is not counted."""
     put = bench.sheet.put
     for turn, contender in bench.turns("cold start", SERVERS, bench.scale.cold_starts + 1, both_eras=True):
         with bench.attempt("cold start", contender, turn), contender.start(bench.noise, one_tool=True) as served:
@@ -39,7 +39,7 @@ def run(bench: Bench) -> None:
                 put(FIRST_RESULT, contender.name, turn, second_seconds)
                 put(FIRST_RESULT_CPU, contender.name, turn, second_cpu)
     importers = [each for each in SERVERS if each.imports is not None and each.era == "legacy"]
-    # The bare import loads next to nothing, because names are looked up when they are used: it is no match for the others.
+    # The bare import loads next to nothing, because names are loaded on first use, so it cannot be compared with the others.
     importers.append(replace(SERVERS[0], name="import twopipes alone", imports="import twopipes"))
     for turn, contender in bench.turns("import", importers, bench.scale.cold_starts + 1, both_eras=True):
         with bench.attempt("import", contender, turn):
@@ -50,10 +50,10 @@ def run(bench: Bench) -> None:
 
 
 def import_cost(command: list[str]) -> tuple[float, float]:
-    """Seconds by the wall and of CPU of a whole process."""
+    """Return the wall-clock and CPU seconds of a whole process."""
     started = time.perf_counter()
     process = subprocess.Popen(command, env=clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    # Not Popen.wait: only this tells what the process has used.
+    # Not Popen.wait: only wait4 returns the CPU time of the process.
     _, status, usage = os.wait4(process.pid, 0)
     seconds = time.perf_counter() - started
     process.returncode = os.waitstatus_to_exitcode(status)

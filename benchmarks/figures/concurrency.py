@@ -1,4 +1,4 @@
-"""Many calls that wait, at once: until all are answered, and what a ping takes meanwhile."""
+"""Many waiting calls at once: the time until all have a response, and the time of a ping meanwhile."""
 
 from contenders import servers
 from driver import Call, check

@@ -1,4 +1,4 @@
-"""What a line costs without any process around it: ``bench_wire.py``, in the clean environment."""
+"""The cost of a line without a process around it: ``bench_wire.py``, in the clean environment."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ LIMIT = 300.0
 
 
 def run(bench: Bench) -> None:
-    """One run of its own; it takes turns inside."""
+    """Run it once; it takes turns inside."""
     if not bench.scale.lines:
         return
     contender = SERVERS[0]

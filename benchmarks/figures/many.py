@@ -1,4 +1,4 @@
-"""One client process and many servers: until all are ready, what the client holds then, and what it gets done over all."""
+"""One client process and many servers: the time until all are ready, the memory of the client, and its calls per second."""
 
 from contenders import CLIENTS
 from measuring import Bench, Metric
@@ -7,7 +7,7 @@ from figures.client import run_client
 
 
 def run(bench: Bench) -> None:
-    """The handshake era: there, every client waits for an answer before it calls a server ready."""
+    """Measure the legacy era, where every client waits for a response before it reports a server as ready."""
     count = bench.scale.servers
     ready = Metric("many/ready", "s", "lower")
     held = Metric("many/memory of the client", "B", "lower")

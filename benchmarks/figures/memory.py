@@ -1,4 +1,4 @@
-"""Memory that a server holds: at rest, and after many calls. The peak of a long message is taken where those are sent.
+"""Memory of a server: at rest, and after many calls. The figure of long messages measures their peak.
 
 It is the server with one tool, as at the cold start, which imports nothing but its library. The one with all the tools of the
 benchmark imports asyncio for one of them; what it holds at rest is taken as well.
@@ -14,7 +14,7 @@ BATCH = 2_000
 
 
 def run(bench: Bench) -> None:
-    """One process in each round: opened, called once, looked at, called very often, looked at again."""
+    """Start one process per round, and measure it after the first call and after many calls."""
     scale = bench.scale
     for turn, contender in bench.turns("memory", SERVERS, scale.repeat_long):
         with bench.attempt("memory", contender, turn), contender.start(bench.noise) as served:

@@ -1,4 +1,4 @@
-"""Long messages, in and out, each the first long one of a process where it is very long; and the most memory meanwhile."""
+"""Long messages in both directions, very long ones in a new process, and the peak memory."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ DIRECTIONS = ("in", "out")
 
 
 def named(size: int) -> str:
-    """A size in KiB, as people say it."""
+    """Return a size in KiB as text."""
     return f"{size // MIB} MiB" if size >= MIB else f"{size} KiB"
 
 
@@ -66,7 +66,7 @@ def run(bench: Bench) -> None:
 
 @contextmanager
 def opened(bench: Bench, contender: Contender) -> Iterator[Served]:
-    """A fresh process that has answered something small."""
+    """Start a process that has answered something small."""
     with contender.start(bench.noise) as served:
         served.open()
         checked(served, Call("swallow", {"text": "x"}, "1"), 1, in_flight=0)
@@ -74,7 +74,7 @@ def opened(bench: Bench, contender: Contender) -> Iterator[Served]:
 
 
 def length_of(size: int) -> int:
-    """Characters of a text of so many KiB. A line of 64 MiB is the longest that some take, and more than the text is in it."""
+    """Return the length of a text for a line of so many KiB. Some accept at most 64 MiB for the whole line."""
     return size * KIB - (KIB if size >= MIB else 0)
 
 
@@ -96,7 +96,7 @@ def one_size(bench: Bench, served: Served, direction: str, size: int) -> float:
 
 
 def _put_sums(bench: Bench, contender: Contender, turn: int, took: dict[tuple[str, int], float]) -> None:
-    """There and back, and how the cost grows."""
+    """Record the time there and back, and how the cost grows."""
     for size in bench.scale.sizes:
         ways = [took.get((direction, size)) for direction in DIRECTIONS]
         if None not in ways:

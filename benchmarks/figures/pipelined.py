@@ -1,4 +1,4 @@
-"""Many calls in flight: how many a server gets done, and what each costs it. The steadiest of the figures."""
+"""Many calls in flight: calls per second and CPU per call. The most stable figure."""
 
 from contenders import BUSY_SERVERS
 from measuring import ECHO, ECHO_DEF, Bench, Metric, checked

@@ -1,4 +1,4 @@
-"""One small call after the other: what a lone question waits for. Mostly the kernel, which must wake the other process."""
+"""One small call after another. Most of the time is spent in the kernel, which wakes the other process."""
 
 from contenders import BUSY_SERVERS
 from measuring import ECHO, ECHO_DEF, WEATHER, Bench, Metric, checked, percentile

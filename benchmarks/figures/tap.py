@@ -27,12 +27,12 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Between(Contender):
-    """Words before the command of the server; ``FILE`` among them stands for a fresh file."""
+    """The words before the server's command; ``FILE`` is replaced by a new file."""
 
     words: tuple[str, ...] = ()
 
     def start(self, noise: Path, *, one_tool: bool = False) -> Served:
-        """Starts it."""
+        """Start it."""
         file = noise / f"{self.name}.jsonl"
         file.unlink(missing_ok=True)
         words = [str(file) if word == "FILE" else word for word in self.words]
@@ -41,12 +41,12 @@ class Between(Contender):
 
 
 def between(name: str, *words: str) -> Between:
-    """One way to stand between, or not."""
+    """Return the metric of one way to start the server."""
     return Between(name=name, era="legacy", home="ours", script="", echoes=True, words=words)
 
 
 def run(bench: Bench) -> None:
-    """Each way in turn; the first round compiles and fills caches, and is not counted."""
+    """Measure each way in turn; the first round compiles and fills caches, and is not counted."""
     python = between("python").python
     ways = (
         between(TAP, python, "-m", "twopipes", "tap", "-q", "-o", "FILE", "--"),
@@ -83,7 +83,7 @@ def run(bench: Bench) -> None:
 
 
 def others(python: str, folder: Path) -> dict[str, float]:
-    """Seconds from the launch of ``run`` and of ``mock`` until they have done what a host waits for."""
+    """Measure the time from the launch of ``run`` and ``mock`` to their first response."""
     recording = folder / "mocked.jsonl"
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
     question = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})

@@ -18,25 +18,25 @@ class Weather(BaseModel):
 
 @server.tool
 async def echo(text: str) -> str:
-    """Give a text back."""
+    """Return a text."""
     return text
 
 
 @server.tool
 def echo_def(text: str) -> str:
-    """Give a text back, from a function that may block."""
+    """Return a text, from a function that may block."""
     return text
 
 
 @server.tool
 async def weather(city: str) -> Weather:
-    """Tell the weather."""
+    """Return the weather."""
     return Weather(city=city, celsius=7.5)
 
 
 @server.tool(output_schema=None)
 async def swallow(text: str) -> str:
-    """Tell how long a text is."""
+    """Return the length of a text."""
     return str(len(text))
 
 
@@ -48,14 +48,14 @@ async def produce(size: int) -> str:
 
 @server.tool
 async def pause(seconds: float) -> str:
-    """Wait, and let others work."""
+    """Wait without blocking others."""
     await asyncio.sleep(seconds)
     return "done"
 
 
 @server.tool
 def pause_def(seconds: float) -> str:
-    """Wait, and block."""
+    """Wait and block."""
     time.sleep(seconds)
     return "done"
 

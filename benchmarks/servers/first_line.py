@@ -1,4 +1,4 @@
-"""What an author's file is to ``twopipes run`` at its start: it says that it has begun, and ends."""
+"""A minimal file for ``twopipes run``: it reports that it has started, and exits."""
 
 import os
 

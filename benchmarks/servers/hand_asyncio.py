@@ -1,4 +1,4 @@
-"""The limit for a server that can do several things at once: asyncio over the two pipes and msgspec, written by hand."""
+"""The limit for a concurrent server: asyncio over the two pipes and msgspec, written by hand."""
 
 import asyncio
 import sys
@@ -12,22 +12,22 @@ LONGEST = 128 * 1024 * 1024
 
 
 async def echo(text: str) -> dict:
-    """Give a text back."""
+    """Return a text."""
     return text_result(text)
 
 
 def echo_def(text: str) -> dict:
-    """Give a text back, from a function that may block."""
+    """Return a text, from a function that may block."""
     return text_result(text)
 
 
 async def weather(city: str) -> dict:
-    """Tell the weather."""
+    """Return the weather."""
     return weather_result(city)
 
 
 async def swallow(text: str) -> dict:
-    """Tell how long a text is."""
+    """Return the length of a text."""
     return text_result(str(len(text)))
 
 
@@ -37,13 +37,13 @@ async def produce(size: int) -> dict:
 
 
 async def pause(seconds: float) -> dict:
-    """Wait, and let others work."""
+    """Wait without blocking others."""
     await asyncio.sleep(seconds)
     return text_result("done")
 
 
 def pause_def(seconds: float) -> dict:
-    """Wait, and block."""
+    """Wait and block."""
     time.sleep(seconds)
     return text_result("done")
 
@@ -53,7 +53,7 @@ BLOCKING_TOOLS = {each.__name__: each for each in (echo_def, pause_def)}
 
 
 async def call(message: Message) -> dict:
-    """Calls a tool and answers."""
+    """Call a tool and write the response."""
     name, arguments = message.params["name"], message.params.get("arguments", {})
     try:
         if name in ASYNC_TOOLS:
@@ -68,7 +68,7 @@ async def call(message: Message) -> dict:
 
 
 async def serve() -> None:
-    """Reads lines and answers them, each in a task of its own, until the input ends."""
+    """Read lines and answer each in its own task, until EOF."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=LONGEST)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)

@@ -1,4 +1,4 @@
-"""The limit for a server that does one thing at a time: a loop that blocks, and msgspec, written by hand."""
+"""The limit for a server that serves one call at a time: a blocking loop and msgspec, written by hand."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ PIECE = 64 * 1024
 
 
 def pause(seconds: float) -> dict:
-    """Wait, and block."""
+    """Wait and block."""
     time.sleep(seconds)
     return text_result("done")
 
@@ -28,7 +28,7 @@ TOOLS = {
 
 
 def respond(message: Message) -> dict:
-    """Answers a request."""
+    """Return the response to a request."""
     if message.method != "tools/call":
         return protocol_answer(message)
     name = message.params["name"]
@@ -42,7 +42,7 @@ def respond(message: Message) -> dict:
 
 
 def serve() -> None:
-    """Reads what there is and answers it, until the input ends."""
+    """Read and answer requests until EOF."""
     decode, encode = msgspec.json.Decoder(Message).decode, msgspec.json.Encoder().encode
     answers = sys.stdout.buffer
     pieces: list[bytes] = []

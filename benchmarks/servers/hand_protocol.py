@@ -1,4 +1,4 @@
-"""What the servers written by hand have in common: the answers of the protocol, and the tools."""
+"""What the hand-written servers share: the responses of the protocol, and the tools."""
 
 import msgspec
 
@@ -52,24 +52,24 @@ def weather_result(city: str) -> dict:
 
 
 def is_modern(params: dict) -> bool:
-    """Tells whether a request is one of the stateless era."""
+    """Return whether a request is modern."""
     return params.get("_meta", {}).get(VERSION_KEY) == MODERN
 
 
 def answer(message: Message, result: dict) -> dict:
-    """The whole answer, with what its era asks for."""
+    """Return the whole response, with the members of its era."""
     if is_modern(message.params):
         result = {"resultType": "complete", **result, "_meta": SERVER_INFO}
     return {"jsonrpc": "2.0", "id": message.id, "result": result}
 
 
 def refusal(message: Message, code: int, said: str) -> dict:
-    """An answer that says no."""
+    """Return an error response."""
     return {"jsonrpc": "2.0", "id": message.id, "error": {"code": code, "message": said}}
 
 
 def protocol_answer(message: Message) -> dict:
-    """Answers everything but the call of a tool."""
+    """Return the response to anything but a call of a tool."""
     capabilities = {"tools": {}}
     match message.method:
         case "initialize":

@@ -1,4 +1,4 @@
-"""The limit for anything in Python: bytes in, the same bytes out. Who asks finds the question where the answer should be."""
+"""The limit for any Python program: bytes in, the same bytes out. A request comes back as its own response."""
 
 import os
 

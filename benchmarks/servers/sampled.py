@@ -1,4 +1,4 @@
-"""Runs a program and looks, every so often by its CPU time, at what it is doing: ``sampled.py COUNTS.json PROGRAM.py ...``.
+"""Run a program and sample where its CPU time goes: ``sampled.py COUNTS.json PROGRAM.py ...``.
 
 What C code does counts for the Python function that called it, and so does what the kernel does for that C code.
 """
@@ -17,20 +17,20 @@ counts: Counter[str] = Counter()
 
 
 def look(_number: int, frame: FrameType | None) -> None:
-    """Counts where the program is."""
+    """Count the current function."""
     if frame is not None:
         code = frame.f_code
         counts[f"{code.co_filename}\n{code.co_qualname}"] += 1
 
 
 def finish(target: Path) -> None:
-    """Looks no more, and tells what was seen."""
+    """Stop sampling, and write the counts."""
     signal.setitimer(signal.ITIMER_PROF, 0)
     target.write_text(json.dumps(counts))
 
 
 def main() -> None:
-    """Counts from the signal SIGUSR1 on, because what came before is start-up; or, where arguments follow, all of it."""
+    """Sample from SIGUSR1 on, to leave out the start-up; with arguments, sample everything."""
     target, script, *arguments = sys.argv[1:]
     atexit.register(finish, Path(target))
     signal.signal(signal.SIGPROF, look)

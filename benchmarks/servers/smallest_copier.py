@@ -1,4 +1,4 @@
-"""The limit for anything in Python that stands between a host and a server: starts a command and copies two pipes."""
+"""The limit for a Python program between a host and a server: start a command and copy two pipes."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ import threading
 
 
 def copy(source: int, target: int) -> None:
-    """To the end, and passes that on as well."""
+    """Copy until EOF, and pass EOF on."""
     while data := os.read(source, 64 * 1024):
         while data:
             data = data[os.write(target, data) :]

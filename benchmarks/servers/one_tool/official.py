@@ -7,7 +7,7 @@ server = MCPServer("official", version="1.0")
 
 @server.tool()
 async def echo(text: str) -> str:
-    """Give a text back."""
+    """Return a text."""
     return text
 
 
