@@ -20,7 +20,7 @@ with atheris.instrument_imports(include=["twopipes", "decoder_invariants"]):
 
 
 def main() -> None:
-    """Hands the bytes of the fuzzer to the invariants until time or patience runs out."""
+    """Pass the bytes of the fuzzer to the invariants until the time is over."""
     CORPUS.mkdir(exist_ok=True)
     FINDINGS.mkdir(exist_ok=True)
     options = [f"-artifact_prefix={FINDINGS}/", f"-dict={HERE / 'json.dict'}", "-print_final_stats=1"]

@@ -22,7 +22,7 @@ def load(file, name):
     return module
 
 
-# Under the names by which they know each other, which nobody else has.
+# Imported under the names that they use for each other.
 console_pages, console_sameness, console_sandbox = (
     load(f"{name}.py", name) for name in ("console_pages", "console_sameness", "console_sandbox")
 )
@@ -198,7 +198,7 @@ def test_what_is_typed_at_a_terminal_is_shown_where_it_was_asked_for(sandbox):
 
 
 def test_a_prompt_that_never_comes_is_a_failure(sandbox):
-    with pytest.raises(console_sandbox.CommandFailed, match="nobody asked"):
+    with pytest.raises(console_sandbox.CommandFailed, match="no prompt"):
         sandbox.run("echo hello", terminal=80, types=["x"])
 
 

@@ -68,8 +68,8 @@ def test_what_is_missing_or_too_much_is_told(release):
     told = list(tool._sdist_faults(release.shipped - {"LICENSE"} | {"build/x", "tests/__pycache__/x.pyc"}))
     assert told == [
         "the sdist lacks LICENSE",
-        "the sdist has build/x, which nobody wants",
-        "the sdist has tests/__pycache__/x.pyc, which nobody wants",
+        "the sdist has build/x, which does not belong there",
+        "the sdist has tests/__pycache__/x.pyc, which does not belong there",
     ]
 
 
@@ -89,7 +89,7 @@ def test_a_folder_without_a_release_is_told(tmp_path):
         tool.Release.of(tmp_path)
 
 
-# What stands in the files
+# Content of the files
 
 
 def test_the_version_is_said_in_one_place():

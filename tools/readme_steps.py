@@ -1,4 +1,4 @@
-"""Does what the README says, literally: its first steps, from an empty folder, in a Python environment of their own.
+"""Run the first steps of the README literally: from an empty folder, in their own Python environment.
 
     python tools/readme_steps.py            as on a machine that has nothing but this Python
     python tools/readme_steps.py --here     with the twopipes that is installed here; what would install it is left out
@@ -50,7 +50,7 @@ class File(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A command that the reader types, and what it is shown to say; nothing is compared where nothing is shown."""
+    """A command that the reader types, and its expected output; without one, nothing is compared."""
 
     line: int  # of the page: where its block begins
     text: str
@@ -58,7 +58,7 @@ class Command(NamedTuple):
 
     @property
     def installs(self) -> bool:
-        """Whether it only prepares what is there already, if twopipes is."""
+        """Whether it only installs twopipes."""
         return bool(_INSTALLS.search(self.text))
 
 
@@ -69,7 +69,7 @@ def steps_of(page: str, heading: str = HEADING) -> list[Step]:
     """The steps of the part of a page that has this heading, in their order.
 
     Raises:
-        ValueError: There is no such part, or nothing is to be done in it.
+        ValueError: The page has no such part, or the part has no steps.
     """
     lines = page.split("\n")
     if f"## {heading}" not in lines:
@@ -94,7 +94,7 @@ def _steps(lines: list[str], first: int, last: int) -> Iterator[Step]:
 
 
 class Shell:
-    """One shell that commands are typed into, one after the other; what one of them changes, the next one finds.
+    """A shell for several commands, so that each sees the effects of the previous ones.
 
     Args:
         folder: Where it starts.
@@ -128,7 +128,7 @@ class Shell:
                     stream.close()
 
     def type(self, command: str) -> tuple[list[str], int]:
-        """Types a command, waits for its end, and returns the lines that it wrote and its exit code.
+        """Type a command, wait for its end, and return its output lines and exit code.
 
         Raises:
             TimeoutError: It did not end; the shell is gone.
@@ -162,7 +162,7 @@ class Mismatch(AssertionError):
 
 
 def follow(steps: list[Step], folder: Path, environment: Mapping[str, str], *, here: bool = False) -> None:
-    """Does the steps in an empty folder.
+    """Run the steps in an empty folder.
 
     Raises:
         Mismatch: A command failed, or said something else than what is shown.
@@ -191,12 +191,12 @@ def _compare(step: Command, said: list[str], code: int) -> None:
 
 
 def environment_here(scratch: Path) -> dict[str, str]:
-    """That of a user who has this twopipes installed."""
+    """Return the environment of a user who has this twopipes installed."""
     return _environment(scratch, Path(sys.executable).parent)
 
 
 def fresh_environment(scratch: Path, wheels: Path) -> dict[str, str]:
-    """That of a user who has nothing but this Python, as ``python3``, and a pip that looks into a folder as well."""
+    """Return the environment of a user who has only this Python, as ``python3``, and a pip that also looks into a folder."""
     tools = scratch / "bin"
     tools.mkdir()
     base = getattr(sys, "_base_executable", sys.executable)  # not that of the virtual environment that we are in
@@ -210,12 +210,12 @@ def _environment(scratch: Path, first: Path) -> dict[str, str]:
     own = Path(sys.prefix)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "TWOPIPES", "VIRTUAL_ENV"))}
     folders = [each for each in os.environ.get("PATH", os.defpath).split(os.pathsep) if not Path(each).is_relative_to(own)]
-    # Nothing of the tried programs stays in the home of whoever tries them.
+    # The programs must not leave files in the home of the user who runs the tests.
     return kept | {"PATH": os.pathsep.join([str(first), *folders]), "XDG_STATE_HOME": str(scratch / "state"), "LC_ALL": "C.UTF-8"}
 
 
 def build_wheel(folder: Path) -> Path:
-    """Builds the wheel of this checkout, without the network: what builds it is among the tools of the developers."""
+    """Build the wheel of this checkout without a network, with the build backend of the dev group."""
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=NET)
     (wheel,) = folder.glob("*.whl")
@@ -223,7 +223,7 @@ def build_wheel(folder: Path) -> Path:
 
 
 def check_installed(wheel: Path, folder: Path) -> None:
-    """Sees that what was installed below a folder is what is in the wheel, and not what a registry has under its name.
+    """Check that the installed package is the wheel, and not one of the same name from a registry.
 
     Raises:
         Mismatch: It is something else.
@@ -237,7 +237,7 @@ def check_installed(wheel: Path, folder: Path) -> None:
 
 
 def main() -> int:
-    """Runs the program and returns its exit code."""
+    """Run the program and return its exit code."""
     parser = argparse.ArgumentParser(prog="python tools/readme_steps.py", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--here", action="store_true", help="use the twopipes that is installed here")
     options = parser.parse_args()

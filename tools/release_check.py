@@ -1,4 +1,4 @@
-"""Looks at a built release as those will who get it: what is in it, what it installs, and whether the tests pass on that.
+"""Check a built release as its users get it: its content, what it installs, and whether the tests pass on it.
 
     python tools/release_check.py [FOLDER]      dist by default, where `make dist` has put an sdist and a wheel
 
@@ -24,13 +24,13 @@ from zipfile import ZipFile
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "twopipes"
-# What whoever gets the sdist should find.
+# What the sdist must contain.
 WANTED = (
     *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE", "Makefile", "mkdocs.yml", "pyproject.toml"),
     *("src/twopipes/__init__.py", "src/twopipes/py.typed", "tests/conftest.py", "tools/demo.py"),
     *("docs/tutorial/first-server.md", "tools/release_check.py", "benchmarks/bench.py", "fuzz/fuzz_decoder.py"),
 )
-# What nobody should: what was made on the way.
+# What it must not contain: generated files.
 UNWANTED = {".venv", ".git", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".coverage", "build", "dist", "site"}
 # A part of the tests, which touches all that could be missing from a wheel: entry points, files beside the code, real processes.
 # The core, ranks 0 to 2, is code alone; if that imports, it is whole.
@@ -44,17 +44,17 @@ NET = 900
 
 
 class Release(NamedTuple):
-    """What was built."""
+    """The built files."""
 
     wheel: Path
     sdist: Path
 
     @classmethod
     def of(cls, folder: Path) -> Release:
-        """The one wheel and the one sdist of a folder.
+        """Return the wheel and the sdist of a folder.
 
         Raises:
-            ValueError: There are none, or several.
+            ValueError: The folder has none, or several.
         """
         wheels, sdists = list(folder.glob("*.whl")), list(folder.glob("*.tar.gz"))
         if len(wheels) != 1 or len(sdists) != 1:
@@ -77,27 +77,27 @@ class Release(NamedTuple):
 
     @property
     def metadata(self) -> Message:
-        """What the wheel says about itself."""
+        """The metadata of the wheel."""
         with ZipFile(self.wheel) as wheel:
             (name,) = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
             return Parser().parsestr(wheel.read(name).decode())
 
 
 def source_files() -> set[str]:
-    """The files of the package in the checkout, as a wheel should name them."""
+    """Return the files of the package in the checkout, as a wheel names them."""
     found = (path for path in PACKAGE.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     return {path.relative_to(PACKAGE.parent).as_posix() for path in found}
 
 
 def version() -> str:
-    """What the one place says that has it."""
+    """Return the version of the checkout."""
     said: dict[str, str] = {}
     exec((PACKAGE / "_version.py").read_text(encoding="utf-8"), said)
     return said["__version__"]
 
 
 def faults(release: Release) -> Iterator[str]:
-    """What is wrong with what was built, by looking at it."""
+    """Yield the faults of the built files."""
     yield from _wheel_faults(release.packed)
     yield from _sdist_faults(release.shipped)
     yield from _metadata_faults(release.metadata)
@@ -117,7 +117,7 @@ def _sdist_faults(shipped: set[str]) -> Iterator[str]:
     yield from (f"the sdist lacks {name}" for name in sorted(f"src/{name}" for name in source_files()) if name not in shipped)
     # At the top alone: a package of ours may be called anything.
     junk = {name for name in shipped if name.partition("/")[0] in UNWANTED or "__pycache__" in name.split("/")}
-    yield from (f"the sdist has {name}, which nobody wants" for name in sorted(junk))
+    yield from (f"the sdist has {name}, which does not belong there" for name in sorted(junk))
 
 
 def _metadata_faults(metadata: Message) -> Iterator[str]:
@@ -144,7 +144,7 @@ def _metadata_faults(metadata: Message) -> Iterator[str]:
 
 
 def run(*words: str | Path, folder: Path = ROOT) -> str:
-    """Runs a program, and returns what it says.
+    """Run a program and return its output.
 
     Raises:
         subprocess.CalledProcessError: It failed.
@@ -158,7 +158,7 @@ def run(*words: str | Path, folder: Path = ROOT) -> str:
 
 
 def check_contents_of_both_ways(release: Release, scratch: Path) -> None:
-    """The wheel that the sdist makes, which is the one in hand, has the files of the wheel that the checkout makes."""
+    """Check that the wheel built from the sdist has the files of the wheel built from the checkout."""
     run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", scratch / "direct")
     (direct,) = (scratch / "direct").glob("*.whl")
     with ZipFile(direct) as wheel:
@@ -167,7 +167,7 @@ def check_contents_of_both_ways(release: Release, scratch: Path) -> None:
 
 
 def check_what_is_installed(release: Release, scratch: Path) -> Path:
-    """Installs the wheel where nothing is, sees that msgspec is all that comes along, and returns the environment's Python."""
+    """Install the wheel into an empty environment, check that only msgspec comes with it, and return its Python."""
     run(sys.executable, "-m", "venv", "--without-pip", scratch / "venv")
     python = scratch / "venv" / "bin" / "python"
     pip(python, "install", release.wheel)
@@ -181,12 +181,12 @@ def check_what_is_installed(release: Release, scratch: Path) -> Path:
 
 
 def pip(python: Path, *words: str | Path) -> str:
-    """Our pip, which works on another environment: that one has nothing but what it is given."""
+    """Return our pip for another environment, which has no pip itself."""
     return run(sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check", "-q", *words)
 
 
 def run_tests(release: Release, python: Path, scratch: Path) -> None:
-    """Runs tests of the sdist on the installed wheel, where no source is that could take its place."""
+    """Run tests of the sdist on the installed wheel, in a folder without the source."""
     with tarfile.open(release.sdist) as sdist:
         sdist.extractall(scratch, filter="data")
     folder = scratch / release.sdist.name.removesuffix(".tar.gz")
@@ -196,7 +196,7 @@ def run_tests(release: Release, python: Path, scratch: Path) -> None:
     if not Path(place).is_relative_to(scratch / "venv"):
         raise ValueError(f"the tests would run on {place}, and not on the wheel")
     command = [str(python), "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal", "-p", "no:cacheprovider", *TESTS]
-    # What generates cases generates the same ones each time: a release is no place for luck.
+    # Generated cases are the same each time: a release check must not depend on chance.
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))} | {
         "CI": "1"
     }
@@ -204,7 +204,7 @@ def run_tests(release: Release, python: Path, scratch: Path) -> None:
 
 
 def main() -> int:
-    """Runs the program and returns its exit code."""
+    """Run the program and return its exit code."""
     try:
         release = Release.of(Path(sys.argv[1] if len(sys.argv) > 1 else "dist"))
         print(f"{release.wheel.name}: {len(release.packed)} files; {release.sdist.name}: {len(release.shipped)} files")

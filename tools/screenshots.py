@@ -1,4 +1,4 @@
-"""Makes the pictures of the documentation: records a conversation with ``examples/everything.py``, and photographs what is shown.
+"""Make the pictures of the documentation: record a conversation with ``examples/everything.py``, and take screenshots.
 
     python tools/screenshots.py [FOLDER]     docs/images by default
 
@@ -61,7 +61,7 @@ TERMINAL = TerminalTheme(
 
 
 def main() -> None:
-    """Makes all pictures."""
+    """Make all pictures."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "images"
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
@@ -78,7 +78,7 @@ def main() -> None:
 
 
 def run(*arguments: str) -> bytes:
-    """Runs our own command."""
+    """Run our own command."""
     return subprocess.run([sys.executable, "-m", "twopipes", *arguments], cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
 
 
@@ -86,7 +86,7 @@ def run(*arguments: str) -> bytes:
 
 
 async def record(trace: Path) -> None:
-    """A conversation with a bit of everything, seen by the tap: a stray line, errors, questions, progress, a change of mind."""
+    """Record a conversation with a bit of everything: a stray line, errors, questions, progress, a cancellation."""
     launcher = trace.with_name("everything.sh")
     launcher.write_text(SERVER)
     command = ServerCommand(
@@ -124,19 +124,19 @@ async def record(trace: Path) -> None:
 
 
 def pid_of_the_server(trace: Path) -> int:
-    """As the tap wrote it down."""
+    """Return the recording of the tap."""
     return next(entry.pid for entry in read(trace) if isinstance(entry, Event) and entry.pid is not None)
 
 
 def anonymise(trace: Path) -> None:
-    """Takes from the header what belongs to this machine and not into a picture."""
+    """Remove what belongs to this machine from the header."""
     first, rest = trace.read_bytes().split(b"\n", 1)
     header = structs.replace(decode_header(first), cwd="/home/ada/everything", platform="Linux x86_64, cpython 3.13")
     trace.write_bytes(encode(header) + rest)
 
 
 async def answer(question: Any) -> dict[str, Any]:
-    """Fills in the forms of the server, after some thought."""
+    """Fill in the forms of the server, after a moment."""
     await asyncio.sleep(0.2)
     return {"name": "Ada", "age": 36} if "age" in question.schema["properties"] else {"favourite": "green", "others": []}
 
@@ -149,7 +149,7 @@ def browser() -> Iterator[Any]:
     """A headless Chromium."""
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if program is None:
-        sys.exit("Error: there is no chromium here; install Debian's package of that name, or put one on the PATH")
+        sys.exit("Error: chromium was not found; install Debian's package chromium, or put one on the PATH")
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"] if os.geteuid() == 0 else [])
         try:
@@ -159,7 +159,7 @@ def browser() -> Iterator[Any]:
 
 
 def photograph_page(chromium: Any, page: Path, folder: Path) -> None:
-    """The page at first sight and with a message open, light and dark, and on a narrow screen."""
+    """Take the page closed and with an open message, light and dark, and on a narrow screen."""
     for theme in ("light", "dark"):
         context = chromium.new_context(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme=theme, device_scale_factor=1.5)
         tab: Page = context.new_page()
@@ -177,7 +177,7 @@ def photograph_page(chromium: Any, page: Path, folder: Path) -> None:
 
 
 def photograph_terminal(chromium: Any, trace: Path, scratch: Path, folder: Path) -> None:
-    """What ``twopipes view`` writes to a terminal, drawn by rich as a picture of one."""
+    """Draw the terminal output of ``twopipes view`` with rich."""
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True)
     console.print(Text.from_ansi(in_a_terminal("view", trace.name, folder=trace.parent)))
     # The font that rich names is on the network; ours is here.
@@ -193,7 +193,7 @@ def photograph_terminal(chromium: Any, trace: Path, scratch: Path, folder: Path)
 
 
 def in_a_terminal(*arguments: str, folder: Path) -> str:
-    """What our command writes when somebody looks."""
+    """Return what our command writes to a terminal."""
     ours, theirs = os.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, COLUMNS, 0, 0))
     environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
@@ -210,7 +210,7 @@ def in_a_terminal(*arguments: str, folder: Path) -> str:
 
 
 def shrink(picture: Path) -> None:
-    """Keeps 256 colours, which takes two thirds off its size: of flat areas, of what is colourful, and some of each other kind."""
+    """Reduce a picture to 256 colours, which makes it two thirds smaller."""
     image = Image.open(picture).convert("RGB")
     counted: Any = image.getcolors(image.width * image.height)
     common = [colour for _, colour in sorted(counted, reverse=True)]

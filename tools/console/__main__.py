@@ -1,10 +1,10 @@
-"""Produces the console blocks of the documentation: runs their commands, and writes below each what it says.
+"""Run the commands of the console blocks of the documentation, and write their output below them.
 
     python tools/console [PAGE ...]             every page, or these; rewrites what differs
     python tools/console --check [PAGE ...]     changes nothing; ends with 1 where a page shows what is not said
     python tools/console --check --quick        without the blocks that take long
 
-How a block is marked stands in ``console_pages.py``. What differs by nature (times, process ids, folders, versions) is listed in
+``console_pages.py`` explains how a block is marked. What always differs (times, process ids, folders, versions) is listed in
 ``console_sameness.py``; a block that differs in nothing else is left as it is.
 """
 
@@ -27,7 +27,7 @@ from twopipes import __version__
 
 
 class Finding(NamedTuple):
-    """A block that shows something else than what is said."""
+    """A block whose text differs from the output."""
 
     block: Block
     what: str  # for people
@@ -35,12 +35,12 @@ class Finding(NamedTuple):
 
     @property
     def was_cut(self) -> bool:
-        """Whether somebody has to cut it again."""
+        """Whether a person must shorten it again."""
         return any(line.strip() in CUT for line in self.block.body)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the program and returns its exit code."""
+    """Run the program and return its exit code."""
     parser = argparse.ArgumentParser(prog="python tools/console", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("pages", nargs="*", type=Path, metavar="PAGE", help="all, unless given")
     parser.add_argument("--check", action="store_true", help="change nothing, and end with 1 where something differs")
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def findings(page: Path, *, quick: bool = False) -> list[Finding]:
-    """Runs the blocks of a page, and returns those that show something else than what was said."""
+    """Run the blocks of a page, and return those that differ from the output."""
     found = blocks(page.read_text(encoding="utf-8"))
     if not any(block.is_run and not (quick and "slow" in block.options) for block in found):
         return []
@@ -102,7 +102,7 @@ def _findings(found: Sequence[Block], sandbox: Sandbox, *, quick: bool) -> Itera
 
 
 def _printed(found: Sequence[Block], sandbox: Sandbox) -> dict[int, list[str]]:
-    """What the Python blocks print, by their place; they are run only where a block shows it."""
+    """Return what the Python blocks print, by position; they run only if a block shows it."""
     wanted = [number for number, block in enumerate(found) if block.kind == "printed"]
     if not wanted:
         return {}

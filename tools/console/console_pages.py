@@ -1,4 +1,4 @@
-"""The blocks of a page: which of them show what a command said, how they are marked, and how they are written back.
+"""The blocks of a page: which of them show output, how they are marked, and how they are rewritten.
 
 A block that shows commands is marked by a comment right above it, which readers do not see. Its first word says what it is:
 
@@ -52,11 +52,11 @@ _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
 
 
 class PageFault(Exception):
-    """A mark that cannot be understood, or a block that has none."""
+    """A mark that is invalid, or a block without one."""
 
 
 class Step(NamedTuple):
-    """One command, and what stands below it."""
+    """One command, and the text below it."""
 
     command: str
     written: list[str]  # the command as the page has it, prompt and all
@@ -118,7 +118,7 @@ def pages() -> list[Path]:
 
 
 def name(page: Path) -> str:
-    """A page as people call it."""
+    """Return the name of a page."""
     return str(page.relative_to(ROOT)) if page.is_relative_to(ROOT) else page.name
 
 
@@ -177,7 +177,7 @@ def _read_mark(comment: list[str], line: int) -> tuple[str, dict[str, list[str]]
 
 
 def faults(page: Path) -> list[str]:
-    """What is wrong with the marks of a page."""
+    """Return the errors in the marks of a page."""
     try:
         found = blocks(page.read_text(encoding="utf-8"))
         for block in found:

@@ -1,4 +1,4 @@
-"""Whether two outputs say the same: numbers that the clock, the system and the machine decide are not compared."""
+"""Compare two outputs; numbers that depend on the clock, the system and the machine are not compared."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ VARIES = "<varies>"
 
 
 def comparable(lines: Sequence[str], *, version: str, varies: Sequence[str] = (), unordered: Sequence[str] = ()) -> list[str]:
-    """The lines without what is another one each time; cuts stay as they are."""
+    """Return the lines without the parts that change each time; ellipses stay."""
     found: list[str] = []
     for each in lines:
         line = each
@@ -72,7 +72,7 @@ def _sort(lines: list[str], pattern: str) -> None:
 
 
 def is_same(shown: Sequence[str], said: Sequence[str]) -> bool:
-    """Whether what is shown is what was said, where a cut may hide any number of lines, or of characters within a line."""
+    """Return whether the text is the output; an ellipsis stands for any number of lines, or of characters in a line."""
     pieces: list[list[str]] = [[]]
     for line in shown:
         if line in CUT:
@@ -103,5 +103,5 @@ def _line_fits(shown: str, said: str) -> bool:
 
 
 def difference(shown: Sequence[str], said: Sequence[str]) -> str:
-    """The two beside each other, for people."""
+    """Return a readable comparison."""
     return "\n".join(difflib.unified_diff(list(shown), list(said), "the page shows", "it was said", lineterm="", n=2))

@@ -1,4 +1,4 @@
-"""Where the commands of a page run: a home of their own, a `python` and a `twopipes` that are ours, and nothing of this machine.
+"""A sandbox for the commands of a page: its own home folder, our `python` and `twopipes`, and no settings of this machine.
 
 The folder is laid out as a file system is (`usr/local/bin`, `home/ada`, `tmp`), so what a command says about its paths is made
 presentable by taking the front of them away.
@@ -58,14 +58,14 @@ with asyncio.Runner() as loop:
 
 
 class Said(NamedTuple):
-    """What a command said, and how it ended."""
+    """The output of a command, and its exit code."""
 
     lines: list[str]
     code: int
 
 
 class CommandFailed(Exception):
-    """A command of which nothing is shown did not work, or one never ended."""
+    """A command failed without a block that shows it, or did not end."""
 
 
 class Sandbox:
@@ -101,7 +101,7 @@ class Sandbox:
         }
 
     def _install(self) -> None:
-        """A Python that has what ours has, without the half second that it takes to make a virtual environment."""
+        """Make a Python with our packages, faster than a virtual environment."""
         version = f"python{sys.version_info.major}.{sys.version_info.minor}"
         base = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
         programs, packages = self._local / "bin", self._local / "lib" / version / "site-packages"
@@ -119,37 +119,37 @@ class Sandbox:
     # What the mark of a block asks for
 
     def enter(self, folder: str) -> None:
-        """Goes into a folder of the home, and makes it if it is not there."""
+        """Change to a folder of the home; create it if it is missing."""
         self.folder = self.home / folder
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def copy(self, what: str) -> None:
-        """Copies files of the repository to where the commands run."""
+        """Copy files of the repository into the folder of the commands."""
         for each in what.split(","):
             pattern, _, other_name = each.strip().partition(" as ")
             found = sorted(ROOT.glob(pattern.strip()))
             if not found:
-                raise CommandFailed(f"there is no file {pattern}")
+                raise CommandFailed(f"no file matches {pattern}")
             for file in found:
                 target = self.folder / (other_name.strip() or file.name)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(file, target) if file.is_file() else shutil.copytree(file, target)
 
     def set(self, variable: str) -> None:
-        """Sets a variable for what runs from now on."""
+        """Set an environment variable for the following commands."""
         name, _, value = variable.partition("=")
         self._environment[name] = value
 
     # Running
 
     def run_hidden(self, command: str) -> None:
-        """Runs a command of which nothing is shown, and which has to work."""
+        """Run a command that must succeed and whose output is not shown."""
         said = self.run(command)
         if said.code != 0:
             raise CommandFailed(f"{command!r} ended with {said.code}:\n" + "\n".join(said.lines))
 
     def run(self, command: str, *, terminal: int = 0, types: Sequence[str] = (), interrupt: str = "") -> Said:
-        """Runs a command in a shell, and returns what it said on stdout and stderr together."""
+        """Run a command in a shell, and return its stdout and stderr together."""
         script = self._script(command)
         if terminal:
             text, code = self._at_a_terminal(script, terminal, types)
@@ -160,7 +160,7 @@ class Sandbox:
         return Said(self.presentable(text), code)
 
     def python(self, sources: Sequence[str]) -> list[list[str]]:
-        """What each Python block of a page prints, run from the root of the repository."""
+        """Return what each Python block of a page prints, run from the root of the repository."""
         from json import dumps  # noqa: PLC0415 - pages without such blocks do without
 
         done = subprocess.run(
@@ -179,14 +179,14 @@ class Sandbox:
         return [self.presentable(piece) for piece in pieces[1:]]
 
     def close(self) -> None:
-        """Ends whatever a page left running."""
+        """End all processes that a page left running."""
         for shell in self._shells:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(shell.pid, signal.SIGKILL)
             shell.wait()
 
     def presentable(self, text: str) -> list[str]:
-        """What was said, in lines, without what belongs to this machine or steers a terminal."""
+        """Return the output as lines, without paths of this machine and terminal control codes."""
         text = on_the_screen(text).replace(str(self.root), "")
         version = f"python{sys.version_info.major}.{sys.version_info.minor}"
         text = text.replace(str(self._base), f"/usr/local/bin/{version}")
@@ -197,14 +197,14 @@ class Sandbox:
         return lines
 
     def _script(self, command: str) -> str:
-        """The command in a shell that knows the last exit code, and leaves its folder and its variables for the next one."""
+        """Return the command for a shell that restores the previous exit code, and saves its folder and variables."""
         leave = f"code=$?; pwd > {self._state}/folder; env -0 > {self._state}/variables; exit $code"
         # Found whatever the PATH of the page is.
         program = f'twopipes() {{ "{self._local}/bin/twopipes" "$@"; }}'
         return f"trap '{leave}' EXIT\n{program}\n(exit {self._last_code})\n{command}"
 
     def _take_over(self) -> None:
-        """What the shell left: the next one begins where it ended. One that was interrupted leaves nothing."""
+        """Read what the shell saved; an interrupted one saves nothing."""
         folder, variables = self._state / "folder", self._state / "variables"
         if folder.exists():
             self.folder = Path(folder.read_text().rstrip("\n"))
@@ -248,7 +248,7 @@ class Sandbox:
                     raise CommandFailed(f"nothing more came within {BOUND:g} s; so far:\n{said}")
                 try:
                     data = os.read(ours, 65536)
-                except OSError:  # nobody has the other side any more
+                except OSError:  # the other side is closed
                     break
                 if not data:
                     break
@@ -259,7 +259,7 @@ class Sandbox:
         finally:
             os.close(ours)
         if waiting:
-            raise CommandFailed(f"nobody asked for {waiting}; this was said:\n{said}")
+            raise CommandFailed(f"no prompt for {waiting}; the output was:\n{said}")
         code = shell.wait(BOUND)
         return said, code if code >= 0 else 128 - code
 
@@ -278,7 +278,7 @@ class Sandbox:
 
 
 def on_the_screen(text: str) -> str:
-    """What is left to see of an output that moves the cursor: a progress bar paints over itself, and goes."""
+    """Return what remains visible of output that moves the cursor, such as a progress bar."""
     lines: list[list[str]] = [[]]
     row = column = 0
     for piece in re.split(r"(\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78])|[\r\n])", text):

@@ -50,7 +50,7 @@ class Contestant:
         name: What it is, for people.
         side: Which check it gets.
         home: Where it is installed: ``ours``, or the name of a peer.
-        package: Whose version is told.
+        package: The package whose version is shown.
         command: Its words, given a temporary folder of its own.
         options: For ``twopipes check``, given the same folder.
     """
@@ -68,9 +68,9 @@ class Contestant:
         if self.home == "ours":
             return None
         if self.home == "npm" and shutil.which("node") is None:
-            return "there is no node on this machine"
+            return "node is not installed"
         if self.package == "mcp-server-git" and shutil.which("git") is None:
-            return "there is no git on this machine"
+            return "git is not installed"
         if not (INSTALLED / self.home / "installed").exists():
             return f"{self.home} is not installed: `make scoreboard` could not reach its registry, or was not used"
         return None

@@ -1,4 +1,4 @@
-"""Docstrings as the site shows them: what is written for Sphinx is said in Markdown, and comments above fields describe them."""
+"""Convert docstrings for the site: Sphinx roles become Markdown, and comments above fields become their descriptions."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ def _complete_blocking_client(pkg: griffe.Module) -> None:
 
 
 class Readable(griffe.Extension):
-    """Goes over everything that was read, once."""
+    """Visit everything that was read, once."""
 
     def __init__(self) -> None:
         super().__init__()
         self._keyword_only: set[str] = set()
 
     def on_class_node(self, *, node: ast.ClassDef, agent: griffe.Visitor, **_: Any) -> None:
-        """Notes the classes that say ``kw_only=True``: griffe does not keep what stands beside the bases."""
+        """Collect the classes with ``kw_only=True``: griffe does not keep class arguments."""
         if any(each.arg == "kw_only" and ast.unparse(each.value) == "True" for each in node.keywords):
             self._keyword_only.add(f"{agent.current.path}.{node.name}")
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
-        """Changes the docstrings of a package."""
+        """Change the docstrings of a package."""
         if pkg.name != "twopipes":
             return
         _complete_blocking_client(pkg)
@@ -64,7 +64,7 @@ class Readable(griffe.Extension):
                 each.docstring.value = in_markdown(each.docstring.value, each, shown)
 
     def _give_a_signature(self, kind: griffe.Class) -> None:
-        """A msgspec Struct is called with its fields, though nobody wrote that down as a function."""
+        """Add the signature of a msgspec Struct, which has no ``__init__`` in the source."""
         if "__init__" in kind.members:
             return
         line = [kind, *kind.mro()]
@@ -90,7 +90,7 @@ def _is_field(member: griffe.Object | griffe.Alias) -> bool:
 
 
 def _default_of(field: griffe.Attribute) -> Any:
-    """What a field is if it is not given; one that is made anew each time is shown as dots."""
+    """Return the default of a field; a factory is shown as dots."""
     if field.value is None:
         return None
     text = str(field.value)
@@ -101,7 +101,7 @@ def _default_of(field: griffe.Attribute) -> Any:
 
 
 def _shown(package: griffe.Module) -> dict[str, str]:
-    """The names that have an entry on a page, by where they are defined; the entry is under the public one."""
+    """Return the names that have an entry on a page, by where they are defined; the entry is under the public name."""
     found = {}
     for identifier in api_pages.identifiers():
         try:
@@ -120,7 +120,7 @@ def _everything_in(thing: griffe.Object) -> Any:
 
 
 def _describe_by_comment(thing: griffe.Object) -> None:
-    """A field or a constant that has no docstring is described by the comment above it, which says what it is for."""
+    """Describe a field or a constant without a docstring by the comment above it."""
     if not thing.is_attribute or thing.docstring is not None or thing.lineno is None:
         return
     lines, number = thing.lines_collection[thing.filepath], thing.lineno
@@ -133,7 +133,7 @@ def _describe_by_comment(thing: griffe.Object) -> None:
 
 
 def in_markdown(text: str, thing: griffe.Object, shown: dict[str, str]) -> str:
-    """The text with roles turned into links, or into code where there is nothing to lead to."""
+    """Return the text with roles as links, or as code if there is no target."""
 
     def link(match: re.Match[str]) -> str:
         name = match[1].removeprefix("~").removeprefix(".")
@@ -147,7 +147,7 @@ def in_markdown(text: str, thing: griffe.Object, shown: dict[str, str]) -> str:
 
 
 def _entry_of(name: str, thing: griffe.Object, shown: dict[str, str]) -> str | None:
-    """Under which identifier a name that stands in a docstring has its entry."""
+    """Return the identifier of the entry of a name in a docstring."""
     head, _, member = name.partition(".")
     scope: Any = thing if thing.is_class else thing.parent if thing.parent is not None and thing.parent.is_class else None
     if scope is not None and scope.canonical_path in shown and name in scope.members and scope.members[name].docstring:

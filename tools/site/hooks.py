@@ -1,4 +1,4 @@
-"""What mkdocs is told beyond ``mkdocs.yml``: pages that lie elsewhere in the repository or nowhere, and the links to them."""
+"""Hooks for mkdocs: pages from elsewhere in the repository, generated pages, and the links to them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DECISIONS = links.DOCS / "decisions"
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Fills in the parts of the navigation that are written ``folder/``."""
+    """Fill in the parts of the navigation that are written ``folder/``."""
     config.nav = _filled(config.nav)
     return config
 
@@ -40,7 +40,7 @@ def _filled(entry: Any) -> Any:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds the pages that are made here."""
+    """Add the generated pages."""
     made = dict(api_pages.pages())
     made["decisions/index.md"] = _index_of_decisions()
     origins = {Path(file.abs_src_path): file.content_string for file in files.documentation_pages() if file.abs_src_path}
@@ -57,7 +57,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Turns links to files of the repository into links to the pages that show them, and clears the first page of lists."""
+    """Turn links to files of the repository into links to the pages that show them."""
     place = page.file.src_uri
     if place == "index.md":  # it leads everywhere by itself
         page.meta["hide"] = ["navigation"]

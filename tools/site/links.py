@@ -1,4 +1,4 @@
-"""Links of the pages to files of the repository that are no pages: the site shows these files as pages of its own.
+"""Links of the pages to other files of the repository: the site shows these files as pages.
 
 On a code forge such a link leads to the file; on the site it leads to a page that shows it. No page has to know of the two.
 """
@@ -25,7 +25,7 @@ _FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
 
 
 def outside_of_code(text: str, change: Callable[[str], str]) -> str:
-    """Changes the lines of a page that are no code."""
+    """Change the lines of a page outside of code blocks."""
     lines, fence = [], ""
     for line in text.split("\n"):
         if found := _FENCE.match(line):
@@ -40,7 +40,7 @@ def outside_of_code(text: str, change: Callable[[str], str]) -> str:
 
 
 def targets(text: str) -> Iterator[str]:
-    """Where the links of a page lead, without those that leave the repository."""
+    """Return the targets of the links of a page within the repository."""
     found: list[str] = []
 
     def note(line: str) -> str:
@@ -56,7 +56,7 @@ def _leaves(target: str) -> bool:
 
 
 def place_on_the_site(file: Path) -> str | None:
-    """Under which path the site has a file or folder of the repository; ``None`` if it is nothing that can be shown."""
+    """Return the path of a file or folder of the repository in the site; ``None`` if it cannot be shown."""
     if file.is_relative_to(DOCS):
         inside = file.relative_to(DOCS).as_posix()
         return f"{inside}/index.md" if file.is_dir() else inside
@@ -71,7 +71,7 @@ def place_on_the_site(file: Path) -> str | None:
 
 
 def rewritten(text: str, *, origin: Path, place: str) -> str:
-    """The page with its links as the site needs them.
+    """Return the page with its links converted for the site.
 
     Args:
         text: The page.
@@ -92,7 +92,7 @@ def rewritten(text: str, *, origin: Path, place: str) -> str:
 
 
 def shown_files(pages: dict[Path, str]) -> list[Path]:
-    """Files and folders outside of the pages that some page links to, and what is in these folders."""
+    """Return files and folders that a page links to, and the content of these folders."""
     found = {
         file
         for origin, text in pages.items()

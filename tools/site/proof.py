@@ -1,4 +1,4 @@
-"""Looks at the built site: every public name has its entry, and no page loads anything from elsewhere. Run by ``make docs``."""
+"""Check the built site: every public name has an entry, and no page loads anything from elsewhere. Run by ``make docs``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import api_pages
 
 SITE = api_pages.ROOT / "site"
-# What a browser fetches by itself; a link that somebody may follow is none of it.
+# What a browser loads by itself; links do not count.
 _FETCHED = re.compile(
     r"<(?:script|img|iframe|source|video|audio)\b[^>]*\bsrc=[\"']?((?:https?:)?//[^\"'\s>]+)"
     r"|<link\b(?=[^>]*\brel=[\"']?(?:stylesheet|preconnect|preload|dns-prefetch|icon))[^>]*\bhref=[\"']?((?:https?:)?//[^\"'\s>]+)"
@@ -29,11 +29,11 @@ def inventory(site: Path = SITE) -> set[str]:
 
 
 def fetched(site: Path = SITE) -> list[str]:
-    """What pages and style sheets would load from other places."""
+    """Return what pages and style sheets would load from other places."""
     found = []
     for file in sorted([*site.rglob("*.html"), *site.rglob("*.css")]):
         text = file.read_text(encoding="utf-8")
-        # A picture within a style sheet names the namespace of SVG, which nobody fetches.
+        # A picture within a style sheet names the namespace of SVG, which is not loaded.
         for match in _FETCHED.finditer(re.sub(r"url\([\"']?data:[^)]*\)", "", text)):
             address = next(group for group in match.groups() if group)
             found.append(f"{file.relative_to(site)}: {address}")
@@ -41,7 +41,7 @@ def fetched(site: Path = SITE) -> list[str]:
 
 
 def main() -> int:
-    """Runs the program and returns its exit code."""
+    """Run the program and return its exit code."""
     missing = sorted(set(api_pages.identifiers()) - inventory())
     elsewhere = fetched()
     for name in missing:

@@ -1,4 +1,4 @@
-"""A server that does not live through its first call."""
+"""A server that exits during its first call."""
 
 import os
 import sys

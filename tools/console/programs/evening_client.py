@@ -1,4 +1,4 @@
-"""A client as somebody writes it in an evening: ``python evening_client.py COMMAND...``."""
+"""A client written in an evening: ``python evening_client.py COMMAND...``."""
 
 import json
 import subprocess

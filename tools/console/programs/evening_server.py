@@ -1,4 +1,4 @@
-"""A server as somebody writes it in an evening: it works with one host."""
+"""A server written in an evening: it works with one host."""
 
 import json
 import sys

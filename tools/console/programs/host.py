@@ -1,4 +1,4 @@
-"""A host: ``python host.py TOOL [KEY=VALUE ...] -- COMMAND...`` launches a server, calls one tool, and leaves.
+"""A host: ``python host.py TOOL [KEY=VALUE ...] -- COMMAND...`` launch a server, call one tool, and exit.
 
 What the server says on stderr is passed on, as it is.
 """

@@ -1,4 +1,4 @@
-"""Records a conversation with ``everything.py`` in which two calls overlap and one asks back: ``python questions_host.py FILE``."""
+"""Record a conversation with ``everything.py`` with overlapping calls and a question: ``python questions_host.py FILE``."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""A server that was written to misbehave a little, for the page that shows recordings."""
+"""A server with a few mistakes, for the page that shows recordings."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ def forecast(request):
     city = request["params"]["arguments"]["city"]
     if city == "Atlantis":
         print("no station near Atlantis", file=sys.stderr, flush=True)
-        return  # and nobody is told
+        return  # without a response
     token = request["params"].get("_meta", {}).get("progressToken")
     for step in (1, 2, 2):
         time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""A host for ``weather.py``: launches the command that it is given, asks for the weather of three cities, and leaves."""
+"""A host for ``weather.py``: launch the given command, ask for the weather of three cities, and exit."""
 
 import asyncio
 import sys
