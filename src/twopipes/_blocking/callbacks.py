@@ -27,8 +27,6 @@ from typing import Any, NamedTuple
 from twopipes._client.input_handlers import Roots
 from twopipes._protocol.types import ProgressParams
 
-__all__ = ["CallbackThread", "Progress", "Report", "callback_wait", "in_a_thread", "question_slots", "roots_in_a_thread"]
-
 # Seconds that a call waits after its response for the callbacks of earlier events. A callback may take longer, perhaps because it
 # waits for the thread that made the call.
 _CALLBACK_WAIT = 1.0

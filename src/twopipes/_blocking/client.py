@@ -21,8 +21,6 @@ from twopipes._protocol.types import InputRequest
 from twopipes.errors import ClientClosed
 from twopipes.settings import Timeouts
 
-__all__ = ["Client", "InputRequired"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

@@ -21,8 +21,6 @@ from twopipes._process.shutdown import ShutdownPlan
 from twopipes.errors import LocalProtocolError
 from twopipes.settings import Timeouts
 
-__all__ = ["connect"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 # Callbacks that are called one after the other in the client's callback thread, and those that answer the server.

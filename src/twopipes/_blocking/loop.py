@@ -21,8 +21,6 @@ from twopipes._blocking.callbacks import Progress, Report, callback_wait
 from twopipes._process.shutdown import ShutdownPlan, Wait
 from twopipes.errors import ClientClosed, LocalProtocolError
 
-__all__ = ["ClientLease", "LoopThread"]
-
 T = TypeVar("T")
 
 # Seconds between two checks for Ctrl-C on platforms where it does not interrupt a wait.

@@ -14,8 +14,6 @@ from twopipes._protocol.types import SubscriptionFilter
 from twopipes._session.subscriptions import Change
 from twopipes.errors import ClientClosed, RequestTimedOut
 
-__all__ = ["Subscription"]
-
 T = TypeVar("T")
 
 

@@ -15,10 +15,11 @@ from twopipes._tools.exit_codes import INTERRUPTED, OK
 from twopipes._tools.terminal import Terminal, visible
 from twopipes._tools.usage import UsageError
 from twopipes._tools.view.html import write_page
-from twopipes._tools.view.render import Choice, Rendered, Renderer
+from twopipes._tools.view.render import Choice, Renderer
 from twopipes._trace.conversation import Conversation
 from twopipes._trace.findings import Judge
 from twopipes._trace.format import Event
+from twopipes._trace.wording import Rendered
 
 # Seconds between two looks at a trace that is still being written.
 _PAUSE = 0.1

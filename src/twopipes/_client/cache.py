@@ -15,21 +15,14 @@ are not cached.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 from weakref import WeakSet
 
 from msgspec import DecodeError, EncodeError, Struct, structs
 from msgspec import json as msgspec_json
 
+from twopipes._protocol.revisions import CACHEABLE
 from twopipes._protocol.types import CacheableResult, ReadResourceResult, ResourceUpdatedParams
-
-__all__ = ["CACHEABLE", "Fetch", "Page", "ResultCache"]
-
-CACHEABLE: Final = frozenset(
-    {"server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"}
-)
-"""The methods whose results may be cached (CH-01)."""
 
 # CH-07. Templates have no notification of their own; they change with the list of resources.
 _STALE_BY: Final = {
@@ -39,29 +32,22 @@ _STALE_BY: Final = {
 }
 _RESOURCE_UPDATED: Final = "notifications/resources/updated"
 _READ: Final = "resources/read"
-_MS: Final = 1000.0  # in a second
 # Milliseconds. Longer than any process lives, and small enough for arithmetic: a server may send any number.
-_MAX_TTL: Final = 10**15
+MAX_TTL: Final = 10**15
 # Raised for values that cannot be written as JSON or read back: too deep nesting, lone surrogates, infinite numbers.
 _NOT_JSON: Final = (RecursionError, ValueError, OverflowError, EncodeError, DecodeError)
 
 
-class Page(Struct, frozen=True):
-    """The key of a single page of a list. The key of a complete list is the empty string."""
+class Fetch(Struct, eq=False, weakref=True):
+    """A request in progress whose result may be stored, unless a change is announced meanwhile.
 
-    cursor: str | None = None
+    ``key`` is everything in the params that affects the result: the URI of a read, nothing for a list (CH-04).
+    """
 
-
-class Fetch:
-    """A request in progress whose result may be stored, unless a change is announced meanwhile."""
-
-    __slots__ = ("__weakref__", "is_valid", "key", "method", "number")
-
-    def __init__(self, method: str, key: str | Page, number: int) -> None:
-        self.method = method
-        self.key = key
-        self.number = number
-        self.is_valid = True
+    method: str
+    key: str
+    number: int
+    is_valid: bool = True
 
 
 class _Entry(Struct, frozen=True):
@@ -88,7 +74,7 @@ class ResultCache:
     def __init__(self, *, max_entries: int = 1_000, max_bytes: int = 64 * 1024 * 1024) -> None:
         self._max_entries = max_entries
         self._max_bytes = max_bytes
-        self._entries: dict[tuple[str, str | Page], _Entry] = {}  # the most recently used one is the last
+        self._entries: dict[tuple[str, str], _Entry] = {}  # the most recently used one is the last
         self._bytes = 0
         self._fetches = 0
         # Weak references, because a request that fails never ends its fetch.
@@ -97,7 +83,7 @@ class ResultCache:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def get(self, method: str, key: str | Page = "", *, now: float) -> CacheableResult | None:
+    def get(self, method: str, key: str = "", *, now: float) -> CacheableResult | None:
         """Return the cached result if there is a fresh one; ``None`` means that the server must be asked (CH-03, CH-04)."""
         entry = self._entries.get((method, key))
         if entry is None:
@@ -113,33 +99,18 @@ class ResultCache:
         self._entries[method, key] = self._entries.pop((method, key))
         return result
 
-    def begin(self, method: str, key: str | Page = "") -> Fetch:
-        """Begin a fetch, before the request is sent.
-
-        Args:
-            method: The method.
-            key: Everything in the params that affects the result: the URI of a read, a :class:`Page` of a list, nothing for a
-                complete list or for the discovery (CH-04). Requests with params of an extension must not be cached.
-        """
+    def begin(self, method: str, key: str = "") -> Fetch:
+        """Begin a fetch, before the request is sent. A request with params of an extension must not be cached."""
         self._fetches += 1
         fetch = Fetch(method, key, self._fetches)
         self._in_progress.add(fetch)
         return fetch
 
     def put(self, fetch: Fetch, result: object, *, now: float) -> bool:
-        """Store a result if that is allowed, and end the fetch.
+        """End the fetch, and store its result if that is allowed. Returns whether it was stored.
 
-        Any result may be passed. These are not stored: results that are not cacheable or not complete, such as a question to the
-        client, nor the result that follows once it is answered (CH-05); results without a time to live (CH-03); results that a
-        change has made stale (CH-07).
-
-        Args:
-            fetch: The fetch that began before the request was sent.
-            result: The result.
-            now: When it arrived.
-
-        Returns:
-            Whether it was stored.
+        These are not stored: results that are not cacheable or not complete, such as a question to the client, nor the result that
+        follows once it is answered (CH-05); results without a time to live (CH-03); results that a change has made stale (CH-07).
         """
         is_valid = fetch.is_valid
         self.discard(fetch)
@@ -154,7 +125,7 @@ class ResultCache:
         self._remove(fetch.method, fetch.key)
         if result.ttl_ms is None or result.ttl_ms <= 0:
             return False
-        ttl_ms = min(result.ttl_ms, _MAX_TTL)
+        ttl_ms = min(result.ttl_ms, MAX_TTL)
         try:
             raw = msgspec_json.encode(structs.replace(result, ttl_ms=ttl_ms))
         except _NOT_JSON:  # the caller can still use it
@@ -162,7 +133,7 @@ class ResultCache:
         if len(raw) > self._max_bytes or self._max_entries < 1:
             return False
         uris = frozenset(each.uri for each in result.contents) if isinstance(result, ReadResourceResult) else frozenset[str]()
-        entry = _Entry(type(result), raw, uris, now + ttl_ms / _MS, fetch.number)
+        entry = _Entry(type(result), raw, uris, now + ttl_ms / 1000, fetch.number)
         self._entries[fetch.method, fetch.key] = entry
         self._bytes += len(raw)
         while len(self._entries) > self._max_entries or self._bytes > self._max_bytes:
@@ -175,31 +146,17 @@ class ResultCache:
         self._in_progress.discard(fetch)
 
     def on_notification(self, method: str, params: object = None) -> None:
-        """Drop the results that a notification makes stale (CH-07). Any notification may be passed.
-
-        Args:
-            method: The notification.
-            params: Its params, as an object or a mapping.
-        """
+        """Drop the results that a notification makes stale (CH-07). Any notification may be passed."""
         for stale in _STALE_BY.get(method, ()):
             self.drop(stale)
         if method == _RESOURCE_UPDATED:
-            uri = (
-                params.uri
-                if isinstance(params, ResourceUpdatedParams)
-                else params.get("uri")
-                if isinstance(params, Mapping)
-                else None
-            )
-            self.drop(_READ, uri if isinstance(uri, str) else None)
+            self.drop(_READ, params.uri if isinstance(params, ResourceUpdatedParams) else None)
 
-    def drop(self, method: str, key: str | Page | None = None) -> None:
-        """Drop the results of a method, and those of its fetches in progress.
+    def drop(self, method: str, key: str | None = None) -> None:
+        """Drop the results of a method, or only that of one URI, and those of its fetches in progress.
 
-        Args:
-            method: The method.
-            key: Drop only this result. For the URI of a read, drop also the resources below and above it: a server may announce a
-                file for its folder, or the reverse (RS-04, SU-09). Without a key, drop all, as after a rejected cursor (CH-09).
+        With a URI, drop also the resources below and above it: a server may announce a file for its folder, or the reverse (RS-04,
+        SU-09).
         """
         for (known_method, known_key), entry in list(self._entries.items()):
             if known_method == method and (_concerns(key, known_key) or key in entry.uris):
@@ -216,16 +173,16 @@ class ResultCache:
         for fetch in list(self._in_progress):
             self.discard(fetch)
 
-    def _remove(self, method: str, key: str | Page) -> None:
+    def _remove(self, method: str, key: str) -> None:
         entry = self._entries.pop((method, key), None)
         if entry is not None:
             self._bytes -= len(entry.raw)
 
 
-def _concerns(changed: str | Page | None, known: str | Page) -> bool:
+def _concerns(changed: str | None, known: str) -> bool:
     if changed is None or changed == known:
         return True
-    return isinstance(changed, str) and isinstance(known, str) and (_is_below(changed, known) or _is_below(known, changed))
+    return _is_below(changed, known) or _is_below(known, changed)
 
 
 def _is_below(uri: str, other: str) -> bool:

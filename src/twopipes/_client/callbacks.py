@@ -15,8 +15,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-__all__ = ["EVENT_SIZE", "CallbackRunner"]
-
 # Bytes of memory that an event takes in addition to its content, together with the task or queue entry that holds it.
 EVENT_SIZE = 1024
 

@@ -18,8 +18,7 @@ from twopipes._client.output_check import OutputCheck
 from twopipes._client.pagination import PageT, PageWalk
 from twopipes._client.results import CallResult, plain
 from twopipes._client.server_info import ServerInfo
-from twopipes._client.subscription import Subscription
-from twopipes._client.subscriptions import Subscriptions
+from twopipes._client.subscription import Subscription, Subscriptions
 from twopipes._client.supervisor import Supervisor
 from twopipes._protocol.revisions import LEGACY, NEEDED_CAPABILITIES
 from twopipes._protocol.types import (
@@ -81,7 +80,6 @@ class Client(ServerInfo):
         self._config = config
         self._output = OutputCheck(config.validate)
         self._cache = ResultCache()
-        self._tools: dict[str, Tool] = {}
         self._caller = Caller(supervisor, self._annotations_of)
         self._subscriptions = Subscriptions(supervisor, self._cache)
         supervisor.on_notification = self._notified
@@ -102,7 +100,6 @@ class Client(ServerInfo):
         instead. The other lists work the same way.
         """
         result = await self._list("tools/list", ListToolsResult, fresh=fresh, timeouts=timeouts)
-        self._tools = {tool.name: tool for tool in result.tools}
         self._output.learn(result.tools)
         return result.tools
 
@@ -145,7 +142,7 @@ class Client(ServerInfo):
             RequestOptions(on_progress=on_progress, timeouts=timeouts, meta=meta, log_level=log_level),
         )
         mode = validate or self._output.mode
-        if mode == "raise" and name not in self._tools:
+        if mode == "raise" and name not in self._output.tools:
             await self.list_tools(timeouts=timeouts)  # the check below needs the tool's schema
         return CallResult(result, self._output.check(name, result, mode))
 
@@ -273,7 +270,7 @@ class Client(ServerInfo):
         )
         if self._config.undeclared == "raise" and honoured(wanted, self.capabilities) == SubscriptionFilter():
             raise CapabilityMissing({}, message="the server declared none of the changes that subscribe() was called for")
-        return self._subscriptions.subscription(wanted)
+        return Subscription(wanted, self._subscriptions)
 
     # Other requests
 
@@ -439,7 +436,7 @@ class Client(ServerInfo):
             self._cache.put(fetch, result, now=self._supervisor.loop.time())
 
     def _annotations_of(self, name: str) -> ToolAnnotations | None:
-        tool = self._tools.get(name)
+        tool = self._output.tools.get(name)
         return None if tool is None else tool.annotations
 
     def _declares(self, method: str) -> bool:

@@ -22,8 +22,6 @@ from msgspec import json as msgspec_json
 
 from twopipes._process.state_folder import state_folder
 
-__all__ = ["PROCESS_WIDE", "EraCache", "EraRecord"]
-
 _FORMAT: Final = 1
 _PRIVATE_FILE: Final = 0o600
 _PRIVATE_FOLDER: Final = 0o700

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-__all__ = ["form_errors"]
-
 # The types of JSON Schema and those of Python. bool is a subclass of int, but not a number here; see _is_of.
 _KINDS: Final[dict[str, tuple[type, ...]]] = {
     "string": (str,),

@@ -27,6 +27,7 @@ from twopipes._protocol.types import (
     Implementation,
     InputRequest,
     InputRequiredResult,
+    ListRootsRequest,
     ListRootsResult,
     Result,
     Root,
@@ -35,8 +36,6 @@ from twopipes._protocol.types import (
 from twopipes._session.ledger import Call
 from twopipes.errors import QuestionFailed, RemoteProtocolError, TwopipesError
 from twopipes.settings import Limits
-
-__all__ = ["Elicitation", "InputHandlers", "Sampling"]
 
 
 class Elicitation:
@@ -103,9 +102,10 @@ class Sampling:
         self.system_prompt = params.system_prompt
 
 
+Place = str | Path | Root
 OnElicit = Callable[[Elicitation], ElicitResult | Mapping[str, Any] | Awaitable[ElicitResult | Mapping[str, Any] | None] | None]
 OnSample = Callable[[Sampling], CreateMessageResult | str | Awaitable[CreateMessageResult | str]]
-Place = str | Path | Root
+_METHODS = {ElicitRequest: "elicitation/create", CreateMessageRequest: "sampling/createMessage", ListRootsRequest: "roots/list"}
 Roots = Iterable[Place] | Callable[[], Iterable[Place] | Awaitable[Iterable[Place]]]
 
 
@@ -161,7 +161,7 @@ class InputHandlers:
             QuestionFailed: A callback failed.
             TwopipesError: A callback raised it, such as ``UserRefused``.
         """
-        return await self._ask(call.method, call.params, method)
+        return await self._answer(call.method, call.params, method)
 
     async def answer_all(self, asking: InputRequiredResult, method: str) -> dict[str, Result]:
         """Answer all questions of a result, at the same time (MR-05).
@@ -177,7 +177,10 @@ class InputHandlers:
             raise RemoteProtocolError(f"the server answered {method} with {len(asked):,} questions; the limit is {limit:,}")
         for request in asked.values():
             self._check(request, method)
-        tasks = {key: asyncio.ensure_future(self._answer_input(request, method)) for key, request in asked.items()}
+        tasks = {
+            key: asyncio.ensure_future(self._answer(_METHODS[type(request)], request.params, method))
+            for key, request in asked.items()
+        }
         try:
             return {key: await task for key, task in tasks.items()}
         finally:
@@ -202,36 +205,26 @@ class InputHandlers:
         if not allowed:
             raise RemoteProtocolError(f"the server answered {method} by asking for {what}, which this client did not declare")
 
-    async def _answer_input(self, request: InputRequest, method: str) -> Result:
-        name = {ElicitRequest: "elicitation/create", CreateMessageRequest: "sampling/createMessage"}.get(
-            type(request), "roots/list"
-        )
-        return await self._ask(name, request.params, method)
-
-    async def _ask(self, name: str, params: Any, method: str | None) -> Result:
+    async def _answer(self, name: str, params: Any, method: str | None) -> Result:
         try:
-            return await self._answer(name, params)
+            match name:
+                case "elicitation/create":
+                    return await self._elicit(params)
+                case "sampling/createMessage":
+                    return await self._sample(params)
+                case _:
+                    given = await _awaited(self.roots()) if callable(self.roots) else self.roots
+                    return ListRootsResult([_root(place) for place in given or ()])
         except TwopipesError:
             raise
         except Exception as error:
             raise QuestionFailed(name, method, repr(error)) from error
 
-    async def _answer(self, name: str, params: Any) -> Result:
-        match name:
-            case "elicitation/create":
-                return await self._elicit(params)
-            case "sampling/createMessage":
-                return await self._sample(params)
-            case _:
-                return ListRootsResult(await self.list_roots())
-
     async def _elicit(self, params: ElicitParams) -> ElicitResult:
         question = Elicitation(params, self.server)
         callback = self._on_elicit_url if question.mode == "url" else self._on_elicit
         assert callback is not None
-        answer = callback(question)
-        if inspect.isawaitable(answer):
-            answer = await answer
+        answer = await _awaited(callback(question))
         if answer is None:
             return question.cancel()
         if isinstance(answer, Mapping):
@@ -247,26 +240,21 @@ class InputHandlers:
         return answer
 
     async def _sample(self, params: CreateMessageParams) -> CreateMessageResult:
-        callback = self._on_sample
-        assert callback is not None
-        answer = callback(Sampling(params, self.server))
-        if inspect.isawaitable(answer):
-            answer = await answer
+        assert self._on_sample is not None
+        answer = await _awaited(self._on_sample(Sampling(params, self.server)))
         if isinstance(answer, str):
             return CreateMessageResult("assistant", TextContent(answer), "unnamed", "endTurn")
         if isinstance(answer, CreateMessageResult):
             return answer
         raise TypeError(f"on_sample must return a string or a CreateMessageResult, but returned {answer!r}")
 
-    async def list_roots(self) -> list[Root]:
-        """Return the roots, each with a ``file://`` URI (RT-01)."""
-        given = self.roots() if callable(self.roots) else self.roots
-        if inspect.isawaitable(given):
-            given = await given
-        return [_root(place) for place in given or ()]
+
+async def _awaited(outcome: Any) -> Any:
+    return await outcome if inspect.isawaitable(outcome) else outcome
 
 
 def _root(place: Place) -> Root:
+    """Return a root with a ``file://`` URI (RT-01)."""
     if isinstance(place, Root):
         root = place
     elif isinstance(place, str) and "://" in place:

@@ -27,25 +27,25 @@ _FAILED: Final = Validation(None, "the tool failed, and its schema applies only 
 class OutputCheck:
     """Checks structured results against the schemas of the listed tools.
 
-    Args:
+    Attributes:
         mode: What to do, unless a call has its own mode.
+        tools: The tools of the last list, by name.
     """
 
     def __init__(self, mode: Validate) -> None:
         self.mode = mode
+        self.tools: dict[str, Tool] = {}
         # Python does not cache a failed import, and each attempt takes a third of the time of a call.
         self._has_library: bool | None = None
-        self._schemas: dict[str, dict[str, Any] | None] = {}
         # A validator, or why the schema cannot be used.
         self._compiled: dict[str, Validator | SchemaRefused] = {}
 
     def learn(self, tools: Iterable[Tool]) -> None:
         """Replace the known tools by those of the last list."""
-        schemas = {tool.name: tool.output_schema for tool in tools}
-        self._compiled = {
-            name: compiled for name, compiled in self._compiled.items() if schemas.get(name) == self._schemas.get(name)
-        }
-        self._schemas = schemas
+        before, self.tools = self.tools, {tool.name: tool for tool in tools}
+        for name in list(self._compiled):
+            if name not in self.tools or self.tools[name].output_schema != before[name].output_schema:
+                del self._compiled[name]
 
     def check(self, name: str, result: CallToolResult, mode: Validate) -> Validation:
         """Check a result against its tool's schema.
@@ -55,9 +55,10 @@ class OutputCheck:
         """
         if mode == "off":
             return _OFF
-        if name not in self._schemas:
+        tool = self.tools.get(name)
+        if tool is None:
             return _UNKNOWN
-        schema = self._schemas[name]
+        schema = tool.output_schema
         if schema is None:
             return _NO_SCHEMA
         if result.is_error:
@@ -80,7 +81,7 @@ class OutputCheck:
                 validator = compile_schema(schema)
             except SchemaRefused as refused:
                 validator = refused
-            assert validator is not None
+            assert validator is not None  # the library is installed
             self._compiled[name] = validator
         if isinstance(validator, SchemaRefused):
             # JS-02, JS-05: a result that cannot be checked counts as invalid. Other tools are not affected.

@@ -7,12 +7,11 @@ from typing import Any, Final, Generic, TypeVar
 
 from msgspec import structs
 
+from twopipes._client.cache import MAX_TTL
 from twopipes._error_text import OptionHint
 from twopipes._protocol.types import ListPromptsResult, ListResourcesResult, ListResourceTemplatesResult, ListToolsResult
 from twopipes.errors import InvalidParams, LocalProtocolError, RemoteProtocolError, TwopipesError
 from twopipes.settings import Limits
-
-__all__ = ["PageWalk"]
 
 AnyPage = ListToolsResult | ListPromptsResult | ListResourcesResult | ListResourceTemplatesResult
 PageT = TypeVar("PageT", ListToolsResult, ListPromptsResult, ListResourcesResult, ListResourceTemplatesResult)
@@ -25,9 +24,6 @@ _ITEMS: Final[dict[type[AnyPage], str]] = {
     ListResourceTemplatesResult: "resource_templates",
 }
 _DEFAULT_LIMITS: Final = Limits()
-_MS: Final = 1000.0  # in a second
-# Milliseconds. Longer than any process lives, and small enough for arithmetic: a server may send any number (CH-03).
-_MAX_TTL: Final = 10**15
 
 
 class PageWalk(Generic[PageT]):
@@ -71,14 +67,7 @@ class PageWalk(Generic[PageT]):
         self._is_public = True
 
     def feed(self, page: PageT, *, now: float) -> bool:
-        """Add the page at :attr:`cursor`.
-
-        Args:
-            page: The page. An empty page may have a successor, because pages have no fixed size (PG-02).
-            now: When it arrived.
-
-        Returns:
-            Whether there are more pages.
+        """Add the page at :attr:`cursor`, and return whether there are more. An empty page may have a successor (PG-02).
 
         Raises:
             RemoteProtocolError: The cursors form a loop, or the list is longer than the limits allow (PG-06).
@@ -91,7 +80,7 @@ class PageWalk(Generic[PageT]):
         self._items += getattr(page, _ITEMS[type(page)])
         self._pages += 1
         # CH-03: each page is fresh from its own arrival on, and the list is stale as soon as one page is.
-        self._fresh_until = min(self._fresh_until, now + min(max(page.ttl_ms or 0, 0), _MAX_TTL) / _MS)
+        self._fresh_until = min(self._fresh_until, now + min(max(page.ttl_ms or 0, 0), MAX_TTL) / 1000)
         self._last_fed = now
         # CH-08: all pages should have the same scope. If they do not, the narrower one applies to the list.
         self._is_public = self._is_public and page.cache_scope == "public"
@@ -135,11 +124,6 @@ class PageWalk(Generic[PageT]):
         self._forget()
         return True
 
-    @property
-    def items(self) -> list[Any]:
-        """The items so far, in the server's order."""
-        return list(self._items)
-
     def result(self) -> PageT:
         """Return all pages as one, without a cursor.
 
@@ -152,7 +136,7 @@ class PageWalk(Generic[PageT]):
         first = self._first
         if first is None or not self.is_done:
             raise LocalProtocolError(f"{self.method} has more pages; feed them first")
-        left = int((self._fresh_until - self._last_fed) * _MS)
+        left = int((self._fresh_until - self._last_fed) * 1000)
         return structs.replace(
             first,
             **{_ITEMS[type(first)]: list(self._items)},

@@ -10,9 +10,6 @@ from msgspec import json as msgspec_json
 from twopipes._protocol.types import CallToolResult, ContentBlock
 from twopipes.errors import RemoteProtocolError, ToolError
 
-__all__ = ["CallResult", "Validation", "plain"]
-
-
 # The names of these attributes in other libraries and on the wire.
 _OTHER_NAMES: Final = {
     "data": "structured",

@@ -13,8 +13,6 @@ from msgspec import Struct
 from twopipes._wire import LineRejected
 from twopipes.errors import McpError, RemoteProtocolError
 
-__all__ = ["StrayCollector", "StrayOutput"]
-
 # The number of pieces to keep. Later ones rarely add anything to the first ones.
 MAX_KEPT = 50
 

@@ -7,28 +7,19 @@ changes may have been missed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from types import TracebackType
+from collections import Counter
 from typing import Any, Self
 
+from twopipes._client.cache import ResultCache
 from twopipes._client.callbacks import EVENT_SIZE
 from twopipes._client.connection import ClientConnection
-from twopipes._protocol.types import SubscriptionFilter
+from twopipes._client.supervisor import Supervisor
+from twopipes._protocol.types import SubscribeParams, SubscriptionFilter, UnsubscribeParams
 from twopipes._session.ledger import SentRequest
-from twopipes._session.subscriptions import LIST_CHANGED, RESOURCE_UPDATED, Change
+from twopipes._session.subscriptions import LIST_CHANGED, RESOURCE_UPDATED, Change, ListKind, honoured
 from twopipes.errors import LocalProtocolError, TwopipesError
 
-__all__ = ["Change", "Subscription"]
-
 _KINDS = {method: kind for kind, method in LIST_CHANGED.items()}
-
-
-def change_of(method: str, params: Any) -> Change | None:
-    """Return the change that a notification reports; ``None`` if it is about something else."""
-    if method == RESOURCE_UPDATED:
-        return Change("resource", params.uri)
-    kind = _KINDS.get(method)
-    return None if kind is None else Change(kind)  # type: ignore[arg-type]
 
 
 class Subscription:
@@ -47,31 +38,21 @@ class Subscription:
         wanted: The changes that were asked for.
         honoured: The changes that the server delivers; ``None`` until it has acknowledged the subscription (SU-07).
         dropped: The number of changes that were dropped because too many others waited to be read.
+        is_over: Whether the subscription has ended.
     """
 
-    def __init__(
-        self,
-        wanted: SubscriptionFilter,
-        *,
-        start: Callable[[Subscription], None],
-        end: Callable[[Subscription], None],
-        on_notification: Callable[[str, Any], None],
-        max_backlog: int | None,
-    ) -> None:
+    def __init__(self, wanted: SubscriptionFilter, owner: Subscriptions) -> None:
         self.wanted = wanted
         self.honoured: SubscriptionFilter | None = None
         self.dropped = 0
-        self._max_backlog = max_backlog
-        self._waiting = 0
-        self._on_start = start
-        self._on_end = end
-        self._on_notification = on_notification
+        self.is_over = False
+        self._owner = owner
+        self._waiting = 0  # bytes
         self._asked: SentRequest | None = None
         self._connection: ClientConnection | None = None
         self._changes: dict[Change, None] = {}
         self._error: TwopipesError | None = None
         self._is_started = False
-        self._is_over = False
         self._is_renewed = False
         self._has_news = asyncio.Event()
         self._acknowledged = asyncio.Event()
@@ -91,18 +72,19 @@ class Subscription:
         """
         self._start()
         while not self._changes:
-            if self._is_over:
+            if self.is_over:
                 if self._error is not None:
                     raise self._error
                 raise StopAsyncIteration
-            if self.honoured is not None and not _everything(self.honoured):
+            if self.honoured is not None and not _changes_in(self.honoured):
                 # Waiting would never end. A modern server without subscriptions refuses the request in this case.
-                raise LocalProtocolError(f"the server does not report changes {_described(self.wanted)}")
+                wanted = [f"of {change.uri or f'the list of {change.kind}'}" for change in _changes_in(self.wanted)]
+                raise LocalProtocolError(f"the server does not report changes {', '.join(wanted)}")
             self._has_news.clear()
             await self._has_news.wait()
         change = next(iter(self._changes))
         del self._changes[change]
-        self._waiting -= _size_of(change)
+        self._waiting -= EVENT_SIZE + len(change.uri)
         return change
 
     async def ready(self) -> SubscriptionFilter:
@@ -121,9 +103,7 @@ class Subscription:
         self._start()
         return self
 
-    async def __aexit__(
-        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.close()
 
     async def aclose(self) -> None:
@@ -132,24 +112,19 @@ class Subscription:
 
     def close(self) -> None:
         """End the subscription and every iteration over it. Further calls do nothing."""
-        if not self._is_over:
-            self._finish(None)
+        if not self.is_over:
+            self.fail(None)
             if self._asked is not None and self._connection is not None:
                 self._connection.end_listen(self._asked)
             if self._is_started:
-                self._on_end(self)
+                self._owner.end(self)
 
     def _start(self) -> None:
-        if not self._is_started and not self._is_over:
+        if not self._is_started and not self.is_over:
             self._is_started = True
-            self._on_start(self)
+            self._owner.start(self)
 
     # For the client
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the subscription has ended."""
-        return self._is_over
 
     def attach(self, connection: ClientConnection) -> None:
         """Open the subscription on a modern connection, and again on each new one (SU-16)."""
@@ -163,13 +138,21 @@ class Subscription:
 
     def changed(self, change: Change) -> None:
         """Add a change that a legacy server reported, if this subscription wants it."""
-        if self._wants(change):
+        watched = [] if self.honoured is None else _changes_in(self.honoured)
+        # SU-09, RS-04: a server may report a part of the resource.
+        if any(
+            change == each or (each.kind == change.kind == "resource" and change.uri.startswith(each.uri.rstrip("/") + "/"))
+            for each in watched
+        ):
             self._add(change)
 
-    def fail(self, error: TwopipesError) -> None:
-        """End the subscription with an error, because there will be no further connection."""
-        if not self._is_over:
-            self._finish(error)
+    def fail(self, error: TwopipesError | None) -> None:
+        """End the subscription, with an error if there will be no further connection."""
+        if not self.is_over:
+            self.is_over = True
+            self._error = error
+            self._has_news.set()
+            self._acknowledged.set()
 
     def acknowledged(self, delivers: SubscriptionFilter) -> None:
         """Handle the acknowledgement of the server."""
@@ -178,73 +161,162 @@ class Subscription:
         self._has_news.set()
         if self._is_renewed:
             self._is_renewed = False
-            for change in _everything(delivers):
+            for change in _changes_in(delivers):
                 self._add(change)
 
     def notified(self, method: str, params: Any) -> None:
         """Handle a notification of this subscription."""
-        self._on_notification(method, params)
-        change = change_of(method, params)
-        if change is not None:
+        self._owner.cache.on_notification(method, params)
+        if (change := _change_of(method, params)) is not None:
             self._add(change)
 
     def ended(self, error: TwopipesError | None) -> None:
         """Handle the end of the listen request: the server ended or refused it, or was lost and may be restarted."""
         if self._asked is not None:
             self._asked = None
-            if not self._is_over:
-                self._finish(error)
-                self._on_end(self)
-
-    def _wants(self, change: Change) -> bool:
-        delivers = self.honoured
-        if delivers is None:
-            return False
-        match change.kind:
-            case "tools":
-                return bool(delivers.tools_list_changed)
-            case "prompts":
-                return bool(delivers.prompts_list_changed)
-            case "resources":
-                return bool(delivers.resources_list_changed)
-            case _:
-                # SU-09, RS-04: a server may report a part of the resource.
-                watched = delivers.resource_subscriptions or ()
-                return any(change.uri == uri or change.uri.startswith(uri.rstrip("/") + "/") for uri in watched)
+            if not self.is_over:
+                self.fail(error)
+                self._owner.end(self)
 
     def _add(self, change: Change) -> None:
         if change in self._changes:
             return
-        size = _size_of(change)
-        if self._changes and self._max_backlog is not None and self._waiting + size > self._max_backlog:
+        size = EVENT_SIZE + len(change.uri)
+        limit = self._owner.max_backlog
+        if self._changes and limit is not None and self._waiting + size > limit:
             self.dropped += 1
             return
         self._changes[change] = None
         self._waiting += size
         self._has_news.set()
 
-    def _finish(self, error: TwopipesError | None) -> None:
-        self._is_over = True
-        self._error = error
-        self._has_news.set()
-        self._acknowledged.set()
+
+class Subscriptions:
+    """All subscriptions of one client: renews them after a restart, and distributes the notifications of a legacy server.
+
+    In a legacy session, all subscriptions to the same resource share one ``resources/subscribe``; the last one to end unsubscribes.
+    """
+
+    def __init__(self, supervisor: Supervisor, cache: ResultCache) -> None:
+        self.cache = cache
+        self.max_backlog = supervisor.config.limits.max_backlog
+        self._supervisor = supervisor
+        self._subscriptions: dict[Subscription, None] = {}
+        self._watched: Counter[str] = Counter()
+        # The URIs that each subscription counts for in _watched, so that it releases exactly those.
+        self._held: dict[Subscription, list[str]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def notified(self, method: str, params: Any) -> None:
+        """Pass a notification of a legacy session to the subscriptions that want it."""
+        if (change := _change_of(method, params)) is not None:
+            for subscription in list(self._subscriptions):
+                subscription.changed(change)
+
+    def lost(self) -> None:
+        """Handle the loss of the connection."""
+        for subscription in self._subscriptions:
+            subscription.detach()
+        if self._subscriptions:
+            self._task(self._wait_for_restart())
+
+    def reopened(self, connection: ClientConnection) -> None:
+        """Renew the subscriptions on a new connection (SU-16, SD-06)."""
+        self._watched.clear()
+        self._held.clear()
+        for subscription in list(self._subscriptions):
+            self._attach(subscription, connection)
+
+    def close(self) -> None:
+        """End all subscriptions, because the client is closed."""
+        for subscription in list(self._subscriptions):
+            subscription.close()
+        for task in self._tasks:
+            task.cancel()
+
+    def start(self, subscription: Subscription) -> None:
+        """Start a subscription, now or after a restart of the server."""
+        if asyncio.get_running_loop() is not self._supervisor.loop:
+            raise LocalProtocolError("a subscription must be used in the event loop in which the client was connected")
+        self._subscriptions[subscription] = None
+        connection = self._supervisor.connection
+        if connection is not None:
+            self._attach(subscription, connection)
+        else:
+            self._task(self._wait_for_restart())
+
+    def end(self, subscription: Subscription) -> None:
+        """Forget a subscription, and unsubscribe from the resources that no other one watches."""
+        self._subscriptions.pop(subscription, None)
+        held = self._held.pop(subscription, [])
+        connection = self._supervisor.connection
+        if connection is None:
+            return
+        for uri in held:
+            if self._watched[uri] > 1:
+                self._watched[uri] -= 1
+            elif self._watched.pop(uri, 0):
+                connection.send_and_forget("resources/unsubscribe", UnsubscribeParams(uri))
+
+    async def _wait_for_restart(self) -> None:
+        """Wait for a restart, which starts all subscriptions. Fail them if there is none."""
+        try:
+            await self._supervisor.wait(None)
+        except TwopipesError as error:
+            for subscription in list(self._subscriptions):
+                subscription.fail(error)
+            self._subscriptions.clear()
+            self._held.clear()
+
+    def _attach(self, subscription: Subscription, connection: ClientConnection) -> None:
+        if not connection.session.dialect.modern:
+            self._task(self._watch(subscription, connection))
+            return
+        try:
+            subscription.attach(connection)
+        except TwopipesError as error:
+            subscription.fail(error)
+            self._subscriptions.pop(subscription, None)
+
+    async def _watch(self, subscription: Subscription, connection: ClientConnection) -> None:
+        """Subscribe to each resource in a legacy session, and treat that as the acknowledgement."""
+        if subscription.is_over:
+            return
+        delivers = honoured(subscription.wanted, connection.session.server_capabilities)
+        held = self._held[subscription] = []
+        try:
+            for uri in delivers.resource_subscriptions or ():
+                if self._held.get(subscription) is not held:
+                    return  # it was closed meanwhile, and end() released what it held
+                held.append(uri)
+                self._watched[uri] += 1
+                if self._watched[uri] == 1:
+                    await connection.wait(connection.send("resources/subscribe", SubscribeParams(uri)))
+        except TwopipesError as error:
+            if not connection.ended.done():  # after a loss, the next connection renews the subscription
+                subscription.fail(error)
+                self.end(subscription)
+            return
+        if not subscription.is_over:
+            subscription.acknowledged(delivers)
+
+    def _task(self, coroutine: Any) -> None:
+        task = self._supervisor.loop.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
 
-def _size_of(change: Change) -> int:
-    return EVENT_SIZE + len(change.uri)
+def _change_of(method: str, params: Any) -> Change | None:
+    if method == RESOURCE_UPDATED:
+        return Change("resource", params.uri)
+    return Change(_KINDS[method]) if method in _KINDS else None  # type: ignore[arg-type]
 
 
-def _described(wanted: SubscriptionFilter) -> str:
-    return ", ".join(f"of the list of {each.kind}" if not each.uri else f"of {each.uri}" for each in _everything(wanted))
-
-
-def _everything(delivers: SubscriptionFilter) -> Sequence[Change]:
-    lists = {
-        "tools": delivers.tools_list_changed,
-        "prompts": delivers.prompts_list_changed,
-        "resources": delivers.resources_list_changed,
+def _changes_in(found: SubscriptionFilter) -> list[Change]:
+    lists: dict[ListKind, bool | None] = {
+        "tools": found.tools_list_changed,
+        "prompts": found.prompts_list_changed,
+        "resources": found.resources_list_changed,
     }
-    return [
-        *(Change(kind) for kind, wanted in lists.items() if wanted),  # type: ignore[arg-type]
-        *(Change("resource", uri) for uri in delivers.resource_subscriptions or ()),
-    ]
+    resources = [Change("resource", uri) for uri in found.resource_subscriptions or ()]
+    return [Change(kind) for kind, wanted in lists.items() if wanted] + resources

@@ -20,8 +20,6 @@ from weakref import WeakKeyDictionary
 
 from twopipes.errors import LocalProtocolError
 
-__all__ = ["ManualClock", "clock_of"]
-
 T = TypeVar("T")
 
 # Turns of the loop after which it counts as quiet although callbacks keep coming. A call and its response take about twenty.

@@ -9,8 +9,6 @@ from msgspec import UNSET, json
 
 from twopipes._trace.matching import Difference
 
-__all__ = ["ANYTHING", "ExpectationFailed", "describe_difference", "differences"]
-
 ANYTHING = "..."
 """Matches any value; as the name of a member, it matches any further members."""
 

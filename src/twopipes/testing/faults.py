@@ -11,8 +11,6 @@ from msgspec.json import Decoder
 from twopipes._trace.message import Direction
 from twopipes.errors import LocalProtocolError
 
-__all__ = ["Fault", "FaultPlan", "Strike", "WireReader", "delay", "drop", "duplicate", "garble", "kill", "truncate"]
-
 What = Literal["drop", "delay", "garble", "truncate", "duplicate", "kill"]
 When = Callable[[Any], object]
 

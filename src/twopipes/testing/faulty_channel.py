@@ -6,7 +6,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from twopipes._channels.base import Channel
 from twopipes._trace.message import Direction
@@ -15,15 +15,12 @@ from twopipes.errors import ChannelBroken, ChannelClosed, LocalProtocolError
 from twopipes.testing.faults import FaultPlan, WireReader
 from twopipes.testing.wire_log import WireLog
 
-__all__ = ["FaultyChannel"]
 
-
-class _Held:
+class _Held(NamedTuple):
     """A line that a fault holds back."""
 
-    def __init__(self, data: bytes, timer: asyncio.TimerHandle) -> None:
-        self.data = data
-        self.timer = timer
+    data: bytes
+    timer: asyncio.TimerHandle
 
 
 class FaultyChannel(Channel):

@@ -17,8 +17,6 @@ from twopipes.testing.expectations import ExpectationFailed, describe_difference
 from twopipes.testing.faults import Fault, FaultPlan, Strike
 from twopipes.testing.wire_log import WireLog
 
-__all__ = ["LiveConversation"]
-
 ClientT = TypeVar("ClientT")
 
 # How much of the conversation the message of a failed expectation shows: the last lines, and the start of each.

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from twopipes._blocking.client import Client as BlockingClient
     from twopipes._client.client import Client
 
-__all__ = ["Opening", "child", "pair"]
-
 # The default identity of the client: always the same, so that stored conversations stay valid in later versions.
 _CLIENT_INFO = Implementation("twopipes.testing", "1")
 # A test that expects a process to exit must not fail because the machine is busy.

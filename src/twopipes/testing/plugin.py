@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from twopipes.testing.live_conversation import LiveConversation
     from twopipes.testing.opening import Opening
 
-__all__ = ["ConversationSnapshot"]
-
 # Characters of a file name. Some systems allow 255 bytes for the name with its folder and extension.
 _MAX_NAME = 120
 

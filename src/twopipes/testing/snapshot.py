@@ -33,8 +33,6 @@ from twopipes._trace.matching import BUILT_IN, Ignoring
 from twopipes._trace.message import Message
 from twopipes.testing.expectations import ANYTHING, ExpectationFailed, describe_difference, differences
 
-__all__ = ["VARIABLE", "Step", "compare", "read_steps", "shortened", "steps_of", "written"]
-
 VARIABLE = "TWOPIPES_UPDATE_CONVERSATIONS"
 """The environment variable that has files written instead of compared."""
 

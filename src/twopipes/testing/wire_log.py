@@ -10,8 +10,6 @@ from typing import Any
 from twopipes._trace.format import Event, EventName, Kind, Line
 from twopipes._trace.split_lines import Cut, Cutter
 
-__all__ = ["WireLog"]
-
 
 class WireLog:
     """Records what crosses a channel; see :class:`twopipes._trace.channel.Observer`. Any thread may read it.

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import json_objects
-from twopipes._client.cache import CACHEABLE, Page, ResultCache
+from twopipes._client.cache import ResultCache
 from twopipes._client.pagination import PageWalk
 from twopipes._protocol.dialect import dialect
+from twopipes._protocol.revisions import CACHEABLE
 from twopipes._protocol.types import (
     CallToolResult,
     DiscoverResult,
@@ -70,7 +71,7 @@ def full(cache):
 
 def test_the_six_results_with_a_time_to_live_are_kept(full):
     """CH-01, CH-03."""
-    assert RESULTS.keys() == CACHEABLE
+    assert RESULTS.keys() == set(CACHEABLE)
     for method, result in RESULTS.items():
         assert full.get(method, "a:b" if method == "resources/read" else "", now=59.9) == result
 
@@ -142,20 +143,10 @@ def test_what_a_request_gives_after_the_user_was_asked_is_not_kept(cache):
 def test_a_result_answers_only_what_it_was_asked_for(cache):
     """CH-04."""
     keep(cache, "resources/read", "a:b")
-    keep(cache, "tools/list", Page("next"))
     assert cache.get("resources/read", "a:c", now=0.0) is None
     assert cache.get("resources/read", "A:B", now=0.0) is None
     assert cache.get("resources/list", now=0.0) is None
-    assert cache.get("tools/list", Page("other"), now=0.0) is None
-    assert cache.get("tools/list", Page(), now=0.0) is None
-    assert cache.get("tools/list", "next", now=0.0) is None
-    assert cache.get("tools/list", Page("next"), now=0.0)
-
-
-def test_the_first_page_and_the_whole_list_are_two_results(cache):
-    """CH-04."""
-    keep(cache, "tools/list", Page())
-    assert cache.get("tools/list", now=0.0) is None
+    assert cache.get("resources/read", "a:b", now=0.0)
 
 
 def test_a_walked_list_is_kept_as_long_as_its_stalest_page(cache):
@@ -213,14 +204,6 @@ def test_a_changed_list_is_stale_at_once_and_the_others_are_not(full, method, st
     assert before - kept(full) == stale
 
 
-def test_a_changed_list_drops_all_its_pages_too(cache):
-    """CH-07, CH-09."""
-    for key in ("", Page(), Page("1")):
-        keep(cache, "tools/list", key)
-    cache.drop("tools/list")
-    assert len(cache) == 0
-
-
 @pytest.mark.parametrize(
     ("changed", "stale"),
     [
@@ -246,7 +229,7 @@ def test_a_read_that_brought_the_changed_resource_along_is_stale(cache):
     """CH-07, RS-02."""
     keep(cache, "resources/read", "db:all", read("db:1", "db:2"))
     keep(cache, "resources/read", "db:3", read("db:3"))
-    cache.on_notification(UPDATED, {"uri": "db:2"})
+    cache.on_notification(UPDATED, ResourceUpdatedParams("db:2"))
     assert kept(cache) == {"db:3"}
 
 
@@ -265,12 +248,11 @@ def test_an_update_without_a_uri_drops_all_reads(full):
     ("method", "key", "notification", "params"),
     [
         ("tools/list", "", "notifications/tools/list_changed", None),
-        ("tools/list", Page("x"), "notifications/tools/list_changed", None),
         ("prompts/list", "", "notifications/prompts/list_changed", None),
         ("resources/list", "", "notifications/resources/list_changed", None),
         ("resources/templates/list", "", "notifications/resources/list_changed", None),
-        ("resources/read", "a:b", UPDATED, {"uri": "a:b"}),
-        ("resources/read", "a:b", UPDATED, {"uri": "what the answer may hold"}),
+        ("resources/read", "a:b", UPDATED, ResourceUpdatedParams("a:b")),
+        ("resources/read", "a:b", UPDATED, ResourceUpdatedParams("what the answer may hold")),
     ],
 )
 def test_a_result_that_was_fetched_during_a_change_is_not_stored(cache, method, key, notification, params):
@@ -285,7 +267,7 @@ def test_a_result_that_was_fetched_during_a_change_is_not_stored(cache, method, 
 def test_an_unrelated_change_does_not_affect_a_fetch_in_progress(cache):
     fetch = cache.begin("tools/list")
     cache.on_notification("notifications/prompts/list_changed")
-    cache.on_notification(UPDATED, {"uri": "a:b"})
+    cache.on_notification(UPDATED, ResourceUpdatedParams("a:b"))
     assert cache.put(fetch, RESULTS["tools/list"], now=0.0)
 
 

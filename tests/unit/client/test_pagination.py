@@ -52,7 +52,7 @@ def test_every_page_is_asked_for_with_the_cursor_as_it_was_given_and_all_items_c
         following = cursors[number + 1] if number + 1 < len(cursors) else None
         assert walked.feed(page(*names, following=following), now=0.0) is (following is not None)
     assert asked == cursors
-    assert names_of(walked.result()) == [tool.name for tool in walked.items] == served
+    assert names_of(walked.result()) == [tool.name for tool in walked._items] == served
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_every_kind_of_list_can_be_walked(page_type, name, items):
     assert walked.feed(page_type(items, "next"), now=0.0)
     assert not walked.feed(page_type(items), now=0.0)
     assert walked.result() == page_type(items + items)
-    assert getattr(walked.result(), name) == walked.items
+    assert getattr(walked.result(), name) == walked._items
 
 
 def test_a_page_without_a_cursor_ends_the_walk():
@@ -156,7 +156,7 @@ def test_a_rejected_cursor_starts_the_walk_again_without_one():
     walked = walk(page("old", following="1", ttl_ms=5))
     assert walked.restart(InvalidParams("bad cursor"))
     assert walked.cursor is None
-    assert walked.items == []
+    assert walked._items == []
     # The cursors of the first walk may come again, and what was dropped has no part in the result.
     walked.feed(page("a", following="1", ttl_ms=1000), now=10.0)
     walked.feed(page("b", ttl_ms=1000), now=10.0)
@@ -227,7 +227,7 @@ def test_the_result_looks_like_a_single_page():
 def test_what_was_handed_out_does_not_change_the_walk():
     first = page("a", following="1")
     walked = walk(first, page("b"))
-    walked.items.clear()
+    walked.result().tools.clear()
     walked.result().tools.clear()
     assert names_of(walked.result()) == ["a", "b"]
     assert names_of(first) == ["a"]

@@ -10,8 +10,6 @@ from twopipes._protocol.dialect import dialect
 from twopipes._protocol.types import Implementation
 from twopipes.errors import TwopipesError
 
-__all__ = ["adapted_error", "adapted_result"]
-
 # Members that every modern result has and no legacy one.
 _MODERN_MEMBERS = ("resultType", "ttlMs", "cacheScope")
 

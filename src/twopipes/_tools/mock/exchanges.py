@@ -14,17 +14,6 @@ from twopipes._protocol.revisions import META_SERVER_INFO, META_SUBSCRIPTION_ID,
 from twopipes._tools.mock.raw_json import Members, NotJson, decode, members, read_line
 from twopipes._trace.format import Entry, Header, Line
 
-__all__ = [
-    "Exchange",
-    "RecordedNotification",
-    "RecordedQuestions",
-    "RecordedResponse",
-    "Recording",
-    "id_key",
-    "request_key",
-    "requested_revision",
-]
-
 # Members of params that describe how a request is made, not what it asks for.
 _ENVELOPE_MEMBERS = ("_meta", "requestState", "inputResponses")
 # Requests that open a conversation. They match whatever their params are.

@@ -10,8 +10,6 @@ from twopipes._protocol.revisions import LATEST_LEGACY, LEGACY, META_SERVER_INFO
 from twopipes._tools.mock.exchanges import RecordedResponse, Recording
 from twopipes._tools.mock.raw_json import Members, decode, members, raw
 
-__all__ = ["discover_result", "initialize_result"]
-
 _UNKNOWN_SERVER = {"name": "mock", "version": "0"}
 # The capability that a method needs, by the start of the method.
 _CAPABILITIES = {

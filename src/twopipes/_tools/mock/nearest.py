@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
-__all__ = ["nearest_request"]
-
 # Members of params that describe how a request is made, not what it asks for.
 _ENVELOPE_MEMBERS = ("_meta", "requestState", "inputResponses")
 # Characters of params in the message. The data of the error has all of them.

@@ -8,8 +8,6 @@ from typing import Any
 from msgspec import DecodeError, Raw
 from msgspec.json import Decoder, encode
 
-__all__ = ["Members", "NotJson", "decode", "members", "raw", "read_line"]
-
 Members = dict[str, Raw]
 """The members of an object, each as the bytes it was written in."""
 

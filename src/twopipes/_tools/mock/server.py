@@ -24,8 +24,6 @@ from twopipes._tools.mock.exchanges import (
 from twopipes._tools.mock.handshakes import discover_result, initialize_result
 from twopipes._tools.mock.raw_json import Members, NotJson, decode, members, raw, read_line
 
-__all__ = ["Mock"]
-
 _ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 _PROGRESS = "notifications/progress"
 _MESSAGE = "notifications/message"

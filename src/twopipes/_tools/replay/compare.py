@@ -12,8 +12,6 @@ from twopipes._trace.conversation import Call
 from twopipes._trace.matching import SERVER_INFO, Difference, Ignoring, differences, pair_questions, unmatched
 from twopipes._trace.message import Message
 
-__all__ = ["Finding", "FindingKind", "Report", "compare"]
-
 FindingKind = Literal[
     "answer differs",
     "no answer",

@@ -25,8 +25,6 @@ from twopipes._trace.format import Event, Line
 from twopipes._trace.matching import Ignoring, differences, pair_questions
 from twopipes._trace.message import Message
 
-__all__ = ["Expected", "Replay"]
-
 PING = "ping"
 PROGRESS = "notifications/progress"
 LISTEN = "subscriptions/listen"

@@ -24,8 +24,6 @@ from twopipes._process.private_file import open_private
 from twopipes._tools.view.page_data import PageData, page_data
 from twopipes._trace.reader import Trace
 
-__all__ = ["page_of", "write_page"]
-
 # The parts of the script, each after those it depends on.
 _SCRIPTS = ("text.js", "model.js", "list.js", "pane.js", "timeline.js", "page.js")
 _SLOT = re.compile(r"@@([A-Z]+)@@")

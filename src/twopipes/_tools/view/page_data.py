@@ -17,8 +17,6 @@ from twopipes._trace.reader import Trace
 from twopipes._trace.summary import is_failure, summary_of
 from twopipes._trace.wording import ERAS, event_text
 
-__all__ = ["PageCall", "PageData", "PageFinding", "PageRow", "page_data"]
-
 Kind = Literal["request", "response", "notification", "error", "stderr", "event", "noise"]
 _KINDS: dict[str, Kind] = {"request": "request", "notification": "notification", "result": "response", "error": "error"}
 

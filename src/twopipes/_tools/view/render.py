@@ -33,9 +33,6 @@ from twopipes._trace.wording import (
     shown_id,
 )
 
-__all__ = ["Choice", "Piece", "Rendered", "Renderer"]
-
-
 # Further open calls are shown without a rail.
 _MAX_RAILS = 6
 _RAIL_STYLES = ("cyan", "magenta", "blue", "green", "yellow", "red")
