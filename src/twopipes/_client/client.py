@@ -20,7 +20,8 @@ from twopipes._client.results import CallResult, plain
 from twopipes._client.server_info import ServerInfo
 from twopipes._client.subscription import Subscription, Subscriptions
 from twopipes._client.supervisor import Supervisor
-from twopipes._protocol.revisions import LEGACY, NEEDED_CAPABILITIES
+from twopipes._protocol.methods import NEEDED_CAPABILITIES
+from twopipes._protocol.revisions import LEGACY
 from twopipes._protocol.types import (
     LOGGING_LEVELS,
     CacheableResult,

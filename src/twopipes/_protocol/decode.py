@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast, get_args
 
 from msgspec import Raw, Struct, ValidationError, convert, structs
 from msgspec import json as msgspec_json
@@ -19,12 +19,13 @@ def _decoder(kind: type[M]) -> msgspec_json.Decoder[M]:
     return msgspec_json.Decoder(kind)
 
 
-class _Choice(Struct, frozen=True):
-    """A tagged union."""
+class _Choice:
+    """A tagged union; a tolerant one keeps objects with unknown tags."""
 
-    tag_field: str
-    members: dict[str, type[t.Model]]
-    tolerant: bool
+    def __init__(self, union: Any, *, tolerant: bool) -> None:
+        self.members: dict[Any, type[t.Model]] = {kind.__struct_config__.tag: kind for kind in get_args(union)}
+        self.tag_field = str(get_args(union)[0].__struct_config__.tag_field)
+        self.tolerant = tolerant
 
 
 class _Holder(Struct, frozen=True):
@@ -32,62 +33,34 @@ class _Holder(Struct, frozen=True):
 
     Attributes:
         name: The attribute.
-        wire: Its JSON name.
         inner: The type of its values.
         form: ``list``, ``one``, ``either`` of the two, or ``map`` by keys.
         placeholder: A valid value to use instead of the real one while the rest of the object is decoded.
+        wire: Its JSON name, if it differs.
     """
 
     name: str
-    wire: str
     inner: type[t.Model] | _Choice
     form: Literal["list", "one", "either", "map"]
     placeholder: Any
+    wire: str = ""
 
 
-_BLOCKS = _Choice(
-    "type",
-    {
-        "text": t.TextContent,
-        "image": t.ImageContent,
-        "audio": t.AudioContent,
-        "resource_link": t.ResourceLink,
-        "resource": t.EmbeddedResource,
-    },
-    tolerant=True,
-)
-_SAMPLING_BLOCKS = _Choice(
-    "type",
-    {
-        "text": t.TextContent,
-        "image": t.ImageContent,
-        "audio": t.AudioContent,
-        "tool_use": t.ToolUseContent,
-        "tool_result": t.ToolResultContent,
-    },
-    tolerant=True,
-)
-_QUESTIONS = _Choice(
-    "method",
-    {
-        "elicitation/create": t.ElicitRequest,
-        "sampling/createMessage": t.CreateMessageRequest,
-        "roots/list": t.ListRootsRequest,
-    },
-    tolerant=False,
-)
-_EMPTY_TEXT = {"type": "text", "text": ""}
+_JSON_TYPES: dict[str, Any] = {"list": list, "one": dict, "either": list | dict, "map": dict}
+_BLOCKS = _Choice(t.ContentBlock, tolerant=True)
+_SAMPLING_BLOCKS = _Choice(t.SamplingContent, tolerant=True)
+_QUESTIONS = _Choice(t.InputRequest, tolerant=False)
 
 _HOLDERS: dict[type[t.Model], _Holder] = {
-    t.CallToolResult: _Holder("content", "content", _BLOCKS, "list", []),
-    t.ToolResultContent: _Holder("content", "content", _BLOCKS, "list", []),
-    t.PromptMessage: _Holder("content", "content", _BLOCKS, "one", _EMPTY_TEXT),
-    t.GetPromptResult: _Holder("messages", "messages", t.PromptMessage, "list", []),
-    t.SamplingMessage: _Holder("content", "content", _SAMPLING_BLOCKS, "either", []),
-    t.CreateMessageResult: _Holder("content", "content", _SAMPLING_BLOCKS, "either", []),
-    t.CreateMessageParams: _Holder("messages", "messages", t.SamplingMessage, "list", []),
-    t.CreateMessageRequest: _Holder("params", "params", t.CreateMessageParams, "one", {"messages": [], "maxTokens": 0}),
-    t.InputRequiredResult: _Holder("input_requests", "inputRequests", _QUESTIONS, "map", {}),
+    t.CallToolResult: _Holder("content", _BLOCKS, "list", []),
+    t.ToolResultContent: _Holder("content", _BLOCKS, "list", []),
+    t.PromptMessage: _Holder("content", _BLOCKS, "one", {"type": "text", "text": ""}),
+    t.GetPromptResult: _Holder("messages", t.PromptMessage, "list", []),
+    t.SamplingMessage: _Holder("content", _SAMPLING_BLOCKS, "either", []),
+    t.CreateMessageResult: _Holder("content", _SAMPLING_BLOCKS, "either", []),
+    t.CreateMessageParams: _Holder("messages", t.SamplingMessage, "list", []),
+    t.CreateMessageRequest: _Holder("params", t.CreateMessageParams, "one", {"messages": [], "maxTokens": 0}),
+    t.InputRequiredResult: _Holder("input_requests", _QUESTIONS, "map", {}, wire="inputRequests"),
 }
 
 
@@ -104,43 +77,36 @@ def read(kind: type[M], raw: Raw | bytes) -> M:
     except ValidationError:
         if kind not in _HOLDERS:
             raise
-        value = msgspec_json.decode(raw)
         unknown: list[str] = []
         try:
-            return cast("M", _build(kind, value, unknown))
+            return cast("M", _build(kind, msgspec_json.decode(raw), unknown))
         except ValidationError:
             if unknown:
                 raise
-        # No unknown blocks: the first error is better, because it has the whole path.
-        raise
+        raise  # no unknown blocks: the first error is better, because it has the whole path
 
 
 def _build(kind: type[t.Model] | _Choice, value: Any, unknown: list[str]) -> Any:
+    """Convert a value part by part; ``unknown`` collects the tags of unknown blocks."""
     if isinstance(kind, _Choice):
         tag = value.get(kind.tag_field) if isinstance(value, dict) else None
-        if kind.tolerant and isinstance(tag, str) and tag not in kind.members:
+        if not isinstance(tag, str) or (tag not in kind.members and not kind.tolerant):
+            raise ValidationError(f"Expected an object with a known `{kind.tag_field}`")
+        if tag not in kind.members:
             unknown.append(tag)
             return t.UnknownContent(value)
-        if not isinstance(tag, str) or tag not in kind.members:
-            raise ValidationError(f"Expected an object with a known `{kind.tag_field}`")
         kind = kind.members[tag]
     holder = _HOLDERS.get(kind)
-    held: Any = value.get(holder.wire) if holder is not None and isinstance(value, dict) else None
+    wire = "" if holder is None else holder.wire or holder.name
+    held = value.get(wire) if isinstance(value, dict) else None
     parts: Any
-    if holder is None or not _has_form(held, holder.form):
-        # No nested blocks, or an error that msgspec reports.
-        return convert(value, kind)
+    if holder is None or not isinstance(held, _JSON_TYPES[holder.form]):
+        return convert(value, kind)  # no nested blocks, or an error that msgspec reports
     if isinstance(held, list):
         parts = [_build(holder.inner, each, unknown) for each in held]
     elif holder.form == "map":
         parts = {key: _build(holder.inner, each, unknown) for key, each in held.items()}
     else:
         parts = _build(holder.inner, held, unknown)
-    shell = convert({**value, holder.wire: holder.placeholder}, kind)
+    shell = convert({**value, wire: holder.placeholder}, kind)
     return structs.replace(shell, **{holder.name: parts})
-
-
-def _has_form(held: Any, form: Literal["list", "one", "either", "map"]) -> bool:
-    if isinstance(held, list):
-        return form in {"list", "either"}
-    return isinstance(held, dict) and form != "list"

@@ -20,7 +20,7 @@ from twopipes._protocol.adapt import Adapter
 from twopipes._protocol.decode import read
 from twopipes._protocol.forms import restored_answer
 from twopipes._protocol.meta_keys import meta_key_fault
-from twopipes._protocol.methods import NOTIFICATION_PARAMS, PARAMS, RESULTS
+from twopipes._protocol.methods import NOTIFICATION_PARAMS, NOTIFICATIONS, PARAMS, REQUESTS, RESULTS, MethodRow
 from twopipes.errors import InvalidParams, LocalProtocolError, McpError, MethodNotFound, RemoteProtocolError, RequestId
 
 __all__ = ["Dialect", "dialect"]
@@ -66,11 +66,11 @@ class Dialect:
     def __init__(self, revision: str) -> None:
         self.revision = revision
         self.modern = revisions.is_modern(revision)
-        self._served = _methods(revisions.REQUESTS, revision, "client")
-        self._asked = _methods(revisions.REQUESTS, revision, "server")
+        self._served = _methods(REQUESTS, revision, "client")
+        self._asked = _methods(REQUESTS, revision, "server")
         self._notified = {
-            "client": _methods(revisions.NOTIFICATIONS, revision, "client"),
-            "server": _methods(revisions.NOTIFICATIONS, revision, "server"),
+            "client": _methods(NOTIFICATIONS, revision, "client"),
+            "server": _methods(NOTIFICATIONS, revision, "server"),
         }
         self._adapter = Adapter(revision)
 
@@ -284,7 +284,7 @@ class Dialect:
         return error_codes.error_object(error, self.revision)
 
 
-def _methods(rows: tuple[revisions.MethodRow, ...], revision: str, sender: str) -> frozenset[str]:
+def _methods(rows: tuple[MethodRow, ...], revision: str, sender: str) -> frozenset[str]:
     return frozenset(row.method for row in rows if row.sender in {sender, "both"} and row.span.has(revision))
 
 

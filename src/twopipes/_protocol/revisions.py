@@ -8,8 +8,6 @@ The rows about tasks describe 2025-11-25; twopipes does not run tasks.
 
 from __future__ import annotations
 
-from typing import Literal
-
 from msgspec import Struct
 
 LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -21,8 +19,6 @@ MODERN = ("2026-07-28",)
 ALL = LEGACY + MODERN
 LATEST_LEGACY = LEGACY[-1]
 LATEST_MODERN = MODERN[-1]
-
-Sender = Literal["client", "server", "both"]
 
 
 def is_modern(revision: str) -> bool:
@@ -54,65 +50,10 @@ FROM_2506_TO_2511 = Span("2025-06-18", "2025-11-25")
 NEVER = Span("9999-12-31")
 
 
-class MethodRow(Struct, frozen=True):
-    """A request or a notification.
+def _spans(names: dict[Span, str]) -> dict[str, Span]:
+    """Return the span of each name, from the names by span, separated by spaces."""
+    return {name: span for span, found in names.items() for name in found.split()}
 
-    Attributes:
-        method: Its name on the wire.
-        sender: Who sends it.
-        span: In which revisions.
-        capability: The capability that the receiver must have declared, such as ``resources.subscribe``, or ``None``.
-    """
-
-    method: str
-    sender: Sender
-    span: Span = ALWAYS
-    capability: str | None = None
-
-
-REQUESTS = (
-    MethodRow("initialize", "client", UNTIL_2511),
-    MethodRow("ping", "both", UNTIL_2511),
-    MethodRow("server/discover", "client", SINCE_2607),
-    MethodRow("tools/list", "client", ALWAYS, "tools"),
-    MethodRow("tools/call", "client", ALWAYS, "tools"),
-    MethodRow("resources/list", "client", ALWAYS, "resources"),
-    MethodRow("resources/templates/list", "client", ALWAYS, "resources"),
-    MethodRow("resources/read", "client", ALWAYS, "resources"),
-    MethodRow("resources/subscribe", "client", UNTIL_2511, "resources.subscribe"),
-    MethodRow("resources/unsubscribe", "client", UNTIL_2511, "resources.subscribe"),
-    MethodRow("prompts/list", "client", ALWAYS, "prompts"),
-    MethodRow("prompts/get", "client", ALWAYS, "prompts"),
-    MethodRow("completion/complete", "client", ALWAYS, "completions"),  # 2024-11-05 has the method but not the capability (CP-01)
-    MethodRow("logging/setLevel", "client", UNTIL_2511, "logging"),
-    MethodRow("subscriptions/listen", "client", SINCE_2607),
-    MethodRow("roots/list", "server", UNTIL_2511, "roots"),
-    MethodRow("sampling/createMessage", "server", UNTIL_2511, "sampling"),
-    MethodRow("elicitation/create", "server", FROM_2506_TO_2511, "elicitation"),
-    MethodRow("tasks/get", "both", ONLY_2511, "tasks"),
-    MethodRow("tasks/result", "both", ONLY_2511, "tasks"),
-    MethodRow("tasks/list", "both", ONLY_2511, "tasks.list"),
-    MethodRow("tasks/cancel", "both", ONLY_2511, "tasks.cancel"),
-)
-
-NOTIFICATIONS = (
-    MethodRow("notifications/initialized", "client", UNTIL_2511),
-    MethodRow("notifications/cancelled", "both"),
-    MethodRow("notifications/progress", "both", UNTIL_2511),
-    MethodRow("notifications/progress", "server", SINCE_2607),  # PR-05
-    MethodRow("notifications/message", "server"),
-    MethodRow("notifications/tools/list_changed", "server"),
-    MethodRow("notifications/prompts/list_changed", "server"),
-    MethodRow("notifications/resources/list_changed", "server"),
-    MethodRow("notifications/resources/updated", "server"),
-    MethodRow("notifications/roots/list_changed", "client", UNTIL_2511),
-    MethodRow("notifications/elicitation/complete", "server", ONLY_2511),
-    MethodRow("notifications/tasks/status", "both", ONLY_2511),
-    MethodRow("notifications/subscriptions/acknowledged", "server", SINCE_2607),
-)
-
-NEEDED_CAPABILITIES = {row.method: tuple(row.capability.split(".")) for row in REQUESTS if row.capability}
-"""The capability that the receiver of a request must have declared: ``("resources", "subscribe")``. Other methods need none."""
 
 INPUT_METHODS = ("elicitation/create", "sampling/createMessage", "roots/list")
 """The questions that an InputRequiredResult may contain, from 2026-07-28 (MR-03)."""
@@ -129,22 +70,10 @@ BATCHES = ONLY_2503
 ERROR_ID_IS_NULL = UNTIL_2506
 """The revisions in which the error for an unreadable request has ``"id":null``; in others the member is omitted (CON-09)."""
 
-CONTENT_TYPES = {
-    "text": ALWAYS,
-    "image": ALWAYS,
-    "resource": ALWAYS,
-    "audio": SINCE_2503,
-    "resource_link": SINCE_2506,
-}
+CONTENT_TYPES = _spans({ALWAYS: "text image resource", SINCE_2503: "audio", SINCE_2506: "resource_link"})
 """The content blocks of tools and prompts (CT-01)."""
 
-SAMPLING_CONTENT_TYPES = {
-    "text": ALWAYS,
-    "image": ALWAYS,
-    "audio": SINCE_2503,
-    "tool_use": SINCE_2511,
-    "tool_result": SINCE_2511,
-}
+SAMPLING_CONTENT_TYPES = _spans({ALWAYS: "text image", SINCE_2503: "audio", SINCE_2511: "tool_use tool_result"})
 """The content blocks of sampling messages (SA-03)."""
 
 SAMPLING_CONTENT_ARRAYS = SINCE_2511
@@ -153,45 +82,26 @@ SAMPLING_CONTENT_ARRAYS = SINCE_2511
 FREE_STRUCTURED_CONTENT = SINCE_2607
 """The revisions in which ``structuredContent`` may be any value and ``outputSchema`` any schema (TL-11, TL-12)."""
 
-TYPES = {
-    "AudioContent": SINCE_2503,
-    "ResourceLink": SINCE_2506,
-    "ToolUseContent": SINCE_2511,
-    "ToolResultContent": SINCE_2511,
-    "Icon": SINCE_2511,
-    "ToolAnnotations": SINCE_2503,
-    "ToolExecution": ONLY_2511,
-    "ToolChoice": SINCE_2511,
-    "CompletionContext": SINCE_2506,
-    "SubscriptionFilter": SINCE_2607,
-    "ElicitSchema": SINCE_2506,
-    "StringSchema": SINCE_2506,
-    "NumberSchema": SINCE_2506,
-    "IntegerSchema": SINCE_2506,
-    "BooleanSchema": SINCE_2506,
-    "MultiSelectSchema": SINCE_2511,
-    "SelectItems": SINCE_2511,
-    "EnumOption": SINCE_2511,
-    "ElicitRequest": SINCE_2607,
-    "CreateMessageRequest": SINCE_2607,
-    "ListRootsRequest": SINCE_2607,
-    "InitializeParams": UNTIL_2511,
-    "SubscribeParams": UNTIL_2511,
-    "UnsubscribeParams": UNTIL_2511,
-    "SetLevelParams": UNTIL_2511,
-    "ListenParams": SINCE_2607,
-    "AcknowledgedParams": SINCE_2607,
-    "ElicitParams": SINCE_2506,
-    "ElicitationCompleteParams": ONLY_2511,
-    "InitializeResult": UNTIL_2511,
-    "DiscoverResult": SINCE_2607,
-    "ElicitResult": SINCE_2506,
-    "InputRequiredResult": SINCE_2607,
-    "SubscriptionsListenResult": SINCE_2607,
-}
+TYPES = _spans(
+    {
+        SINCE_2503: "AudioContent ToolAnnotations",
+        SINCE_2506: (
+            "ResourceLink CompletionContext ElicitParams ElicitResult "
+            "ElicitSchema StringSchema NumberSchema IntegerSchema BooleanSchema"
+        ),
+        SINCE_2511: "Icon ToolUseContent ToolResultContent ToolChoice MultiSelectSchema SelectItems EnumOption",
+        SINCE_2607: (
+            "DiscoverResult ListenParams SubscriptionFilter AcknowledgedParams SubscriptionsListenResult "
+            "InputRequiredResult ElicitRequest CreateMessageRequest ListRootsRequest"
+        ),
+        ONLY_2511: "ToolExecution ElicitationCompleteParams",
+        UNTIL_2511: "InitializeParams InitializeResult SubscribeParams UnsubscribeParams SetLevelParams",
+    }
+)
 """Types that some revisions do not have. The three input requests are messages in legacy revisions, not parts of a result."""
 
-_TITLED = {"title": SINCE_2506, "icons": SINCE_2511, "_meta": SINCE_2506}
+_META = {"_meta": SINCE_2506}
+_TITLED = {"title": SINCE_2506, "icons": SINCE_2511, **_META}
 _RESULT = {"resultType": SINCE_2607}
 _CACHEABLE = {**_RESULT, "ttlMs": SINCE_2607, "cacheScope": SINCE_2607}
 _ANSWERING = {"inputResponses": SINCE_2607, "requestState": SINCE_2607}
@@ -201,17 +111,10 @@ MEMBERS = {
     "Implementation": {"title": SINCE_2506, "icons": SINCE_2511, "description": SINCE_2511, "websiteUrl": SINCE_2511},
     "Annotations": {"lastModified": SINCE_2506},
     "Tool": {**_TITLED, "annotations": SINCE_2503, "outputSchema": SINCE_2506, "execution": ONLY_2511},
-    "Resource": _TITLED,
-    "ResourceTemplate": _TITLED,
-    "Prompt": _TITLED,
+    **dict.fromkeys(("Resource", "ResourceTemplate", "Prompt"), _TITLED),
     "PromptArgument": {"title": SINCE_2506},
     "PromptReference": {"title": SINCE_2506},
-    "Root": {"_meta": SINCE_2506},
-    "TextContent": {"_meta": SINCE_2506},
-    "ImageContent": {"_meta": SINCE_2506},
-    "AudioContent": {"_meta": SINCE_2506},
-    "EmbeddedResource": {"_meta": SINCE_2506},
-    "ResourceContents": {"_meta": SINCE_2506},
+    **dict.fromkeys(("Root", "TextContent", "ImageContent", "AudioContent", "EmbeddedResource", "ResourceContents"), _META),
     "ResourceLink": {"icons": SINCE_2511},
     "SamplingMessage": {"_meta": SINCE_2511},
     "ElicitSchema": {"$schema": SINCE_2511},
@@ -221,72 +124,45 @@ MEMBERS = {
     "ClientCapabilities": {"elicitation": SINCE_2506, "tasks": ONLY_2511, "extensions": SINCE_2607},
     "ServerCapabilities": {"completions": SINCE_2503, "tasks": ONLY_2511, "extensions": SINCE_2607},
     "CallToolParams": {**_ANSWERING, "task": ONLY_2511},
-    "ReadResourceParams": _ANSWERING,
-    "GetPromptParams": _ANSWERING,
+    **dict.fromkeys(("ReadResourceParams", "GetPromptParams"), _ANSWERING),
     "CompleteParams": {"context": SINCE_2506},
     "ProgressParams": {"message": SINCE_2503},
     "CreateMessageParams": {"tools": SINCE_2511, "toolChoice": SINCE_2511, "task": ONLY_2511, "_meta": UNTIL_2511},
-    "ElicitParams": {
-        "mode": SINCE_2511,
-        "url": SINCE_2511,
-        "elicitationId": ONLY_2511,
-        "task": ONLY_2511,
-        "_meta": UNTIL_2511,
-    },
-    "EmptyResult": _RESULT,
-    "InitializeResult": _RESULT,
-    "DiscoverResult": _CACHEABLE,
-    "ListToolsResult": _CACHEABLE,
-    "ListResourcesResult": _CACHEABLE,
-    "ListResourceTemplatesResult": _CACHEABLE,
-    "ListPromptsResult": _CACHEABLE,
-    "ReadResourceResult": _CACHEABLE,
-    "GetPromptResult": _RESULT,
-    "CompleteResult": _RESULT,
+    "ElicitParams": {**_spans({SINCE_2511: "mode url", ONLY_2511: "elicitationId task"}), "_meta": UNTIL_2511},
+    **dict.fromkeys(("EmptyResult", "InitializeResult", "GetPromptResult", "CompleteResult"), _RESULT),
+    **dict.fromkeys(("InputRequiredResult", "SubscriptionsListenResult"), _RESULT),
+    **dict.fromkeys(("DiscoverResult", "ReadResourceResult", "ListToolsResult", "ListPromptsResult"), _CACHEABLE),
+    **dict.fromkeys(("ListResourcesResult", "ListResourceTemplatesResult"), _CACHEABLE),
     "CallToolResult": {**_RESULT, "structuredContent": SINCE_2506},
-    "InputRequiredResult": _RESULT,
-    "SubscriptionsListenResult": _RESULT,
     "CreateMessageResult": {"resultType": NEVER},
-    "ElicitResult": _BARE_RESULT,
-    "ListRootsResult": _BARE_RESULT,
+    **dict.fromkeys(("ElicitResult", "ListRootsResult"), _BARE_RESULT),
 }
 """By type: the members, by their JSON names, that some revisions do not have."""
 
-CLIENT_CAPABILITIES = {
-    "roots": ALWAYS,
-    "roots.listChanged": UNTIL_2511,
-    "sampling": ALWAYS,
-    "sampling.context": SINCE_2511,
-    "sampling.tools": SINCE_2511,
-    "elicitation": SINCE_2506,
-    "elicitation.form": SINCE_2511,
-    "elicitation.url": SINCE_2511,
-    "tasks": ONLY_2511,
-    "tasks.list": ONLY_2511,
-    "tasks.cancel": ONLY_2511,
-    "tasks.requests": ONLY_2511,
-    "experimental": ALWAYS,
-    "extensions": SINCE_2607,
-}
+_TASKS = "tasks tasks.list tasks.cancel tasks.requests"
+CLIENT_CAPABILITIES = _spans(
+    {
+        ALWAYS: "roots sampling experimental",
+        UNTIL_2511: "roots.listChanged",
+        SINCE_2506: "elicitation",
+        SINCE_2511: "sampling.context sampling.tools elicitation.form elicitation.url",
+        ONLY_2511: _TASKS,
+        SINCE_2607: "extensions",
+    }
+)
 """The capabilities of a client; a detail comes after a dot (section CP of the rules)."""
 
-SERVER_CAPABILITIES = {
-    "tools": ALWAYS,
-    "tools.listChanged": ALWAYS,
-    "prompts": ALWAYS,
-    "prompts.listChanged": ALWAYS,
-    "resources": ALWAYS,
-    "resources.listChanged": ALWAYS,
-    "resources.subscribe": ALWAYS,
-    "logging": ALWAYS,
-    "completions": SINCE_2503,
-    "tasks": ONLY_2511,
-    "tasks.list": ONLY_2511,
-    "tasks.cancel": ONLY_2511,
-    "tasks.requests": ONLY_2511,
-    "experimental": ALWAYS,
-    "extensions": SINCE_2607,
-}
+SERVER_CAPABILITIES = _spans(
+    {
+        ALWAYS: (
+            "tools tools.listChanged prompts prompts.listChanged resources resources.listChanged resources.subscribe "
+            "logging experimental"
+        ),
+        SINCE_2503: "completions",
+        ONLY_2511: _TASKS,
+        SINCE_2607: "extensions",
+    }
+)
 """The capabilities of a server; a detail comes after a dot."""
 
 ERROR_CODES = {

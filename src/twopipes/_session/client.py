@@ -16,7 +16,8 @@ from twopipes import _jsonrpc as jsonrpc
 from twopipes._jsonrpc import ErrorResponse, Notification, Request, Response
 from twopipes._protocol.dialect import Dialect, dialect
 from twopipes._protocol.input_requests import SamplingMessage
-from twopipes._protocol.revisions import LATEST_MODERN, META_SUBSCRIPTION_ID, REQUESTS
+from twopipes._protocol.methods import REQUESTS
+from twopipes._protocol.revisions import LATEST_MODERN, META_SUBSCRIPTION_ID
 from twopipes._protocol.sampling import conversation_fault, tool_turns
 from twopipes._protocol.types import (
     AcknowledgedParams,

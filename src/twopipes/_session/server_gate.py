@@ -12,6 +12,7 @@ from msgspec.json import Decoder
 from twopipes import _jsonrpc as jsonrpc
 from twopipes._jsonrpc import ErrorResponse, Request, Response
 from twopipes._protocol.dialect import Dialect, dialect
+from twopipes._protocol.methods import NEEDED_CAPABILITIES
 from twopipes._protocol.revisions import (
     LATEST_LEGACY,
     LATEST_MODERN,
@@ -19,7 +20,6 @@ from twopipes._protocol.revisions import (
     META_CLIENT_INFO,
     META_LOG_LEVEL,
     META_VERSION,
-    NEEDED_CAPABILITIES,
     is_modern,
 )
 from twopipes._protocol.types import (

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from twopipes._protocol import revisions
 from twopipes._protocol import types as t
-from twopipes._protocol.methods import NOTIFICATION_PARAMS, PARAMS, RESULTS
+from twopipes._protocol.methods import NOTIFICATION_PARAMS, NOTIFICATIONS, PARAMS, REQUESTS, RESULTS, MethodRow
 from twopipes._protocol.revisions import ALL, LEGACY, MODERN, Span
 from unit.protocol import official
 from unit.protocol.values import all_models, models_by_revision
@@ -37,7 +37,7 @@ def _methods(definition: str, revision: str) -> set[str]:
     return {member["properties"]["method"]["const"] for member in members}
 
 
-def _ours(rows: tuple[revisions.MethodRow, ...], sender: str, revision: str) -> set[str]:
+def _ours(rows: tuple[MethodRow, ...], sender: str, revision: str) -> set[str]:
     return {row.method for row in rows if row.sender in {sender, "both"} and row.span.has(revision)}
 
 
@@ -45,25 +45,25 @@ def _ours(rows: tuple[revisions.MethodRow, ...], sender: str, revision: str) -> 
 @pytest.mark.parametrize("sender", ["client", "server"])
 def test_requests_are_those_of_the_schema(sender, revision):
     """VN-12, PI, LG-09, RS-05: removed methods are not in the table."""
-    assert _ours(revisions.REQUESTS, sender, revision) == _methods(f"{sender.capitalize()}Request", revision)
+    assert _ours(REQUESTS, sender, revision) == _methods(f"{sender.capitalize()}Request", revision)
 
 
 @every_revision
 @pytest.mark.parametrize("sender", ["client", "server"])
 def test_notifications_are_those_of_the_schema(sender, revision):
     """PR-05, RT-05, EL-12: who may send what, and where."""
-    assert _ours(revisions.NOTIFICATIONS, sender, revision) == _methods(f"{sender.capitalize()}Notification", revision)
+    assert _ours(NOTIFICATIONS, sender, revision) == _methods(f"{sender.capitalize()}Notification", revision)
 
 
 def test_every_method_has_its_types_except_those_of_tasks():
-    untyped = {row.method for row in revisions.REQUESTS} - set(PARAMS)
+    untyped = {row.method for row in REQUESTS} - set(PARAMS)
     assert untyped == {"tasks/get", "tasks/result", "tasks/list", "tasks/cancel"}
     assert set(RESULTS) == set(PARAMS)
-    assert {row.method for row in revisions.NOTIFICATIONS} - set(NOTIFICATION_PARAMS) == {"notifications/tasks/status"}
+    assert {row.method for row in NOTIFICATIONS} - set(NOTIFICATION_PARAMS) == {"notifications/tasks/status"}
 
 
 def test_the_capability_of_a_method_is_one_that_can_be_declared():
-    for row in revisions.REQUESTS:
+    for row in REQUESTS:
         declared = {"client": revisions.SERVER_CAPABILITIES, "server": revisions.CLIENT_CAPABILITIES}
         if row.capability is not None:
             sides = ["client", "server"] if row.sender == "both" else [row.sender]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw, structs
 
+from twopipes import types
 from twopipes._protocol import revisions
 from twopipes._protocol import types as t
 from twopipes._protocol.dialect import dialect
@@ -19,7 +20,11 @@ def all_models() -> list[type[t.Model]]:
     """Return every type that is sent, without the base classes."""
     families = {t.Model, t.MetaModel, t.Params, t.Result, t.CacheableResult, t.AnsweringParams}
     return sorted(
-        {each for each in vars(t).values() if isinstance(each, type) and issubclass(each, t.Model) and each not in families},
+        {
+            each
+            for each in (getattr(types, name) for name in types.__all__)
+            if isinstance(each, type) and issubclass(each, t.Model) and each not in families
+        },
         key=lambda kind: kind.__name__,
     )
 

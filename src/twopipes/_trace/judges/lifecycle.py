@@ -17,6 +17,7 @@ from twopipes._codes import (
     UNSUPPORTED_REVISION,
     URLS_REQUIRED,
 )
+from twopipes._protocol.methods import MethodRow
 from twopipes._protocol.revisions import (
     LEGACY,
     META_CAPABILITIES,
@@ -25,7 +26,6 @@ from twopipes._protocol.revisions import (
     META_VERSION,
     MODERN,
     RESERVED_CODES,
-    MethodRow,
 )
 from twopipes._rules.table import RULES
 from twopipes._trace.conversation import id_key

@@ -8,7 +8,7 @@ import json
 from msgspec import UNSET
 
 from twopipes._jsonrpc import decode
-from twopipes._protocol.revisions import NOTIFICATIONS
+from twopipes._protocol.methods import NOTIFICATIONS
 from twopipes._trace.judges.table import ConnectionState, Faults, is_json, rule, shown
 from twopipes._trace.message import OTHER_WAY, Message, Shape, decoded, raw_members
 from twopipes._wire import LineRejected

@@ -13,6 +13,7 @@ from msgspec import UNSET, MsgspecError, Raw, Struct
 from msgspec.json import Decoder, encode
 
 from twopipes._codes import CAPABILITY_MISSING, UNSUPPORTED_REVISION
+from twopipes._protocol.methods import REQUESTS, MethodRow
 from twopipes._protocol.revisions import (
     LEGACY,
     META_CAPABILITIES,
@@ -20,8 +21,6 @@ from twopipes._protocol.revisions import (
     META_PROGRESS_TOKEN,
     META_VERSION,
     MODERN,
-    REQUESTS,
-    MethodRow,
 )
 from twopipes._rules.rule import Level, Severity
 from twopipes._trace.conversation import Call, RecordedConnection, id_key
