@@ -13,7 +13,7 @@ from check.raw_tasks_client import listening_client, task_client
 from twopipes._process.command import ServerCommand
 from twopipes._rules.table import RULES
 from twopipes._tools.check.server_source import CommandTarget
-from twopipes._tools.check.tasks_2025.requester import are_guessable
+from twopipes._tools.check.tasks_2025.receiver import are_guessable
 from twopipes._tools.check.verdict import worst
 
 
