@@ -19,8 +19,18 @@ class Observer(Protocol):
     def chunk(self, kind: Kind, data: bytes, *, connection: int = 0) -> None:
         """Called with bytes of one direction, split anywhere."""
 
-    def event(self, name: Any, *, connection: int = 0, stream: Kind | None = None, reason: str | None = None) -> None:
-        """Called when a direction has ended."""
+    def event(
+        self,
+        name: Any,
+        *,
+        connection: int = 0,
+        pid: int | None = None,
+        stream: Kind | None = None,
+        signal: str | None = None,
+        code: int | None = None,
+        reason: str | None = None,
+    ) -> None:
+        """Called when a direction has ended; and with the events of a child."""
 
 
 class RecordedChannel(Channel):

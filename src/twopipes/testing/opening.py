@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -13,16 +14,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from twopipes._channels.base import Channel
-from twopipes._channels.memory import memory_pair
 from twopipes._client.era_cache import EraCache
 from twopipes._client.options import ClientOptions
-from twopipes._client.targets import CommandTarget, Endpoint, OnStderr, Servable, Target
-from twopipes._process.child import Child
+from twopipes._client.targets import CommandTarget, Endpoint, MemoryTarget, OnStderr, Servable, Target
 from twopipes._process.command import ServerCommand
-from twopipes._process.exit_status import SIGKILL, ExitStatus, signal_name
+from twopipes._process.exit_status import SIGKILL
 from twopipes._process.shutdown import ShutdownPlan
 from twopipes._protocol.types import Implementation
-from twopipes._trace.channel import RecordedChannel
+from twopipes._trace.child import ChildRecording
 from twopipes.errors import LocalProtocolError
 from twopipes.testing.clock import clock_of
 from twopipes.testing.faults import Fault, FaultPlan
@@ -59,7 +58,7 @@ def pair(server: Servable, /, *, faults: Iterable[Fault] = (), **options: Any) -
         raise LocalProtocolError(f"pair() takes a Server object, got {server!r}; for a file or a command use child()")
     if wrong := sorted({"env", "cwd"} & options.keys()):
         raise LocalProtocolError(f"pair() does not take {'= and '.join(wrong)}=, because it starts no process; use child()")
-    return Opening(_InMemory(server), faults, options)
+    return Opening(MemoryTarget(server), faults, options)
 
 
 def child(
@@ -93,11 +92,10 @@ def child(
         command = structs.replace(command, env={**(command.env or {}), **env})
     if cwd is not None:
         command = structs.replace(command, cwd=os.fspath(cwd))
-    tested = _InAProcess(command)
-    if tested.plan is None and "timeouts" not in options:
+    if command.shutdown is None and "timeouts" not in options:
         options.setdefault("shutdown", _SHUTDOWN)
     # A cache of its own: another test of the same command must not change the result of this one.
-    return Opening(tested, faults, options, era_cache=EraCache())
+    return Opening(CommandTarget(command), faults, options, era_cache=EraCache())
 
 
 class Opening:
@@ -108,10 +106,15 @@ class Opening:
     """
 
     def __init__(
-        self, target: _Tested, faults: Iterable[Fault], options: Mapping[str, Any], *, era_cache: EraCache | None = None
+        self,
+        target: CommandTarget | MemoryTarget,
+        faults: Iterable[Fault],
+        options: Mapping[str, Any],
+        *,
+        era_cache: EraCache | None = None,
     ) -> None:
         self.conversation: LiveConversation[Any] = LiveConversation(WireLog(), FaultPlan(faults))
-        self._target = target
+        self._target = _Tested(target, self.conversation.log, self.conversation.faults)
         given: ClientOptions = options.get("options") or ClientOptions()
         completed = structs.replace(given, client_info=given.client_info or _CLIENT_INFO, era_cache=given.era_cache or era_cache)
         self._options = {**options, "options": completed}
@@ -124,9 +127,7 @@ class Opening:
         self.conversation.connected(connect(self._target, **self._options))
         return self.conversation
 
-    def __exit__(
-        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, error_type: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self.conversation.client.close()
         self._raise_failure(error)
 
@@ -137,9 +138,7 @@ class Opening:
         self.conversation.connected(await connect(self._target, **self._options))
         return self.conversation
 
-    async def __aexit__(
-        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, error_type: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         await self.conversation.client.close()
         self._raise_failure(error)
 
@@ -156,97 +155,54 @@ class Opening:
         if self._is_entered:
             raise LocalProtocolError("a conversation can be opened once; call pair() or child() again for another one")
         self._is_entered = True
-        self._target.log, self._target.faults = self.conversation.log, self.conversation.faults
 
 
 class _Tested(Target):
-    """A server under test, with a log of the conversation and with faults between it and its client.
+    """A server under test, with a log of the conversation and with faults between it and its client."""
 
-    Attributes:
-        log: Records the conversation.
-        faults: The faults.
-    """
-
-    log: WireLog
-    faults: FaultPlan
-
-    def __init__(self) -> None:
-        self._opened = 0
-
-    def _next_connection(self) -> int:
-        number = self._opened
-        self._opened += 1
-        return number
-
-
-class _InMemory(_Tested):
-    def __init__(self, server: Servable) -> None:
-        super().__init__()
-        self._server = server
-        self.description = f"{server!r} in this process"
+    def __init__(self, inner: CommandTarget | MemoryTarget, log: WireLog, faults: FaultPlan) -> None:
+        self.description, self.identity, self.plan = inner.description, inner.identity, inner.plan
+        self._inner = inner
+        self._log = log
+        self._faults = faults
+        self._connections = count()
 
     async def open(self, on_stderr: OnStderr | None) -> Endpoint:
-        """Serve a new connection."""
-        number = self._next_connection()
-        here, there = memory_pair()
-        serving = asyncio.get_running_loop().create_task(self._serve(there), name=f"serve {self.description}")
-        faulty = FaultyChannel(here, self.faults, self.log, connection=number, kill=serving.cancel)
-        return Endpoint(RecordedChannel(faulty, self.log, reads="<", connection=number), serving=serving)
-
-    async def _serve(self, channel: Channel) -> None:
-        async with channel:  # closed even if serving fails at once, so that the client does not wait
-            await self._server.serve(channel=channel)
-
-
-class _InAProcess(_Tested):
-    def __init__(self, command: ServerCommand) -> None:
-        super().__init__()
-        self._command = command
-        plain = CommandTarget(command)
-        self.description, self.identity, self.plan = plain.description, plain.identity, plain.plan
-
-    async def open(self, on_stderr: OnStderr | None) -> Endpoint:
-        """Start the child."""
-        if clock_of(asyncio.get_running_loop()) is not None:
+        """Start the child, or serve a new connection in memory."""
+        observer = _FaultyChild(self._log, self._faults, next(self._connections))
+        if isinstance(self._inner, MemoryTarget):
+            endpoint = await self._inner.open(on_stderr)
+            endpoint.channel = observer.recorded(endpoint.channel)
+        elif clock_of(asyncio.get_running_loop()) is not None:
             raise LocalProtocolError(
                 "a ManualClock does not work for a child, which runs in real time; use pair() with the server object"
             )
-        observer = _ChildObserver(self.log, self.faults, self._next_connection())
-        child = await Child.start(self._command, on_stderr=on_stderr, observer=observer)
-        observer.child = child
-        return Endpoint(child.channel, child)
+        else:
+            endpoint = await self._inner.open(on_stderr, observer=observer)
+        observer.endpoint = endpoint
+        return endpoint
 
 
-class _ChildObserver:
-    """Observes a child; see :class:`twopipes._process.observer.ProcessObserver`."""
+class _FaultyChild(ChildRecording):
+    """Records a child or a server in memory, and applies the faults."""
 
-    child: Child
+    endpoint: Endpoint
 
-    def __init__(self, log: WireLog, plan: FaultPlan, connection: int) -> None:
+    def __init__(self, log: WireLog, faults: FaultPlan, connection: int) -> None:
+        super().__init__(log, connection=connection)
         self._log = log
-        self._plan = plan
-        self._connection = connection
+        self._faults = faults
 
-    def started(self, pid: int, channel: Channel) -> Channel:
-        """Wrap the channel, to record it and to apply the faults."""
-        self._log.event("spawn", pid=pid, connection=self._connection)
-        faulty = FaultyChannel(channel, self._plan, self._log, connection=self._connection, kill=self._kill)
-        return RecordedChannel(faulty, self._log, reads="<", connection=self._connection)
-
-    def stderr(self, data: bytes) -> None:
-        """Record what it writes to stderr."""
-        self._log.chunk("!", data, connection=self._connection)
-
-    def signalled(self, number: int) -> None:
-        """Record a signal that was sent to it."""
-        self._log.event("signal", signal=signal_name(number), connection=self._connection)
-
-    def exited(self, status: ExitStatus) -> None:
-        """Record how it ended."""
-        self._log.event("exit", code=status.code, signal=status.signal_name, connection=self._connection)
+    def recorded(self, channel: Channel) -> Channel:
+        """Wrap a channel, to record it and to apply the faults."""
+        faulty = FaultyChannel(channel, self._faults, self._log, connection=self.connection, kill=self._kill)
+        return super().recorded(faulty)
 
     def _kill(self) -> None:
-        self.child.signal(SIGKILL)
+        if self.endpoint.child is not None:
+            self.endpoint.child.signal(SIGKILL)
+        elif self.endpoint.serving is not None:
+            self.endpoint.serving.cancel()
 
 
 def _command(target: str | os.PathLike[str] | Sequence[str] | ServerCommand, arguments: Sequence[str]) -> ServerCommand:
