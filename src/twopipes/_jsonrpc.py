@@ -175,7 +175,7 @@ def _diagnose(line: bytes | Raw, max_batch: int | None, max_excerpt: int) -> Mes
     try:
         return _decode_again(line, max_batch, max_excerpt)
     except DecodeError as error:
-        repaired = _without_lone_surrogates(bytes(line))
+        repaired = without_lone_surrogates(bytes(line))
         if repaired is None:
             return salvage_id(_rejected(line, "not JSON", str(error), max_excerpt))
     except UnicodeDecodeError as error:
@@ -282,7 +282,7 @@ _SURROGATE = (
 )
 
 
-def _without_lone_surrogates(line: bytes) -> bytes | None:
+def without_lone_surrogates(line: bytes) -> bytes | None:
     r"""Replace each lone surrogate such as ``\ud800`` by U+FFFD; return ``None`` if there is none.
 
     JSON's grammar allows them, and JavaScript and Python write them for broken strings. They must not cost the whole message.

@@ -64,7 +64,7 @@ def mock(arguments: Sequence[str]) -> int:
         raise UsageError(f"{words[0]} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise UsageError(f"{words[0]} is not a trace: {error}") from error
-    recording = Recording(trace.header, trace.whole_lines())
+    recording = Recording(trace.header, trace)
     return _serve(Mock(recording, name=trace.path.name, strict=is_strict), strict=is_strict)
 
 

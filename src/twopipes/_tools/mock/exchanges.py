@@ -10,35 +10,23 @@ from typing import Any
 
 from msgspec import Raw, Struct
 
-from twopipes._protocol.revisions import META_SERVER_INFO, META_SUBSCRIPTION_ID, META_VERSION
-from twopipes._tools.mock.raw_json import Members, NotJson, decode, members, read_line
-from twopipes._trace.format import Entry, Header, Line
+from twopipes._protocol.revisions import META_SERVER_INFO
+from twopipes._tools.mock.raw_json import NotJson, decode, members
+from twopipes._trace.conversation import Call, Conversation, RecordedConnection
+from twopipes._trace.format import Entry, Header
+from twopipes._trace.message import Message
 
 # Members of params that describe how a request is made, not what it asks for.
-_ENVELOPE_MEMBERS = ("_meta", "requestState", "inputResponses")
+ENVELOPE_MEMBERS = ("_meta", "requestState", "inputResponses")
 # Requests that open a conversation. They match whatever their params are.
 _OPENINGS = ("initialize", "server/discover")
 
 
-class RecordedNotification(Struct, eq=False):
-    """A notification of the server.
-
-    Attributes:
-        method: Its method.
-        params: Its params as written; ``None`` if it has none.
-        about: The recorded request whose progress token or subscription id it carries.
-    """
-
-    method: str
-    params: Raw | None
-    about: Exchange | None = None
-
-
 class Question(Struct, frozen=True):
-    """One question of the server to the client."""
+    """One question of the server to the client. The params are as written; empty if there are none."""
 
     method: str
-    params: Raw | None
+    params: Raw
 
 
 class RecordedQuestions(Struct, eq=False):
@@ -46,72 +34,71 @@ class RecordedQuestions(Struct, eq=False):
 
     Attributes:
         questions: The questions, in order.
-        state: ``requestState`` as written; ``None`` if there was none.
+        state: ``requestState``; ``None`` if there was none.
         result: The whole ``input_required`` result as written; ``None`` for requests.
         is_open: Whether the next request of the server belongs to the same group: none of these has been answered yet.
     """
 
     questions: list[Question]
-    state: Raw | None = None
+    state: Any = None
     result: Raw | None = None
     is_open: bool = True
-
-
-class RecordedResponse(Struct, eq=False):
-    """The response to a request: its ``result`` or its ``error`` as written."""
-
-    text: Raw
-    is_error: bool
 
 
 class Exchange(Struct, eq=False):
     """A request of the client with everything the server sent in reply; or a notification, with what it led to.
 
     Attributes:
-        method: The method.
-        params: The params, decoded.
-        revision: The revision it was sent in, if the recording shows it.
-        is_notification: Whether it is a notification.
-        steps: What the server sent, in order. Steps after the response came before the client sent anything else.
+        message: The request, in its first round, or the notification.
+        params: Its params, decoded.
+        number: Its position in the recording.
+        steps: What the server sent, in order: notifications, questions, the response. Steps after the response came before the
+            client sent anything else.
         is_answered: Whether there is a response among the steps.
         was_cancelled: Whether the client cancelled it.
         is_complete: Whether everything that belongs to it has been read.
-        number: Its position in the recording.
     """
 
-    method: str
+    message: Message
     params: dict[str, Any]
-    revision: str | None
-    is_notification: bool = False
-    steps: list[RecordedNotification | RecordedQuestions | RecordedResponse] = []  # msgspec copies an empty default
+    number: int
+    steps: list[Message | RecordedQuestions] = []  # msgspec copies an empty default
     is_answered: bool = False
     was_cancelled: bool = False
     is_complete: bool = False
-    number: int = 0
+
+    @property
+    def is_notification(self) -> bool:
+        """Whether it is a notification."""
+        return self.message.shape == "notification"
 
     @property
     def is_listen(self) -> bool:
         """Whether it is a subscription."""
-        return self.method == "subscriptions/listen"
+        return self.message.call is not None and self.message.call.is_listen
+
+    @property
+    def revision(self) -> str | None:
+        """The revision it was sent in, if the recording shows it."""
+        return self.message.call.revision if self.message.call is not None else self.message.connection.negotiated
 
 
 class _ConnectionState:
-    """What is in progress on one connection of the recording."""
+    """The exchanges in progress on one connection of the recording."""
 
     def __init__(self) -> None:
-        self.revision: str | None = None
-        self.open: dict[Any, Exchange] = {}
-        self.listens: dict[Any, Exchange] = {}
-        self.tokens: dict[Any, Exchange] = {}
-        self.questions: dict[Any, Exchange] = {}
+        self.open: dict[Call, Exchange] = {}
         self.latest: Exchange | None = None
 
     def current(self) -> Exchange | None:
         """Return what an untagged message most likely belongs to: the newest open request, else the newest exchange."""
-        for exchange in reversed(self.open.values()):
-            if not exchange.is_listen:
-                return exchange
-        return self.latest
+        return next((exchange for exchange in reversed(self.open.values()) if not exchange.is_listen), self.latest)
+
+    def set_latest(self, exchange: Exchange) -> None:
+        """Complete the exchange before this one, unless its response is missing."""
+        before, self.latest = self.latest, exchange
+        if before is not None and before is not exchange and (before.is_answered or before.is_notification):
+            before.is_complete = True
 
 
 class Recording:
@@ -119,7 +106,7 @@ class Recording:
 
     Args:
         header: The header of the trace.
-        entries: Its entries with whole lines, as :meth:`Trace.whole_lines` yields them.
+        entries: Its entries.
 
     Attributes:
         exchanges: What has been read so far, by :func:`request_key`. The key of a notification starts with ``""``.
@@ -129,15 +116,15 @@ class Recording:
     """
 
     def __init__(self, header: Header, entries: Iterable[Entry]) -> None:
-        self._entries = iter(entries)
         self.exchanges: dict[Any, list[Exchange]] = {}
         self.by_method: dict[str, list[Exchange]] = {}
         self.server_info: Raw | None = None
-        self._connections: dict[int, _ConnectionState] = {}
-        self._waiting_for_input: dict[Any, list[Exchange]] = {}
-        self._is_at_end = False
-        self._count = 0
         self.redacted = tuple(name.casefold() for name in header.redacted)
+        self._entries = iter(entries)
+        self._conversation = Conversation(header)
+        self._connections: dict[RecordedConnection, _ConnectionState] = {}
+        self._exchange_of: dict[Call, Exchange] = {}  # also those in which the server asked something
+        self._count = 0
 
     def find(self, key: Any, number: int) -> Exchange | None:
         """Return exchange ``number`` (from 0) with this key, or the last answered one if there are fewer, or ``None``."""
@@ -164,168 +151,108 @@ class Recording:
         """Return :func:`request_key` with the redacted members of this recording."""
         return request_key(method, params, self.redacted)
 
+    def exchange_of(self, message: Message) -> Exchange | None:
+        """Return the exchange whose progress token or subscription id a notification carries."""
+        return None if message.call is None else self._exchange_of.get(message.call)
+
     def _read_entry(self) -> bool:
-        if self._is_at_end:
-            return False
         entry = next(self._entries, None)
         if entry is None:
-            self._is_at_end = True
-            for connection in self._connections.values():
-                self._complete_all(connection, *connection.open.values())
             return False
-        if isinstance(entry, Line) and entry.kind != "!" and entry.is_whole:
-            connection = self._connections.setdefault(entry.connection, _ConnectionState())
-            try:
-                message = read_line(entry.data)
-                for each in message if isinstance(message, list) else [message]:
-                    self._add_message(connection, entry.kind, each)
-            except (NotJson, KeyError, TypeError, AttributeError):
-                pass  # not a message, or one that breaks a rule
+        item = self._conversation.feed(entry)
+        if isinstance(item, Message):
+            connection = self._connections.setdefault(item.connection, _ConnectionState())
+            for message in item.members or (item,):
+                if message.direction == ">":
+                    self._add_client_message(connection, message)
+                else:
+                    self._add_server_message(connection, message)
         return True
 
-    def _add_message(self, connection: _ConnectionState, kind: str, message: Members) -> None:
-        if "method" in message and not isinstance(decode(message["method"]), str):
-            return  # there is nothing a client could request
-        if kind == ">":
-            if "method" in message:
-                self._add_client_message(connection, message)
-            elif (asked := connection.questions.pop(id_key(decode(message.get("id"))), None)) is not None:
-                for step in asked.steps:
-                    if isinstance(step, RecordedQuestions):
-                        step.is_open = False
-        elif "method" not in message:
-            self._add_response(connection, message)
-        elif "id" in message:
-            self._add_question(connection, message)
-        else:
-            self._add_notification(connection, message)
+    def _add_client_message(self, connection: _ConnectionState, message: Message) -> None:
+        call = message.call
+        asked = None if call is None else self._exchange_of.get(call.first_round)
+        if message.shape == "request" and call is not None:
+            exchange = asked or self._add_exchange(message)
+            self._exchange_of[call] = connection.open[call] = exchange
+            connection.set_latest(exchange)
+        elif message.method == "notifications/cancelled":
+            if call is not None and (cancelled := connection.open.pop(call, None)) is not None:
+                cancelled.was_cancelled = cancelled.is_complete = True
+        elif message.shape == "notification" and message.method != "notifications/progress":
+            connection.set_latest(self._add_exchange(message))
+        elif message.is_answer and asked is not None:
+            for step in asked.steps:
+                if isinstance(step, RecordedQuestions):
+                    step.is_open = False
 
-    # Messages of the client
-
-    def _add_client_message(self, connection: _ConnectionState, message: Members) -> None:
-        method = decode(message["method"])
-        params = _params(message)
-        if "id" not in message:
-            if method == "notifications/cancelled":
-                cancelled = connection.open.pop(id_key(params.get("requestId")), None)
-                if cancelled is not None:
-                    cancelled.was_cancelled = True
-                    self._complete_all(connection, cancelled)
-            elif method != "notifications/progress":
-                self._add_exchange(connection, Exchange(method, params, connection.revision, is_notification=True))
-            return
-        key = id_key(decode(message["id"]))
-        meta = _meta(params)
-        exchange = self._continued(method, params)
-        if exchange is None:
-            exchange = Exchange(method, params, meta.get(META_VERSION, connection.revision))
-            self._add_exchange(connection, exchange)
-        else:
-            self._set_latest(connection, exchange)
-        connection.open[key] = exchange
-        if exchange.is_listen:
-            connection.listens[key] = exchange
-        token = meta.get("progressToken")
-        if token is not None:
-            connection.tokens[id_key(token)] = exchange
-
-    def _continued(self, method: str, params: dict[str, Any]) -> Exchange | None:
-        """Return the exchange that this request continues with another round (MR-05)."""
-        if "requestState" not in params and "inputResponses" not in params:
-            return None
-        waiting = self._waiting_for_input.get((self.request_key(method, params), params.get("requestState")))
-        return waiting.pop(0) if waiting else None
-
-    def _add_exchange(self, connection: _ConnectionState, exchange: Exchange) -> None:
-        self._set_latest(connection, exchange)
+    def _add_exchange(self, message: Message) -> Exchange:
+        method, params = message.method or "", message.params
         self._count += 1
-        exchange.number = self._count
-        key = self.request_key(exchange.method, exchange.params)
+        exchange = Exchange(message, params if isinstance(params, dict) else {}, self._count)
+        key = self.request_key(method, exchange.params)
         if exchange.is_notification:
             key = ("", *key)
         else:
-            self.by_method.setdefault(exchange.method, []).append(exchange)
+            self.by_method.setdefault(method, []).append(exchange)
         self.exchanges.setdefault(key, []).append(exchange)
+        return exchange
 
-    def _set_latest(self, connection: _ConnectionState, exchange: Exchange) -> None:
-        before, connection.latest = connection.latest, exchange
-        if before is not None and before is not exchange and (before.is_answered or before.is_notification):
-            self._complete_all(connection, before)
+    def _add_server_message(self, connection: _ConnectionState, message: Message) -> None:
+        if message.is_answer:
+            exchange = None if message.call is None else connection.open.pop(message.call, None)
+            if exchange is not None:
+                self._add_response(connection, exchange, message)
+        elif message.shape == "request":
+            self._add_question(connection, message)
+        elif message.shape == "notification" and message.method != "notifications/cancelled":
+            about = self.exchange_of(message)
+            # A change is repeated when the request that caused it is repeated; an acknowledgement belongs to its subscription.
+            is_about = message.method in {"notifications/progress", "notifications/subscriptions/acknowledged"}
+            cause = about if is_about else connection.current()
+            if cause is not None:
+                cause.steps.append(message)
 
-    def _complete_all(self, connection: _ConnectionState, *exchanges: Exchange) -> None:
-        for exchange in exchanges:
-            exchange.is_complete = True
-        if self._is_at_end and connection.latest is not None:
-            connection.latest.is_complete = True
-
-    # Messages of the server
-
-    def _add_response(self, connection: _ConnectionState, message: Members) -> None:
-        exchange = connection.open.pop(id_key(decode(message.get("id"))), None)
-        if exchange is None:
+    def _add_response(self, connection: _ConnectionState, exchange: Exchange, message: Message) -> None:
+        result = message.result
+        if message.shape == "result" and not isinstance(result, dict):
+            return  # it breaks a rule
+        if message.call is not None and message.call.asks_back:
+            exchange.steps.append(_questions_in(message.raw_result, result))
             return
-        if "error" in message:
-            exchange.steps.append(RecordedResponse(message["error"], is_error=True))
-        else:
-            text = message["result"]
-            result = decode(text)
-            if result.get("resultType") == "input_required":
-                self._add_input_required(exchange, result, text)
-                return
-            exchange.steps.append(RecordedResponse(text, is_error=False))
-            self._read_identity(connection, exchange, result, text)
+        exchange.steps.append(message)
+        if message.shape == "result":
+            parts = members(message.raw_result)
+            if exchange.message.method == "initialize":
+                self.server_info = parts.get("serverInfo")
+            elif self.server_info is None and isinstance(result.get("_meta"), dict):
+                self.server_info = members(parts["_meta"]).get(META_SERVER_INFO)
         exchange.is_answered = True
         if exchange is not connection.latest:
             exchange.is_complete = True
 
-    def _add_input_required(self, exchange: Exchange, result: dict[str, Any], text: Raw) -> None:
-        parts = members(text)
-        questions = []
-        if "inputRequests" in parts:
-            for question in map(members, members(parts["inputRequests"]).values()):
-                method = decode(question.get("method"))
-                if isinstance(method, str):
-                    questions.append(Question(method, question.get("params")))
-        exchange.steps.append(RecordedQuestions(questions, parts.get("requestState"), text, is_open=False))
-        key = (self.request_key(exchange.method, exchange.params), result.get("requestState"))
-        self._waiting_for_input.setdefault(key, []).append(exchange)
-
-    def _read_identity(self, connection: _ConnectionState, exchange: Exchange, result: dict[str, Any], text: Raw) -> None:
-        if exchange.method == "initialize":
-            connection.revision = exchange.revision = result.get("protocolVersion")
-            self.server_info = members(text)["serverInfo"]
-        elif self.server_info is None and META_SERVER_INFO in _meta(result):
-            self.server_info = members(members(text)["_meta"])[META_SERVER_INFO]
-
-    def _add_question(self, connection: _ConnectionState, message: Members) -> None:
-        method = decode(message["method"])
+    def _add_question(self, connection: _ConnectionState, message: Message) -> None:
         exchange = connection.current()
-        if method == "ping" or exchange is None:
+        if message.method == "ping" or message.call is None or exchange is None:
             return
-        question = Question(method, message.get("params"))
+        question = Question(message.method or "", message.raw_params)
         last = exchange.steps[-1] if exchange.steps else None
         if isinstance(last, RecordedQuestions) and last.is_open:
             last.questions.append(question)
         else:
             exchange.steps.append(RecordedQuestions([question]))
-        connection.questions[id_key(decode(message["id"]))] = exchange
+        self._exchange_of[message.call] = exchange
 
-    def _add_notification(self, connection: _ConnectionState, message: Members) -> None:
-        method = decode(message["method"])
-        params = _params(message)
-        text = message.get("params")
-        if method == "notifications/cancelled":
-            return  # it cancels a question of the server, or ends a subscription
-        if method == "notifications/progress":
-            about = connection.tokens.get(id_key(params.get("progressToken")))
-            if about is not None:
-                about.steps.append(RecordedNotification(method, text, about))
-            return
-        about = connection.listens.get(id_key(_meta(params).get(META_SUBSCRIPTION_ID)))
-        # A change is repeated when the request that caused it is repeated; an acknowledgement belongs to its subscription.
-        cause = about if method == "notifications/subscriptions/acknowledged" else connection.current()
-        if cause is not None:
-            cause.steps.append(RecordedNotification(method, text, about))
+
+def _questions_in(text: Raw, result: dict[str, Any]) -> RecordedQuestions:
+    try:
+        asked = [members(question) for question in members(members(text)["inputRequests"]).values()]
+    except (NotJson, KeyError):  # it breaks a rule, or has only a state
+        asked = []
+    questions = [
+        Question(method, each.get("params", Raw())) for each in asked if isinstance(method := decode(each.get("method")), str)
+    ]
+    return RecordedQuestions(questions, result.get("requestState"), text, is_open=False)
 
 
 def request_key(method: str, params: dict[str, Any], redacted: tuple[str, ...] = ()) -> Any:
@@ -333,19 +260,8 @@ def request_key(method: str, params: dict[str, Any], redacted: tuple[str, ...] =
     if method in _OPENINGS:
         return (method,)
     return method, _frozen(
-        {name: value for name, value in params.items() if name not in _ENVELOPE_MEMBERS and value not in (None, {})}, redacted
+        {name: value for name, value in params.items() if name not in ENVELOPE_MEMBERS and value not in (None, {})}, redacted
     )
-
-
-def requested_revision(params: dict[str, Any]) -> str | None:
-    """Return the revision that a request of the modern era names; ``None`` for one of a session (VN-01)."""
-    version = _meta(params).get(META_VERSION)
-    return version if isinstance(version, str) else None
-
-
-def id_key(value: Any) -> Any:
-    """Return an id or a token as a key that keeps 7 and "7" apart (JR-06); ``None`` if it cannot be an id."""
-    return (type(value).__name__, value) if isinstance(value, str | int | float) else None
 
 
 def _frozen(value: Any, redacted: tuple[str, ...]) -> Any:
@@ -354,7 +270,10 @@ def _frozen(value: Any, redacted: tuple[str, ...]) -> Any:
     Values that the recorder may have redacted, by name or inside a string, are equal to any other value.
     """
     if isinstance(value, dict):
-        return ("{", *sorted((name, _frozen_member(name, each, redacted)) for name, each in value.items()))
+        return (
+            "{",
+            *sorted((name, "*" if name.casefold() in redacted else _frozen(each, redacted)) for name, each in value.items()),
+        )
     if isinstance(value, list):
         return ("[", *[_frozen(each, redacted) for each in value])
     if isinstance(value, str) and redacted and _may_be_redacted(value, redacted):
@@ -362,21 +281,7 @@ def _frozen(value: Any, redacted: tuple[str, ...]) -> Any:
     return (type(value).__name__ if not isinstance(value, int | float) or isinstance(value, bool) else "number", value)
 
 
-def _frozen_member(name: str, value: Any, redacted: tuple[str, ...]) -> Any:
-    return "*" if name.casefold() in redacted else _frozen(value, redacted)
-
-
 def _may_be_redacted(text: str, redacted: tuple[str, ...]) -> bool:
     """Whether the recording may hold another string: the recorder keeps ``name=`` and replaces the value."""
     folded = text.casefold().replace("-", "_")
     return ("=" in text or ":" in text) and any(name.replace("-", "_") in folded for name in redacted)
-
-
-def _params(message: Members) -> dict[str, Any]:
-    params = decode(message.get("params"))
-    return params if isinstance(params, dict) else {}
-
-
-def _meta(params: dict[str, Any]) -> dict[str, Any]:
-    meta = params.get("_meta")
-    return meta if isinstance(meta, dict) else {}

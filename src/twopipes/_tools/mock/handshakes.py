@@ -7,8 +7,9 @@ from typing import Any
 from msgspec import Raw
 
 from twopipes._protocol.revisions import LATEST_LEGACY, LEGACY, META_SERVER_INFO, MODERN
-from twopipes._tools.mock.exchanges import RecordedResponse, Recording
+from twopipes._tools.mock.exchanges import Recording
 from twopipes._tools.mock.raw_json import Members, decode, members, raw
+from twopipes._trace.message import Message
 
 _UNKNOWN_SERVER = {"name": "mock", "version": "0"}
 # The capability that a method needs, by the start of the method.
@@ -54,8 +55,8 @@ def _opening_result(recording: Recording, *methods: str) -> Members | None:
         for exchange in recording.by_method.get(method, ()):
             recording.complete(exchange)
             for step in exchange.steps:
-                if isinstance(step, RecordedResponse) and not step.is_error:
-                    return members(step.text)
+                if isinstance(step, Message) and step.shape == "result":
+                    return members(step.raw_result)
     return None
 
 

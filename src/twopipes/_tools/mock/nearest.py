@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
-# Members of params that describe how a request is made, not what it asks for.
-_ENVELOPE_MEMBERS = ("_meta", "requestState", "inputResponses")
+from twopipes._tools.mock.exchanges import ENVELOPE_MEMBERS
+
 # Characters of params in the message. The data of the error has all of them.
 _MAX_SHOWN = 300
 # How many equally similar requests are compared character by character, which is slow.
@@ -40,7 +40,7 @@ def nearest_request(
 
 
 def _content(params: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in params.items() if key not in _ENVELOPE_MEMBERS}
+    return {key: value for key, value in params.items() if key not in ENVELOPE_MEMBERS}
 
 
 def _similarity(asked: set[tuple[str, str]], recorded: dict[str, Any]) -> tuple[int, int]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import json as stdlib_json
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from msgspec import DecodeError, Raw
 from msgspec.json import Decoder, encode
 
+from twopipes._jsonrpc import without_lone_surrogates
+
+T = TypeVar("T")
 Members = dict[str, Raw]
 """The members of an object, each as the bytes it was written in."""
 
@@ -26,16 +29,13 @@ def read_line(line: bytes) -> Members | list[Members]:
     Raises:
         NotJson: The line is not UTF-8, not JSON, or not an object or an array of objects.
     """
-    try:
-        line.decode()  # msgspec does not check the encoding of a Raw
-        if line.lstrip()[:1] == b"[":
-            return [members(element) for element in _decode_array(line)]
-    except (DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise NotJson(str(error)) from None
+    _read(bytes.decode, line)  # msgspec does not check the encoding of a Raw
+    if line.lstrip()[:1] == b"[":
+        return [members(element) for element in _read(_decode_array, line)]
     try:
         return members(line)
     except NotJson:
-        repaired = _without_lone_surrogates(line)
+        repaired = without_lone_surrogates(line)
         if repaired is None:
             raise
         return members(repaired)
@@ -47,10 +47,7 @@ def members(text: bytes | Raw) -> Members:
     Raises:
         NotJson: The text is not a JSON object.
     """
-    try:
-        return _decode_object(text)
-    except (DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise NotJson(str(error)) from None
+    return _read(_decode_object, text)
 
 
 def decode(text: Raw | None) -> Any:
@@ -59,12 +56,7 @@ def decode(text: Raw | None) -> Any:
     Raises:
         NotJson: The text is not JSON.
     """
-    if text is None:
-        return None
-    try:
-        return _decode_any(text)
-    except (DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise NotJson(str(error)) from None
+    return None if text is None else _read(_decode_any, text)
 
 
 def raw(value: Any) -> Raw:
@@ -72,12 +64,8 @@ def raw(value: Any) -> Raw:
     return Raw(encode(value))
 
 
-def _without_lone_surrogates(line: bytes) -> bytes | None:
-    r"""Return the line with U+FFFD for each ``\ud800`` without its other half, which msgspec rejects; ``None`` on failure."""
-    if b"\\u" not in line:
-        return None
+def _read(read: Callable[[Any], T], text: bytes | Raw) -> T:
     try:
-        text = stdlib_json.dumps(stdlib_json.loads(line), ensure_ascii=False)
-    except (ValueError, RecursionError):
-        return None
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+        return read(text)
+    except (DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise NotJson(str(error)) from None

@@ -7,33 +7,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 from msgspec.json import encode
 
 from twopipes._codes import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, UNSUPPORTED_REVISION
-from twopipes._protocol.revisions import LEGACY, META_CAPABILITIES, META_LOG_LEVEL, META_SUBSCRIPTION_ID, MODERN
-from twopipes._tools.mock.exchanges import (
-    Exchange,
-    RecordedNotification,
-    RecordedQuestions,
-    RecordedResponse,
-    Recording,
-    id_key,
-    requested_revision,
-)
+from twopipes._protocol.revisions import LEGACY, META_CAPABILITIES, META_LOG_LEVEL, META_SUBSCRIPTION_ID, META_VERSION, MODERN
+from twopipes._tools.mock.exchanges import Exchange, RecordedQuestions, Recording
 from twopipes._tools.mock.handshakes import discover_result, initialize_result
 from twopipes._tools.mock.raw_json import Members, NotJson, decode, members, raw, read_line
+from twopipes._trace.conversation import id_key
+from twopipes._trace.message import Message
 
 _ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 _PROGRESS = "notifications/progress"
 _MESSAGE = "notifications/message"
-_UPDATED = "notifications/resources/updated"
 # The member of a subscription's filter that asks for each change notification (SU-01).
 _CHANGES = {
     "notifications/tools/list_changed": "toolsListChanged",
     "notifications/prompts/list_changed": "promptsListChanged",
     "notifications/resources/list_changed": "resourcesListChanged",
-    _UPDATED: "resourceSubscriptions",
+    "notifications/resources/updated": "resourceSubscriptions",
 }
 # The capability that a client must declare before it may be asked.
 _CAPABILITIES = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
@@ -43,32 +36,29 @@ _GRANTED = ("ping", "logging/setLevel", "resources/subscribe", "resources/unsubs
 _NULL_ID_UNTIL = "2025-06-18"
 
 
-class _Batch:
+class _Batch(Struct):
     """The responses to an array of requests, which are sent as one array (JR-13)."""
 
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.responses: list[Members] = []
+    size: int
+    responses: list[Members] = []  # msgspec copies an empty default
 
 
-class _LiveRequest:
+class _LiveRequest(Struct, eq=False):
     """A request or notification of the live client, and how far its recorded counterpart has been played."""
 
-    def __init__(self, identifier: Raw, method: str, params: dict[str, Any], revision: str, batch: _Batch | None) -> None:
-        self.id = identifier  # as the client wrote it; null for a notification
-        self.key = id_key(decode(identifier))
-        self.method = method
-        self.params = params
-        self.revision = revision
-        self.batch = batch
-        self.exchange: Exchange | None = None
-        self.position = 0
-        self.unanswered_questions = 0
+    id: Raw  # as the client wrote it; null for a notification
+    method: str
+    params: dict[str, Any]
+    meta: dict[str, Any]
+    revision: str
+    batch: _Batch | None = None
+    exchange: Exchange | None = None
+    position: int = 0
+    unanswered_questions: int = 0
 
     @property
-    def meta(self) -> dict[str, Any]:
-        meta = self.params.get("_meta")
-        return meta if isinstance(meta, dict) else {}
+    def key(self) -> Any:
+        return id_key(decode(self.id))
 
     @property
     def is_modern(self) -> bool:
@@ -133,7 +123,9 @@ class Mock:
         elif identifier is None:
             self._handle_notification(method, params)
         else:
-            request = _LiveRequest(identifier, method, params, requested_revision(params) or self._revision or "", batch)
+            meta = _meta(params)
+            version = meta.get(META_VERSION)
+            request = _LiveRequest(identifier, method, params, meta, version if isinstance(version, str) else self._revision, batch)
             self._requests[request.key] = request
             self._handle_request(request)
 
@@ -155,9 +147,7 @@ class Mock:
             return
         exchange = self._next_exchange(("", *self._recording.request_key(method, params)))
         if exchange is not None:
-            notification = _LiveRequest(raw(None), method, params, self._revision, None)
-            notification.exchange = exchange
-            self._play(notification)
+            self._play(_LiveRequest(raw(None), method, params, _meta(params), self._revision, exchange=exchange))
 
     def _handle_request(self, request: _LiveRequest) -> None:
         if request.is_modern and request.revision and request.revision not in MODERN:
@@ -200,7 +190,7 @@ class Mock:
         if exchange is None or (not self._strict and exchange.params.get("protocolVersion") != requested):
             # The recorded client requested another revision. Responses will be translated.
             result, self._revision = initialize_result(self._recording, requested)
-            self._send_result(request, result)
+            self._send_response(request, "result", result)
             return
         self._revision = exchange.revision or ""
         request.revision = self._revision
@@ -223,7 +213,7 @@ class Mock:
         self._recording.read_everything()
         for exchange in self._recording.exchanges.get(key, ()):
             for position, step in enumerate(exchange.steps):
-                if isinstance(step, RecordedQuestions) and step.state is not None and decode(step.state) == state:
+                if isinstance(step, RecordedQuestions) and step.state is not None and step.state == state:
                     return exchange, position + 1
         return None
 
@@ -231,10 +221,10 @@ class Mock:
         """Answer a request that was not recorded, if the response follows from the rest of the recording."""
         if not self._strict:
             if request.method == "server/discover":
-                self._send_result(request, discover_result(self._recording))
+                self._send_response(request, "result", discover_result(self._recording))
                 return
             if request.method in _GRANTED and not request.is_modern:
-                self._send_result(request, raw({}))
+                self._send_response(request, "result", raw({}))
                 return
             if request.method == "subscriptions/listen" and request.is_modern:
                 self._listens[request.key] = request
@@ -260,28 +250,31 @@ class Mock:
         while request.position < len(exchange.steps):
             step = exchange.steps[request.position]
             request.position += 1
-            if isinstance(step, RecordedNotification):
-                self._play_notification(request, step)
-            elif isinstance(step, RecordedQuestions):
+            if isinstance(step, RecordedQuestions):
                 if self._play_questions(request, step):
                     return
-            elif step.is_error or not exchange.is_listen:  # SU-12: a subscription lasts as long as the connection
-                self._play_response(request, step)
+            elif not step.is_answer:
+                self._play_notification(request, step)
+            elif step.shape == "error" or not exchange.is_listen:  # SU-12: a subscription lasts as long as the connection
+                self._play_response(request, exchange, step)
         # A request that was cancelled or a subscription has no response in the recording either.
         if not (exchange.is_answered or exchange.is_notification or exchange.was_cancelled or exchange.is_listen):
             self._complain(request, f"{self._name} ends before the response to this {request.method}", INTERNAL_ERROR)
 
-    def _play_response(self, request: _LiveRequest, response: RecordedResponse) -> None:
-        text = response.text
-        source = request.exchange.revision if request.exchange is not None else None
+    def _play_response(self, request: _LiveRequest, exchange: Exchange, response: Message) -> None:
+        text = response.raw_result
+        if response.shape == "error":
+            line = read_line(response.line)  # raw_error has no unknown members
+            text = line["error"] if isinstance(line, dict) else response.raw_error
+        source = exchange.revision
         if source and request.revision and source != request.revision and request.method != "server/discover":
             from twopipes._tools.mock.adapt import adapted_error, adapted_result  # noqa: PLC0415 - loads all protocol types
 
-            if response.is_error:
+            if response.shape == "error":
                 text = adapted_error(request.method, text, source, request.revision)
             else:
                 text = adapted_result(request.method, text, source, request.revision, self._recording.server_info)
-        self._send_response(request, "error" if response.is_error else "result", text)
+        self._send_response(request, response.shape, text)
 
     def _play_questions(self, request: _LiveRequest, step: RecordedQuestions) -> bool:
         """Ask the client in the way of its era. Return whether there is a reply to wait for."""
@@ -315,9 +308,9 @@ class Mock:
         self._send_response(request, "result", result)
         return True
 
-    def _play_notification(self, request: _LiveRequest, notification: RecordedNotification) -> None:
-        """Send a notification if this client wants it, with its own progress token or subscription id."""
-        method, params = notification.method, notification.params
+    def _play_notification(self, request: _LiveRequest, notification: Message) -> None:
+        """Send a notification if this client asked for it, with its own progress token or subscription id."""
+        method, params = notification.method or "", notification.raw_params
         if method == _PROGRESS:
             token = request.meta.get("progressToken")
             if token is not None:
@@ -328,19 +321,18 @@ class Mock:
         elif method == _ACKNOWLEDGED:
             self._send(method, _tagged(params, request.id))
         elif method in _CHANGES:
-            self._play_change(notification)
+            self._play_change(method, params, self._recording.exchange_of(notification))
         else:
             self._send(method, params)
 
-    def _play_change(self, notification: RecordedNotification) -> None:
-        method, params = notification.method, notification.params
+    def _play_change(self, method: str, params: Raw, about: Exchange | None) -> None:
         if self._revision and not self._listens:
-            self._send(method, params if notification.about is None else raw(_without_meta(params)))
+            self._send(method, params if about is None else raw(_without_meta(params)))
             return
         for listen in self._listens.values():
-            # Send it under the recorded subscription, or under all that want it if that one is not known.
-            if notification.about is not None and listen.exchange is not None:
-                is_wanted = listen.exchange is notification.about
+            # Send it under the recorded subscription, or under all that asked for it if that one is not known.
+            if about is not None and listen.exchange is not None:
+                is_wanted = listen.exchange is about
             else:
                 wanted = listen.params.get("notifications")
                 is_wanted = isinstance(wanted, dict) and bool(wanted.get(_CHANGES[method]))
@@ -349,17 +341,14 @@ class Mock:
 
     # Output
 
-    def _send(self, method: str, params: Raw | None, identifier: int | None = None) -> None:
+    def _send(self, method: str, params: Raw, identifier: int | None = None) -> None:
         message: dict[str, Any] = {"jsonrpc": "2.0"}
         if identifier is not None:
             message["id"] = identifier
         message["method"] = method
-        if params is not None and bytes(params) != b"{}":
+        if bytes(params) not in {b"", b"{}"}:
             message["params"] = params
         self.out.append(encode(message))
-
-    def _send_result(self, request: _LiveRequest, result: Raw) -> None:
-        self._send_response(request, "result", result)
 
     def _send_error(self, request: _LiveRequest, code: int, message: str, data: dict[str, Any] | None = None) -> None:
         error: dict[str, Any] = {"code": code, "message": message}
@@ -401,16 +390,21 @@ def _is_valid_id(identifier: Raw | None) -> bool:
     return isinstance(value, str | int) and not isinstance(value, bool)
 
 
-def _members_of(params: Raw | None) -> Members:
-    return members(params) if params is not None else {}
+def _meta(params: dict[str, Any]) -> dict[str, Any]:
+    meta = params.get("_meta")
+    return meta if isinstance(meta, dict) else {}
 
 
-def _without_meta(params: Raw | None) -> Members:
+def _members_of(params: Raw) -> Members:
+    return members(params) if bytes(params) else {}
+
+
+def _without_meta(params: Raw) -> Members:
     return {name: text for name, text in _members_of(params).items() if name != "_meta"}
 
 
-def _tagged(params: Raw | None, identifier: Raw) -> Raw:
+def _tagged(params: Raw, identifier: Raw) -> Raw:
     """Return params with the id of a live subscription (SU-04)."""
     parts = _members_of(params)
-    meta = _members_of(parts.get("_meta")) | {META_SUBSCRIPTION_ID: identifier}
+    meta = _members_of(parts.get("_meta", Raw())) | {META_SUBSCRIPTION_ID: identifier}
     return raw(parts | {"_meta": raw(meta)})

@@ -56,7 +56,7 @@ def test_a_line_in_pieces_is_one_message_also_when_a_character_was_cut(tmp_path)
     path = tmp_path / "session.jsonl"
     path.write_bytes(b"".join(map(encode, [Header(version=1), *entries_of((">", call(1, "t")), *pieces)])))
     trace = read(path)
-    assert asked(Mock(Recording(trace.header, trace.whole_lines())), call(7, "t")) == [answer(7, "é")]
+    assert asked(Mock(Recording(trace.header, trace)), call(7, "t")) == [answer(7, "é")]
 
 
 def test_numbers_come_back_as_they_were_written():
