@@ -9,9 +9,8 @@ from msgspec import json as msgspec_json
 
 from twopipes import _codes, errors
 from twopipes._jsonrpc import ErrorObject
-from twopipes._protocol.rejections import FormRejected
 from twopipes._protocol.revisions import ERROR_CODES, RESERVED_CODES, is_modern
-from twopipes.errors import McpError
+from twopipes.errors import FormRejected, McpError
 
 
 def error_object(error: BaseException, revision: str) -> ErrorObject:

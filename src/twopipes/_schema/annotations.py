@@ -9,22 +9,23 @@ import enum
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec import UnsetType
 
-from twopipes._protocol.rejections import Unsupported
 from twopipes._schema import pydantic_bridge
 from twopipes._schema.classes import is_record, members_of, own_description
 from twopipes._schema.custom_types import is_path, plain_base, stand_in
 from twopipes._schema.metadata import read_metadata
+from twopipes._schema.problems import Unsupported
 from twopipes._schema.records import Field, Record
-from twopipes._schema.shapes import Array, Checked, Leaf, Noted, Row, Shape, Table
+from twopipes._schema.shapes import Array, Checked, Leaf, Noted, Row, Schema, Shape, Table
 from twopipes._schema.unions import Choice, Foreign
 
-ANYTHING = Leaf({}, Any, kinds="null boolean integer number string array object")
-NULL = Leaf({"type": "null"}, type(None), kinds="null")
+ANYTHING = Leaf({}, Any, kinds=("null", "boolean", "integer", "number", "string", "array", "object"))
+NULL = Leaf({"type": "null"}, type(None), kinds=("null",))
 _TEXT = Leaf({"type": "string"}, str, family="string")
 _BASE64 = {"type": "string", "contentEncoding": "base64"}
 
@@ -35,9 +36,9 @@ LEAVES: dict[Any, Shape] = {
     type(None): NULL,
     str: _TEXT,
     typing.LiteralString: Leaf({"type": "string"}, str, family="string", is_native=False),
-    bool: Leaf({"type": "boolean"}, bool, kinds="boolean"),
-    int: Leaf({"type": "integer"}, int, family="integer", kinds="integer"),
-    float: Leaf({"type": "number"}, float, family="number", kinds="number"),
+    bool: Leaf({"type": "boolean"}, bool, kinds=("boolean",)),
+    int: Leaf({"type": "integer"}, int, family="integer", kinds=("integer",)),
+    float: Leaf({"type": "number"}, float, family="number", kinds=("number",)),
     bytes: Leaf(_BASE64, bytes, family="bytes"),
     bytearray: Leaf(_BASE64, bytearray, family="bytes"),
     dt.datetime: Leaf({"type": "string", "format": "date-time"}, dt.datetime, family="moment"),
@@ -148,7 +149,7 @@ class ShapeBuilder:
         members: list[Shape] = []
         for each in arguments:
             shape = self.build(each)
-            members.extend(shape.members if isinstance(shape, Choice) else [shape])
+            members.extend(shape.parts if isinstance(shape, Choice) else [shape])
         if any(member is ANYTHING for member in members):
             return ANYTHING
         return Choice(members) if len(members) > 1 else members[0]
@@ -163,7 +164,7 @@ class ShapeBuilder:
             key, value = (self.build(each) for each in arguments) if arguments else (ANYTHING, ANYTHING)
             if not _is_key(key):
                 raise Unsupported(f"{_type_name(arguments[0])} cannot be the key of an object")
-            return Table(key, value)
+            return Table(dict, key, value)
         if origin is tuple:
             if not arguments and annotation in {tuple, typing.Tuple}:  # noqa: UP006 - the author may have used it
                 return Array(tuple, ANYTHING)
@@ -223,6 +224,7 @@ class ShapeBuilder:
         self._globals, self._locals, used_before = before
         self.used_enclosing |= used_before
         record.fields = tuple(fields)
+        record.parts = [field.shape for field in fields]
         return record
 
     def _member_type(self, annotation: Any, variables: Mapping[Any, Any], *, is_required: bool) -> tuple[Shape, bool]:
@@ -243,60 +245,45 @@ def _plain_class(kind: type[Any]) -> Shape:
     if kind.__module__ == "uuid" and kind.__name__ == "UUID":
         return Leaf({"type": "string", "format": "uuid"}, kind)
     if is_path(kind):
-        return Leaf({"type": "string", "format": "path"}, kind, kinds="custom", checking=str)
+        return Leaf({"type": "string", "format": "path"}, kind, kinds=("custom",), checking=str)
     base = plain_base(kind)
     if base is None:
         raise Unsupported(f"{_type_name(kind)} cannot be represented in JSON; use a dataclass or a TypedDict")
-    return Leaf({"type": {str: "string", int: "integer", float: "number"}[base]}, kind, kinds="custom", checking=base)
+    return Leaf({"type": {str: "string", int: "integer", float: "number"}[base]}, kind, kinds=("custom",), checking=base)
 
 
 def _enum(kind: type[enum.Enum]) -> Shape:
-    values = [member.value for member in kind]
-    read: Any = kind
-    is_native = _are(values, str) or _are(values, int)
-    if not is_native:
-        if not values or not all(isinstance(value, str | int | float | None) for value in values):
-            raise Unsupported(f"the values of {_type_name(kind)} cannot be represented in JSON")
-        by_value = {(type(value), value): member for member, value in zip(kind, map(_bare, values), strict=True)}
-        read = stand_in(lambda value: _chosen(value, by_value))
-    return _choice_leaf(values, read, kind, is_native=is_native)
+    values = [_bare(member.value) for member in kind]
+    if not values or not all(isinstance(value, str | int | float | None) for value in values):
+        raise Unsupported(f"the values of {_type_name(kind)} cannot be represented in JSON")
+    is_native = {type(value) for value in values} in ({str}, {int})
+    return _choice(values, kind if is_native else None, members=list(kind), options=kind)
 
 
-def _literal(values: tuple[Any, ...]) -> Shape:
-    plain = [value.value if isinstance(value, enum.Enum) else value for value in values]
-    is_native = all(type(value) in {str, int, type(None)} for value in values)
-    if is_native:
-        read: Any = typing.Literal[values]
-    else:
-        if not all(isinstance(value, str | int | None) for value in plain):
-            raise Unsupported(f"{_type_name(typing.Literal[values])} cannot be represented in JSON")
-        by_value = {(type(value), value): member for value, member in zip(map(_bare, plain), values, strict=True)}
-        read = stand_in(lambda value: _chosen(value, by_value))
-    return _choice_leaf(plain, read, plain, is_native=is_native)
+def _literal(members: tuple[Any, ...]) -> Shape:
+    values = [_bare(member.value if isinstance(member, enum.Enum) else member) for member in members]
+    if not all(isinstance(value, str | int | None) for value in values):
+        raise Unsupported(f"{_type_name(typing.Literal[members])} cannot be represented in JSON")
+    is_native = all(type(member) in _JSON_TYPES for member in members)
+    return _choice(values, typing.Literal[members] if is_native else None, members=members, options=values)
 
 
-def _choice_leaf(values: list[Any], read: Any, options: Any, *, is_native: bool) -> Shape:
-    by_value = {(type(value), value): value for value in map(_bare, values)}
-    checking = read if is_native else stand_in(lambda value: _chosen(value, by_value))
-    kinds = _kinds(values, is_native=is_native)
-    return Leaf(_options(values), read, kinds=kinds, checking=checking, is_native=is_native, options=options)
+_JSON_TYPES = {str: "string", int: "integer", type(None): "null"}
 
 
-def _are(values: list[Any], kind: type[Any]) -> bool:
-    return bool(values) and all(isinstance(value, kind) and not isinstance(value, bool) for value in values)
-
-
-def _kinds(values: list[Any], *, is_native: bool) -> str:
-    if not is_native:
-        return "custom"
-    names = {"integer" if isinstance(value, int) else "null" if value is None else "string" for value in values}
-    return " ".join(names)
-
-
-def _options(values: list[Any]) -> dict[str, Any]:
-    plain = [_bare(value) for value in values]
-    kind = "string" if _are(values, str) else "integer" if _are(values, int) else None
-    return {"type": kind, "enum": plain} if kind else {"enum": plain}
+def _choice(values: list[Any], native: Any, *, members: Sequence[Any], options: Any) -> Shape:
+    """Return the shape of some values; ``native`` is the type that msgspec can read, if there is one."""
+    kinds = {_JSON_TYPES.get(type(value), "") for value in values}
+    schema: Schema = {"enum": values}
+    if kinds in ({"string"}, {"integer"}):
+        schema = {"type": next(iter(kinds)), **schema}
+    if native is not None:
+        return Leaf(schema, native, kinds=kinds, options=options)
+    reading, checking = (
+        stand_in(partial(_chosen, {(type(value), value): each for value, each in zip(values, results, strict=True)}))
+        for results in (members, values)
+    )
+    return Leaf(schema, reading, kinds=("custom",), checking=checking, is_native=False, options=options)
 
 
 def _bare(value: Any) -> Any:
@@ -304,7 +291,7 @@ def _bare(value: Any) -> Any:
     return next((base(value) for base in (str, int, float) if type(value) is not bool and isinstance(value, base)), value)
 
 
-def _chosen(value: Any, by_value: dict[Any, Any]) -> Any:
+def _chosen(by_value: dict[Any, Any], value: Any) -> Any:
     """Return the member for a value. Its type counts, because ``1 == True`` in Python."""
     if isinstance(value, dict | list) or (type(value), value) not in by_value:
         raise ValueError(f"Invalid enum value {value!r}")
@@ -312,7 +299,7 @@ def _chosen(value: Any, by_value: dict[Any, Any]) -> Any:
 
 
 def _is_key(shape: Shape) -> bool:
-    return shape is ANYTHING or (not isinstance(shape, Choice) and shape.kinds() in ({"string"}, {"integer"}, {"custom"}))
+    return shape is ANYTHING or (not isinstance(shape, Choice) and shape.kinds in ({"string"}, {"integer"}, {"custom"}))
 
 
 def _type_name(annotation: Any) -> str:

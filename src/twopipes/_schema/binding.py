@@ -11,10 +11,10 @@ from typing import Any
 from msgspec import UNSET, DecodeError, Raw, ValidationError, structs
 from msgspec.json import Decoder, decode
 
-from twopipes._protocol.rejections import ArgumentsRejected, Problem, ValueRejected
 from twopipes._schema.custom_types import converted, converted_leniently, read_custom
+from twopipes._schema.problems import ArgumentsRejected, given, problems_in
 from twopipes._schema.records import Field, struct_of
-from twopipes._schema.wording import given, problems_in
+from twopipes.errors import Problem, ValueRejected
 
 # Larger floats do not represent one exact integer.
 _MAX_EXACT = 2**53

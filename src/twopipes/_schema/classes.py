@@ -10,9 +10,10 @@ from typing import Any
 
 from msgspec import NODEFAULT, Struct
 
-from twopipes._protocol.rejections import Unsupported
 from twopipes._schema.docstrings import Docstring, read_docstring
+from twopipes._schema.problems import Unsupported
 from twopipes._schema.records import NO_DEFAULT, Record
+from twopipes._schema.shapes import ARRAY, OBJECT
 
 
 class Member(Struct, frozen=True):
@@ -69,6 +70,7 @@ def members_of(kind: type[Any], annotation: Any, record: Record) -> list[Member]
         return _struct_members(kind, hints, record)
     if issubclass(kind, tuple):
         record.options = {"array_like": True, "forbid_unknown_fields": True}
+        record.kinds = ARRAY
         defaults = kind._field_defaults  # type: ignore[attr-defined]
         return [_member(hints, name, default=defaults.get(name, NO_DEFAULT)) for name in kind._fields]  # type: ignore[attr-defined]
     if _has(kind, "dataclass_fields"):
@@ -130,6 +132,7 @@ def _shown(factory: Any) -> Any:
 def _struct_members(kind: type[Struct], hints: Mapping[str, _Hint], record: Record) -> list[Member]:
     config = kind.__struct_config__
     record.options = {"array_like": config.array_like, "forbid_unknown_fields": config.forbid_unknown_fields}
+    record.kinds = ARRAY if config.array_like else OBJECT
     if config.tag is not None:
         record.options |= {"tag": config.tag, "tag_field": config.tag_field}
     names = kind.__struct_fields__

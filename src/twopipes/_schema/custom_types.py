@@ -10,9 +10,8 @@ from typing import Any
 from msgspec import ValidationError, convert
 from msgspec.json import Decoder, Encoder
 
-from twopipes._protocol.rejections import Refused
 from twopipes._schema import pydantic_bridge
-from twopipes._schema.wording import problems_in
+from twopipes._schema.problems import Refused, problems_in
 
 # Whether values are read strictly. msgspec does not pass this on to the hooks of stand-ins.
 _is_strict: ContextVar[bool] = ContextVar("twopipes reads strictly", default=True)

@@ -10,14 +10,15 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from twopipes._protocol.rejections import FormRejected, Problem, Refused, SignatureRejected, Unsupported
 from twopipes._schema import pydantic_bridge
 from twopipes._schema.annotations import NULL, ShapeBuilder
 from twopipes._schema.binding import Binder
 from twopipes._schema.functions import enclosing_variables
+from twopipes._schema.problems import Refused, Unsupported
 from twopipes._schema.records import NO_DEFAULT, Field, Record
-from twopipes._schema.shapes import Array, Book, Leaf, Noted, Schema, Shape, Wrapped
+from twopipes._schema.shapes import Array, Book, Leaf, Noted, Schema, Shape, Wrapped, unwrapped
 from twopipes._schema.unions import Choice
+from twopipes.errors import FormRejected, Problem, SignatureRejected
 
 __all__ = ["FormRejected", "elicitation_schema", "read_form"]
 
@@ -111,7 +112,7 @@ def _model_fields(kind: Any, builder: ShapeBuilder) -> tuple[Field, ...]:
 
 
 def _may_be_null(shape: Shape) -> bool:
-    return NULL in getattr(_bare(shape)[0], "members", ())
+    return NULL in unwrapped(shape).parts
 
 
 def _bare(shape: Shape) -> tuple[Shape, Schema]:
@@ -158,7 +159,7 @@ def _without_null(shape: Shape) -> tuple[Shape, Schema]:
     """
     shape, notes = _bare(shape)
     if isinstance(shape, Choice):
-        others = [member for member in shape.members if member is not NULL]
+        others = [member for member in shape.parts if member is not NULL]
         if len(others) != 1:
             raise Unsupported(f"a form field cannot be a union of several types; {_ALLOWED_TYPES}")
         shape, more = _bare(others[0])
@@ -168,7 +169,7 @@ def _without_null(shape: Shape) -> tuple[Shape, Schema]:
 
 def _options(shape: Shape) -> Any:
     """Return the enum class or the literals of a choice or a list of choices; otherwise ``None``."""
-    item = _bare(shape.item)[0] if isinstance(shape, Array) else shape
+    item = unwrapped(shape.parts[0]) if isinstance(shape, Array) else shape
     return item.options if isinstance(item, Leaf) else None
 
 

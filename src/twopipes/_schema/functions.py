@@ -64,29 +64,22 @@ def is_async(function: Callable[..., Any]) -> bool:
     return any(inspect.iscoroutinefunction(each) for each in _unwrap(function))
 
 
-def callable_name(function: Callable[..., Any]) -> str:
-    """Return the name of a function; for an object without a name, the name of its class."""
+def _without_partials(function: Any) -> Any:
     while isinstance(function, partial):
         function = function.func
-    name: str = getattr(function, "__name__", None) or type(function).__name__
-    return name
+    return function
 
 
-def qualified_name(function: Callable[..., Any]) -> str:
-    """Return the name for a message to the author."""
-    while isinstance(function, partial):
-        function = function.func
-    name: str = getattr(function, "__qualname__", None) or type(function).__qualname__
-    return name
+def callable_name(function: Callable[..., Any], attribute: str = "__name__") -> str:
+    """Return the name of a function, or its ``__qualname__``; for an object without a name, that of its class."""
+    function = _without_partials(function)
+    return str(getattr(function, attribute, None) or getattr(type(function), attribute))
 
 
 def docstring_of(function: Callable[..., Any]) -> str | None:
     """Return the docstring; for an object, that of its ``__call__`` or of its class."""
-    while isinstance(function, partial):
-        function = function.func
-    if inspect.isroutine(function):
-        return function.__doc__
-    return type(function).__call__.__doc__ or type(function).__doc__
+    function = _without_partials(function)
+    return function.__doc__ if inspect.isroutine(function) else type(function).__call__.__doc__ or type(function).__doc__
 
 
 def enclosing_variables(thing: Any) -> dict[str, Any]:

@@ -6,7 +6,8 @@ import sys
 from typing import Any
 
 from twopipes._error_text import join_paths
-from twopipes._protocol.rejections import Problem, Refused
+from twopipes._schema.problems import Refused
+from twopipes.errors import Problem
 
 _adapters: dict[Any, Any] = {}
 

@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct, defstruct, structs
 from msgspec.json import decode
 
 from twopipes._schema.custom_types import converted, encode, is_readable, stand_in
-from twopipes._schema.shapes import Book, Schema, Shape
+from twopipes._schema.shapes import ARRAY, OBJECT, Book, Schema, Shape
 
 NO_DEFAULT: Any = object()
 
@@ -60,11 +60,11 @@ def _plain(value: Any) -> Any:
     return plain
 
 
-def object_schema(fields: Sequence[Field], book: Book) -> Schema:
+def object_schema(fields: Sequence[Field], schema_of: Callable[[Field], Schema]) -> Schema:
     """Return the JSON Schema of an object with these members."""
     found: Schema = {"type": "object"}
     if fields:
-        found["properties"] = {field.wire_name: field.schema(book) for field in fields}
+        found["properties"] = {field.wire_name: schema_of(field) for field in fields}
     required = [field.wire_name for field in fields if field.is_required]
     if required:
         found["required"] = required
@@ -86,6 +86,8 @@ class Record(Shape):
         is_native: Whether msgspec would create an instance correctly, apart from the types of the fields.
     """
 
+    kinds = OBJECT
+
     def __init__(self, kind: Any, name: str, description: str = "") -> None:
         self.kind = kind
         self.name = name
@@ -100,7 +102,7 @@ class Record(Shape):
     @property
     def is_array(self) -> bool:
         """Whether it is an array in JSON."""
-        return bool(self.options.get("array_like"))
+        return self.kinds is ARRAY
 
     @property
     def tag(self) -> tuple[str, Any] | None:
@@ -115,7 +117,7 @@ class Record(Shape):
         docs = {"description": self.description} if self.description else {}
         if self.is_array:
             return {**docs, **self._array_schema(book)}
-        found = object_schema(self.fields, book)
+        found = object_schema(self.fields, lambda field: field.schema(book))
         if self.tag is not None:
             name, value = self.tag
             found["properties"] = {name: {"const": value}, **found.get("properties", {})}
@@ -157,7 +159,7 @@ class Record(Shape):
             seen.add(id(shape))
             if not shape.is_native:
                 return False
-            waiting.extend(shape.parts())
+            waiting.extend(shape.parts)
         return True
 
     def _read(self, value: Any) -> Any:
@@ -181,9 +183,3 @@ class Record(Shape):
         if name not in self._types:
             self._types[name] = make()
         return self._types[name]
-
-    def kinds(self) -> frozenset[str]:
-        return frozenset({"array" if self.is_array else "object"})
-
-    def parts(self) -> Sequence[Shape]:
-        return [field.shape for field in self.fields]

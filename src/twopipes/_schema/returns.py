@@ -12,13 +12,13 @@ from msgspec.json import Decoder, decode
 
 from twopipes._protocol.base import Model
 from twopipes._protocol.content import UnknownContent
-from twopipes._protocol.rejections import Problem, ReturnRejected
 from twopipes._schema.annotations import ShapeBuilder
 from twopipes._schema.custom_types import encode, read_custom
+from twopipes._schema.problems import ReturnRejected, problems_in
 from twopipes._schema.records import Record
-from twopipes._schema.shapes import Book, Schema, Shape, Wrapped
+from twopipes._schema.shapes import Book, Schema, Shape, unwrapped
 from twopipes._schema.unions import Choice
-from twopipes._schema.wording import problems_in
+from twopipes.errors import Problem
 
 _CONTENT = (Model, UnknownContent, bytes, bytearray, memoryview)
 _WITHOUT_SCHEMA = (None, type(None), Any, object, typing.NoReturn, typing.Never)
@@ -122,13 +122,11 @@ def is_content(annotation: Any, builder: ShapeBuilder, content: tuple[type, ...]
 
 def _object_root(shape: Shape, book: Book) -> Schema | None:
     """Return the schema for the root if every value is an object, never a reference (TL-11); otherwise ``None``."""
-    inner = shape
-    while isinstance(inner, Wrapped):
-        inner = inner.inner
+    inner = unwrapped(shape)
     if isinstance(inner, Record):
         return None if inner.is_array else inner.body(book)
     if isinstance(inner, Choice):
-        if all(isinstance(member, Record) and not member.is_array for member in inner.members):
+        if all(isinstance(member, Record) and not member.is_array for member in inner.parts):
             return {"type": "object", **shape.schema(book)}
         return None
     trial = Book(is_output=True)

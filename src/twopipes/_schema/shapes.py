@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from twopipes._protocol.rejections import Unsupported
 from twopipes._schema.custom_types import converted, stand_in
+from twopipes._schema.problems import Unsupported
 
 if TYPE_CHECKING:
     from twopipes._schema.records import Record
@@ -58,10 +58,14 @@ class Shape(ABC):
     """A type and how it is represented.
 
     Attributes:
+        kinds: The kinds of JSON values by which msgspec distinguishes the members of a union.
+        parts: The nested shapes.
         is_native: Whether msgspec reads the type correctly inside a class of the author.
         is_constrained: Whether the type that msgspec reads has constraints.
     """
 
+    kinds: frozenset[str]
+    parts: Sequence[Shape] = ()
     is_native = True
     is_constrained = False
 
@@ -77,19 +81,14 @@ class Shape(ABC):
         """Return the type with which msgspec validates JSON without running code of the author."""
         return self.reading()
 
-    @abstractmethod
-    def kinds(self) -> frozenset[str]:
-        """Return the kinds of JSON values by which msgspec distinguishes the members of a union."""
-
-    def parts(self) -> Sequence[Shape]:
-        """Return the nested shapes."""
-        return ()
-
     def constrained(self, wanted: Constraints, *, is_native: bool) -> Shape:
         """Return the same type with constraints."""
         raise Unsupported(f"the constraint {', '.join(wanted)} does not apply here")
 
 
+ARRAY = frozenset({"array"})
+OBJECT = frozenset({"object"})
+CUSTOM = frozenset({"custom"})  # read by a hook
 _BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum", "multiple_of": "multipleOf"}
 _LENGTHS = {"min_length": "minLength", "max_length": "maxLength"}
 _KEYWORDS = {
@@ -104,11 +103,7 @@ _KEYWORDS = {
 
 
 def _limits(family: str, wanted: Constraints) -> Schema:
-    """Return the schema keywords for constraints.
-
-    Raises:
-        Unsupported: This family of types has no such constraint.
-    """
+    """Return the schema keywords for constraints; raise :class:`Unsupported` if this family of types has no such constraint."""
     keywords = _KEYWORDS.get(family, {})
     for name in wanted:
         if name not in keywords:
@@ -132,7 +127,7 @@ class Leaf(Shape):
         reading: Any,
         *,
         family: str = "",
-        kinds: str = "string",
+        kinds: Iterable[str] = ("string",),
         checking: Any = None,
         is_native: bool = True,
         options: Any = None,
@@ -140,7 +135,7 @@ class Leaf(Shape):
         self._schema = schema
         self._reading = reading
         self._checking = reading if checking is None else checking
-        self._kinds = frozenset(kinds.split())
+        self.kinds = frozenset(kinds)
         self.family = family
         self.is_native = is_native
         self.options = options
@@ -154,9 +149,6 @@ class Leaf(Shape):
     def checking(self) -> Any:
         return self._checking
 
-    def kinds(self) -> frozenset[str]:
-        return self._kinds
-
     def constrained(self, wanted: Constraints, *, is_native: bool) -> Shape:
         if self.family in {"ordered", "moment"}:
             bounds = {name: value for name, value in wanted.items() if name in _SIGNS}
@@ -164,16 +156,10 @@ class Leaf(Shape):
                 rest = {name: value for name, value in wanted.items() if name not in bounds}
                 inner = self.constrained(rest, is_native=is_native) if rest else self
                 return Checked(inner, [_in_order(name, bound) for name, bound in bounds.items()])
-        limits = _limits(self.family, wanted)
-        meta = Meta(**wanted)
-        leaf = Leaf(
-            {**self._schema, **limits},
-            Annotated[self._reading, meta],
-            family=self.family,
-            kinds=" ".join(self._kinds),
-            checking=Annotated[self._checking, meta],
-            is_native=self.is_native and is_native,
-        )
+        schema = {**self._schema, **_limits(self.family, wanted)}
+        reading, checking = (Annotated[kind, Meta(**wanted)] for kind in (self._reading, self._checking))
+        leaf = Leaf(schema, reading, family=self.family, kinds=self.kinds, checking=checking)
+        leaf.is_native = self.is_native and is_native
         leaf.is_constrained = True
         return leaf
 
@@ -197,6 +183,8 @@ class Wrapped(Shape):
 
     def __init__(self, inner: Shape) -> None:
         self.inner = inner
+        self.parts = (inner,)
+        self.kinds = inner.kinds
         self.is_native = inner.is_native
 
     def schema(self, book: Book) -> Schema:
@@ -208,11 +196,12 @@ class Wrapped(Shape):
     def checking(self) -> Any:
         return self.inner.checking()
 
-    def kinds(self) -> frozenset[str]:
-        return self.inner.kinds()
 
-    def parts(self) -> Sequence[Shape]:
-        return (self.inner,)
+def unwrapped(shape: Shape) -> Shape:
+    """Return a shape without its notes and tests."""
+    while isinstance(shape, Wrapped):
+        shape = shape.inner
+    return shape
 
 
 class Noted(Wrapped):
@@ -234,6 +223,7 @@ class Checked(Wrapped):
 
     def __init__(self, inner: Shape, tests: Sequence[Callable[[Any], str | None]]) -> None:
         super().__init__(inner)
+        self.kinds = CUSTOM
         self.is_native = False
         self._tests = tests
 
@@ -250,114 +240,98 @@ class Checked(Wrapped):
 
         return stand_in(read)
 
-    def kinds(self) -> frozenset[str]:
-        return frozenset({"custom"})
-
     def constrained(self, wanted: Constraints, *, is_native: bool) -> Shape:
         return Checked(self.inner.constrained(wanted, is_native=is_native), self._tests)
 
 
-class Array(Shape):
-    """A list, a set, or a tuple of any length."""
+class Compound(Shape):
+    """A type that msgspec reads by the types of its parts."""
 
-    def __init__(self, origin: Any, item: Shape, wanted: Constraints | None = None, *, is_native: bool = True) -> None:
+    @abstractmethod
+    def typed(self, types: Sequence[Any]) -> Any:
+        """Return the type for the types of the parts."""
+
+    def reading(self) -> Any:
+        return self.typed([part.reading() for part in self.parts])
+
+    def checking(self) -> Any:
+        return self.typed([part.checking() for part in self.parts])
+
+
+class Row(Compound):
+    """A tuple of a fixed length."""
+
+    kinds = ARRAY
+
+    def __init__(self, items: Sequence[Shape]) -> None:
+        self.parts = items
+
+    def schema(self, book: Book) -> Schema:
+        length = len(self.parts)
+        first = {"prefixItems": [each.schema(book) for each in self.parts], "items": False} if length else {}
+        return {"type": "array", **first, "minItems": length, "maxItems": length}
+
+    def typed(self, types: Sequence[Any]) -> Any:
+        return tuple[tuple(types)]  # type: ignore[misc]
+
+
+class _Sized(Compound):
+    """A type whose size can be limited."""
+
+    family = "array"
+
+    def __init__(self, origin: Any, *parts: Shape, wanted: Constraints | None = None, is_native: bool = True) -> None:
         self.origin = origin
-        self.item = item
+        self.parts = parts
         self.wanted = wanted or {}
         self.is_native = is_native
         self.is_constrained = bool(wanted)
 
+    def limited(self, typed: Any) -> Any:
+        return Annotated[typed, Meta(**self.wanted)] if self.wanted else typed
+
+    def constrained(self, wanted: Constraints, *, is_native: bool) -> Shape:
+        _limits(self.family, wanted)
+        return type(self)(self.origin, *self.parts, wanted={**self.wanted, **wanted}, is_native=self.is_native and is_native)
+
+
+class Array(_Sized):
+    """A list, a set, or a tuple of any length."""
+
+    kinds = ARRAY
+
     def schema(self, book: Book) -> Schema:
-        items = self.item.schema(book)
+        items = self.parts[0].schema(book)
         unique = {"uniqueItems": True} if self.origin in {set, frozenset} else {}
         return {"type": "array", **({"items": items} if items else {}), **unique, **_limits("array", self.wanted)}
 
-    def _typed(self, item: Any) -> Any:
-        typed = tuple[item, ...] if self.origin is tuple else self.origin[item]
-        return Annotated[typed, Meta(**self.wanted)] if self.wanted else typed
-
-    def reading(self) -> Any:
-        return self._typed(self.item.reading())
+    def typed(self, types: Sequence[Any]) -> Any:
+        return self.limited(self.origin[(types[0], ...) if self.origin is tuple else types[0]])
 
     def checking(self) -> Any:
-        # Not a set, because the structs used for checking have no hash.
-        item = self.item.checking()
-        return Annotated[list[item], Meta(**self.wanted)] if self.wanted else list[item]  # type: ignore[valid-type]
-
-    def kinds(self) -> frozenset[str]:
-        return frozenset({"array"})
-
-    def parts(self) -> Sequence[Shape]:
-        return (self.item,)
-
-    def constrained(self, wanted: Constraints, *, is_native: bool) -> Shape:
-        _limits("array", wanted)
-        return Array(self.origin, self.item, {**self.wanted, **wanted}, is_native=self.is_native and is_native)
+        item = self.parts[0].checking()
+        return self.limited(list[item])  # type: ignore[valid-type]  # not a set: the structs used for checking have no hash
 
 
-class Row(Shape):
-    """A tuple of a fixed length."""
-
-    def __init__(self, items: Sequence[Shape]) -> None:
-        self.items = items
-
-    def schema(self, book: Book) -> Schema:
-        length = len(self.items)
-        first = {"prefixItems": [each.schema(book) for each in self.items], "items": False} if length else {}
-        return {"type": "array", **first, "minItems": length, "maxItems": length}
-
-    def reading(self) -> Any:
-        return tuple[tuple(each.reading() for each in self.items)]  # type: ignore[misc]
-
-    def checking(self) -> Any:
-        return tuple[tuple(each.checking() for each in self.items)]  # type: ignore[misc]
-
-    def kinds(self) -> frozenset[str]:
-        return frozenset({"array"})
-
-    def parts(self) -> Sequence[Shape]:
-        return self.items
-
-
-class Table(Shape):
+class Table(_Sized):
     """A dict."""
 
-    def __init__(self, key: Shape, value: Shape, wanted: Constraints | None = None, *, is_native: bool = True) -> None:
-        self.key = key
-        self.value = value
-        self.wanted = wanted or {}
-        self.is_native = is_native
-        self.is_constrained = bool(wanted)
+    kinds = OBJECT
+    family = "object"
 
     def schema(self, book: Book) -> Schema:
+        key, value = self.parts
         found: Schema = {"type": "object"}
-        names = self.key.schema(book)
+        names = key.schema(book)
         if names.get("type") == "integer":
             names = {"pattern": "^-?[0-9]+$"}
         names.pop("type", None)  # a name is always a string
         if names:
             found["propertyNames"] = names
-        values = self.value.schema(book)
+        values = value.schema(book)
         if values:
             found["additionalProperties"] = values
         return {**found, **_limits("object", self.wanted)}
 
-    def _typed(self, key: Any, value: Any) -> Any:
-        typed = dict[key, value]
-        return Annotated[typed, Meta(**self.wanted)] if self.wanted else typed
-
-    def reading(self) -> Any:
-        return self._typed(self.key.reading(), self.value.reading())
-
-    def checking(self) -> Any:
-        return self._typed(self.key.checking(), self.value.checking())
-
-    def kinds(self) -> frozenset[str]:
-        return frozenset({"object"})
-
-    def parts(self) -> Sequence[Shape]:
-        return (self.key, self.value)
-
-    def constrained(self, wanted: Constraints, *, is_native: bool) -> Shape:
-        _limits("object", wanted)
-        return Table(self.key, self.value, {**self.wanted, **wanted}, is_native=self.is_native and is_native)
+    def typed(self, types: Sequence[Any]) -> Any:
+        return self.limited(self.origin[tuple(types)])

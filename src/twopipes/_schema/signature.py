@@ -25,7 +25,6 @@ from typing import Any
 from msgspec import Raw, Struct, ValidationError
 from msgspec.json import Decoder, decode
 
-from twopipes._protocol.rejections import ArgumentsRejected, ReturnRejected, SignatureRejected, Unsupported
 from twopipes._schema import pydantic_bridge
 from twopipes._schema.annotations import LEAVES, NULL, UNIONS, ShapeBuilder
 from twopipes._schema.binding import Binder
@@ -39,36 +38,18 @@ from twopipes._schema.functions import (
     is_generator,
     lacks_its_object,
     plain_function,
-    qualified_name,
     why_not_a_function,
 )
 from twopipes._schema.metadata import read_metadata
-from twopipes._schema.records import NO_DEFAULT, Field
+from twopipes._schema.problems import Unsupported, located, problems_in
+from twopipes._schema.records import NO_DEFAULT, Field, object_schema
 from twopipes._schema.returns import Output, output_of
 from twopipes._schema.shapes import Book, Schema, Shape
 from twopipes._schema.unions import Choice, Foreign
-from twopipes._schema.wording import problems_in
-
-__all__ = [
-    "ArgumentsRejected",
-    "Parameter",
-    "ReturnRejected",
-    "Signature",
-    "SignatureRejected",
-    "describe",
-    "injected_names",
-]
+from twopipes.errors import SignatureRejected
 
 
-class Parameter(Struct, frozen=True):
-    """One argument of a function, as a client sees it, for example in a prompt (PM-01)."""
-
-    name: str
-    description: str
-    is_required: bool
-
-
-class Signature:
+class Signature(Struct, kw_only=True, eq=False):
     """The arguments and the return value of a function.
 
     Attributes:
@@ -76,49 +57,34 @@ class Signature:
         description: The docstring without the sections about parameters.
         is_async: Whether a call returns an awaitable.
         input_schema: The JSON Schema of the arguments; its root is an object (TL-01).
-        output_schema: The JSON Schema of what :meth:`structured` returns, or ``None`` if the function declares no data.
-        wraps_output: Whether :meth:`structured` wraps the value in an object, as ``result``.
+        output: How return values are written; ``None`` if the function declares no data.
         injected_names: The parameters that the server fills in.
-        parameters: The arguments.
+        fields: The arguments.
+        accepts_extra: Whether further arguments are passed on unchanged.
     """
 
-    def __init__(
-        self,
-        *,
-        name: str,
-        description: str,
-        is_async: bool,
-        input_schema: Schema,
-        output: Output | None,
-        injected_names: tuple[str, ...],
-        fields: tuple[Field, ...],
-        accepts_extra: bool,
-    ) -> None:
-        self.name = name
-        self.description = description
-        self.is_async = is_async
-        self.input_schema = input_schema
-        self.output_schema = output.schema if output else None
-        self.wraps_output = output is not None and output.is_wrapped
-        self.injected_names = injected_names
-        self._output = output or Output({}, None, is_wrapped=False)
-        self._fields = fields
-        self._accepts_extra = accepts_extra
-        self._binder: Binder | None = None
+    name: str
+    description: str
+    is_async: bool
+    input_schema: Schema
+    output: Output | None
+    injected_names: tuple[str, ...]
+    fields: tuple[Field, ...]
+    accepts_extra: bool
+    _binder: Binder | None = None
 
     def __repr__(self) -> str:
-        return f"<Signature of {self.name}({', '.join(field.name for field in self._fields)})>"
+        return f"<Signature of {self.name}({', '.join(field.name for field in self.fields)})>"
 
     @property
-    def parameters(self) -> tuple[Parameter, ...]:
-        """The arguments, with the descriptions from the schema."""
-        properties: Mapping[str, Any] = self.input_schema.get("properties", {})
-        found = []
-        for field in self._fields:
-            schema = properties.get(field.wire_name)
-            description = schema.get("description") if isinstance(schema, dict) else None
-            found.append(Parameter(field.wire_name, description or field.description, field.is_required))
-        return tuple(found)
+    def output_schema(self) -> Schema | None:
+        """The JSON Schema of what :meth:`structured` returns, or ``None`` if the function declares no data."""
+        return None if self.output is None else self.output.schema
+
+    @property
+    def wraps_output(self) -> bool:
+        """Whether :meth:`structured` wraps the value in an object, as ``result``."""
+        return self.output is not None and self.output.is_wrapped
 
     def bind(self, raw: bytes | Raw | None, *, lenient: bool = False) -> dict[str, Any]:
         """Convert the arguments of a call to the types of the function, by the names of its parameters.
@@ -147,16 +113,19 @@ class Signature:
         Raises:
             ReturnRejected: The value does not match the output schema, or JSON cannot represent it (TL-10).
         """
-        return self._output.encode(value, self.name)
+        return (self.output or _PLAIN).encode(value, self.name)
 
     def text(self, structured: Raw) -> str:
         """Return the text for the result of :meth:`structured`: a scalar as it is, any other value as the same JSON (TL-13)."""
-        return self._output.text(structured)
+        return (self.output or _PLAIN).text(structured)
 
     def _reader(self) -> Binder:
         if self._binder is None:  # created by the first call, to keep the start of a server fast
-            self._binder = Binder(self.name, self._fields, self.input_schema, accepts_extra=self._accepts_extra)
+            self._binder = Binder(self.name, self.fields, self.input_schema, accepts_extra=self.accepts_extra)
         return self._binder
+
+
+_PLAIN = Output({}, None, is_wrapped=False)
 
 
 def describe(
@@ -179,39 +148,24 @@ def describe(
     Raises:
         SignatureRejected: The function cannot be used; the error names the parameter and the reason.
     """
-    subject = qualified_name(function)
-    if isinstance(function, type) or not callable(function):
-        raise SignatureRejected(subject, "", why_not_a_function(function))
-    if is_generator(function):
-        raise SignatureRejected(subject, "", "it is a generator, but a call has only one result; return a list, or report progress")
-    core = plain_function(function)
-    builder = ShapeBuilder(getattr(core, "__globals__", {}), lambda: enclosing_variables(core))
-    try:
-        signature = inspect.signature(function)
-    except (ValueError, TypeError) as error:
-        raise SignatureRejected(subject, "", f"its parameters cannot be read: {error}") from error
-    first = next(iter(signature.parameters.values()), None)
-    if lacks_its_object(function, first):
-        why = "this is a method without its object; create the object, then register it with server.add_tool(thing.method)"
-        raise SignatureRejected(subject, "", why)
+    subject = callable_name(function, "__qualname__")
+    signature = _checked_signature(function, subject)
+    builder = _builder(function)
     docs = read_docstring(docstring_of(function))
     fields: list[Field] = []
     names: list[str] = []
     accepts_extra = False
     for parameter in signature.parameters.values():
-        try:
+        with located(subject, f"parameter {parameter.name}"):
             annotation = builder.resolve(parameter.annotation)
-            if _is_injected(annotation, injected, builder):
+            if _is_injected(parameter, annotation, injected, builder):
                 names.append(parameter.name)
                 _check_kind(parameter)
             elif parameter.kind is parameter.VAR_KEYWORD and input_schema is not None:
                 accepts_extra = True
             else:
                 _check_kind(parameter)
-                _check_context(parameter, annotation, injected)
                 fields.append(_field(parameter, annotation, builder, docs.parameters.get(parameter.name, "")))
-        except Unsupported as error:
-            raise SignatureRejected(subject, f"parameter {parameter.name}", str(error)) from error
     return Signature(
         name=callable_name(function),
         description=docs.description,
@@ -230,31 +184,64 @@ def injected_names(function: Callable[..., Any], injected: tuple[type, ...]) -> 
     Raises:
         SignatureRejected: An annotation cannot be resolved, or a parameter such as ``ctx`` lacks its annotation.
     """
-    core = plain_function(function)
-    builder = ShapeBuilder(getattr(core, "__globals__", {}), lambda: enclosing_variables(core))
-    names = []
+    builder = _builder(function)
+    names = set()
     for parameter in inspect.signature(function).parameters.values():
-        try:
-            annotation = builder.resolve(parameter.annotation)
-            if _is_injected(annotation, injected, builder):
-                names.append(parameter.name)
-            else:
-                _check_context(parameter, annotation, injected)
-        except Unsupported as error:
-            raise SignatureRejected(qualified_name(function), f"parameter {parameter.name}", str(error)) from error
+        with located(callable_name(function, "__qualname__"), f"parameter {parameter.name}"):
+            if _is_injected(parameter, builder.resolve(parameter.annotation), injected, builder):
+                names.add(parameter.name)
     return frozenset(names)
 
 
-def _is_injected(annotation: Any, injected: tuple[type, ...], builder: ShapeBuilder) -> bool:
-    """Return whether an annotation is one of the types, also in ``Annotated`` or in a union with ``None``."""
+def _checked_signature(function: Callable[..., Any], subject: str) -> inspect.Signature:
+    if isinstance(function, type) or not callable(function):
+        raise SignatureRejected(subject, "", why_not_a_function(function))
+    if is_generator(function):
+        raise SignatureRejected(subject, "", "it is a generator, but a call has only one result; return a list, or report progress")
+    try:
+        signature = inspect.signature(function)
+    except (ValueError, TypeError) as error:
+        raise SignatureRejected(subject, "", f"its parameters cannot be read: {error}") from error
+    if lacks_its_object(function, next(iter(signature.parameters.values()), None)):
+        why = "this is a method without its object; create the object, then register it with server.add_tool(thing.method)"
+        raise SignatureRejected(subject, "", why)
+    return signature
+
+
+def _builder(function: Callable[..., Any]) -> ShapeBuilder:
+    core = plain_function(function)
+    return ShapeBuilder(getattr(core, "__globals__", {}), lambda: enclosing_variables(core))
+
+
+def _is_injected(parameter: inspect.Parameter, annotation: Any, injected: tuple[type, ...], builder: ShapeBuilder) -> bool:
+    """Return whether the server fills in a parameter; reject one that looks so, but would become an argument of the client."""
     if not injected:
         return False
+    if _names_one_of(injected, annotation, builder):
+        return True
+    for kind in injected:
+        if parameter.name == "ctx" and annotation is parameter.empty:
+            raise Unsupported(
+                f"it has no annotation, so the client would have to send it; write ctx: {kind.__name__} to have it filled in"
+            )
+        other = typing.get_origin(annotation) or annotation
+        if getattr(other, "__name__", None) == kind.__name__ and other.__module__.partition(".")[0] in _OTHER_SDKS:
+            raise Unsupported(f"this {kind.__name__} comes from {other.__module__}; write from twopipes import {kind.__name__}")
+    return False
+
+
+# Packages whose Context is easily left in the code when a server is ported to twopipes.
+_OTHER_SDKS = {"fastmcp", "mcp"}
+
+
+def _names_one_of(injected: tuple[type, ...], annotation: Any, builder: ShapeBuilder) -> bool:
+    """Return whether an annotation is one of the types, also in ``Annotated`` or in a union with ``None``."""
+    annotation = builder.resolve(annotation)
     origin = typing.get_origin(annotation)
     if origin is typing.Annotated:
-        return _is_injected(builder.resolve(typing.get_args(annotation)[0]), injected, builder)
+        return _names_one_of(injected, typing.get_args(annotation)[0], builder)
     if origin in UNIONS:
-        arguments = [builder.resolve(each) for each in typing.get_args(annotation)]
-        return any(_is_injected(each, injected, builder) for each in arguments)
+        return any(_names_one_of(injected, each, builder) for each in typing.get_args(annotation))
     kind = origin or annotation
     return isinstance(kind, type) and issubclass(kind, injected)
 
@@ -269,22 +256,6 @@ _KINDS = {
 def _check_kind(parameter: inspect.Parameter) -> None:
     if parameter.kind in _KINDS:
         raise Unsupported(_KINDS[parameter.kind])
-
-
-def _check_context(parameter: inspect.Parameter, annotation: Any, injected: tuple[type, ...]) -> None:
-    """Reject a parameter that is meant for the server but would become an argument of the client."""
-    for kind in injected:
-        if parameter.name == "ctx" and annotation is parameter.empty:
-            raise Unsupported(
-                f"it has no annotation, so the client would have to send it; write ctx: {kind.__name__} to have it filled in"
-            )
-        other = typing.get_origin(annotation) or annotation
-        if getattr(other, "__name__", None) == kind.__name__ and other.__module__.partition(".")[0] in _OTHER_SDKS:
-            raise Unsupported(f"this {kind.__name__} comes from {other.__module__}; write from twopipes import {kind.__name__}")
-
-
-# Packages whose Context is easily left in the code when a server is ported to twopipes.
-_OTHER_SDKS = {"fastmcp", "mcp"}
 
 
 def _field(parameter: inspect.Parameter, annotation: Any, builder: ShapeBuilder, description: str) -> Field:
@@ -322,7 +293,7 @@ def _check_default(default: Any, shape: Shape) -> None:
 
 
 def _accepts_null(shape: Shape) -> bool:
-    return "null" in shape.kinds() or (isinstance(shape, Foreign) and not shape.is_native)
+    return "null" in shape.kinds or (isinstance(shape, Foreign) and not shape.is_native)
 
 
 def _input_schema(fields: list[Field], by_hand: Mapping[str, Any] | None, subject: str, *, accepts_extra: bool) -> Schema:
@@ -333,19 +304,12 @@ def _input_schema(fields: list[Field], by_hand: Mapping[str, Any] | None, subjec
         if names.count(name) > 1:
             raise SignatureRejected(subject, f"parameter {name}", "two parameters have this name in JSON")
     book = Book()
-    root: Schema = {"type": "object"}
-    properties: Schema = {}
-    for field in fields:
-        try:
-            properties[field.wire_name] = field.schema(book)
-        except Unsupported as error:
-            raise SignatureRejected(subject, f"parameter {field.name}", str(error)) from error
-    if properties:
-        root["properties"] = properties
-    required = [field.wire_name for field in fields if field.is_required]
-    if required:
-        root["required"] = required
-    return book.finish({**root, "additionalProperties": False})
+
+    def schema_of(field: Field) -> Schema:
+        with located(subject, f"parameter {field.name}"):
+            return field.schema(book)
+
+    return book.finish({**object_schema(fields, schema_of), "additionalProperties": False})
 
 
 def _checked_schema(fields: list[Field], schema: Schema, subject: str, *, accepts_extra: bool) -> Schema:
@@ -360,11 +324,7 @@ def _checked_schema(fields: list[Field], schema: Schema, subject: str, *, accept
 
 
 def _output(
-    annotation: Any,
-    builder: ShapeBuilder,
-    by_hand: Mapping[str, Any] | None,
-    content: tuple[type, ...],
-    subject: str,
+    annotation: Any, builder: ShapeBuilder, by_hand: Mapping[str, Any] | None, content: tuple[type, ...], subject: str
 ) -> Output | None:
     if by_hand is not None:
         return Output(dict(by_hand), None, is_wrapped=False)

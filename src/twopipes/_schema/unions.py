@@ -7,16 +7,18 @@ from typing import Any, Union
 
 from msgspec import ValidationError
 
-from twopipes._protocol.rejections import Problem, Refused, Unsupported
 from twopipes._schema import pydantic_bridge
 from twopipes._schema.custom_types import converted, is_readable, is_stand_in, stand_in
+from twopipes._schema.problems import Refused, Unsupported, given, problems_in
 from twopipes._schema.records import Record
-from twopipes._schema.shapes import Book, Constraints, Schema, Shape, Wrapped
-from twopipes._schema.wording import given, problems_in
+from twopipes._schema.shapes import CUSTOM, Book, Compound, Constraints, Schema, Shape, unwrapped
+from twopipes.errors import Problem
 
 
 class Foreign(Shape):
     """A type that pydantic reads and writes."""
+
+    kinds = CUSTOM
 
     def __init__(self, annotation: Any) -> None:
         self.annotation = annotation
@@ -41,47 +43,40 @@ class Foreign(Shape):
     def checking(self) -> Any:
         return Any  # pydantic wrote it
 
-    def kinds(self) -> frozenset[str]:
-        return frozenset({"custom"})
 
-
-class Choice(Shape):
+class Choice(Compound):
     """A union. If msgspec cannot distinguish the members, they are tried: the best match first, then in the declared order."""
 
     def __init__(self, members: Sequence[Shape]) -> None:
-        self.members = members
+        self.parts = members
+        self.kinds = frozenset().union(*(member.kinds for member in members))
         self.is_native = self._is_unambiguous()
 
     def _is_unambiguous(self) -> bool:
         seen: set[str] = set()
         tags: set[tuple[str, Any]] = set()
-        all_kinds = [member.kinds() for member in self.members]
-        for member, kinds in zip(self.members, all_kinds, strict=True):
-            tag = _unwrapped(member).tag if isinstance(_unwrapped(member), Record) else None
+        for member in self.parts:
+            inner = unwrapped(member)
+            tag = inner.tag if isinstance(inner, Record) else None
             if tag is not None and "object" in seen:
                 if tag in tags or not tags or any(name != tag[0] for name, _ in tags):
                     return False
-            elif kinds & seen:
+            elif member.kinds & seen:
                 return False
             if tag is not None:
                 tags.add(tag)
-            seen |= kinds
+            seen |= member.kinds
         # msgspec 0.22 corrupts its memory over some unions whose members have constraints, such as
         # `Annotated[int, Meta(ge=0)] | tuple[int]` and `Annotated[str, Meta(pattern="a")] | list[int]`. Beside null they are safe.
-        if any(_unwrapped(member).is_constrained for member in self.members) and sum(kind != {"null"} for kind in all_kinds) > 1:
+        not_null = sum(member.kinds != {"null"} for member in self.parts)
+        if not_null > 1 and any(unwrapped(member).is_constrained for member in self.parts):
             return False
         return "custom" not in seen or seen <= {"custom", "null"}
 
     def schema(self, book: Book) -> Schema:
-        return {"anyOf": [member.schema(book) for member in self.members]}
+        return {"anyOf": [member.schema(book) for member in self.parts]}
 
-    def reading(self) -> Any:
-        return self._union([member.reading() for member in self.members])
-
-    def checking(self) -> Any:
-        return self._union([member.checking() for member in self.members])
-
-    def _union(self, types: Sequence[Any]) -> Any:
+    def typed(self, types: Sequence[Any]) -> Any:
         # msgspec calls the hook for a stand-in in a union only if the other member is null.
         others = [each for each in types if not is_stand_in(each)]
         if self.is_native and (len(others) == len(types) or all(each is type(None) for each in others)):
@@ -91,7 +86,7 @@ class Choice(Shape):
         return stand_in(lambda value: self._first_match(value, types))
 
     def _first_match(self, value: Any, types: Sequence[Any]) -> Any:
-        candidates = list(zip(self.members, types, strict=True))
+        candidates = list(zip(self.parts, types, strict=True))
         if isinstance(value, dict):
             candidates.sort(key=lambda candidate: _unknown_members(candidate[0], value))
         inside: list[list[Problem]] = []
@@ -108,16 +103,10 @@ class Choice(Shape):
             raise Refused(inside[0])
         raise Refused([Problem("", f"Matches none of the {len(types)} alternatives{given(value)}: {' | '.join(outside)}")])
 
-    def kinds(self) -> frozenset[str]:
-        return frozenset().union(*(member.kinds() for member in self.members))
-
-    def parts(self) -> Sequence[Shape]:
-        return self.members
-
     def constrained(self, wanted: Constraints, *, is_native: bool) -> Shape:
         members: list[Shape] = []
         applied: set[str] = set()
-        for member in self.members:
+        for member in self.parts:
             fitting: Constraints = {}
             for name, value in wanted.items():
                 try:
@@ -134,15 +123,9 @@ class Choice(Shape):
         return Choice(members)
 
 
-def _unwrapped(shape: Shape) -> Any:
-    while isinstance(shape, Wrapped):
-        shape = shape.inner
-    return shape
-
-
 def _unknown_members(member: Shape, value: dict[str, Any]) -> int:
     """Return how many members of an object a record does not have; the fewer, the better the match."""
-    record = _unwrapped(member)
+    record = unwrapped(member)
     if not isinstance(record, Record):
         return 0
     known = {field.wire_name for field in record.fields} | ({record.tag[0]} if record.tag else set())

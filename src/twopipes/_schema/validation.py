@@ -15,9 +15,9 @@ from typing import Any, Final, NoReturn
 from msgspec import DecodeError, Raw, Struct
 from msgspec.json import decode
 
-from twopipes._protocol.rejections import Problem
 from twopipes._schema.complexity import SchemaLimits, SchemaRefused, Workload
-from twopipes._schema.wording import given
+from twopipes._schema.problems import given
+from twopipes.errors import Problem
 
 __all__ = [
     "DIALECTS",

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
-from twopipes._protocol.rejections import Problem
 from twopipes._protocol.sampling import conversation_fault
 from twopipes._protocol.types import SamplingMessage
 from twopipes._server.log import logger
-from twopipes.errors import LocalProtocolError
+from twopipes.errors import LocalProtocolError, Problem
 
 if TYPE_CHECKING:
     from twopipes._schema.validation import Validator

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from traceback import FrameSummary, TracebackException
 from typing import Final
 
-from twopipes._protocol.rejections import FormRejected, ReturnRejected
 from twopipes._protocol.types import CallToolResult, TextContent
+from twopipes._schema.problems import ReturnRejected
 from twopipes._server.context import Context
 from twopipes._server.hints import hint_about
 from twopipes._server.log import logger
 from twopipes._session.ledger import Call
-from twopipes.errors import CapabilityMissing, InternalError, McpError, ToolError
+from twopipes.errors import CapabilityMissing, FormRejected, InternalError, McpError, ToolError
 
 __all__ = ["failure_response", "format_error", "log_failure"]
 

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from twopipes._protocol.rejections import ArgumentsRejected
+from twopipes._schema.problems import ArgumentsRejected
 from twopipes._schema.signature import Signature
 from twopipes._server.context import Context
 from twopipes.errors import InvalidParams
@@ -29,7 +29,7 @@ async def call_with_texts(
     Raises:
         InvalidParams: A text cannot be converted, or a required one is missing.
     """
-    taken = {parameter.name for parameter in signature.parameters}
+    taken = {field.wire_name for field in signature.fields}
     try:
         arguments = signature.bind_strings({name: text for name, text in texts.items() if name in taken})
     except ArgumentsRejected as error:

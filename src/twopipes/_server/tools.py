@@ -9,16 +9,16 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Raw
 
-from twopipes._protocol.rejections import ArgumentsRejected, Problem, ReturnRejected
 from twopipes._protocol.types import CallToolParams, CallToolResult, Icon, TextContent, Tool, ToolAnnotations
 from twopipes._schema.custom_types import encode
+from twopipes._schema.problems import ArgumentsRejected, ReturnRejected
 from twopipes._schema.signature import Signature, describe
 from twopipes._server.checks import WrittenSchema, check_schema
 from twopipes._server.context import Context
 from twopipes._server.registry import place_of
 from twopipes._server.results import CONTENT_TYPES, ToolResult, blocks_of, is_content
 from twopipes._server.text_arguments import RunBlocking, call_function
-from twopipes.errors import InvalidParams, LocalProtocolError, ToolError
+from twopipes.errors import InvalidParams, LocalProtocolError, Problem, ToolError
 
 __all__ = ["ToolEntry", "make_tool"]
 

@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twopipes._error_text import join_paths
-from twopipes._protocol.rejections import ArgumentsRejected, Problem
 from twopipes._schema.custom_types import read_custom, write_custom
+from twopipes._schema.problems import ArgumentsRejected
 from twopipes._schema.signature import describe
-from twopipes.errors import TwopipesError
+from twopipes.errors import Problem, TwopipesError
 
 
 class Colour(enum.Enum):

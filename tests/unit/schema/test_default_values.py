@@ -288,5 +288,5 @@ def test_problems_in_a_class_with_defaults_have_a_path():
 def test_classes_that_msgspec_can_read_are_read_by_msgspec():
     def save(slotted: Slotted, attrs_class: Attrs, row: tuple[int, str], plain: dict[str, int]): ...
 
-    assert describe(save)._fields[0].shape.reading() is Slotted
-    assert describe(save)._fields[1].shape.reading() is Attrs
+    assert describe(save).fields[0].shape.reading() is Slotted
+    assert describe(save).fields[1].shape.reading() is Attrs

@@ -18,7 +18,9 @@ import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
-from twopipes._schema.signature import ArgumentsRejected, SignatureRejected, describe
+from twopipes._schema.problems import ArgumentsRejected
+from twopipes._schema.signature import describe
+from twopipes.errors import SignatureRejected
 
 INTEGER = {"type": "integer"}
 Positive = NewType("Positive", Annotated[decimal.Decimal, at.Ge(0)])

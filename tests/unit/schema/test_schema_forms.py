@@ -15,8 +15,8 @@ from jsonschema import Draft202012Validator
 
 from twopipes._protocol import types as t
 from twopipes._protocol.dialect import dialect
-from twopipes._schema.form_types import FormRejected, elicitation_schema, read_form
-from twopipes._schema.signature import SignatureRejected
+from twopipes._schema.form_types import elicitation_schema, read_form
+from twopipes.errors import FormRejected, SignatureRejected
 
 
 class Colour(enum.Enum):

@@ -13,8 +13,9 @@ import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
-from twopipes._schema.signature import ArgumentsRejected, SignatureRejected, describe
-from twopipes.errors import TwopipesError
+from twopipes._schema.problems import ArgumentsRejected
+from twopipes._schema.signature import describe
+from twopipes.errors import SignatureRejected, TwopipesError
 
 T = TypeVar("T")
 
@@ -132,7 +133,7 @@ def test_every_kind_of_callable_is_described(function, name, description, is_asy
         return
     found = describe(function)
     assert (found.name, found.description, found.is_async) == (name, description, is_async)
-    assert [each.name for each in found.parameters] == names
+    assert [each.wire_name for each in found.fields] == names
 
 
 def test_a_partial_keeps_what_it_binds_as_a_default():
@@ -206,8 +207,12 @@ def test_annotated_takes_precedence_over_the_docstring():
         """
 
     found = describe(function)
-    assert [each.description for each in found.parameters] == ["From the annotation.", "From the docstring."]
-    assert found.parameters[0].is_required
+    properties = found.input_schema["properties"]
+    assert [properties[name]["description"] for name in "ab"] == [
+        "From the annotation.",
+        "From the docstring.",
+    ]
+    assert found.fields[0].is_required
 
 
 def test_a_parameter_can_have_another_name_in_json():
@@ -216,7 +221,7 @@ def test_a_parameter_can_have_another_name_in_json():
     found = describe(function)
     assert found.input_schema["required"] == ["from"]
     assert found.bind(b'{"from":"here"}') == {"from_": "here"}
-    assert found.parameters[0].name == "from"
+    assert found.fields[0].wire_name == "from"
 
     def twice(a: Annotated[str, msgspec.Meta(extra={"name": "b"})], b: str): ...
 
@@ -339,13 +344,13 @@ def test_a_handwritten_schema_replaces_the_generated_one():
     assert found.input_schema == by_hand
     Draft202012Validator.check_schema(found.input_schema)
     assert found.bind(b'{"pair":[1],"more":{"x":1}}') == {"pair": [1], "more": {"x": 1}}
-    assert found.parameters == ()
+    assert found.fields == ()
 
     def typed(a: int, **rest): ...
 
     mixed = describe(typed, input_schema={"type": "object", "properties": {"a": {"description": "By hand."}, "b": True}})
     assert mixed.bind(b'{"a":1.0,"b":2}') == {"a": 1, "b": 2}
-    assert mixed.parameters[0].description == "By hand."
+    assert mixed.input_schema["properties"]["a"]["description"] == "By hand."
     with pytest.raises(ArgumentsRejected, match="a: This argument is missing"):
         mixed.bind(b"{}")
 

@@ -14,7 +14,9 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints
 
-from twopipes._schema.signature import ArgumentsRejected, ReturnRejected, SignatureRejected, describe
+from twopipes._schema.problems import ArgumentsRejected, ReturnRejected
+from twopipes._schema.signature import describe
+from twopipes.errors import SignatureRejected
 
 
 class Address(BaseModel):

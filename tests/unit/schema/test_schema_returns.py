@@ -16,8 +16,9 @@ from jsonschema import Draft202012Validator
 
 from twopipes._protocol import types as t
 from twopipes._protocol.dialect import dialect
-from twopipes._protocol.rejections import ReturnRejected
-from twopipes._schema.signature import SignatureRejected, describe
+from twopipes._schema.problems import ReturnRejected
+from twopipes._schema.signature import describe
+from twopipes.errors import SignatureRejected
 
 
 class Weather(TypedDict, total=False):

@@ -22,7 +22,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from twopipes._schema.signature import ArgumentsRejected, describe
+from twopipes._schema.problems import ArgumentsRejected
+from twopipes._schema.signature import describe
 
 T = TypeVar("T")
 Number = TypeVar("Number", int, float)

@@ -9,9 +9,9 @@ import pytest
 
 import twopipes._server.tools as ours
 from twopipes import McpError, Server, ToolError, connect
-from twopipes._protocol.rejections import Problem, ReturnRejected
+from twopipes._schema.problems import ReturnRejected
 from twopipes._server.failures import format_error
-from twopipes.errors import InvalidParams
+from twopipes.errors import InvalidParams, Problem
 
 
 def caught(function, *arguments):

@@ -1,14 +1,16 @@
-"""Describe what is wrong with a value so that a model can fix it: where, what was expected, what was received."""
+"""Errors about functions and values, and how a problem is described so that a model can fix it."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from msgspec import ValidationError
 from msgspec.json import encode
 
-from twopipes._protocol.rejections import Problem, Refused
+from twopipes.errors import Problem, SignatureRejected, ValueRejected
 
 # The patterns are compiled on first use.
 # msgspec ends its messages with the place: " - at `$.items[0]`", or " - at `key` in `$.items`".
@@ -21,6 +23,40 @@ _WORDS = {"int": "integer", "str": "string", "float": "number", "bool": "boolean
 _WORD = r"\b(?:int|str|float|bool)\b"
 _QUOTED = r"`[^`]*`"
 _MISSING = object()
+
+
+class ArgumentsRejected(ValueRejected):
+    """The arguments of a call do not match the function (TL-06)."""
+
+    heading = "Invalid arguments for"
+    part = "argument"
+
+
+class ReturnRejected(ValueRejected):
+    """A function returned a value that its annotation does not allow (TL-10)."""
+
+    heading = "Invalid return value of"
+
+
+class Unsupported(TypeError):
+    """An annotation that JSON cannot represent; :func:`located` adds the function."""
+
+
+class Refused(ValueError):
+    """Problems raised inside a msgspec hook; msgspec adds the path of the value."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("; ".join(map(str, problems)))
+        self.problems = tuple(problems)
+
+
+@contextmanager
+def located(subject: str, part: str) -> Iterator[None]:
+    """Turn an :class:`Unsupported` into a :class:`SignatureRejected` that names the function or class, and its part."""
+    try:
+        yield
+    except Unsupported as error:
+        raise SignatureRejected(subject, part, str(error)) from error
 
 
 def problems_in(error: ValidationError, value: Any) -> list[Problem]:
