@@ -27,7 +27,7 @@ from processes.children import (
     started,
 )
 from processes.launching import NET
-from twopipes._process import live_groups
+from twopipes._process import process_group
 from twopipes._process.child import Child
 from twopipes._process.command import ServerCommand
 from twopipes._process.exit_status import ExitStatus
@@ -207,7 +207,7 @@ def test_a_plan_that_does_not_kill_may_leave_something_and_says_so(monkeypatch):
             assert "not gone" in report.describe()
             assert is_running(child.pid)
             # It stays registered and is killed at exit of the interpreter; here the test does that.
-            live_groups.kill_all()
+            process_group.kill_all()
             assert await child.wait() == ExitStatus(signal=signal.SIGKILL)
 
     run(body())
@@ -281,7 +281,7 @@ def test_nothing_is_sent_to_the_number_of_a_group_that_is_gone(monkeypatch):
             monkeypatch.setattr(os, "killpg", lambda *call: sent.append(call))
             child.signal(signal.SIGTERM)
             child.kill_now()
-            live_groups.kill_all()
+            process_group.kill_all()
             assert not child.group_alive()
             assert sent == []
 
@@ -350,7 +350,7 @@ def test_kill_now_ends_everything_without_waiting():
             assert await child.wait() == ExitStatus(signal=signal.SIGKILL)
             await child.shut_down()
             assert not is_running(grandchild)
-            assert child._group not in live_groups._live
+            assert child._group not in process_group._live
 
     run(body())
 

@@ -279,7 +279,7 @@ async def test_a_given_up_server_may_be_tried_again_when_the_window_has_passed(s
         await client.list_tools()
         with pytest.raises(ServerExited, match="not restarted"):
             await client.call_tool("look")
-        client._supervisor._crashes.healthy(0.0)  # as the passing of time does
+        client._supervisor._crashes.healthy()  # as the passing of time does
         assert (await client.call_tool("look")).text == "life 2"
 
 

@@ -20,7 +20,7 @@ from typing import Final, Literal
 from msgspec import DecodeError, Struct
 from msgspec import json as msgspec_json
 
-from twopipes._process.state_folder import state_folder
+from twopipes._process.user_files import state_path
 
 _FORMAT: Final = 1
 _PRIVATE_FILE: Final = 0o600
@@ -92,7 +92,7 @@ class EraCache:
     def default_path() -> Path | None:
         """Return the cache file of this user, or ``None`` if the user has no home folder."""
         try:
-            return state_folder() / "verdicts.json"
+            return Path(state_path()) / "verdicts.json"
         except RuntimeError:
             return None
 

@@ -12,9 +12,8 @@ from msgspec import Struct
 
 from twopipes._channels.address import SCHEMES, TcpAddress, UnixAddress, parse_address
 from twopipes._channels.base import Channel
-from twopipes._process.child import Child
+from twopipes._process.child import Child, ProcessObserver
 from twopipes._process.command import ServerCommand
-from twopipes._process.observer import ProcessObserver
 from twopipes._process.shutdown import ShutdownPlan
 from twopipes._process.stderr import StderrLine
 from twopipes.errors import LocalProtocolError

@@ -11,22 +11,21 @@ import time
 import warnings
 from collections.abc import Callable, Coroutine
 from contextlib import ExitStack, suppress
-from typing import Any
+from typing import Any, Protocol
 
 from twopipes._channels.base import Channel
 from twopipes._channels.pipes import PipeChannel
-from twopipes._process import live_groups
 from twopipes._process.command import ServerCommand
 from twopipes._process.exit_status import SIGKILL, ExitStatus
-from twopipes._process.observer import ObservedCopier, ProcessObserver
+from twopipes._process.process_group import ProcessGroup, register, unregister
 from twopipes._process.shutdown import SETTLE, ShutdownPlan, ShutdownReport, run_plan
 from twopipes._process.stderr import Copier, Listeners, StderrLine, StderrReader, StderrTail, copier_for
 from twopipes.errors import ChannelBroken, ChannelClosed, LocalProtocolError, StartFailed
 
 if sys.platform == "win32":
-    from twopipes._process.windows import ProcessGroup, spawn
+    from twopipes._process.windows import spawn
 else:
-    from twopipes._process.posix import ProcessGroup, spawn
+    from twopipes._process.posix import spawn
 
 # Seconds between two polls for members of the group after the leader has exited. The kernel does not report the exit of a
 # grandchild, so we poll. The first poll comes early, because most grandchildren exit together with the leader.
@@ -36,6 +35,22 @@ MAX_POLL = 0.05
 IDLE_POLL = 1.0
 # Seconds to wait for a killed group to disappear where no event loop can report it.
 KILL_WAIT = 0.1
+
+
+class ProcessObserver(Protocol):
+    """Receives the events of one child as they happen. Its methods must not block or raise."""
+
+    def started(self, pid: int, channel: Channel) -> Channel:
+        """The child has started. The returned channel is used in place of its pipes."""
+
+    def stderr(self, data: bytes) -> None:
+        """The child wrote these bytes to stderr. They may end in the middle of a line."""
+
+    def signalled(self, number: int) -> None:
+        """A signal is being sent to the child."""
+
+    def exited(self, status: ExitStatus) -> None:
+        """The child has exited. All of its stderr was reported before."""
 
 
 class Child:
@@ -57,13 +72,11 @@ class Child:
         self,
         command: ServerCommand,
         group: ProcessGroup,
+        pipes: tuple[int, int, int | None],
         *,
-        stdin: int,
-        stdout: int,
-        stderr: int | None,
-        listeners: list[Callable[[StderrLine], object]],
         copier: Copier | None,
-        observer: ProcessObserver | None = None,
+        on_stderr: Callable[[StderrLine], Any] | None,
+        observer: ProcessObserver | None,
     ) -> None:
         # Until everything is set up, the caller owns the descriptors and the group.
         self._is_closed = True
@@ -83,12 +96,14 @@ class Child:
         self._shutdown_cancelled = False
         self._shutdown: asyncio.Task[ShutdownReport] | None = None
         self._jobs: list[asyncio.Task[None]] = []
+        listeners = [each for each in (on_stderr, command.stderr) if callable(each)]
         self.stderr = StderrTail(on_line=Listeners(listeners, self._loop) if listeners else None)
         self._reader: StderrReader | None = None
         # Both of these may need a thread and fail to start one. The one that can be undone comes first.
+        stdin, stdout, stderr = pipes
         group.watch(self._loop, self._note_exit)
         if stderr is not None:
-            self._reader = StderrReader(stderr, self.stderr, loop=self._loop, copier=copier, on_first=self.stderr_seen.set)
+            self._reader = StderrReader(stderr, self.stderr, loop=self._loop, copier=copier, on_data=self._take_stderr)
         self._pipes = PipeChannel(stdout, stdin, description=f"the pipes of {self.argv[0]} (process {group.pid})")
         self.channel: Channel = self._pipes if observer is None else observer.started(group.pid, self._pipes)
         self._is_closed = False
@@ -113,14 +128,9 @@ class Child:
         """
         environment = command.child_environment()
         executable = command.resolve(environment)
-        listeners: list[Callable[[StderrLine], object]] = [] if on_stderr is None else [on_stderr]
-        if callable(command.stderr):
-            listeners.append(command.stderr)
         with ExitStack() as ours, ExitStack() as theirs:
             try:
                 copier = copier_for(command.stderr)
-                if observer is not None:
-                    copier = ObservedCopier(copier, observer.stderr)
                 if copier is not None:
                     ours.callback(copier.close)
                 child_stdin, stdin = _pipe(theirs, ours)
@@ -135,18 +145,15 @@ class Child:
                     [executable, *command.argv[1:]],
                     env=environment,
                     cwd=command.folder(),
-                    stdin=child_stdin,
-                    stdout=child_stdout,
-                    stderr=child_stderr,
+                    streams=(child_stdin, child_stdout, child_stderr),
                     die_with_us=command.die_with_us,
                 )
             except OSError as error:
                 raise _start_failure(command, executable, error) from error
-            live_groups.register(group)
+            register(group)
             try:
-                child = cls(
-                    command, group, stdin=stdin, stdout=stdout, stderr=stderr, listeners=listeners, copier=copier, observer=observer
-                )
+                pipes = (stdin, stdout, stderr)
+                child = cls(command, group, pipes, copier=copier, on_stderr=on_stderr, observer=observer)
             except BaseException as error:
                 group.kill()
                 _wait_for_death(group)
@@ -303,6 +310,11 @@ class Child:
         while await self.channel.read():
             pass
 
+    def _take_stderr(self, data: bytes) -> None:
+        self.stderr_seen.set()
+        if self._observer is not None:
+            self._observer.stderr(data)
+
     # Exit and cleanup
 
     def _note_exit(self) -> None:
@@ -324,13 +336,9 @@ class Child:
     def _poll_orphans(self) -> None:
         # Once the group is empty its number may be reused, so we must notice that, however late the shutdown comes.
         if self._group.is_gone():
-            self._release_group()
+            unregister(self._group)
         elif not self._loop.is_closed():
             self._loop.call_later(IDLE_POLL, self._poll_orphans)
-
-    def _release_group(self) -> None:
-        live_groups.unregister(self._group)
-        self._group.release()
 
     def kill_now(self) -> None:
         """Kill the whole group and free all resources without waiting, for finalizers and other code that cannot await.
@@ -360,7 +368,7 @@ class Child:
             with suppress(RuntimeError):
                 self._pipes.close_now()
         if self.is_gone():
-            self._release_group()
+            unregister(self._group)
         if self._exit is not None or not self._loop.is_running():
             # Otherwise the loop keeps watching, so that tasks in wait() see the exit.
             self._group.unwatch()

@@ -17,56 +17,20 @@ EnvironmentPolicy = Literal["minimal", "inherit", "explicit"]
 
 # User, paths and locale: without these, wrappers such as npx and uv find neither their programs nor their caches, and a server
 # writes its text in the wrong encoding. Proxies are left out: their URLs may contain passwords.
-SAFE_ON_POSIX = frozenset(
-    {
-        "HOME",
-        "LANG",
-        "LANGUAGE",
-        "LOGNAME",
-        "PATH",
-        "SHELL",
-        "TERM",
-        "TMPDIR",
-        "TZ",
-        "USER",
-        # A user who moved these folders does not want a second set in the default place.
-        "XDG_CACHE_HOME",
-        "XDG_CONFIG_HOME",
-        "XDG_DATA_HOME",
-        "XDG_RUNTIME_DIR",
-        "XDG_STATE_HOME",
-    }
-)
+SAFE_ON_POSIX = {
+    *("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"),
+    *("LANG", "LANGUAGE"),
+    # A user who moved these folders does not want a second set in the default place.
+    *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"),
+}
 SAFE_PREFIX_ON_POSIX = "LC_"
 # Without SYSTEMROOT, a Windows process gets neither sockets nor random numbers.
-SAFE_ON_WINDOWS = frozenset(
-    {
-        "ALLUSERSPROFILE",
-        "APPDATA",
-        "COMMONPROGRAMFILES",
-        "COMSPEC",
-        "HOMEDRIVE",
-        "HOMEPATH",
-        "LOCALAPPDATA",
-        "NUMBER_OF_PROCESSORS",
-        "OS",
-        "PATH",
-        "PATHEXT",
-        "PROCESSOR_ARCHITECTURE",
-        "PROGRAMDATA",
-        "PROGRAMFILES",
-        "PROGRAMFILES(X86)",
-        "PUBLIC",
-        "SYSTEMDRIVE",
-        "SYSTEMROOT",
-        "TEMP",
-        "TMP",
-        "USERDOMAIN",
-        "USERNAME",
-        "USERPROFILE",
-        "WINDIR",
-    }
-)
+SAFE_ON_WINDOWS = {
+    *("APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "TEMP", "TMP", "USERDOMAIN", "USERNAME", "USERPROFILE"),
+    *("ALLUSERSPROFILE", "COMMONPROGRAMFILES", "PROGRAMDATA", "PROGRAMFILES", "PROGRAMFILES(X86)", "PUBLIC"),
+    *("COMSPEC", "PATH", "PATHEXT", "SYSTEMDRIVE", "SYSTEMROOT", "WINDIR"),
+    *("NUMBER_OF_PROCESSORS", "OS", "PROCESSOR_ARCHITECTURE"),
+}
 # A value that begins like this is a function exported by a shell. Another shell would execute it.
 SHELL_FUNCTION = "()"
 

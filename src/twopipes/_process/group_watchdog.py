@@ -15,7 +15,7 @@ from contextlib import suppress
 
 TYPE_CHECKING = False  # type checkers treat it as true; `twopipes tap` imports this module, and importing typing is slow
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 if sys.platform != "win32":
     import fcntl
@@ -114,11 +114,7 @@ done
         def expect(self, stdin: int) -> str:
             """Register a child before it is launched, so that it is found even if we die during the launch.
 
-            Args:
-                stdin: The read end of the pipe that becomes its standard input.
-
-            Returns:
-                The entry, for :meth:`add` or :meth:`remove`.
+            ``stdin`` is the read end of its standard input. Returns the entry, for :meth:`add` or :meth:`remove`.
             """
             entry = f"pipe:{os.fstat(stdin).st_ino}"
             with self._lock:
@@ -217,6 +213,15 @@ done
                         found.append(descriptor)
         return found
 
+    def spawn_in_session(
+        spawn: Callable[..., int], program: str, argv: Sequence[str], environment: Mapping[str, str], options: Mapping[str, object]
+    ) -> int:
+        """Start a program in its own session, or at least in its own group: signals to our group do not reach it."""
+        try:
+            return spawn(program, argv, environment, setsid=True, **options)
+        except NotImplementedError:
+            return spawn(program, argv, environment, setpgroup=0, **options)
+
     def _spawn(control_r: int, polls: int, entries: list[str]) -> int:
         actions = [
             (os.POSIX_SPAWN_DUP2, control_r, 0),
@@ -234,11 +239,7 @@ done
         shell = next(filter(os.path.exists, SHELLS), SHELLS[0])
         title = f"# twopipes: ends what process {os.getpid()} has started if it is killed"  # the start of its line in `ps`
         argv = ["sh", "-c", title + SCRIPT, "sh", str(polls), " ".join(entries)]
-        try:
-            # A session of its own: signals to our group or our terminal do not reach it.
-            return os.posix_spawn(shell, argv, ENVIRONMENT, setsid=True, **options)  # type: ignore[arg-type]
-        except NotImplementedError:
-            return os.posix_spawn(shell, argv, ENVIRONMENT, setpgroup=0, **options)  # type: ignore[arg-type]
+        return spawn_in_session(os.posix_spawn, shell, argv, ENVIRONMENT, options)
 
     def _above_the_standard_streams(descriptor: int) -> int:
         """Move a descriptor out of the range 0 to 2, which it can get in a program whose standard streams are closed."""

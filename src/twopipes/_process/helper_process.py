@@ -17,14 +17,8 @@ if sys.platform != "win32":
         """Runs a function in a forked process and holds a pipe to it. Creating the object starts the process.
 
         Only SIGKILL reaches it, and no signal that is sent to our group. The function must return at EOF of the pipe, which the
-        kernel delivers when our process exits for any reason. All other descriptors are closed in it.
-
-        Args:
-            work: The function; its argument is the read end of the pipe.
-            keep_open: Further descriptors that it needs.
-
-        Raises:
-            OSError: Too many processes or descriptors.
+        kernel delivers when our process exits for any reason. Its argument is the read end of the pipe. All descriptors but this
+        one and those in ``keep_open`` are closed in it.
         """
 
         def __init__(self, work: Callable[[int], object], *, keep_open: Iterable[int] = ()) -> None:
@@ -43,11 +37,7 @@ if sys.platform != "win32":
             os.close(exit_w)
 
         def send(self, data: bytes) -> None:
-            """Write all of the data; block while the pipe is full.
-
-            Raises:
-                BrokenPipeError: The helper has exited.
-            """
+            """Write all of the data; block while the pipe is full. Raises ``BrokenPipeError`` if the helper has exited."""
             rest = memoryview(data)
             while rest:
                 rest = rest[os.write(self._control_w, rest) :]

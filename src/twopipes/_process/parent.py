@@ -10,12 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # Seconds between two polls, where the kernel cannot notify us. An orphan may live that much longer.
 POLL = 1.0
@@ -61,48 +55,35 @@ if sys.platform == "linux":
             # Also if the process is gone; the caller's check of getppid() then detects that.
             return False
         loop = asyncio.get_running_loop()
-        ended: asyncio.Future[None] = loop.create_future()
+        ended = asyncio.Event()
+        loop.add_reader(fd, ended.set)
         try:
             # While it is our parent its number cannot have been reused, so the pidfd refers to the right process.
-            if os.getppid() != pid:
-                return True
-            loop.add_reader(fd, _settle, ended)
-            try:
-                await ended
-            finally:
-                loop.remove_reader(fd)
+            if os.getppid() == pid:
+                await ended.wait()
         finally:
+            loop.remove_reader(fd)
             os.close(fd)
         return True
-
-    def _settle(ended: asyncio.Future[None]) -> None:
-        if not ended.done():
-            ended.set_result(None)
 
 
 if sys.platform == "win32":
 
     async def _watch_handle(pid: int, poll: float) -> None:
-        # Windows reports the parent's number even if the parent has exited and the number was reused. An open handle
-        # keeps the number from being reused.
-        with _open_process(pid) as has_ended:
-            while not has_ended():
-                await asyncio.sleep(poll)
-
-    @contextmanager
-    def _open_process(pid: int) -> Iterator[Callable[[], bool]]:
         import _winapi  # noqa: PLC0415 - exists on Windows only
 
+        # Windows reports the parent's number even if the parent has exited and the number was reused. An open handle
+        # keeps the number from being reused.
         try:
             handle = _winapi.OpenProcess(_winapi.SYNCHRONIZE, False, pid)
         except PermissionError:
             # It runs, but we may not watch it.
-            yield lambda: False
-            return
+            await asyncio.get_running_loop().create_future()
         except OSError:
-            yield lambda: True
-            return
-        try:
-            yield lambda: _winapi.WaitForSingleObject(handle, 0) == _winapi.WAIT_OBJECT_0
-        finally:
-            _winapi.CloseHandle(handle)
+            pass  # it has exited
+        else:
+            try:
+                while _winapi.WaitForSingleObject(handle, 0) != _winapi.WAIT_OBJECT_0:
+                    await asyncio.sleep(poll)
+            finally:
+                _winapi.CloseHandle(handle)

@@ -13,27 +13,18 @@ if sys.platform != "win32":
     import asyncio
     import os
     import subprocess
-    import threading
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import suppress
 
-    from twopipes._process.exit_status import SIGKILL, ExitStatus
+    from twopipes._process.exit_status import ExitStatus
     from twopipes._process.group_watchdog import GroupWatchdog
+    from twopipes._process.process_group import ProcessGroup
 
     # Ends every group that was started with die_with_us when this process dies. The grace period is that of a ShutdownPlan.
     _watchdog = GroupWatchdog(grace=2.0)
-    # Seconds to wait for a thread that is about to end. It normally takes microseconds.
-    JOIN_TIMEOUT = 1.0
 
     def spawn(
-        argv: Sequence[str],
-        *,
-        env: Mapping[str, str],
-        cwd: str,
-        stdin: int,
-        stdout: int,
-        stderr: int,
-        die_with_us: bool,
+        argv: Sequence[str], *, env: Mapping[str, str], cwd: str, streams: tuple[int, int, int], die_with_us: bool
     ) -> ProcessGroup:
         """Start a process that leads its own group.
 
@@ -41,14 +32,13 @@ if sys.platform != "win32":
             argv: The absolute path of the executable, and the arguments.
             env: The complete environment.
             cwd: The working folder.
-            stdin: The descriptor that becomes its standard input. It stays open here, like the next two.
-            stdout: Its standard output.
-            stderr: Its standard error.
+            streams: The descriptors that become its stdin, stdout and stderr. They stay open here.
             die_with_us: End the whole group when this process dies for any reason.
 
         Raises:
             OSError: It could not be started. ``filename`` is the folder if that was the reason.
         """
+        stdin, stdout, stderr = streams
         expected = _watchdog.expect(stdin) if die_with_us else ""
         try:
             process = subprocess.Popen(
@@ -59,79 +49,54 @@ if sys.platform != "win32":
             raise
         if die_with_us:
             _watchdog.add(process.pid, expected)
-        return ProcessGroup(process)
+        return _PosixGroup(process)
 
-    class ProcessGroup:
-        """A process that we started, and its process group.
-
-        Thread-safe: the exit of the interpreter may run while an event loop runs in another thread.
-
-        Attributes:
-            pid: The process id of the leader, which is also the number of the group.
-            status: How the leader ended; ``None`` while it runs.
-        """
-
+    class _PosixGroup(ProcessGroup):
         def __init__(self, process: subprocess.Popen[bytes]) -> None:
-            self.pid = process.pid
-            self.status: ExitStatus | None = None
-            self._process = process
+            super().__init__(process)
             self._owner = os.getpid()
-            self._lock = threading.RLock()
             self._is_gone = False
             # Members seen alive after the leader had exited. While one of them is alive, /proc is not scanned again.
             self._members: set[int] = set()
             self._loop: asyncio.AbstractEventLoop | None = None
             self._pidfd: int | None = None
-            self._thread: threading.Thread | None = None
 
         # Exit of the leader
 
         def watch(self, loop: asyncio.AbstractEventLoop, on_exit: Callable[[], None]) -> None:
-            """Call ``on_exit`` once in the loop, when the leader has exited and ``status`` is known.
-
-            The child watchers of asyncio are not used: they need the main thread, or a loop that runs in it.
-            """
-            self._loop = loop
+            # The child watchers of asyncio are not used: they need the main thread, or a loop that runs in it.
             if sys.platform == "linux":
                 # Old kernels and some sandboxes refuse it, and the descriptors may be used up.
                 with suppress(AttributeError, OSError):
                     # The leader is not reaped yet, so its number cannot have been reused.
                     self._pidfd = os.pidfd_open(self.pid)
-            if self._pidfd is not None:
-                loop.add_reader(self._pidfd, self._ended, on_exit)
+            if self._pidfd is None:
+                super().watch(loop, on_exit)
             else:
-                thread = threading.Thread(
-                    target=self._wait_in_thread, args=(loop, on_exit), name=f"twopipes waits for child {self.pid}", daemon=True
-                )
-                thread.start()
-                self._thread = thread  # only now: start() may fail
+                self._loop = loop
+                loop.add_reader(self._pidfd, self._ended, on_exit)
 
         def unwatch(self) -> None:
-            """Free the resources of :meth:`watch`. A thread ends when the leader exits."""
             if self._pidfd is not None:
                 if self._loop is not None and not self._loop.is_closed():
                     self._loop.remove_reader(self._pidfd)
                 os.close(self._pidfd)
                 self._pidfd = None
-            if self._thread is not None and self.status is not None and self._thread is not threading.current_thread():
-                self._thread.join(JOIN_TIMEOUT)
+            super().unwatch()
 
         def _ended(self, on_exit: Callable[[], None]) -> None:
             if self.reap():
                 self.unwatch()
                 on_exit()
 
-        def _wait_in_thread(self, loop: asyncio.AbstractEventLoop, on_exit: Callable[[], None]) -> None:
+        def _wait(self) -> None:
             try:
                 self._record(os.waitpid(self.pid, 0)[1])
             except ChildProcessError:
                 self._record(None)
             self.is_gone()  # removes the number from the watchdog, even if the loop never runs again
-            with suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(on_exit)
 
         def reap(self) -> bool:
-            """Reap the leader without blocking; return whether it has exited."""
             with self._lock:
                 if self.status is None and self._thread is None and self._is_ours():
                     try:
@@ -154,7 +119,6 @@ if sys.platform != "win32":
         # Process group
 
         def is_gone(self) -> bool:
-            """Whether the leader was reaped and the group is empty."""
             with self._lock:
                 if not self._is_gone and self.reap():
                     self._is_gone = not self._has_members()
@@ -163,21 +127,11 @@ if sys.platform != "win32":
                 return self._is_gone
 
         def signal(self, number: int) -> None:
-            """Send a signal to the whole group; do nothing if it is gone, or in a fork of the process that started it."""
             with self._lock:
-                if not self._is_ours() or self.is_gone():
-                    return
-                # The group has just exited, or runs as another user.
-                with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(self.pid, number)
-
-        def kill(self) -> None:
-            """Send SIGKILL to the whole group."""
-            self.signal(SIGKILL)
-            self.reap()
-
-        def release(self) -> None:
-            """Free system resources. There are none on POSIX."""
+                if self._is_ours() and not self.is_gone():
+                    # The group has just exited, or runs as another user.
+                    with suppress(ProcessLookupError, PermissionError):
+                        os.killpg(self.pid, number)
 
         def _is_ours(self) -> bool:
             return os.getpid() == self._owner

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 if sys.platform != "win32":
-    from twopipes._process.group_watchdog import GroupWatchdog, inheritable_descriptors
+    from twopipes._process.group_watchdog import GroupWatchdog, inheritable_descriptors, spawn_in_session
 
     # Bytes per read: the capacity of a Linux pipe.
     READ_SIZE = 64 * 1024
@@ -91,7 +91,7 @@ if sys.platform != "win32":
             self._watchdog = GroupWatchdog(grace=0)
             null = _open_null_above_standard_streams()
             # Block the signals, so that sigwait() gets them. A blocked SIGCHLD without a handler would be discarded.
-            signal.signal(signal.SIGCHLD, _do_nothing)
+            signal.signal(signal.SIGCHLD, lambda *_: None)
             self._passed = {each for each in signal.valid_signals() if getattr(each, "name", "") not in NOT_PASSED_ON}
             mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*self._passed, signal.SIGCHLD})
             its_input, to_child = os.pipe()
@@ -120,11 +120,7 @@ if sys.platform != "win32":
             self._err = _Pump("!", from_its_stderr, 2, stop_r=output_stop_r, null=null)
 
         def run(self, observer: RelayObserver) -> int:
-            """Pass on bytes and signals until the child has exited and all of its output is passed on.
-
-            Returns:
-                Its wait status, as from ``os.wait``.
-            """
+            """Pass on bytes and signals until the child has exited and all of its output is passed on. Return its wait status."""
             self._observer = observer
             self._main = threading.get_ident()
             observer.event("spawn", pid=self.pid)
@@ -344,16 +340,9 @@ if sys.platform != "win32":
 
     def _spawn(argv: Sequence[str], streams: tuple[int, int, int], mask: set[signal.Signals] | set[int]) -> int:
         actions = [(os.POSIX_SPAWN_DUP2, each, number) for number, each in enumerate(streams)]
-        options = {
-            "file_actions": actions,
-            # Python ignores these two, and a program that inherits this may never end.
-            "setsigdef": [signal.SIGPIPE, signal.SIGXFSZ],
-            "setsigmask": mask,
-        }
-        try:
-            return os.posix_spawnp(argv[0], argv, os.environ, setsid=True, **options)  # type: ignore[arg-type]
-        except NotImplementedError:
-            return os.posix_spawnp(argv[0], argv, os.environ, setpgroup=0, **options)  # type: ignore[arg-type]
+        # Python ignores these two, and a program that inherits this may never end.
+        options = {"file_actions": actions, "setsigdef": [signal.SIGPIPE, signal.SIGXFSZ], "setsigmask": mask}
+        return spawn_in_session(os.posix_spawnp, argv[0], argv, os.environ, options)
 
     def _open_null_above_standard_streams() -> int:
         """Make sure that descriptors 0 to 2 are open, so that no pipe gets them; return a descriptor of the null device."""
@@ -388,6 +377,3 @@ if sys.platform != "win32":
             return signal.Signals(number).name
         except ValueError:
             return f"signal {number}"
-
-    def _do_nothing(*_: object) -> None:
-        pass

@@ -20,11 +20,7 @@ class Restarts:
 
     Each crash gives a delay that is longer than the one before, up to a maximum. A child that crashes too often within the window
     opens the circuit breaker: no more restarts. Crashes leave the window one by one, so the breaker closes by itself and the child
-    may be started again. A child that ran long enough starts with an empty history.
-
-    Args:
-        policy: The limits.
-        random: Returns a random number from 0 up to 1, as ``random.random`` does.
+    may be started again. A child that ran long enough starts with an empty history. ``random`` is a function as ``random.random``.
     """
 
     def __init__(self, policy: RestartPolicy, *, random: Callable[[], float]) -> None:
@@ -35,18 +31,10 @@ class Restarts:
         self._next_delay = min(policy.first_delay, policy.max_delay)
 
     def crashed(self, now: float, uptime: float) -> float | None:
-        """Record a crash.
-
-        Args:
-            now: The time of the crash.
-            uptime: Seconds that the child ran.
-
-        Returns:
-            Seconds to wait before the restart, or ``None`` if it must not be restarted; :meth:`why` then gives the reason.
-        """
+        """Record a crash after ``uptime`` seconds. Return the delay of the restart, or ``None`` if :meth:`why` forbids it."""
         policy = self.policy
         if uptime >= policy.healthy_after:
-            self.healthy(now)
+            self.healthy()
         self._last_uptime = uptime
         self._crashes.append(now)
         if self.is_open(now):
@@ -56,7 +44,7 @@ class Restarts:
         self._next_delay = min(max(delay * policy.factor, _MIN_SECOND_DELAY), policy.max_delay)
         return delay * (1.0 - policy.jitter * self._random())
 
-    def healthy(self, now: float) -> None:
+    def healthy(self) -> None:
         """Clear the history, because the child works."""
         self._crashes.clear()
         self._next_delay = min(self.policy.first_delay, self.policy.max_delay)

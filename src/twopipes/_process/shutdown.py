@@ -123,41 +123,24 @@ class ShutdownReport(Struct, frozen=True, kw_only=True):
 
 
 class ShutdownTarget(Protocol):
-    """The object of a plan: a child with its group, or a fake in a test."""
+    """The object of a plan: a :class:`~twopipes._process.child.Child`, or a fake in a test."""
 
     @property
-    def exit(self) -> ExitStatus | None:
-        """How the process itself ended; ``None`` while it runs."""
-
+    def exit(self) -> ExitStatus | None: ...
     @property
-    def shutdown_cancelled(self) -> bool:
-        """Whether the caller was cancelled, so that the rest must be killed at once."""
-
-    def is_gone(self) -> bool:
-        """Whether no process of the group is left."""
-
-    def close_stdin(self) -> None:
-        """Start to close its stdin, without waiting."""
-
-    def signal(self, number: int) -> None:
-        """Send a signal to the whole group."""
-
-    async def wait_until_gone(self, seconds: float) -> None:
-        """Return when the group is gone, after ``seconds``, or when the shutdown is cancelled."""
+    def shutdown_cancelled(self) -> bool: ...
+    def is_gone(self) -> bool: ...
+    def close_stdin(self) -> None: ...
+    def signal(self, number: int) -> None: ...
+    async def wait_until_gone(self, seconds: float) -> None: ...
 
 
 async def run_plan(
     plan: ShutdownPlan, target: ShutdownTarget, *, clock: Callable[[], float], settle: float = SETTLE
 ) -> ShutdownReport:
-    """Take the steps of a plan until the target is gone.
+    """Take the steps of a plan until the target is gone, and wait ``settle`` seconds after the last one.
 
     If the shutdown is cancelled, skip the rest of the plan and send SIGKILL.
-
-    Args:
-        plan: The steps.
-        target: The child to end.
-        clock: Returns the time in seconds, for the report.
-        settle: Seconds to wait after the last step.
     """
     started_at = clock()
     if target.is_gone():
@@ -180,10 +163,5 @@ async def run_plan(
             await target.wait_until_gone(step.seconds)
     if not target.is_gone():
         await target.wait_until_gone(settle)
-    return ShutdownReport(
-        steps=tuple(taken),
-        exit=target.exit,
-        ended_by=ended_by,
-        took=clock() - started_at,
-        left_behind=not target.is_gone(),
-    )
+    took = clock() - started_at
+    return ShutdownReport(steps=tuple(taken), exit=target.exit, ended_by=ended_by, took=took, left_behind=not target.is_gone())

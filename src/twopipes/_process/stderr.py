@@ -17,13 +17,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, Protocol
 
 from msgspec import Struct
 
 from twopipes._channels.base import READ_SIZE
 from twopipes._channels.stderr import StderrLog
-from twopipes._process.private_file import open_private
+from twopipes._process.user_files import open_private
 from twopipes.errors import LocalProtocolError
 
 KIB = 1024
@@ -110,20 +110,15 @@ class StderrTail:
         lines = data.split(b"\n")
         lines[0] = self._open + lines[0]
         self._open = lines.pop()[: self._max_line + 1]
-        self._keep(lines)
-        if self._on_line is not None:
-            for line in lines:
-                self._on_line(StderrLine(now, self._text(line)))
+        self._keep(lines, now)
 
     def finish(self, now: float) -> None:
         """Handle EOF: a last line without a newline is a line too."""
         if self._open:
             line, self._open = self._open, b""
-            self._keep([line])
-            if self._on_line is not None:
-                self._on_line(StderrLine(now, self._text(line)))
+            self._keep([line], now)
 
-    def _keep(self, lines: list[bytes]) -> None:
+    def _keep(self, lines: list[bytes], now: float) -> None:
         # Of a flood only the end is examined: 100,000 lines per second must not cost more than splitting them.
         surplus = len(lines) - self._max_lines
         if surplus > 0:
@@ -136,6 +131,9 @@ class StderrTail:
         while len(self._kept) > self._max_lines or (self._size > self._max_bytes and len(self._kept) > 1):
             self._size -= len(self._kept.popleft())
             self.dropped += 1
+        if self._on_line is not None:
+            for line in lines:
+                self._on_line(StderrLine(now, self._text(line)))
 
     def _text(self, line: bytes) -> str:
         if len(line) > self._max_line:
@@ -152,27 +150,18 @@ class Listeners:
         self._reported = False
 
     def __call__(self, line: StderrLine) -> None:
-        """Call all functions with a line."""
         for function in self._functions:
             try:
                 function(line)
             except Exception as error:
-                self._report(error)
-
-    def _report(self, error: Exception) -> None:
-        if not self._reported and not self._loop.is_closed():
-            self._reported = True
-            self._loop.call_exception_handler(
-                {"message": "a listener for the stderr of a child failed; the lines are still kept", "exception": error}
-            )
+                if not self._reported and not self._loop.is_closed():
+                    self._reported = True
+                    message = "a listener for the stderr of a child failed; the lines are still kept"
+                    self._loop.call_exception_handler({"message": message, "exception": error})
 
 
 def check_policy(policy: Any) -> None:
-    """Check a stderr policy.
-
-    Raises:
-        LocalProtocolError: It is not a valid policy.
-    """
+    """Raise ``LocalProtocolError`` if this is not a stderr policy."""
     if policy in ("tail", "inherit", "discard") or isinstance(policy, Path) or callable(policy) or hasattr(policy, "write"):
         return
     hint = f"; for a file pass Path({policy!r})" if isinstance(policy, str) else ""
@@ -181,17 +170,14 @@ def check_policy(policy: Any) -> None:
     )
 
 
-class Copier:
-    """Passes on a child's stderr as it arrives. A failure affects neither the child nor us."""
+class Copier(Protocol):
+    """Passes on a child's stderr as it arrives, without blocking. A failure affects neither the child nor us."""
 
-    def write(self, data: bytes) -> None:
-        """Pass on these bytes, without blocking."""
-
-    def close(self) -> None:
-        """Handle the end of the stream."""
+    def write(self, data: bytes) -> None: ...
+    def close(self) -> None: ...
 
 
-class _LogCopier(Copier):
+class _LogCopier:
     """Copies to a descriptor that may be slow, full or broken: our stderr, or a file, which may be a pipe without a reader."""
 
     def __init__(self, fd: int) -> None:
@@ -205,7 +191,7 @@ class _LogCopier(Copier):
         self._log.close()
 
 
-class _FileCopier(Copier):
+class _FileCopier:
     """Copies to a file object of the caller, which is flushed after each write and stays open."""
 
     def __init__(self, file: Any) -> None:
@@ -228,11 +214,7 @@ class _FileCopier(Copier):
 
 
 def copier_for(policy: StderrPolicy) -> Copier | None:
-    """Return the copier for a policy, or ``None`` if it needs no copy.
-
-    Raises:
-        OSError: The file cannot be opened.
-    """
+    """Return the copier for a policy, or ``None`` if it needs no copy. Raises ``OSError`` if the file cannot be opened."""
     if policy == "inherit":
         return _LogCopier(2)
     if isinstance(policy, Path):
@@ -256,13 +238,8 @@ class StderrReader:
     The event loop does this in a callback, not in a task, so that no cancellation can stop it. On Windows, where an event loop
     cannot watch a pipe, a daemon thread reads one chunk at a time.
 
-    Args:
-        fd: The read end. It is closed at EOF and by :meth:`close`.
-        tail: Receives the lines.
-        loop: The running event loop.
-        copier: Also receives the bytes; closed at the end.
-        on_first: Called once, with the first bytes.
-        by_thread: Read in a thread.
+    Attributes:
+        is_open: Whether more data may arrive. At EOF and by :meth:`close`, the descriptor and the copier are closed.
     """
 
     def __init__(
@@ -272,15 +249,15 @@ class StderrReader:
         *,
         loop: asyncio.AbstractEventLoop,
         copier: Copier | None = None,
-        on_first: Callable[[], None] | None = None,
+        on_data: Callable[[bytes], object] | None = None,
         by_thread: bool = sys.platform == "win32",
     ) -> None:
         self._fd = fd
         self._tail = tail
         self._loop = loop
         self._copier = copier
-        self._on_first = on_first
-        self._is_open = True
+        self._on_data = on_data
+        self.is_open = True
         self._thread: threading.Thread | None = None
         self._next = threading.Event()
         if by_thread or sys.platform == "win32":
@@ -290,24 +267,19 @@ class StderrReader:
             os.set_blocking(fd, False)
             loop.add_reader(fd, self._read_some)
 
-    @property
-    def is_open(self) -> bool:
-        """Whether more data may arrive."""
-        return self._is_open
-
     def read_available(self) -> None:
         """Read everything that the child has written so far, without blocking."""
         if self._thread is not None:
             return
         before = self._tail.received
-        while self._is_open and self._tail.received - before < LAST_READ and self._read_some():
+        while self.is_open and self._tail.received - before < LAST_READ and self._read_some():
             pass
 
     def close(self) -> None:
         """Stop reading and free all resources. A second call does nothing."""
-        if not self._is_open:
+        if not self.is_open:
             return
-        self._is_open = False
+        self.is_open = False
         if self._thread is None:
             if not self._loop.is_closed():
                 self._loop.remove_reader(self._fd)
@@ -329,21 +301,20 @@ class StderrReader:
         return bool(data)
 
     def _take(self, data: bytes) -> None:
-        if not self._is_open:
+        if not self.is_open:
             return
         if not data:
             self.close()
             return
+        if self._on_data is not None:
+            self._on_data(data)
         if self._copier is not None:
             self._copier.write(data)
-        if self._on_first is not None:
-            on_first, self._on_first = self._on_first, None
-            on_first()
         self._tail.feed(data, self._loop.time())
 
     def _read_in_thread(self) -> None:
         try:
-            while self._is_open:
+            while self.is_open:
                 try:
                     data = os.read(self._fd, READ_SIZE)
                 except OSError:

@@ -13,20 +13,17 @@ from __future__ import annotations
 import sys
 
 if sys.platform == "win32":
-    import asyncio
     import ctypes
     import os
     import signal
     import subprocess
-    import threading
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from contextlib import suppress
     from ctypes import wintypes
 
     from twopipes._process.exit_status import SIGKILL, SIGTERM, ExitStatus
+    from twopipes._process.process_group import ProcessGroup
 
-    # Seconds to wait for a thread that is about to end. It normally takes microseconds.
-    JOIN_TIMEOUT = 1.0
     # The exit code of a killed process: 128 + 9, as a POSIX shell reports SIGKILL.
     KILLED = 137
     CREATE_SUSPENDED = 0x00000004
@@ -51,18 +48,12 @@ if sys.platform == "win32":
         _fields_ = (
             ("BasicLimitInformation", _BasicLimits),
             ("IoInfo", ctypes.c_uint64 * 6),
-            ("ProcessMemoryLimit", ctypes.c_size_t),
-            ("JobMemoryLimit", ctypes.c_size_t),
-            ("PeakProcessMemoryUsed", ctypes.c_size_t),
-            ("PeakJobMemoryUsed", ctypes.c_size_t),
+            ("Memory", ctypes.c_size_t * 4),  # two limits and two peaks, which are not used
         )
 
     class _Accounting(ctypes.Structure):
         _fields_ = (
-            ("TotalUserTime", ctypes.c_int64),
-            ("TotalKernelTime", ctypes.c_int64),
-            ("ThisPeriodTotalUserTime", ctypes.c_int64),
-            ("ThisPeriodTotalKernelTime", ctypes.c_int64),
+            ("Times", ctypes.c_int64 * 4),
             ("TotalPageFaultCount", wintypes.DWORD),
             ("TotalProcesses", wintypes.DWORD),
             ("ActiveProcesses", wintypes.DWORD),
@@ -70,46 +61,34 @@ if sys.platform == "win32":
         )
 
     _kernel = ctypes.WinDLL("kernel32", use_last_error=True)
-    _kernel.CreateJobObjectW.argtypes = (ctypes.c_void_p, wintypes.LPCWSTR)
-    _kernel.CreateJobObjectW.restype = wintypes.HANDLE
-    _kernel.SetInformationJobObject.argtypes = (wintypes.HANDLE, ctypes.c_int, ctypes.c_void_p, wintypes.DWORD)
-    _kernel.SetInformationJobObject.restype = wintypes.BOOL
-    _kernel.QueryInformationJobObject.argtypes = (
-        wintypes.HANDLE,
-        ctypes.c_int,
-        ctypes.c_void_p,
-        wintypes.DWORD,
-        ctypes.c_void_p,
-    )
-    _kernel.QueryInformationJobObject.restype = wintypes.BOOL
-    _kernel.AssignProcessToJobObject.argtypes = (wintypes.HANDLE, wintypes.HANDLE)
-    _kernel.AssignProcessToJobObject.restype = wintypes.BOOL
-    _kernel.TerminateJobObject.argtypes = (wintypes.HANDLE, wintypes.UINT)
-    _kernel.TerminateJobObject.restype = wintypes.BOOL
-    _kernel.GetConsoleWindow.argtypes = ()
-    _kernel.GetConsoleWindow.restype = wintypes.HWND
-    _kernel.CloseHandle.argtypes = (wintypes.HANDLE,)
-    _kernel.CloseHandle.restype = wintypes.BOOL
     _nt = ctypes.WinDLL("ntdll")
-    _nt.NtResumeProcess.argtypes = (wintypes.HANDLE,)
-    _nt.NtResumeProcess.restype = ctypes.c_long
+    for _function, _result, *_arguments in (
+        (_kernel.CreateJobObjectW, wintypes.HANDLE, ctypes.c_void_p, wintypes.LPCWSTR),
+        (_kernel.SetInformationJobObject, wintypes.BOOL, wintypes.HANDLE, ctypes.c_int, ctypes.c_void_p, wintypes.DWORD),
+        (
+            *(_kernel.QueryInformationJobObject, wintypes.BOOL),
+            *(wintypes.HANDLE, ctypes.c_int, ctypes.c_void_p, wintypes.DWORD, ctypes.c_void_p),
+        ),
+        (_kernel.AssignProcessToJobObject, wintypes.BOOL, wintypes.HANDLE, wintypes.HANDLE),
+        (_kernel.TerminateJobObject, wintypes.BOOL, wintypes.HANDLE, wintypes.UINT),
+        (_kernel.GetConsoleWindow, wintypes.HWND),
+        (_kernel.CloseHandle, wintypes.BOOL, wintypes.HANDLE),
+        (_nt.NtResumeProcess, ctypes.c_long, wintypes.HANDLE),
+    ):
+        _function.restype, _function.argtypes = _result, _arguments
 
     def _check(succeeded: object) -> None:
         if not succeeded:
             raise ctypes.WinError(ctypes.get_last_error())
 
     def _new_job() -> int:
-        job: int | None = _kernel.CreateJobObjectW(None, None)
-        if not job:
-            raise ctypes.WinError(ctypes.get_last_error())
+        job: int = _kernel.CreateJobObjectW(None, None)
+        _check(job)
+        limits = _ExtendedLimits()
+        limits.BasicLimitInformation.LimitFlags = JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE
+        kind = JOB_OBJECT_EXTENDED_LIMIT_INFORMATION
         try:
-            limits = _ExtendedLimits()
-            limits.BasicLimitInformation.LimitFlags = JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE
-            _check(
-                _kernel.SetInformationJobObject(
-                    job, JOB_OBJECT_EXTENDED_LIMIT_INFORMATION, ctypes.byref(limits), ctypes.sizeof(limits)
-                )
-            )
+            _check(_kernel.SetInformationJobObject(job, kind, ctypes.byref(limits), ctypes.sizeof(limits)))
         except OSError:
             _kernel.CloseHandle(job)
             raise
@@ -120,31 +99,15 @@ if sys.platform == "win32":
         return 0 if _kernel.GetConsoleWindow() else subprocess.CREATE_NO_WINDOW
 
     def spawn(
-        argv: Sequence[str],
-        *,
-        env: Mapping[str, str],
-        cwd: str,
-        stdin: int,
-        stdout: int,
-        stderr: int,
-        die_with_us: bool,
+        argv: Sequence[str], *, env: Mapping[str, str], cwd: str, streams: tuple[int, int, int], die_with_us: bool
     ) -> ProcessGroup:
-        """Start a process in its own job; see :func:`twopipes._process.posix.spawn`.
-
-        Raises:
-            OSError: It could not be started.
-        """
+        """Start a process in its own job; see :func:`twopipes._process.posix.spawn`."""
         job = _new_job()
         try:
+            stdin, stdout, stderr = streams
+            flags = subprocess.CREATE_NEW_PROCESS_GROUP | CREATE_SUSPENDED | _no_window()
             process = subprocess.Popen(
-                argv,
-                env=env,
-                cwd=cwd,
-                stdin=stdin,
-                stdout=stdout,
-                stderr=stderr,
-                close_fds=True,
-                creationflags=subprocess.CREATE_NEW_PROCESS_GROUP | CREATE_SUSPENDED | _no_window(),
+                argv, env=env, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, creationflags=flags, close_fds=True
             )
             # Popen has no public attribute for the handle. Unlike the process id, the handle cannot be reused.
             handle = int(process._handle)  # type: ignore[attr-defined]  # noqa: SLF001
@@ -158,84 +121,44 @@ if sys.platform == "win32":
         except OSError:
             _kernel.CloseHandle(job)
             raise
-        return ProcessGroup(process, job)
+        return _Job(process, job)
 
-    class ProcessGroup:
-        """A process that we started, and its job.
-
-        Attributes:
-            pid: The process id.
-            status: How the process ended; ``None`` while it runs.
-        """
-
+    class _Job(ProcessGroup):
         def __init__(self, process: subprocess.Popen[bytes], job: int) -> None:
-            self.pid = process.pid
-            self.status: ExitStatus | None = None
-            self._process = process
+            super().__init__(process)
             self._job: int | None = job
-            self._lock = threading.RLock()
-            self._thread: threading.Thread | None = None
 
-        def watch(self, loop: asyncio.AbstractEventLoop, on_exit: Callable[[], None]) -> None:
-            """Call ``on_exit`` once in the loop, when the process has exited and ``status`` is known."""
-            thread = threading.Thread(
-                target=self._wait_in_thread, args=(loop, on_exit), name=f"twopipes waits for child {self.pid}", daemon=True
-            )
-            thread.start()
-            self._thread = thread  # only now: start() may fail
-
-        def unwatch(self) -> None:
-            """Free the resources of :meth:`watch`. The thread ends when the process exits."""
-            if self._thread is not None and self.status is not None and self._thread is not threading.current_thread():
-                self._thread.join(JOIN_TIMEOUT)
-
-        def _wait_in_thread(self, loop: asyncio.AbstractEventLoop, on_exit: Callable[[], None]) -> None:
+        def _wait(self) -> None:
             self._process.wait()
             self.reap()
-            with suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(on_exit)
 
         def reap(self) -> bool:
-            """Return, without blocking, whether the process has exited."""
             with self._lock:
-                if self.status is None:
-                    code = self._process.poll()
-                    if code is not None:
-                        # Large codes are Windows exceptions, such as 0xC0000005.
-                        self.status = ExitStatus(code=code)
+                if self.status is None and (code := self._process.poll()) is not None:
+                    # Large codes are Windows exceptions, such as 0xC0000005.
+                    self.status = ExitStatus(code=code)
                 return self.status is not None
 
         def is_gone(self) -> bool:
-            """Whether no process of the job is left."""
             with self._lock:
-                return self.reap() and (self._job is None or self._active() == 0)
+                if self._job is not None and self.reap() and self._active() == 0:
+                    _kernel.CloseHandle(self._job)
+                    self._job = None
+                return self._job is None
 
         def signal(self, number: int) -> None:
-            """Apply a signal number to the job: 15 sends a Ctrl-Break, 9 ends every process."""
             with self._lock:
-                if self._job is None or self.is_gone():
+                if self.is_gone():
                     return
                 if number == SIGKILL:
                     _kernel.TerminateJobObject(self._job, KILLED)
-                elif number == SIGTERM:
-                    # Without a shared console it is not delivered; the plan continues.
-                    with suppress(OSError):
+                    return
+                # Without a shared console a Ctrl-Break is not delivered; the plan continues.
+                with suppress(OSError, ValueError):
+                    if number == SIGTERM:
                         os.kill(self.pid, signal.CTRL_BREAK_EVENT)
-                else:
-                    with suppress(OSError, ValueError):
+                    else:
                         self._process.send_signal(number)
-
-        def kill(self) -> None:
-            """End every process of the job."""
-            self.signal(SIGKILL)
-            self.reap()
-
-        def release(self) -> None:
-            """Close the handle of the job, which ends every process that is left in it."""
-            with self._lock:
-                job, self._job = self._job, None
-            if job is not None:
-                _kernel.CloseHandle(job)
 
         def _active(self) -> int:
             found = _Accounting()

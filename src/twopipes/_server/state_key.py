@@ -81,9 +81,11 @@ def key_path() -> Path:
     Raises:
         RuntimeError: The home folder of the user is unknown.
     """
-    from twopipes._process.state_folder import state_folder  # noqa: PLC0415 - most servers never ask
+    from pathlib import Path  # noqa: PLC0415 - most servers never ask
 
-    return state_folder() / "state.key"
+    from twopipes._process.user_files import state_path  # noqa: PLC0415 - likewise
+
+    return Path(state_path()) / "state.key"
 
 
 def _user_key(path: Path) -> bytes:

@@ -8,7 +8,7 @@ from twopipes._trace.channel import Observer, RecordedChannel
 
 
 class ChildRecording:
-    """Records what a :class:`twopipes._process.child.Child` reports; see :class:`twopipes._process.observer.ProcessObserver`.
+    """Records what a :class:`twopipes._process.child.Child` reports; see :class:`twopipes._process.child.ProcessObserver`.
 
     Args:
         recorder: Writes the recording.

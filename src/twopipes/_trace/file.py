@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 
-from twopipes._process.private_file import open_private
+from twopipes._process.user_files import open_private
 
 _FLAGS = os.O_WRONLY | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 # Milliseconds between two checks whether to give up a slow reader of a FIFO.

@@ -389,7 +389,7 @@ def default_path(name: str, *, now: float | None = None) -> str:
         OSError: The folder cannot be created.
         RuntimeError: The home folder of the user is unknown.
     """
-    from twopipes._process.state_folder import state_path  # noqa: PLC0415 - keeps the start of tap light
+    from twopipes._process.user_files import state_path  # noqa: PLC0415 - keeps the start of tap light
 
     folder = os.path.join(state_path(), "traces")
     os.makedirs(folder, mode=0o700, exist_ok=True)

@@ -12,7 +12,7 @@ import pytest
 
 from twopipes import ServerCommand
 from twopipes._client.era_cache import PROCESS_WIDE, EraCache, EraRecord
-from twopipes._process.state_folder import state_folder
+from twopipes._process.user_files import state_path
 
 MODERN = EraRecord("modern", "2026-07-28", "answered")
 LEGACY = EraRecord("legacy", "2025-11-25", "silent")
@@ -294,7 +294,7 @@ def test_an_identity_that_json_cannot_express_is_remembered_in_memory(path):
 def test_the_file_lies_in_the_users_state_folder(variables, place, monkeypatch, tmp_path):
     for name, value in variables.items():
         monkeypatch.setenv(name, value.format(tmp=tmp_path))
-    assert state_folder() == tmp_path / place
+    assert state_path() == str(tmp_path / place)
     assert EraCache.default_path() == tmp_path / place / "verdicts.json"
 
 

@@ -111,7 +111,9 @@ def test_the_pipe_is_drained_to_its_end(by_thread):
         with nothing_left_behind():
             read_end, write_end = os.pipe()
             tail, first = StderrTail(), asyncio.Event()
-            reader = StderrReader(read_end, tail, loop=asyncio.get_running_loop(), on_first=first.set, by_thread=by_thread)
+            reader = StderrReader(
+                read_end, tail, loop=asyncio.get_running_loop(), on_data=lambda _: first.set(), by_thread=by_thread
+            )
             writing = threading.Thread(target=write_plenty, args=(write_end,))
             writing.start()
             await first.wait()

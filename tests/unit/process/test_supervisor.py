@@ -122,7 +122,7 @@ def test_a_caller_can_report_that_the_child_is_healthy():
     supervised = restarts(first_delay=0.1, max_restarts=1)
     assert supervised.crashed(0.0, 0.0) == pytest.approx(0.1)
     assert supervised.crashed(1.0, 0.0) is None
-    supervised.healthy(2.0)
+    supervised.healthy()
     assert not supervised.is_open(2.0)
     assert supervised.crashed(3.0, 0.0) == pytest.approx(0.1)
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from msgspec import json
 
-from twopipes._process.private_file import open_private
+from twopipes._process.user_files import open_private
 from twopipes._tools.view.page_data import PageData, page_data
 from twopipes._trace.reader import Trace
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from twopipes._process.private_file import open_private
+from twopipes._process.user_files import open_private
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="modes are of POSIX")
 

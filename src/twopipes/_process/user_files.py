@@ -1,4 +1,4 @@
-"""Open files with recorded or logged text so that only their owner can read them."""
+"""Files that we write for a user: private to their owner, and the folder for state that is neither documents nor settings."""
 
 from __future__ import annotations
 
@@ -39,3 +39,26 @@ if sys.platform != "win32":
             )
         with suppress(PermissionError):  # a file system without modes, such as FAT on a USB stick
             os.fchmod(descriptor, 0o600)
+
+
+def state_path() -> str:
+    """Return the folder of twopipes in the user's state folder. It may not exist yet.
+
+    Raises:
+        RuntimeError: The home folder of this user is unknown.
+    """
+    if sys.platform == "win32":
+        folder = os.environ.get("LOCALAPPDATA") or os.path.join(_home(), "AppData", "Local")
+    else:
+        folder = os.environ.get("XDG_STATE_HOME", "")
+        # The XDG specification says that relative paths are ignored.
+        if not os.path.isabs(folder):
+            folder = os.path.join(_home(), ".local", "state")
+    return os.path.join(folder, "twopipes")
+
+
+def _home() -> str:
+    home = os.path.expanduser("~")
+    if home == "~":
+        raise RuntimeError("the home folder of this user is unknown; set HOME")
+    return home
