@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
-from types import TracebackType
 from typing import Any, Self
+
+from twopipes.errors import ChannelClosed
 
 KIB = 1024
 
@@ -125,10 +127,19 @@ class Channel(ABC):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.description}>"
+
+
+def mode_of(fd: int, role: str) -> int:
+    """Return the file mode of a descriptor. Raises ``ChannelClosed`` if it is not open."""
+    try:
+        return os.fstat(fd).st_mode
+    except OSError as error:
+        raise ChannelClosed(
+            f"{role} (descriptor {fd}) is not open. A stdio server must be started by its host, with a pipe or a socket as "
+            f"standard input and standard output"
+        ) from error

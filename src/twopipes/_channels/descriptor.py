@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
-from twopipes._channels.base import HIGH_WATER, LOW_WATER, READ_SIZE
-from twopipes._channels.halves import Sink, Source
+from twopipes._channels.base import READ_SIZE
+from twopipes._channels.halves import WATER, Sink, Source
 
 # Limits of one gathering write. The kernel accepts 1024 pieces; a pipe takes 64 KiB at a time anyway.
 GATHERED_PIECES = 64
@@ -23,28 +23,22 @@ GATHERED_BYTES = 256 * 1024
 
 
 class DescriptorSource(Source):
-    """Reads a descriptor when the event loop reports that it is readable.
+    """Reads a non-blocking descriptor when the event loop reports that it is readable.
 
-    Args:
-        description: For error messages.
-        fd: A descriptor on which ``receive`` does not block.
-        release: Called once at the end; closes the descriptor.
-        receive: Reads at most the given number of bytes; ``os.read`` on the descriptor by default.
+    ``receive`` reads at most the given number of bytes; by default ``os.read``. ``release`` closes the descriptor at the end.
     """
 
     def __init__(
         self, description: str, fd: int, *, release: Callable[[], None], receive: Callable[[int], bytes] | None = None
     ) -> None:
-        super().__init__(description)
+        super().__init__(description, fd)
         self._fd = fd
-        self._register(fd)
         self._release = release
         self._receive = receive or partial(os.read, fd)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._take: Callable[[bytes], bool] | None = None
 
     def offer_to(self, take: Callable[[bytes], bool]) -> None:
-        """Pass arriving data to a function first; see :meth:`Channel.offer_to`."""
         self._take = take
 
     def _ask(self) -> bool:
@@ -67,7 +61,7 @@ class DescriptorSource(Source):
             return
         except OSError as error:
             self._unwatch()
-            self._fail(error)
+            self.fail(error)
             return
         if not chunk:
             self._unwatch()
@@ -101,14 +95,12 @@ class DescriptorSink(Sink):
 
     Args:
         description: For error messages.
-        fd: A descriptor on which ``send`` and ``gather`` do not block.
+        fd: A non-blocking descriptor.
         release: Called once at the end; closes the descriptor.
         shut: Half-closes without closing the descriptor (a socket). Without it, half-closing closes it (a pipe).
         send: Writes one piece and returns the number of bytes taken; ``os.write`` on the descriptor by default.
-        gather: Writes several pieces and returns the number of bytes taken; ``os.writev`` by default. Windows has none: there
-            ``send`` writes the first piece.
-        high_water: Bytes. See :data:`twopipes._channels.base.HIGH_WATER`.
-        low_water: Bytes. See :data:`twopipes._channels.base.LOW_WATER`.
+        gather: Writes several pieces and returns the number of bytes taken; ``os.writev`` by default.
+        water: The high-water mark and the low-water mark, in bytes.
     """
 
     def __init__(
@@ -120,12 +112,10 @@ class DescriptorSink(Sink):
         shut: Callable[[], None] | None = None,
         send: Callable[[bytes | memoryview], int] | None = None,
         gather: Callable[[Sequence[memoryview]], int] | None = None,
-        high_water: int = HIGH_WATER,
-        low_water: int = LOW_WATER,
+        water: tuple[int, int] = WATER,
     ) -> None:
-        super().__init__(description, high_water=high_water, low_water=low_water)
+        super().__init__(description, fd, water=water)
         self._fd = fd
-        self._register(fd)
         self._release: Callable[[], None] | None = release
         self._shut = shut
         self._send = send or partial(os.write, fd)
@@ -139,7 +129,6 @@ class DescriptorSink(Sink):
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def write(self, data: bytes) -> None:
-        """Accept all of ``data``; see :meth:`Channel.write`."""
         if not self._open:
             self._refuse()
         taken = 0
@@ -151,7 +140,7 @@ class DescriptorSink(Sink):
             except BlockingIOError:
                 pass
             except OSError as error:
-                self._fail(error)
+                self.fail(error)
                 self._refuse()
             if taken == len(data):
                 return
@@ -168,7 +157,6 @@ class DescriptorSink(Sink):
 
     @property
     def unread(self) -> int | None:
-        """How many bytes the peer has not read, in our buffer and in the pipe; ``None`` except on Linux."""
         if sys.platform == "linux" and self._shut is None and self._release is not None:
             from fcntl import ioctl  # noqa: PLC0415 - needed at most once per channel; not available on Windows
             from struct import unpack  # noqa: PLC0415
@@ -185,7 +173,7 @@ class DescriptorSink(Sink):
         except BlockingIOError:
             return
         except OSError as error:
-            self._fail(error)
+            self.fail(error)
             return
         left = taken
         while left:

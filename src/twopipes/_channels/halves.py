@@ -17,6 +17,8 @@ from twopipes._channels.base import HIGH_WATER, LOW_WATER, Channel
 from twopipes._channels.fork import in_forked_children, point_at_null
 from twopipes.errors import ChannelBroken, ChannelClosed, LocalProtocolError
 
+# The high-water mark and the low-water mark of a sink.
+WATER = (HIGH_WATER, LOW_WATER)
 # The descriptors of all open halves. A channel belongs to the process that opened it.
 _descriptors: WeakKeyDictionary[_Half, int] = WeakKeyDictionary()
 
@@ -31,35 +33,38 @@ def _replace_all_descriptors() -> None:
 in_forked_children(_replace_all_descriptors)
 
 
-def _closed_here(description: str) -> ChannelClosed:
-    return ChannelClosed(f"{description} was closed on this side")
-
-
-def _broken(description: str, cause: OSError) -> ChannelBroken:
-    return ChannelBroken(f"{description}: {cause.strerror or cause}")
-
-
-class _Half:
-    def _register(self, fd: int) -> None:
-        """Replace the descriptor by the null device in forked processes."""
-        _descriptors[self] = fd
+class _Half(ABC):
+    def __init__(self, description: str, fd: int | None) -> None:
+        self._description = description
+        self._closed = False
+        self._failure: OSError | None = None
+        if fd is not None:
+            _descriptors[self] = fd  # replaced by the null device in forked processes
 
     def _unregister(self) -> None:
         """Forget the descriptor, because it is about to be closed."""
         _descriptors.pop(self, None)
 
+    def _check_alive(self) -> None:
+        if self._closed:
+            raise ChannelClosed(f"{self._description} was closed on this side")
+        if self._failure is not None:
+            raise ChannelBroken(f"{self._description}: {self._failure.strerror or self._failure}") from self._failure
 
-class Source(_Half, ABC):
+    @abstractmethod
+    def _free(self) -> None:
+        """Close the descriptor and stop watching it. Called once."""
+
+
+class Source(_Half):
     """The reading half. It reads ahead at most one chunk."""
 
-    def __init__(self, description: str) -> None:
-        self._description = description
+    def __init__(self, description: str, fd: int | None = None) -> None:
+        super().__init__(description, fd)
         # Data for a read that was cancelled before it could return it.
         self._chunk = b""
         self._waiter: asyncio.Future[None] | None = None
         self._at_end = False
-        self._closed = False
-        self._failure: OSError | None = None
 
     async def read(self) -> bytes:
         """Return the next bytes, or ``b""`` at the end; see :meth:`Channel.read`."""
@@ -68,13 +73,10 @@ class Source(_Half, ABC):
                 f"{self._description} is already being read by another task; a channel can have one reader at a time"
             )
         while True:
-            if self._closed:
-                raise _closed_here(self._description)
             if self._chunk:
                 chunk, self._chunk = self._chunk, b""
                 return chunk
-            if self._failure is not None:
-                raise _broken(self._description, self._failure) from self._failure
+            self._check_alive()
             if self._at_end:
                 return b""
             if self._ask():
@@ -90,20 +92,15 @@ class Source(_Half, ABC):
 
     def close(self) -> None:
         """Wake the reader with ``ChannelClosed`` and free all resources. A second call does nothing."""
-        if self._closed:
-            return
-        self._closed = True
-        self._chunk = b""
-        self._wake()
-        self._free()
+        if not self._closed:
+            self._closed = True
+            self._chunk = b""
+            self.wake()
+            self._free()
 
     @abstractmethod
     def _ask(self) -> bool:
-        """Arrange for one call of ``_deliver`` or ``_fail``. Return True if it has happened already."""
-
-    @abstractmethod
-    def _free(self) -> None:
-        """Close the descriptor and stop watching it. Called once."""
+        """Arrange for one call of ``_deliver`` or ``fail``. Return True if it has happened already."""
 
     def _deliver(self, chunk: bytes) -> None:
         if self._closed:
@@ -112,33 +109,34 @@ class Source(_Half, ABC):
             self._chunk = chunk
         else:
             self._at_end = True
-        self._wake()
+        self.wake()
 
-    def _fail(self, error: OSError) -> None:
+    def fail(self, error: OSError) -> None:
+        """Report that the peer is gone."""
         self._failure = error
-        self._wake()
+        self.wake()
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Wake the reader, if there is one."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
 
-class Sink(_Half, ABC):
+class Sink(_Half):
     """The writing half: the buffer, and the tasks that wait for it to shrink."""
 
-    def __init__(self, description: str, *, high_water: int = HIGH_WATER, low_water: int = LOW_WATER) -> None:
-        if not 0 <= low_water <= high_water:
-            raise LocalProtocolError(f"the low-water mark ({low_water}) must be between 0 and the high-water mark ({high_water})")
-        self._description = description
-        self._high_water = high_water
-        self._low_water = low_water
+    def __init__(self, description: str, fd: int | None = None, *, water: tuple[int, int] = WATER) -> None:
+        self._high_water, self._low_water = water
+        if not 0 <= self._low_water <= self._high_water:
+            raise LocalProtocolError(
+                f"the low-water mark ({self._low_water}) must be between 0 and the high-water mark ({self._high_water})"
+            )
+        super().__init__(description, fd)
         self._buffered = 0
         # The buffer has exceeded the high-water mark and has not fallen to the low-water mark yet.
         self._full = False
         # False after close_write, close or a failure: every further write is an error.
         self._open = True
-        self._closed = False
-        self._failure: OSError | None = None
         self._waiters: set[asyncio.Future[None]] = set()
 
     @property
@@ -160,14 +158,12 @@ class Sink(_Half, ABC):
         self._check_alive()
         while self._full:
             await self._change()
-            self._check_alive()
 
     async def flush(self) -> None:
         """Wait until nothing is buffered; see :meth:`Channel.flush`."""
         self._check_alive()
         while self._buffered:
             await self._change()
-            self._check_alive()
 
     async def finish(self) -> None:
         """Flush and half-close; see :meth:`Channel.close_write`."""
@@ -181,24 +177,18 @@ class Sink(_Half, ABC):
 
     def close(self) -> None:
         """Wake the waiters with ``ChannelClosed``, drop the buffer, free all resources. A second call does nothing."""
-        if self._closed:
-            return
-        self._closed = True
-        self._open = False
-        self._drop()
-        self._free()
+        if not self._closed:
+            self._closed = True
+            self._drop()
+            self._free()
 
     @abstractmethod
     def _half_close(self) -> None:
-        """Signal EOF to the peer. May be called several times, also after ``_fail``, but never after ``_free``."""
+        """Signal EOF to the peer. May be called several times, also after ``fail``, but never after ``_free``."""
 
     @abstractmethod
     def _forget(self) -> None:
         """Drop the buffer and stop writing."""
-
-    @abstractmethod
-    def _free(self) -> None:
-        """Close the descriptor and stop watching it. Called once."""
 
     def _keep(self, size: int) -> None:
         self._buffered += size
@@ -214,14 +204,14 @@ class Sink(_Half, ABC):
         if has_room or not self._buffered:
             self._wake()
 
-    def _fail(self, error: OSError) -> None:
-        if self._closed or self._failure is not None:
-            return
-        self._failure = error
-        self._open = False
-        self._drop()
+    def fail(self, error: OSError) -> None:
+        """Report that the peer is gone."""
+        if not self._closed and self._failure is None:
+            self._failure = error
+            self._drop()
 
     def _drop(self) -> None:
+        self._open = False
         self._forget()
         self._buffered = 0
         self._full = False
@@ -231,12 +221,6 @@ class Sink(_Half, ABC):
         self._check_alive()
         raise ChannelClosed(f"the writing side of {self._description} was closed by close_write()")
 
-    def _check_alive(self) -> None:
-        if self._closed:
-            raise _closed_here(self._description)
-        if self._failure is not None:
-            raise _broken(self._description, self._failure) from self._failure
-
     async def _change(self) -> None:
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.add(waiter)
@@ -244,6 +228,7 @@ class Sink(_Half, ABC):
             await waiter
         finally:
             self._waiters.discard(waiter)
+        self._check_alive()
 
     def _wake(self) -> None:
         for waiter in self._waiters:
@@ -259,34 +244,27 @@ class TwoHalves(Channel):
         self._sink = sink
         self._description = description
 
-    # These four return the coroutine of the half instead of wrapping it in a second one: they run once per message.
+    # These return the coroutine of the half instead of wrapping it in a second one: they run once per message.
 
     def read(self) -> Coroutine[Any, Any, bytes]:
-        """Return the next bytes, or ``b""`` at EOF; see :meth:`Channel.read`."""
         return self._source.read()
 
     def offer_to(self, take: Callable[[bytes], bool]) -> None:
-        """Pass arriving data to a function first; see :meth:`Channel.offer_to`."""
         self._source.offer_to(take)
 
     def write(self, data: bytes) -> None:
-        """Accept all of ``data``; see :meth:`Channel.write`."""
         self._sink.write(data)
 
     def drain(self) -> Coroutine[Any, Any, None]:
-        """Wait until there is room; see :meth:`Channel.drain`."""
         return self._sink.drain()
 
     def flush(self) -> Coroutine[Any, Any, None]:
-        """Wait until nothing is buffered; see :meth:`Channel.flush`."""
         return self._sink.flush()
 
     def close_write(self) -> Coroutine[Any, Any, None]:
-        """Flush and half-close; see :meth:`Channel.close_write`."""
         return self._sink.finish()
 
     async def close(self) -> None:
-        """Close both halves; see :meth:`Channel.close`."""
         self.close_now()
 
     def close_now(self) -> None:
@@ -299,10 +277,8 @@ class TwoHalves(Channel):
 
     @property
     def buffered(self) -> int:
-        """How many bytes the system has not taken yet."""
         return self._sink.buffered
 
     @property
     def description(self) -> str:
-        """A name for error messages."""
         return self._description

@@ -8,7 +8,6 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
-from types import TracebackType
 from typing import Self
 
 from twopipes._channels.base import Channel
@@ -94,9 +93,7 @@ class Listener:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def _accept_from_now_on(self) -> None:

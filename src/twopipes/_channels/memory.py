@@ -74,24 +74,16 @@ class _MemorySource(Source):
             return True
         return False
 
-    def arrived(self) -> None:
-        """Wake the reader, if there is one."""
-        self._wake()
-
-    def break_off(self, error: OSError) -> None:
-        """Report that the peer is gone, together with the data in transit."""
-        self._fail(error)
-
     def _free(self) -> None:
         self._pipe.source = None
         self._pipe.cut(0)
         if self._pipe.sink is not None:
-            self._pipe.sink.break_off(BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)))
+            self._pipe.sink.fail(BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)))
 
 
 class _MemorySink(Sink):
-    def __init__(self, description: str, pipe: _Pipe, *, high_water: int, low_water: int) -> None:
-        super().__init__(description, high_water=high_water, low_water=low_water)
+    def __init__(self, description: str, pipe: _Pipe, water: tuple[int, int]) -> None:
+        super().__init__(description, water=water)
         self._pipe = pipe
         pipe.sink = self
 
@@ -105,22 +97,18 @@ class _MemorySink(Sink):
         if pipe.size > pipe.capacity:
             self._keep(pipe.size - pipe.capacity - self._buffered)
         if pipe.source is not None:
-            pipe.source.arrived()
+            pipe.source.wake()
 
     def made_room(self) -> None:
         """Move buffered data into transit, because the reader took some."""
         if self._buffered:
             self._taken(self._buffered - max(0, self._pipe.size - self._pipe.capacity))
 
-    def break_off(self, error: OSError) -> None:
-        """Report that the reader is gone."""
-        self._fail(error)
-
     def _half_close(self) -> None:
         self._pipe.finished = True
         self._pipe.sink = None
         if self._pipe.source is not None:
-            self._pipe.source.arrived()
+            self._pipe.source.wake()
 
     def _forget(self) -> None:
         # Data in transit still arrives, as it would through a pipe.
@@ -133,19 +121,15 @@ class _MemorySink(Sink):
 class MemoryChannel(TwoHalves):
     """One end of a :func:`memory_pair`."""
 
-    def __init__(self, description: str, incoming: _Pipe, outgoing: _Pipe, *, high_water: int, low_water: int) -> None:
-        super().__init__(
-            _MemorySource(description, incoming),
-            _MemorySink(description, outgoing, high_water=high_water, low_water=low_water),
-            description,
-        )
+    def __init__(self, description: str, incoming: _Pipe, outgoing: _Pipe, water: tuple[int, int]) -> None:
+        super().__init__(_MemorySource(description, incoming), _MemorySink(description, outgoing, water), description)
         self._outgoing = outgoing
 
     async def abort(self) -> None:
         """Close this end abruptly: the peer's next read and write raise ``ChannelBroken``, and data in transit is lost."""
         if self._outgoing.source is not None:
             self._outgoing.cut(0)
-            self._outgoing.source.break_off(ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET)))
+            self._outgoing.source.fail(ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET)))
         await self.close()
 
 
@@ -160,7 +144,5 @@ def memory_pair(
         low_water: Bytes; see :data:`twopipes._channels.base.LOW_WATER`.
     """
     there, back = _Pipe(capacity), _Pipe(capacity)
-    return (
-        MemoryChannel("memory, first end", back, there, high_water=high_water, low_water=low_water),
-        MemoryChannel("memory, second end", there, back, high_water=high_water, low_water=low_water),
-    )
+    water = (high_water, low_water)
+    return MemoryChannel("memory, first end", back, there, water), MemoryChannel("memory, second end", there, back, water)

@@ -45,21 +45,15 @@ class PipeChannel(TwoHalves):
         self.is_threaded = by_threads or sys.platform == "win32"
         source: Source
         sink: Sink
+        water = (high_water, low_water)
         if by_threads or sys.platform == "win32":
             source = ThreadSource(description, read_fd, receive=partial(os.read, read_fd), release=close_read)
-            sink = ThreadSink(
-                description,
-                write_fd,
-                send=partial(os.write, write_fd),
-                release=close_write,
-                high_water=high_water,
-                low_water=low_water,
-            )
+            sink = ThreadSink(description, write_fd, send=partial(os.write, write_fd), release=close_write, water=water)
         else:
             os.set_blocking(read_fd, False)
             os.set_blocking(write_fd, False)
             source = DescriptorSource(description, read_fd, release=close_read)
-            sink = DescriptorSink(description, write_fd, release=close_write, high_water=high_water, low_water=low_water)
+            sink = DescriptorSink(description, write_fd, release=close_write, water=water)
         super().__init__(source, sink, description)
 
     @property

@@ -38,6 +38,7 @@ class SocketChannel(TwoHalves):
         if sock.family in {socket.AF_INET, socket.AF_INET6}:
             # A message is complete when it is written. Nagle's algorithm would delay every response.
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        water = (high_water, low_water)
         shut = partial(sock.shutdown, socket.SHUT_WR)
         if by_threads or sys.platform == "win32":
             sock.setblocking(True)
@@ -45,28 +46,13 @@ class SocketChannel(TwoHalves):
             other = sock.dup()
             wake = partial(_shut_both, sock)
             source = ThreadSource(description, sock.fileno(), receive=sock.recv, release=sock.close, wake=wake)
-            sink = ThreadSink(
-                description,
-                other.fileno(),
-                send=other.send,
-                release=other.close,
-                shut=shut,
-                wake=wake,
-                high_water=high_water,
-                low_water=low_water,
-            )
+            sink = ThreadSink(description, other.fileno(), send=other.send, release=other.close, shut=shut, wake=wake, water=water)
         else:
             sock.setblocking(False)
             # Reading and writing the descriptor is faster than the methods of the socket. The source closes the socket.
             source = DescriptorSource(description, sock.fileno(), release=sock.close)
-            sink = DescriptorSink(
-                description, sock.fileno(), release=_nothing, shut=shut, high_water=high_water, low_water=low_water
-            )
+            sink = DescriptorSink(description, sock.fileno(), release=lambda: None, shut=shut, water=water)
         super().__init__(source, sink, description)
-
-
-def _nothing() -> None:
-    pass
 
 
 def _shut_both(sock: socket.socket) -> None:

@@ -98,7 +98,7 @@ class StderrLog:
         if sys.is_finalizing():
             # Threads were stopped at any point, perhaps while holding the lock.
             if not self._target.may_block and not self._closed:
-                self._send_now(data)
+                self._send(data)
             return
         with self._changed:
             if self._closed or not data:
@@ -108,7 +108,11 @@ class StderrLog:
             if self._backlog or self._writing or self._target.may_block:
                 self._keep(data)
             else:
-                taken = self._send_now(data)
+                self._writing = True
+                try:
+                    taken = self._send(data)
+                finally:
+                    self._writing = False
                 self._remember_line_end(data[:taken])
                 if taken < len(data):
                     # Before what a nested write may have queued.
@@ -149,16 +153,14 @@ class StderrLog:
         if not stuck:
             thread.join(JOIN_TIMEOUT)
 
-    def _send_now(self, data: bytes) -> int:
-        self._writing = True
+    def _send(self, data: bytes) -> int:
+        """Return how many bytes the system took. A broken stderr takes everything."""
         try:
             return self._target.send(data)
         except BlockingIOError:
             return 0
         except OSError:
             return len(data)
-        finally:
-            self._writing = False
 
     def _keep(self, data: bytes) -> None:
         if not self._unreported:
@@ -206,7 +208,9 @@ class StderrLog:
             while (piece := self._next_piece()) is not None:
                 if not self._wait_for_reader():
                     continue
-                taken = self._send_piece(piece)
+                self._stuck = self._target.may_block
+                taken = self._send(piece)
+                self._stuck = False
                 with self._changed:
                     del self._backlog[:taken]
                     self._report_dropped()
@@ -232,17 +236,6 @@ class StderrLog:
             poll.register(self._wakeup[0], select.POLLIN)
             return self._wakeup[0] not in dict(poll.poll())
         return True
-
-    def _send_piece(self, piece: bytes) -> int:
-        self._stuck = self._target.may_block
-        try:
-            return self._target.send(piece)
-        except BlockingIOError:
-            return 0
-        except OSError:
-            return len(piece)
-        finally:
-            self._stuck = False
 
     def _close_wakeup(self) -> None:
         wakeup, self._wakeup = self._wakeup, None
@@ -338,7 +331,6 @@ class LogStream(io.RawIOBase):
         self._fd = fd
 
     def writable(self) -> bool:
-        """Return True."""
         return True
 
     def fileno(self) -> int:
@@ -346,11 +338,9 @@ class LogStream(io.RawIOBase):
         return self._fd
 
     def isatty(self) -> bool:
-        """Whether the standard descriptor is a terminal."""
         return os.isatty(self._fd)
 
     def write(self, data: ReadableBuffer, /) -> int:
-        """Pass all bytes to the log at once."""
         if self.closed:
             raise ValueError("I/O operation on closed file.")
         taken = bytes(data)
@@ -372,7 +362,7 @@ def reroute(name: str, raw: LogStream) -> Callable[[], None]:
         if stream is None:
             setattr(sys, attribute, io.TextIOWrapper(raw, **_LINES_IN_UTF8))
             undo.callback(setattr, sys, attribute, None)
-        elif isinstance(stream, io.TextIOWrapper) and not _is_over(stream, raw) and _descriptor_of(stream) == raw.fileno():
+        elif isinstance(stream, io.TextIOWrapper) and _writes_to(stream, raw.fileno()):
             with suppress(OSError, ValueError):
                 undo.callback(_exchange(stream, raw))
     return undo.close
@@ -381,16 +371,11 @@ def reroute(name: str, raw: LogStream) -> Callable[[], None]:
 _LINES_IN_UTF8: dict[str, Any] = {"encoding": "utf-8", "errors": "backslashreplace", "line_buffering": True}
 
 
-def _is_over(stream: io.TextIOWrapper, raw: LogStream) -> bool:
-    with suppress(ValueError):
-        return stream.buffer is raw
-    return False
-
-
-def _descriptor_of(stream: io.TextIOWrapper) -> int | None:
+def _writes_to(stream: io.TextIOWrapper, fd: int) -> bool:
+    """Whether a stream writes to a descriptor, and is not rerouted already."""
     with suppress(OSError, ValueError):
-        return stream.fileno()
-    return None
+        return not isinstance(stream.buffer, LogStream) and stream.fileno() == fd
+    return False
 
 
 def _exchange(stream: io.TextIOWrapper, raw: LogStream) -> Callable[[], None]:

@@ -28,10 +28,9 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from twopipes._channels.base import HIGH_WATER, LOW_WATER
+from twopipes._channels.base import HIGH_WATER, LOW_WATER, mode_of
 from twopipes._channels.descriptor import DescriptorSink, DescriptorSource
 from twopipes._channels.halves import Sink, Source, TwoHalves
-from twopipes.errors import ChannelClosed
 
 
 class StdioChannel(TwoHalves):
@@ -65,7 +64,7 @@ def open_stdio(
     source_kind, sink_kind = _kind_of(stdin_fd, "standard input"), _kind_of(stdout_fd, "standard output")
     source = _open_source(stdin_fd, source_kind)
     try:
-        sink = _open_sink(stdout_fd, sink_kind, high_water=high_water, low_water=low_water)
+        sink = _open_sink(stdout_fd, sink_kind, (high_water, low_water))
     except BaseException:
         source.close()
         raise
@@ -76,13 +75,7 @@ def open_stdio(
 
 
 def _kind_of(fd: int, role: str) -> str:
-    try:
-        mode = os.fstat(fd).st_mode
-    except OSError as error:
-        raise ChannelClosed(
-            f"{role} (descriptor {fd}) is not open: {error.strerror}. A stdio server must be started by its host, with a pipe "
-            f"or a socket as standard input and standard output"
-        ) from error
+    mode = mode_of(fd, role)
     if stat.S_ISSOCK(mode):
         return "socket"
     if stat.S_ISFIFO(mode):
@@ -111,7 +104,7 @@ def _open_source(fd: int, kind: str) -> Source:
     return ThreadSource(description, private, receive=receive, release=partial(os.close, private))
 
 
-def _open_sink(fd: int, kind: str, *, high_water: int, low_water: int) -> Sink:
+def _open_sink(fd: int, kind: str, water: tuple[int, int]) -> Sink:
     description = f"{kind} fd {fd}"
     if sys.platform != "win32":
         if kind == "socket":
@@ -130,23 +123,15 @@ def _open_sink(fd: int, kind: str, *, high_water: int, low_water: int) -> Sink:
                 shut=partial(sock.shutdown, socket.SHUT_WR),
                 send=send,
                 gather=gather,
-                high_water=high_water,
-                low_water=low_water,
+                water=water,
             )
         if kind == "pipe":
             private, release = _nonblocking_pipe(fd, os.O_WRONLY)
-            return DescriptorSink(description, private, release=release, high_water=high_water, low_water=low_water)
+            return DescriptorSink(description, private, release=release, water=water)
     from twopipes._channels.threads import ThreadSink  # noqa: PLC0415 - as above
 
     private = os.dup(fd)
-    return ThreadSink(
-        description,
-        private,
-        send=partial(os.write, private),
-        release=partial(os.close, private),
-        high_water=high_water,
-        low_water=low_water,
-    )
+    return ThreadSink(description, private, send=partial(os.write, private), release=partial(os.close, private), water=water)
 
 
 def _duplicate_socket(fd: int) -> socket.socket:

@@ -23,12 +23,13 @@ import os
 import sys
 from contextlib import ExitStack, suppress
 from functools import partial
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Self
 
+from twopipes._channels.base import mode_of
 from twopipes._channels.fork import in_forked_children, point_at_null
 from twopipes._channels.stderr import LogStream, StderrLog, duplicate, reroute
-from twopipes.errors import ChannelClosed, LocalProtocolError
+from twopipes.errors import LocalProtocolError
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -78,11 +79,13 @@ class Guard:
         """
         if Guard._current is not None:
             raise LocalProtocolError("standard input and output are guarded already; a process can serve stdio only once")
-        _check_open(0, "standard input")
-        _check_open(1, "standard output")
+        mode_of(0, "standard input")
+        mode_of(1, "standard output")
         with ExitStack() as undo:
             # The number 2 would be reused for the next opened file, and that file would get the prints.
-            if not _is_open(2):
+            try:
+                os.fstat(2)
+            except OSError:
                 _point_at_null(2, os.O_WRONLY)
             log = StderrLog(2)
             undo.callback(log.close)
@@ -122,9 +125,7 @@ class Guard:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.restore()
 
 
@@ -136,7 +137,6 @@ class _StrayPrints(LogStream):
         self._sites: dict[tuple[str, int], object] = {}
 
     def write(self, data: ReadableBuffer, /) -> int:
-        """Pass the bytes to the log, after the report if this is the first print of its call site."""
         if len(self._sites) < MAX_SITES:
             # A print must not fail because of its report.
             with suppress(Exception):
@@ -169,22 +169,6 @@ def _call_site(frame: FrameType) -> tuple[str, int]:
             return file, nearest.f_lineno
         nearest = nearest.f_back
     return frame.f_code.co_filename, frame.f_lineno
-
-
-def _is_open(fd: int) -> bool:
-    try:
-        os.fstat(fd)
-    except OSError:
-        return False
-    return True
-
-
-def _check_open(fd: int, role: str) -> None:
-    if not _is_open(fd):
-        raise ChannelClosed(
-            f"{role} (descriptor {fd}) is not open. A stdio server must be started by its host, with a pipe or a socket as "
-            f"standard input and standard output"
-        )
 
 
 def _take(fd: int, undo: ExitStack) -> int:

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
 
-from twopipes._channels.base import HIGH_WATER, LOW_WATER, READ_SIZE
-from twopipes._channels.halves import Sink, Source
+from twopipes._channels.base import READ_SIZE
+from twopipes._channels.halves import WATER, Sink, Source
 
 # Bytes per blocking write. After close() the thread stops at the end of a piece, and ``buffered`` decreases by pieces.
 WRITE_SIZE = 64 * 1024
@@ -45,6 +45,34 @@ def _post(loop: asyncio.AbstractEventLoop, callback: Callable[..., None], argume
     return True
 
 
+class _Worker:
+    """The daemon thread of a half, started when it is first used, and the queue of its orders. ``None`` ends it."""
+
+    def __init__(self, name: str, serve: Callable[[asyncio.AbstractEventLoop], None], wake: Callable[[], None] | None) -> None:
+        self.orders: SimpleQueue[bytes | None] = SimpleQueue()
+        self._name = name
+        self._serve = serve
+        self._wake = wake
+        self._thread: threading.Thread | None = None
+
+    def put(self, order: bytes) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._serve, args=(asyncio.get_running_loop(),), name=self._name, daemon=True)
+            self._thread.start()
+        self.orders.put(order)
+
+    def stop(self, *, is_blocked: bool) -> bool:
+        """End the thread, and wait for it if it is or can be woken. Return False if there is no thread."""
+        if self._thread is None:
+            return False
+        self.orders.put(None)
+        if is_blocked and self._wake is not None:
+            self._wake()
+        if not is_blocked or self._wake is not None:
+            self._thread.join(JOIN_TIMEOUT)
+        return True
+
+
 class ThreadSource(Source):
     """Reads in a daemon thread, one chunk per request.
 
@@ -65,14 +93,11 @@ class ThreadSource(Source):
         release: Callable[[], None],
         wake: Callable[[], None] | None = None,
     ) -> None:
-        super().__init__(description)
+        super().__init__(description, fd)
         self._fd = fd
-        self._register(fd)
         self._receive = receive
         self._release = release
-        self._interrupt = wake
-        self._thread: threading.Thread | None = None
-        self._requests: SimpleQueue[bool] = SimpleQueue()
+        self._worker = _Worker(f"twopipes reader of {description}", self._serve_requests, wake)
         # The thread has a request that the loop has not seen the result of.
         self._is_requested = False
 
@@ -80,20 +105,12 @@ class ThreadSource(Source):
         # A cancelled read leaves its request open, and the result serves the next read.
         if not self._is_requested:
             self._is_requested = True
-            if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._serve_requests,
-                    args=(asyncio.get_running_loop(),),
-                    name=f"twopipes reader of {self._description}",
-                    daemon=True,
-                )
-                self._thread.start()
-            self._requests.put(True)
+            self._worker.put(b"")
         return False
 
     def _serve_requests(self, loop: asyncio.AbstractEventLoop) -> None:
         try:
-            while self._requests.get():
+            while self._worker.orders.get() is not None:
                 try:
                     result: bytes | OSError = self._receive_blocking()
                 except OSError as error:
@@ -113,20 +130,14 @@ class ThreadSource(Source):
     def _received(self, result: bytes | OSError) -> None:
         self._is_requested = False
         if isinstance(result, OSError):
-            self._fail(result)
+            self.fail(result)
         else:
             self._deliver(result)
 
     def _free(self) -> None:
         self._unregister()
-        if self._thread is None:
+        if not self._worker.stop(is_blocked=self._is_requested):
             self._release()
-            return
-        self._requests.put(False)
-        if self._is_requested and self._interrupt is not None:
-            self._interrupt()
-        if not self._is_requested or self._interrupt is not None:
-            self._thread.join(JOIN_TIMEOUT)
 
 
 class ThreadSink(Sink):
@@ -139,8 +150,7 @@ class ThreadSink(Sink):
         release: Called once at the end, by the thread if there is one; closes the descriptor.
         shut: Half-closes (a socket's shutdown) before the release; without it, releasing half-closes.
         wake: Makes a blocked ``send`` return (a socket's shutdown of both directions), if that is possible.
-        high_water: Bytes. See :data:`twopipes._channels.base.HIGH_WATER`.
-        low_water: Bytes. See :data:`twopipes._channels.base.LOW_WATER`.
+        water: The high-water mark and the low-water mark, in bytes.
     """
 
     def __init__(
@@ -152,43 +162,29 @@ class ThreadSink(Sink):
         release: Callable[[], None],
         shut: Callable[[], None] | None = None,
         wake: Callable[[], None] | None = None,
-        high_water: int = HIGH_WATER,
-        low_water: int = LOW_WATER,
+        water: tuple[int, int] = WATER,
     ) -> None:
-        super().__init__(description, high_water=high_water, low_water=low_water)
+        super().__init__(description, fd, water=water)
         self._fd = fd
-        self._register(fd)
         self._send = send
         self._release: Callable[[], None] | None = release
         self._shut = shut
-        self._interrupt = wake
-        self._thread: threading.Thread | None = None
-        self._pieces: SimpleQueue[bytes | None] = SimpleQueue()
+        self._worker = _Worker(f"twopipes writer of {description}", self._send_pieces, wake)
         # Set by the loop and read by the thread: drop what is still queued.
         self._abandoned = False
         # The thread was in a write, or about to be, when it was asked to stop.
         self._interrupted = False
 
     def write(self, data: bytes) -> None:
-        """Accept all of ``data``; see :meth:`Channel.write`."""
         if not self._open:
             self._refuse()
-        if not data:
-            return
-        if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._send_pieces,
-                args=(asyncio.get_running_loop(),),
-                name=f"twopipes writer of {self._description}",
-                daemon=True,
-            )
-            self._thread.start()
-        self._keep(len(data))
-        self._pieces.put(data if type(data) is bytes else bytes(data))
+        if data:
+            self._keep(len(data))
+            self._worker.put(data if type(data) is bytes else bytes(data))
 
     def _send_pieces(self, loop: asyncio.AbstractEventLoop) -> None:
         try:
-            while (piece := self._pieces.get()) is not None:
+            while (piece := self._worker.orders.get()) is not None:
                 view = memoryview(piece)
                 while view and not self._abandoned:
                     try:
@@ -200,7 +196,7 @@ class ThreadSink(Sink):
                     if not _post(loop, self._sent, taken):
                         return
         except OSError as error:
-            _post(loop, self._fail, error)
+            _post(loop, self.fail, error)
         finally:
             self._end()
 
@@ -226,11 +222,5 @@ class ThreadSink(Sink):
 
     def _free(self) -> None:
         self._unregister()
-        if self._thread is None:
+        if not self._worker.stop(is_blocked=self._interrupted):
             self._end()
-            return
-        self._pieces.put(None)
-        if self._interrupted and self._interrupt is not None:
-            self._interrupt()
-        if not self._interrupted or self._interrupt is not None:
-            self._thread.join(JOIN_TIMEOUT)

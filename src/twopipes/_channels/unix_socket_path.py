@@ -111,11 +111,7 @@ if sys.platform != "win32":
 
     @contextmanager
     def _locked(folder: Path) -> Iterator[None]:
-        """Exclude other servers that create or remove a socket in a folder. A lock on the folder leaves no file behind.
-
-        Raises:
-            OSError: The folder cannot be opened or locked, or another process has held the lock for too long.
-        """
+        """Exclude other servers that create or remove a socket in a folder. A lock on the folder leaves no file behind."""
         opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
             deadline = time.monotonic() + PATIENCE
