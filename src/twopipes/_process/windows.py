@@ -20,6 +20,7 @@ if sys.platform == "win32":
     from collections.abc import Mapping, Sequence
     from contextlib import suppress
     from ctypes import wintypes
+    from typing import Any
 
     from twopipes._process.exit_status import SIGKILL, SIGTERM, ExitStatus
     from twopipes._process.process_group import ProcessGroup
@@ -62,7 +63,8 @@ if sys.platform == "win32":
 
     _kernel = ctypes.WinDLL("kernel32", use_last_error=True)
     _nt = ctypes.WinDLL("ntdll")
-    for _function, _result, *_arguments in (
+    # Each function with the types of its result and its arguments.
+    _PROTOTYPES: tuple[tuple[Any, ...], ...] = (
         (_kernel.CreateJobObjectW, wintypes.HANDLE, ctypes.c_void_p, wintypes.LPCWSTR),
         (_kernel.SetInformationJobObject, wintypes.BOOL, wintypes.HANDLE, ctypes.c_int, ctypes.c_void_p, wintypes.DWORD),
         (
@@ -74,7 +76,8 @@ if sys.platform == "win32":
         (_kernel.GetConsoleWindow, wintypes.HWND),
         (_kernel.CloseHandle, wintypes.BOOL, wintypes.HANDLE),
         (_nt.NtResumeProcess, ctypes.c_long, wintypes.HANDLE),
-    ):
+    )
+    for _function, _result, *_arguments in _PROTOTYPES:
         _function.restype, _function.argtypes = _result, _arguments
 
     def _check(succeeded: object) -> None:
