@@ -25,6 +25,8 @@ _CALLS = 32
 _LONGEST = 15.0
 _ROUNDS = 6
 _PAGES = 20
+# Calls that are repeated by a client without the capability.
+_UNDECLARED = 3
 # The names of tools to try first. Only their behaviour decides.
 _ASKING_NAME = re.compile(r"ask|elicit|sampl|root|confirm|agent|redeem", re.IGNORECASE)
 
@@ -162,6 +164,24 @@ async def askers(case: Case, method: str, *, mode: str | None = None) -> list[Qu
     if not found:
         raise Skip(f"no tool that may be called asks for {method}{f' in mode {mode}' if mode else ''}; name one with --allow-tool")
     return list(found.values())
+
+
+async def judge_asked_in_results(case: Case, rule: str, method: str) -> None:
+    """Judge that a modern server asks inside results, and only clients that declare the capability.
+
+    Raises:
+        Skip: No permitted tool asks such a question.
+    """
+    asking = await askers(case, method)
+    for question in asking:
+        envelope = sorted({"id", "jsonrpc"} & question.entry.keys())
+        fault = f"has an envelope: {', '.join(envelope)}" if question.key is not None else "is a request"
+        case.expect(rule, question.key is not None and not envelope, f"the question {method} {fault}", about=question.about)
+    capability = method.partition("/")[0]
+    conversation = await case.conversation_with({key: value for key, value in ALL_CAPABILITIES.items() if key != capability})
+    for question in asking[:_UNDECLARED]:
+        found = [each.about for each in (await converse(conversation, question.call)).questions if each.method == method]
+        case.forbid(rule, found, f"{method} is asked, and the request does not declare {capability}")
 
 
 def wants(question: Question, method: str, mode: str | None = None) -> bool:

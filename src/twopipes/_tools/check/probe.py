@@ -138,7 +138,12 @@ class SafeCall(Struct, frozen=True, kw_only=True):
 
         ``--call`` permits one call, not the tool: with another path, for example, a tool that writes would change another file.
         """
-        return self.why != "--call" or _is_read_only(self.tool)
+        return self.why != "--call" or self.is_read_only
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether the tool declares ``readOnlyHint``."""
+        return _is_read_only(self.tool)
 
     @property
     def texts(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Prompts, from the side of a server."""
+"""Prompts that clients request."""
 
 from __future__ import annotations
 
@@ -16,19 +16,13 @@ _LETTER = {
 
 @scenario("PM-02")
 async def has_a_prompt_with_arguments(fake: FakeServer) -> None:
-    """A prompt wants one argument, and takes another that means a number."""
+    """A prompt requires one argument, and has another one that means a number."""
     fake.healthy.prompts.append(_LETTER)
-    await fake.wait_for("prompts/get")
-    await fake.client_exited()
+    await fake.exited_after("prompts/get")
     asked = [message for message in fake.requests("prompts/get") if message.params.get("arguments")]
     if not asked:
-        fake.give_up("the client gives no arguments to prompts")
+        fake.give_up("the client sends no arguments for prompts")
     for message in asked:
-        arguments = message.params["arguments"]
-        fake.expect(
-            "PM-02",
-            isinstance(arguments, dict) and all(isinstance(value, str) for value in arguments.values()),
-            "an argument of a prompt is no string",
-            fix="Send every argument of a prompt as a string, also one that means a number.",
-            about=message,
-        )
+        given = message.params["arguments"]
+        is_valid = isinstance(given, dict) and all(isinstance(value, str) for value in given.values())
+        fake.expect("PM-02", is_valid, "an argument of a prompt is not a string", about=message)

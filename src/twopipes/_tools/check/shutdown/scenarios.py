@@ -1,204 +1,152 @@
-"""Shutdown, termination and restart, from the side of a server."""
+"""Shutdown and restart of servers by clients."""
 
 from __future__ import annotations
 
 import sys
 from typing import Any
 
-from twopipes._tools.check.fake_server import ClientMessage, FakeConnection, FakeServer, scenario
+from twopipes._tools.check.fake_server import ClientMessage, FakeServer, scenario
 from twopipes._tools.check.healthy_responses import SILENCE
 from twopipes._tools.check.verdict import Skip
 from twopipes._trace.format import Event
 
 _CALL = "tools/call"
-# Servers that a client may start, one after the other, when each of them dies, before it counts as without end.
-_MOST_LIVES = 25
-_OPENINGS = ("initialize", "server/discover")
-# Seconds. Who waits for a server waits longer than this, and the check sees it, however busy the machine is.
-_NO_TIME = 0.05
+# Servers that a client may start one after the other, if each of them dies, before it counts as endless.
+_ENDLESS = 25
+# Seconds. A client that waits at all waits longer than this, even on a busy machine.
+_NO_WAIT = 0.05
 
 
 @scenario("SD-01", needs_process=True)
-async def leaves_at_the_end_of_its_input(fake: FakeServer) -> None:
-    """A healthy server: it takes no signal to end it, only the end of its input."""
-    _must_have_signals()
-    await fake.client_exited()
-    _must_have_left(fake)
-    _expect_the_end_of_input(fake)
+async def exits_at_the_end_of_its_input(fake: FakeServer) -> None:
+    """A healthy server: the end of its input ends it, without a signal."""
+    await _client_ended_server(fake)
+    _judge_end_of_input(fake)
 
 
 @scenario("SD-01", needs_process=True)
-async def stays_at_the_end_of_its_input(fake: FakeServer) -> None:
-    """The server does not care about the end of its input, and ends at the first signal."""
-    _must_have_signals()
+async def ignores_the_end_of_its_input(fake: FakeServer) -> None:
+    """The server ignores the end of its input, and exits at the first signal."""
     fake.ends_with_input = False
-    await fake.client_exited()
-    _must_have_left(fake)
-    if not _expect_the_end_of_input(fake) or not _expect_no_server(fake, "does not care about the end of its input"):
+    await _client_ended_server(fake)
+    if not _judge_end_of_input(fake) or not _judge_end(fake, "ignores the end of its input"):
         return
-    first = min([*_signals(fake), *_ends(fake)])
-    _expect_a_wait(fake, fake.connection.input_ended_at or 0.0, first, "closed the server's stdin")
-    if fake.is_modern:
-        return  # there, SIGTERM before SIGKILL is only what is usual
-    fake.expect(
-        "SD-01",
-        _signals(fake),
-        "the server did not end with its input, and was killed without SIGTERM before",
-        fix="Send SIGTERM first, and SIGKILL only to a server that does not care about that either.",
-    )
+    signals = [at for at, _ in _signals(fake)]
+    _judge_wait(fake, fake.connection.input_ended_at or 0.0, min([*signals, *_ends(fake)]), "closed the server's stdin")
+    if not fake.is_modern:  # there, SIGTERM before SIGKILL is only usual
+        fake.expect("SD-01", signals, "the server did not exit at the end of its input, and was killed without SIGTERM")
 
 
 @scenario("SD-01", relay=("--ignore-term",))
-async def stays_at_a_signal(fake: FakeServer) -> None:
-    """The server cares neither about the end of its input nor about SIGTERM."""
-    _must_have_signals()
+async def ignores_a_signal(fake: FakeServer) -> None:
+    """The server ignores the end of its input and SIGTERM."""
     fake.ends_with_input = False
-    await fake.client_exited()
-    _must_have_left(fake)
-    if not _expect_no_server(fake, "cares neither about the end of its input nor about SIGTERM") or fake.is_modern:
+    await _client_ended_server(fake)
+    if not _judge_end(fake, "ignores the end of its input and SIGTERM") or fake.is_modern:
         return
-    told = [each for each in fake.connection.signals if each[0] <= _limit(fake)]
-    if {name for _, name in told} == {"SIGTERM"}:
-        _expect_a_wait(fake, told[0][0], min(_ends(fake)), "sent SIGTERM")
+    signals = _signals(fake)
+    if {name for _, name in signals} == {"SIGTERM"}:
+        _judge_wait(fake, signals[0][0], min(_ends(fake)), "sent SIGTERM")
 
 
-def _must_have_signals() -> None:
+async def _client_ended_server(fake: FakeServer) -> None:
+    """Wait until the client exits.
+
+    Raises:
+        Skip: There are no signals, the client does not exit by itself, as a host does not, or it is too slow.
+    """
     if sys.platform == "win32":
-        raise Skip("there are no signals on Windows that a process could tell of")
-
-
-def _must_have_left(fake: FakeServer) -> None:
-    """Raises Skip for clients that do not end by themselves, as a host does not, and for those that are too slow."""
+        raise Skip("on Windows there are no signals that a process could report")
+    await fake.client_exited()
     if not fake.connections:
         raise Skip("the client did not launch the server")
     if fake.baseline is None or not fake.baseline.left:
-        raise Skip("the client does not end by itself, so that it does not end its server")
+        raise Skip("the client does not exit by itself, so it does not end its server")
     if fake.was_cut_short(fake.connection.input_ended_at or fake.now()):
-        raise Skip("the client had hardly begun to end its server when its time was over")
+        raise Skip("the client had hardly begun to end its server at the timeout")
 
 
 def _limit(fake: FakeServer) -> float:
-    """Until when the client itself can have done something to its server. Later, we have."""
-    ended = fake.timeouts.client if fake.left_at is None else fake.left_at
-    return ended + fake.timeouts.step / 2
+    """Return the time until which the client itself may have ended its server. Later, the check has."""
+    return (fake.timeouts.client if fake.left_at is None else fake.left_at) + fake.timeouts.step / 2
 
 
-def _signals(fake: FakeServer) -> list[float]:
-    """When the client has sent signals. Those that come later, when everything is cleared away, are ours."""
-    return [at for at, _ in fake.connection.signals if at <= _limit(fake)]
+def _signals(fake: FakeServer) -> list[tuple[float, str]]:
+    """Return the signals of the client, with their times."""
+    return [(at, name) for at, name in fake.connection.signals if at <= _limit(fake)]
 
 
 def _ends(fake: FakeServer) -> list[float]:
-    """When the server was gone, for the same reason as far as that was not our doing."""
+    """Return when the server ended, if the client ended it."""
     events = [each for each in fake.connection.entries if isinstance(each, Event)]
     return [event.at for event in events if event.name == "eof" and event.stream == "<" and event.at <= _limit(fake)]
 
 
-def _expect_a_wait(fake: FakeServer, since: float, until: float, what: str) -> None:
-    """How long a client waits is its own choice; that it waits at all is not."""
-    fake.expect(
-        "SD-01",
-        until - since >= _NO_TIME,
-        f"the client {what}, and used force only {max(until - since, 0.0) * 1000:.0f} ms later",
-        fix="Give the server a second or two to end by itself before the next step.",
-    )
+def _judge_wait(fake: FakeServer, since: float, until: float, what: str) -> None:
+    """Judge that a client waits at all; how long is its own choice."""
+    why = f"the client {what}, and used force only {max(until - since, 0.0) * 1000:.0f} ms later"
+    fake.expect("SD-01", until - since >= _NO_WAIT, why)
 
 
-def _expect_the_end_of_input(fake: FakeServer) -> bool:
-    told = [name for at, name in fake.connection.signals if at <= _limit(fake)]
-    how = f"by {told[0]}" if told else "by SIGKILL"
-    return fake.expect(
-        "SD-01",
-        getattr(fake.connection.channel, "saw_end", True),
-        f"the client ended its server {how}, without closing its stdin first and giving it time",
-        fix="Close the server's stdin, and wait for its end for a second or two, before you send any signal.",
-    )
+def _judge_end_of_input(fake: FakeServer) -> bool:
+    name = next((name for _, name in _signals(fake)), "SIGKILL")
+    why = f"the client ended its server with {name}, without closing its stdin first and waiting"
+    return fake.expect("SD-01", getattr(fake.connection.channel, "saw_end", True), why)
 
 
-def _expect_no_server(fake: FakeServer, which: str) -> bool:
-    how = "waited for it without end" if fake.left_at is None else "left it running"
-    return fake.expect(
-        "SD-01",
-        _ends(fake) and fake.left_at is not None,
-        f"the client closed the stdin of a server that {which}, and {how}",
-        fix="Wait for the server's end, then send SIGTERM, wait again, then SIGKILL.",
-    )
+def _judge_end(fake: FakeServer, which: str) -> bool:
+    outcome = "waited for it endlessly" if fake.left_at is None else "left it running"
+    why = f"the client closed the stdin of a server that {which}, and {outcome}"
+    return fake.expect("SD-01", _ends(fake) and fake.left_at is not None, why)
 
 
 @scenario("SD-03", "SD-04", "SD-05", "SD-06")
-async def dies_once_during_a_call(fake: FakeServer) -> None:
-    """The server exits instead of answering the first call; the next one that is started is healthy."""
-    died: list[ClientMessage] = []
+async def exits_once_during_a_call(fake: FakeServer) -> None:
+    """The server exits instead of responding to the first call; the next server is healthy."""
+    lost: list[ClientMessage] = []
 
-    def die(message: ClientMessage) -> Any:
-        if died:
+    def exit_once(message: ClientMessage) -> Any:
+        if lost:
             return None
-        died.append(message)
+        lost.append(message)
         fake.end_server()
         return SILENCE
 
-    fake.on[_CALL] = die
-    await fake.wait_for(_CALL)
-    await fake.client_exited()
-    after = [
-        message
-        for message in fake.received_lines
-        if message.number > died[0].number and message.connection is not died[0].connection
-    ]
-    waits_for_ever = fake.left_at is None and not after
-    if fake.baseline is None or not fake.baseline.left or fake.was_cut_short(died[0].at):
-        for rule in ("SD-03", "SD-05"):
-            fake.skip(rule, "the client does not end by itself, or not in time, so the check cannot tell whether it still waits")
-    else:
-        why = "the server exited during a call, and the client neither went on nor ended"
-        fix = "When the server's stdout ends, let everything fail that waits for an answer from it."
-        fake.expect("SD-03", not waits_for_ever, why, fix=fix, about=died[0])
-        fake.expect("SD-05", not waits_for_ever, why, fix="Send the call again to a fresh server, or report that it was lost.")
-    # Those before it do not count: a client may have started one only to find out its era.
-    again = [connection for connection in fake.connections if connection.number > died[0].connection.number]
-    fake.expect(
-        "SD-04",
-        bool(again),
-        "the server exited during a call, and the client did not start it again",
-        fix="Start the server again; it has kept nothing, so that there is nothing to lose.",
-        about=died[0],
-    )
-    _expect_a_handshake(fake, [connection for connection in again if connection.received_lines])
-
-
-def _expect_a_handshake(fake: FakeServer, again: list[FakeConnection]) -> None:
-    if not again:
+    fake.on[_CALL] = exit_once
+    await fake.exited_after(_CALL)
+    call = lost[0]
+    later = [message for message in fake.received_lines if message.number > call.number]
+    hangs = fake.left_at is None and all(message.connection is call.connection for message in later)
+    for rule in ("SD-03", "SD-05"):
+        if fake.baseline is None or not fake.baseline.left or fake.was_cut_short(call.at):
+            fake.skip(rule, "the client does not exit by itself, or not in time, so the check cannot tell whether it hangs")
+        else:
+            why = "the server exited during a call, and the client neither continued nor exited"
+            fake.expect(rule, not hangs, why, about=call)
+    # Earlier connections do not count: a client may start a server only to find out its era.
+    again = [connection for connection in fake.connections if connection.number > call.connection.number]
+    fake.expect("SD-04", again, "the server exited during a call, and the client did not start it again", about=call)
+    openings = [connection.received_lines[0] for connection in again if connection.received_lines]
+    if not openings:
         fake.skip("SD-06", "the client did not start its server again")
-    for connection in again:
-        first = connection.received_lines[0]
-        fake.expect(
-            "SD-06",
-            first.method in _OPENINGS,
-            f"the first that the client said to a server that it had started again was {first.method}",
-            fix="Begin with initialize (or with the probe): the session has ended with the process.",
-            about=first,
-        )
+    for first in openings:
+        why = f"the first message of the client to a restarted server was {first.method}"
+        fake.expect("SD-06", first.method in ("initialize", "server/discover"), why, about=first)
 
 
 @scenario("SD-04")
-async def dies_at_every_call(fake: FakeServer) -> None:
-    """Every server that is started exits at the first call."""
+async def exits_at_every_call(fake: FakeServer) -> None:
+    """Every server exits at the first call."""
 
-    def die(_said: ClientMessage) -> Any:
-        if len(fake.connections) > _MOST_LIVES:
+    def exit_always(_: ClientMessage) -> Any:
+        if len(fake.connections) > _ENDLESS:
             return None
         fake.end_server(1)
         return SILENCE
 
-    fake.on[_CALL] = die
-    await fake.wait_for(_CALL)
-    await fake.client_exited()
-    if len(fake.connections) == 1:
-        fake.skip("SD-04", "the client did not start its server again")
-        return
-    fake.expect(
-        "SD-04",
-        len(fake.connections) <= _MOST_LIVES,
-        f"the server died at every call, and the client started it {len(fake.connections)} times",
-        fix="Wait longer before each further start, and give up after a few.",
-    )
+    fake.on[_CALL] = exit_always
+    await fake.exited_after(_CALL)
+    starts = len(fake.connections)
+    if starts == 1:
+        fake.give_up("the client did not start its server again")
+    fake.expect("SD-04", starts <= _ENDLESS, f"the server exited at every call, and the client started it {starts} times")

@@ -1,4 +1,4 @@
-"""Subscriptions, from the side of a server that somebody listens to."""
+"""Subscriptions of clients."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from twopipes._tools.check.server_reply import same_id
 from twopipes._tools.check.verdict import Skip
 
 _LISTEN = "subscriptions/listen"
+_ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 _CANCELLED = "notifications/cancelled"
-# What may be asked beside a listen.
+# Requests that a client may send beside a listen.
 _BESIDE = (
     *("tools/list", "tools/call", "prompts/list", "prompts/get", "completion/complete"),
     *("resources/list", "resources/templates/list", "resources/read"),
@@ -29,120 +30,106 @@ def _result(message: ClientMessage) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": message.id, "result": result}
 
 
+def _cancel(message: ClientMessage) -> dict[str, Any]:
+    return _notification(_CANCELLED, message.id, requestId=message.id)
+
+
 @scenario("SU-11")
 async def is_listened_to(fake: FakeServer) -> None:
-    """Nothing special: how does a client stop to listen?"""
-    await fake.wait_for(_LISTEN)
-    await fake.client_exited()
+    """A healthy server: how the client ends its listens is judged."""
+    await fake.exited_after(_LISTEN)
     listens = fake.requests(_LISTEN)
-    stopped = [message for message in fake.notifications(_CANCELLED) if any(_means(message, each) for each in listens)]
-    wrong = [message for message in stopped if not any(same_id(message.params.get("requestId"), each.id) for each in listens)]
-    wrong += [message for message in fake.requests() if _is_another_way_to_stop(message)]
-    if not stopped and not wrong:
-        fake.skip("SU-11", "the client ended none of its listens before it left")
-        return
-    fake.expect(
-        "SU-11",
-        not wrong,
-        "the client ended a listen by something else than notifications/cancelled with the id of the request",
-        fix="Send notifications/cancelled, with the id of the listen, in its JSON type, as requestId.",
-        about=wrong[0] if wrong else None,
-    )
+    ended = [message for message in fake.notifications(_CANCELLED) if any(_means(message, each) for each in listens)]
+    wrong = [message for message in ended if not any(same_id(message.params.get("requestId"), each.id) for each in listens)]
+    wrong += [message for message in fake.requests() if _is_another_way_to_end(message.method or "")]
+    if not ended and not wrong:
+        fake.give_up("the client ended none of its listens before it exited")
+    why = "the client ended a listen by something other than notifications/cancelled with the id of the request"
+    fake.forbid("SU-11", wrong, why)
+
+
+def _means(message: ClientMessage, listen: ClientMessage) -> bool:
+    """Return whether a cancellation is meant for a listen, even if the JSON type of the id is wrong."""
+    return str(message.params.get("requestId")) == str(listen.id)
+
+
+def _is_another_way_to_end(method: str) -> bool:
+    return method == "resources/unsubscribe" or (method.startswith("subscriptions/") and method != _LISTEN)
+
+
+async def _judge_listening(fake: FakeServer, rule: str, when: str, handler: Callable[[ClientMessage], Any]) -> None:
+    """Judge a rule by whether the client behaves as usual if its listens are handled in this way.
+
+    A client that listens until it is stopped may exit in order when a listen ends.
+    """
+    fake.on[_LISTEN] = handler
+    await fake.exited_after(_LISTEN)
+    has_exited = fake.exit is not None and fake.exit.code == 0 and not fake.what_is_missing
+    fake.expect(rule, has_exited or not fake.what_differs, f"{when}, {fake.what_differs}")
 
 
 @scenario("SU-03")
-async def says_other_things_before_it_acknowledges(fake: FakeServer) -> None:
-    """The acknowledgement of a listen that is not the client's, and a change for that, come first."""
+async def sends_other_messages_before_it_acknowledges(fake: FakeServer) -> None:
+    """The acknowledgement of a listen that is not the client's, and a change for it, come first."""
 
     def interleave(message: ClientMessage) -> None:
-        other = "somebody-else"
-        message.connection.send(
-            _notification("notifications/subscriptions/acknowledged", other, notifications={"toolsListChanged": True})
-        )
-        message.connection.send(_notification("notifications/tools/list_changed", other))
+        message.connection.send(_notification(_ACKNOWLEDGED, "another", notifications={"toolsListChanged": True}))
+        message.connection.send(_notification("notifications/tools/list_changed", "another"))
 
-    fake.on[_LISTEN] = interleave
-    await fake.wait_for(_LISTEN)
-    await fake.client_exited()
-    fake.expect(
-        "SU-03",
-        not _what_differs(fake),
-        f"when messages of another subscription came before the acknowledgement, {_what_differs(fake)}",
-        fix="Wait for the message that carries the id of your listen; leave the others alone.",
-    )
+    await _judge_listening(fake, "SU-03", "after messages of another subscription before the acknowledgement", interleave)
 
 
 @scenario("SU-07")
 async def acknowledges_nothing(fake: FakeServer) -> None:
-    """A listen is acknowledged, and nothing of what it asks for is promised."""
+    """A listen is acknowledged, without any of the requested notifications."""
 
     def refuse_all(message: ClientMessage) -> Any:
-        message.connection.send(_notification("notifications/subscriptions/acknowledged", message.id, notifications={}))
+        message.connection.send(_notification(_ACKNOWLEDGED, message.id, notifications={}))
         return SILENCE
 
-    fake.on[_LISTEN] = refuse_all
-    await fake.wait_for(_LISTEN)
-    await fake.client_exited()
-    fake.expect(
-        "SU-07",
-        not _what_differs(fake),
-        f"when a server acknowledged nothing of what was asked for, {_what_differs(fake)}",
-        fix="Look into the acknowledgement, and ask from time to time for what the server does not tell.",
-    )
+    await _judge_listening(fake, "SU-07", "after an acknowledgement without notifications", refuse_all)
 
 
-async def _ends(fake: FakeServer, told: str, ending: Callable[[ClientMessage], Sequence[dict[str, Any]]]) -> None:
+async def _end_listens(fake: FakeServer, how: str, ending: Callable[[ClientMessage], Sequence[dict[str, Any]]]) -> None:
     def acknowledge_and_end(message: ClientMessage) -> Any:
         fake.reply(message, fake.healthy_response(message))
         for each in ending(message):
             message.connection.send(each)
         return SILENCE
 
-    fake.on[_LISTEN] = acknowledge_and_end
-    await fake.wait_for(_LISTEN)
-    await fake.client_exited()
-    fake.expect(
-        "SU-15",
-        not _what_differs(fake),
-        f"when the server ended a subscription by {told}, {_what_differs(fake)}",
-        fix="Take whichever comes first for the end, and drop the other.",
-    )
-
-
-def _cancel(message: ClientMessage) -> dict[str, Any]:
-    return _notification(_CANCELLED, message.id, requestId=message.id)
+    await _judge_listening(fake, "SU-15", f"after the server ended a subscription with {how}", acknowledge_and_end)
 
 
 @scenario("SU-15")
 async def ends_a_listen_by_a_result(fake: FakeServer) -> None:
-    """The listen is answered."""
-    await _ends(fake, "a result", lambda message: [_result(message)])
+    """The listen gets a result."""
+    await _end_listens(fake, "a result", lambda message: [_result(message)])
 
 
 @scenario("SU-15")
 async def ends_a_listen_by_a_cancel(fake: FakeServer) -> None:
-    """The listen is cancelled, and never answered."""
-    await _ends(fake, "notifications/cancelled", lambda message: [_cancel(message)])
+    """The listen is cancelled, and gets no result."""
+    await _end_listens(fake, "notifications/cancelled", lambda message: [_cancel(message)])
 
 
 @scenario("SU-15")
 async def ends_a_listen_by_a_cancel_and_a_result(fake: FakeServer) -> None:
-    """Both, as the pages taken together want it."""
-    await _ends(fake, "notifications/cancelled and then a result", lambda message: [_cancel(message), _result(message)])
+    """The listen is cancelled and gets a result, as the pages taken together require."""
+    await _end_listens(fake, "notifications/cancelled and then a result", lambda message: [_cancel(message), _result(message)])
 
 
 @scenario("SU-15", judged=False)
 async def ends_a_listen_by_a_result_and_a_cancel(fake: FakeServer) -> None:
-    """Both, the wrong way round."""
-    await _ends(fake, "a result and then notifications/cancelled", lambda message: [_result(message), _cancel(message)])
+    """The listen gets a result and is cancelled, in the wrong order."""
+    await _end_listens(fake, "a result and then notifications/cancelled", lambda message: [_result(message), _cancel(message)])
 
 
 @scenario("SU-16")
-async def dies_while_somebody_listens(fake: FakeServer) -> None:
-    """The server ends at what is asked beside a listen. Whoever asks that again of a new server has to listen again as well."""
+async def exits_during_a_listen(fake: FakeServer) -> None:
+    """The server exits at a request beside a listen. A client that repeats the request must also repeat the listen."""
     lost: list[ClientMessage] = []
 
-    def die(message: ClientMessage) -> Any:
+    def exit_once(message: ClientMessage) -> Any:
         if lost or not _open_listens(message):
             return None
         lost.append(message)
@@ -150,46 +137,25 @@ async def dies_while_somebody_listens(fake: FakeServer) -> None:
         return SILENCE
 
     for method in _BESIDE:
-        fake.on[method] = die
+        fake.on[method] = exit_once
     first = (await fake.wait_for(_LISTEN)).connection
     await fake.until(lambda: lost or None, fake.timeouts.brief)
     if not lost and not first.is_over and _open_listens(first.received_lines[-1]):
-        fake.end_server(1)  # nothing is asked beside it: the client can still show that it keeps the rule
+        fake.end_server(1)  # without a request beside it, the client can still show that it keeps the rule
     await fake.client_exited()
     later = [message for message in fake.requests() if message.connection.number > first.number]
     if not later:
-        raise Skip("the client did not start the server again after it had died, or the server did not have to die")
+        raise Skip("the client did not start the server again, or the server did not have to exit")
     again = [message for message in later if message.method == _LISTEN]
-    # With what was lost, the listen may have been let go of, by an exception for one; not by whoever asks the same once more.
+    # The client may have dropped the listen with the lost request, unless it repeats that request.
     if not again and not (lost and asked_for(lost[0]) in map(asked_for, later)):
-        raise Skip("the client started the server again, and nothing shows that it still wanted to listen")
-    fake.expect(
-        "SU-16",
-        again,
-        "the client started a server again that had died while it listened, and went on without its listen",
-        fix="Send every open listen again on a new connection; the server does not know of it.",
-        about=later[-1],
-    )
+        raise Skip("the client started the server again, and nothing shows that it still listens")
+    why = "the client started a server again that had exited during a listen, and continued without the listen"
+    fake.expect("SU-16", again, why, about=later[-1])
 
 
 def _open_listens(message: ClientMessage) -> list[ClientMessage]:
-    """The listens that were open when the client said something, on the same connection."""
+    """Return the listens on the same connection that were open when the client sent a message."""
     before = [each for each in message.connection.received_lines if each.number <= message.number]
     ended = [each for each in before if each.method == _CANCELLED]
     return [each for each in before if each.method == _LISTEN and each.is_request and not any(_means(end, each) for end in ended)]
-
-
-def _what_differs(fake: FakeServer) -> str:
-    """What the client did otherwise. One that listens until it is stopped may well be content, and leave, when a listen ends."""
-    missing = fake.what_differs.startswith("it did not ask")
-    return fake.what_differs if missing or fake.exit is None or fake.exit.code != 0 else ""
-
-
-def _means(message: ClientMessage, listen: ClientMessage) -> bool:
-    """Whether a cancel is meant for a listen, be the JSON type right or not."""
-    return str(message.params.get("requestId")) == str(listen.id)
-
-
-def _is_another_way_to_stop(message: ClientMessage) -> bool:
-    method = message.method or ""
-    return method == "resources/unsubscribe" or (method.startswith("subscriptions/") and method != _LISTEN)
