@@ -162,7 +162,7 @@ def test_a_start_that_fails_leaves_nothing():
 
 
 def test_lines_of_stderr_arrive_in_order(server, monkeypatch):
-    monkeypatch.setattr(callbacks, "_CALLBACK_WAIT", NET)  # however busy the machine is
+    monkeypatch.setattr(callbacks, "CALLBACK_WAIT", NET)  # however busy the machine is
     seen = []
     with no_thread_left(), connect(sys.executable, server, on_stderr=lambda line: seen.append(line.text)) as client:
         for number in range(20):

@@ -129,7 +129,7 @@ def _nothing_is_left():
 
 @pytest.fixture(autouse=True)
 def _however_busy_the_machine_is(monkeypatch):
-    monkeypatch.setattr(callbacks, "_CALLBACK_WAIT", NET)
+    monkeypatch.setattr(callbacks, "CALLBACK_WAIT", NET)
 
 
 @pytest.fixture
@@ -498,7 +498,7 @@ def test_a_log_callback_may_call_the_client_and_even_close_it(bench, era):
 
 
 def test_a_log_callback_that_waits_for_the_caller_does_not_block_the_call(bench, era, monkeypatch):
-    monkeypatch.setattr(callbacks, "_CALLBACK_WAIT", 0.05)
+    monkeypatch.setattr(callbacks, "CALLBACK_WAIT", 0.05)
     lock = threading.Lock()
     logged = threading.Event()
 

@@ -29,16 +29,9 @@ from twopipes._protocol.types import ProgressParams
 
 # Seconds that a call waits after its response for the callbacks of earlier events. A callback may take longer, perhaps because it
 # waits for the thread that made the call.
-_CALLBACK_WAIT = 1.0
+CALLBACK_WAIT = 1.0
 # Questions of one server that are answered at the same time, each in a thread. Further ones wait.
 _MAX_QUESTIONS = 64
-
-OnProgress = Callable[[ProgressParams], Any]
-
-
-def callback_wait() -> float:
-    """Return the seconds that a call waits for callbacks after its response."""
-    return _CALLBACK_WAIT
 
 
 class Report(NamedTuple):
@@ -49,14 +42,9 @@ class Report(NamedTuple):
 
 
 class Progress:
-    """Passes progress reports from the loop to the thread that waits for the call.
+    """Passes progress reports from the loop to the thread that waits for the call."""
 
-    Attributes:
-        function: The user's callback.
-        inbox: The reports.
-    """
-
-    def __init__(self, function: OnProgress) -> None:
+    def __init__(self, function: Callable[[ProgressParams], Any]) -> None:
         self.function = function
         self.inbox: SimpleQueue[Any] = SimpleQueue()
         self._is_read = True
@@ -84,11 +72,7 @@ class Progress:
 
 
 class CallbackThread:
-    """The thread of one client that calls its callbacks, one after the other. It starts with the first event.
-
-    Args:
-        call_back: Calls a callback and handles its errors.
-    """
+    """The thread of one client that calls its callbacks, one after the other. It starts with the first event."""
 
     def __init__(self, call_back: Callable[..., None]) -> None:
         self._call_back = call_back
@@ -144,7 +128,7 @@ class CallbackThread:
             return
         reached = threading.Event()
         self._queue.put(reached)
-        reached.wait(_CALLBACK_WAIT)
+        reached.wait(CALLBACK_WAIT)
 
     def end(self) -> None:
         """Accept no further events. Called in the loop."""
@@ -155,7 +139,7 @@ class CallbackThread:
     def join(self) -> None:
         """Wait briefly for the thread, because a callback may never return. Events that are still queued then are dropped."""
         if self._thread is not None and not self._is_here:
-            self._thread.join(_CALLBACK_WAIT)
+            self._thread.join(CALLBACK_WAIT)
             self._is_late = True
 
     @property
@@ -188,8 +172,8 @@ def roots_in_a_thread(roots: Roots, slots: asyncio.Semaphore) -> Roots:
 async def _run_in_a_thread(slots: asyncio.Semaphore, function: Callable[..., Any], *arguments: Any) -> Any:
     """Run a function in a new daemon thread.
 
-    After a cancellation the function continues, since threads cannot be stopped, but its result is ignored. It keeps its slot until
-    it ends, so that a server that asks and cancels in a loop cannot start a thread each time.
+    It continues after a cancellation, and its result is ignored. It keeps its slot until it ends, so that a server that asks and
+    cancels in a loop cannot start a thread each time.
     """
     await slots.acquire()
     loop = asyncio.get_running_loop()

@@ -7,7 +7,6 @@ import functools
 import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from twopipes._blocking.callbacks import CallbackThread, Progress, roots_in_a_thread
@@ -152,9 +151,7 @@ class Client(ServerInfo):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __del__(self) -> None:

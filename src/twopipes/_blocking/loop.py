@@ -17,7 +17,8 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
-from twopipes._blocking.callbacks import Progress, Report, callback_wait
+from twopipes._blocking import callbacks
+from twopipes._blocking.callbacks import Progress, Report
 from twopipes._process.shutdown import ShutdownPlan, Wait
 from twopipes.errors import ClientClosed, LocalProtocolError
 
@@ -31,25 +32,18 @@ _EXIT_GRACE = 3.0
 
 
 class Job(Generic[T]):
-    """A coroutine that the loop runs while a thread waits for it.
-
-    Args:
-        run: Creates the coroutine, in the loop.
-        progress: The progress callback to call in the waiting thread meanwhile.
-        unclaimed: Called with the result, in the loop, if the waiting thread was interrupted.
-    """
+    """A coroutine that the loop runs while a thread waits for it and calls the progress callback."""
 
     def __init__(
         self, run: Callable[[], Coroutine[Any, Any, T]], progress: Progress | None, unclaimed: Callable[[T], object] | None
     ) -> None:
         self._run = run
         self._progress = progress
-        self._unclaimed = unclaimed
+        self._unclaimed = unclaimed  # called with the result, in the loop, if the waiting thread was interrupted
         self._inbox: SimpleQueue[Any] = SimpleQueue() if progress is None else progress.inbox
         self._task: asyncio.Task[T] | None = None
         self._abandoned = False
-        # When the waiting thread first saw that the outcome exists.
-        self._done_at: float | None = None
+        self._done_at: float | None = None  # when the waiting thread first saw that the outcome exists
 
     # In the loop
 
@@ -99,7 +93,7 @@ class Job(Generic[T]):
         now = time.monotonic()
         if self._done_at is None and self._task is not None and self._task.done():
             self._done_at = now
-        if self._done_at is not None and now - self._done_at > callback_wait():
+        if self._done_at is not None and now - self._done_at > callbacks.CALLBACK_WAIT:
             report.done.cancel()
             return
         try:
@@ -116,44 +110,29 @@ class Job(Generic[T]):
         if error is None:
             return task.result()
         # An unexpected error keeps its traceback, which is needed to find its cause.
-        raise error.with_traceback(None) if _is_expected(error) else error
+        is_expected = type(error).__module__ == "twopipes.errors" or isinstance(error, TimeoutError)
+        raise error.with_traceback(None) if is_expected else error
 
 
 async def _awaited(outcome: Awaitable[Any]) -> Any:
     return await outcome
 
 
-def _is_expected(error: BaseException) -> bool:
-    return type(error).__module__ == "twopipes.errors" or isinstance(error, TimeoutError)
-
-
 class ClientLease:
-    """Keeps the loop running for one client, from before it is connected until it is closed.
-
-    Attributes:
-        plan: The shutdown plan of the server, which also says how long the shutdown may take.
-        loop_thread: The loop it belongs to.
-        close: Closes the client, once there is one.
-        connecting: The task that connects the client.
-        ending: The task that closes it.
-    """
+    """Keeps the loop running for one client, from before it is connected until it is closed."""
 
     def __init__(self, plan: ShutdownPlan) -> None:
-        self.plan = plan
+        self.plan = plan  # it also limits how long the shutdown may take
         self.loop_thread: LoopThread | None = None
-        self.close: Callable[[], Coroutine[Any, Any, None]] | None = None
+        self.close: Callable[[], Coroutine[Any, Any, None]] | None = None  # closes the client, once there is one
         self.connecting: asyncio.Task[Any] | None = None
         self.ending: asyncio.Task[None] | None = None
 
 
 class LoopThread:
-    """The loop and its thread. :meth:`acquire` returns the one of this process.
+    """The loop and its thread. :meth:`acquire` returns the one of this process."""
 
-    Attributes:
-        loop: The loop. It is created in the thread, where Ctrl-C cannot interrupt that.
-    """
-
-    loop: asyncio.AbstractEventLoop
+    loop: asyncio.AbstractEventLoop  # created in the thread, where Ctrl-C cannot interrupt that
 
     def __init__(self) -> None:
         self._process = os.getpid()
@@ -169,12 +148,7 @@ class LoopThread:
 
     @classmethod
     def acquire(cls, lease: ClientLease) -> LoopThread:
-        """Return the loop of this process, starting it if necessary. It runs at least until the lease ends.
-
-        Raises:
-            OSError: There are no file descriptors left for a loop.
-            RuntimeError: The system cannot start another thread.
-        """
+        """Return the loop of this process, starting it if necessary. It runs at least until the lease ends."""
         registry = _registry
         with registry.lock:
             current = registry.current
@@ -220,12 +194,7 @@ class LoopThread:
         progress: Progress | None = None,
         unclaimed: Callable[[T], object] | None = None,
     ) -> T:
-        """Run a coroutine in the loop and wait for it. An interruption such as Ctrl-C cancels it.
-
-        Raises:
-            LocalProtocolError: The call comes from the loop itself, or from a forked process.
-            ClientClosed: The loop has ended.
-        """
+        """Run a coroutine in the loop and wait for it. An interruption such as Ctrl-C cancels it."""
         if self.is_foreign:
             raise LocalProtocolError(
                 "this client belongs to the process that this one was forked from; call connect() after the fork"
@@ -338,8 +307,7 @@ class LoopThread:
 
     def _start(self) -> None:
         self._thread.start()
-        failure = self._started.get()
-        if failure is not None:
+        if (failure := self._started.get()) is not None:
             raise failure
 
     def _run_loop(self) -> None:
@@ -381,19 +349,13 @@ class LoopThread:
 
 
 class _Registry:
-    """The loops of this process.
-
-    Attributes:
-        current: The loop for new clients.
-        running: That one, and those that are about to end.
-        left_behind: Those of the process that this one was forked from.
-    """
+    """The loops of this process."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()  # the garbage collector may close a client at any point, also while the lock is held
-        self.current: LoopThread | None = None
-        self.running: set[LoopThread] = set()
-        self.left_behind: set[LoopThread] = set()
+        self.current: LoopThread | None = None  # for new clients
+        self.running: set[LoopThread] = set()  # that one, and those that are about to end
+        self.left_behind: set[LoopThread] = set()  # those of the process that this one was forked from
 
     def forget(self) -> None:
         """Forget the loops after a fork: their threads do not exist here, and one of them may have held the lock."""

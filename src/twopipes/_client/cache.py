@@ -1,16 +1,8 @@
 """The cache of results that a modern server allows its client to keep for a while (section CH of the rules).
 
-The cache sends nothing and reads no clock. Look a result up with :meth:`ResultCache.get`. If there is none, begin a fetch, send the
-request, and pass the result to :meth:`ResultCache.put`::
-
-    result = cache.get("resources/read", uri, now=clock())
-    if result is None:
-        fetch = cache.begin("resources/read", uri)
-        result = await ask("resources/read", ReadResourceParams(uri))
-        cache.put(fetch, result, now=clock())
-
-If a change is announced during the fetch, the result may be older than the change, so it is not stored. Results of legacy servers
-are not cached.
+The cache sends nothing and reads no clock. If :meth:`ResultCache.get` finds nothing, begin a fetch, send the request, and pass the
+result to :meth:`ResultCache.put`. If a change is announced during the fetch, the result may be older than the change, so it is not
+stored.
 """
 
 from __future__ import annotations
@@ -39,13 +31,10 @@ _NOT_JSON: Final = (RecursionError, ValueError, OverflowError, EncodeError, Deco
 
 
 class Fetch(Struct, eq=False, weakref=True):
-    """A request in progress whose result may be stored, unless a change is announced meanwhile.
-
-    ``key`` is everything in the params that affects the result: the URI of a read, nothing for a list (CH-04).
-    """
+    """A request in progress whose result may be stored, unless a change is announced meanwhile."""
 
     method: str
-    key: str
+    key: str  # everything in the params that affects the result: the URI of a read, nothing for a list (CH-04)
     number: int
     is_valid: bool = True
 
@@ -61,14 +50,10 @@ class _Entry(Struct, frozen=True):
 
 
 class ResultCache:
-    """The cached results of one client.
+    """The cached results of one client. The least recently used one is removed first.
 
     Clients do not share a cache, so a ``private`` result never reaches a client with other rights (CH-06). Each lookup returns a
     new object, so callers cannot change the cached result.
-
-    Args:
-        max_entries: The number of results to hold. The least recently used one is removed first.
-        max_bytes: Their total size as JSON. A result that is larger by itself is not stored.
     """
 
     def __init__(self, *, max_entries: int = 1_000, max_bytes: int = 64 * 1024 * 1024) -> None:

@@ -23,34 +23,20 @@ _running: set[asyncio.Future[Any]] = set()
 
 
 class CallbackRunner:
-    """Calls callbacks in the event loop. An ``async`` callback runs as a task; one that returns a ``Future`` ends with it.
-
-    An event whose future is cancelled counts as dropped.
-
-    Args:
-        loop: The loop of the client.
-        max_backlog: Bytes of events that may wait for one callback; ``None`` for no limit.
-
-    Attributes:
-        dropped: The number of events that each callback missed, by its name.
-    """
+    """Calls callbacks in the event loop. An ``async`` callback runs as a task; one that returns a ``Future`` ends with it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, max_backlog: int | None) -> None:
+        self.dropped: Counter[str] = Counter()  # the number of events that each callback missed, by its name
         self._loop = loop
         self._max_backlog = max_backlog
         # Bytes of the events that each callback has not handled yet. Futures may end in any thread, hence the lock.
         self._waiting: Counter[str] = Counter()
         self._lock = threading.Lock()
-        self.dropped: Counter[str] = Counter()
 
     def call(self, name: str, function: Callable[..., Any], *arguments: Any, size: int = 0) -> None:
-        """Call a callback with an event, unless too many events wait for it. Its errors go to the loop's exception handler.
+        """Call a callback such as ``on_log`` with an event of ``size`` bytes, unless too many events wait for it.
 
-        Args:
-            name: The name of the callback, such as ``on_log``.
-            function: The user's function.
-            *arguments: The event.
-            size: The size of the event on the wire, in bytes.
+        Errors of the callback go to the loop's exception handler. An event whose future is cancelled counts as dropped.
         """
         size += EVENT_SIZE
         with self._lock:

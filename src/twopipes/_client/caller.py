@@ -98,31 +98,15 @@ class _Call(Struct):
 
 
 class Caller:
-    """Runs calls.
-
-    Args:
-        supervisor: Provides the connection.
-        annotations_of: Returns the annotations of a tool by name, if they are known.
-
-    Attributes:
-        log_level: The lowest level of log messages, for calls without their own.
-    """
+    """Runs calls. ``annotations_of`` returns the annotations of a tool by name, if they are known."""
 
     def __init__(self, supervisor: Supervisor, annotations_of: Callable[[str], ToolAnnotations | None]) -> None:
-        self.log_level: LoggingLevel | None = None
+        self.log_level: LoggingLevel | None = None  # for calls without their own
         self._supervisor = supervisor
         self._annotations_of = annotations_of
 
     def call(self, method: str, params: Params | Mapping[str, Any] | None, options: RequestOptions) -> Coroutine[Any, Any, Any]:
-        """Send a request and return its result.
-
-        Raises:
-            McpError: The server responded with an error.
-            RequestTimedOut: It did not respond in time.
-            ServerExited: It exited, and the request could not be resent.
-            ClientClosed: The client was closed.
-            RemoteProtocolError: The response is invalid.
-        """
+        """Send a request and return its result."""
         if options.log_level is None and self.log_level is not None:
             options = structs.replace(options, log_level=self.log_level)
         supervisor = self._supervisor

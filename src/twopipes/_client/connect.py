@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import structs
@@ -68,9 +67,7 @@ class Connecting:
         def __exit__(self, *_: object) -> None:
             """Never called, because ``__enter__`` raises."""
 
-    async def __aexit__(
-        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._client is not None:
             await self._client.close()
 

@@ -1,7 +1,4 @@
-"""Checks the content of a form before it is sent (EL-16).
-
-The server checks it again; this check names the wrong field to the author of the callback.
-"""
+"""Checks the content of a form before it is sent (EL-16), to name the wrong field to the author of the callback."""
 
 from __future__ import annotations
 
@@ -19,12 +16,7 @@ _KINDS: Final[dict[str, tuple[type, ...]]] = {
 
 
 def form_errors(form: Mapping[str, Any], content: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with the content, field by field. Fields of unknown types pass.
-
-    Args:
-        form: The ``requestedSchema`` of the question.
-        content: The content to send.
-    """
+    """Return what is wrong with the content for a ``requestedSchema``, field by field. Fields of unknown types pass."""
     fields = form.get("properties")
     fields = fields if isinstance(fields, Mapping) else {}
     required = form.get("required")

@@ -110,16 +110,7 @@ Roots = Iterable[Place] | Callable[[], Iterable[Place] | Awaitable[Iterable[Plac
 
 
 class InputHandlers:
-    """The callbacks of one client that answer questions.
-
-    Args:
-        on_elicit: Answers forms: a mapping accepts, ``None`` cancels; or ``question.accept(...)``, ``.decline()``, ``.cancel()``.
-        on_elicit_url: Answers requests to visit a URL.
-        on_sample: Asks the model and returns its text or a ``CreateMessageResult``. Raise ``UserRefused`` to refuse.
-        sample_tools: Whether ``on_sample`` can pass tools to the model.
-        roots: The folders and files the server may use: paths, ``file://`` URIs or ``Root``; or a function that returns them.
-        limits: ``max_in_flight`` limits the questions of one result. The session counts those of a legacy server.
-    """
+    """The callbacks of one client that answer questions; see :func:`twopipes.connect`."""
 
     def __init__(
         self,
@@ -151,28 +142,14 @@ class InputHandlers:
         )
 
     async def answer_call(self, call: Call, method: str | None) -> Result:
-        """Answer a request of a legacy server. The session has checked that the server may send it.
-
-        Args:
-            call: The request.
-            method: The method of our request that led to it, if that is known.
-
-        Raises:
-            QuestionFailed: A callback failed.
-            TwopipesError: A callback raised it, such as ``UserRefused``.
-        """
+        """Answer a request of a legacy server, to which our request of this method led, if that is known."""
         return await self._answer(call.method, call.params, method)
 
     async def answer_all(self, asking: InputRequiredResult, method: str) -> dict[str, Result]:
-        """Answer all questions of a result, at the same time (MR-05).
-
-        Raises:
-            RemoteProtocolError: The server asks for something undeclared, or too many questions. It cannot be notified (CON-04).
-            QuestionFailed: A callback failed, so there is no answer, and the request is not sent again (MR-19).
-            TwopipesError: A callback raised it, such as ``UserRefused``.
-        """
+        """Answer all questions of a result, at the same time (MR-05). If a callback fails, nothing is sent again (MR-19)."""
         asked = asking.input_requests or {}
         limit = self._limits.max_in_flight
+        # The server cannot be notified of an error here (CON-04). The session counts the questions of a legacy server.
         if limit is not None and len(asked) > limit:
             raise RemoteProtocolError(f"the server answered {method} with {len(asked):,} questions; the limit is {limit:,}")
         for request in asked.values():

@@ -71,20 +71,11 @@ class ClientConfig(Struct, frozen=True, kw_only=True):
 
 
 class RequestOptions(Struct, frozen=True, kw_only=True):
-    """Options of one request, passed unchanged from the client to the connection.
-
-    Attributes:
-        timeouts: Used instead of the client's.
-        on_progress: Called with each progress report.
-        log_level: On the stateless wire, the lowest level of log messages to send during this request.
-        meta: Additional keys for ``_meta``.
-        return_questions: Return questions of the server to the caller instead of passing them to the callbacks.
-        on_questions: Called when the server asks for input.
-    """
+    """Options of one request, passed unchanged from the client to the connection; see :meth:`Client.call_tool`."""
 
     timeouts: Timeouts | None = None
     on_progress: OnProgress | None = None
     log_level: LoggingLevel | None = None
     meta: Mapping[str, Any] | None = None
-    return_questions: bool = False
-    on_questions: Callable[[], None] | None = None
+    return_questions: bool = False  # to the caller, instead of passing them to the callbacks
+    on_questions: Callable[[], None] | None = None  # called when the server asks for input

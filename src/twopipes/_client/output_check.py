@@ -25,16 +25,11 @@ _FAILED: Final = Validation(None, "the tool failed, and its schema applies only 
 
 
 class OutputCheck:
-    """Checks structured results against the schemas of the listed tools.
-
-    Attributes:
-        mode: What to do, unless a call has its own mode.
-        tools: The tools of the last list, by name.
-    """
+    """Checks structured results against the schemas of the listed tools. ``mode`` is for calls without their own."""
 
     def __init__(self, mode: Validate) -> None:
         self.mode = mode
-        self.tools: dict[str, Tool] = {}
+        self.tools: dict[str, Tool] = {}  # of the last list, by name
         # Python does not cache a failed import, and each attempt takes a third of the time of a call.
         self._has_library: bool | None = None
         # A validator, or why the schema cannot be used.
@@ -48,11 +43,7 @@ class OutputCheck:
                 del self._compiled[name]
 
     def check(self, name: str, result: CallToolResult, mode: Validate) -> Validation:
-        """Check a result against its tool's schema.
-
-        Raises:
-            InvalidOutput: It is invalid, and ``mode`` is ``raise``.
-        """
+        """Check a result against its tool's schema, and raise ``InvalidOutput`` if ``mode`` is ``raise``."""
         if mode == "off":
             return _OFF
         tool = self.tools.get(name)

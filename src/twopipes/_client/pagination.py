@@ -27,24 +27,9 @@ _DEFAULT_LIMITS: Final = Limits()
 
 
 class PageWalk(Generic[PageT]):
-    """One walk through one list.
+    """One walk through one list: request the page at :attr:`cursor`, feed the response, and repeat until :attr:`is_done`.
 
-    Request the page at :attr:`cursor`, feed the response, and repeat until :attr:`is_done`::
-
-        walk = PageWalk("tools/list")
-        while not walk.is_done:
-            walk.feed(await ask("tools/list", ListParams(walk.cursor)), now=clock())
-        everything = walk.result()
-
-    Args:
-        method: The method, for error messages.
-        limits: ``max_pages`` and ``max_listed`` apply.
-        legacy: Whether the server is a legacy one. Legacy revisions do not define an empty cursor. Servers that send ``""`` mean
-            that there are no more pages, and would start again at the first page if asked for it.
-
-    Attributes:
-        cursor: The cursor of the next page, as the server sent it (PG-02); ``None`` for the first page.
-        is_done: Whether all pages have arrived.
+    The cursor of the next page is as the server sent it (PG-02); ``None`` for the first page.
     """
 
     def __init__(self, method: str, *, limits: Limits = _DEFAULT_LIMITS, legacy: bool = False) -> None:
@@ -67,12 +52,7 @@ class PageWalk(Generic[PageT]):
         self._is_public = True
 
     def feed(self, page: PageT, *, now: float) -> bool:
-        """Add the page at :attr:`cursor`, and return whether there are more. An empty page may have a successor (PG-02).
-
-        Raises:
-            RemoteProtocolError: The cursors form a loop, or the list is longer than the limits allow (PG-06).
-            LocalProtocolError: All pages have arrived already.
-        """
+        """Add the page at :attr:`cursor`, and return whether there are more. An empty page may have a successor (PG-02)."""
         if self.is_done:
             raise LocalProtocolError(f"the last page of {self.method} has already arrived; use another PageWalk for a second walk")
         if self._first is None:
@@ -88,13 +68,15 @@ class PageWalk(Generic[PageT]):
         return not self.is_done
 
     def _step(self, following: str | None) -> None:
+        """Set the next cursor. The list must not be longer than the limits allow, nor the cursors form a loop (PG-06)."""
         limits = self._limits
         if limits.max_listed is not None and len(self._items) > limits.max_listed:
             raise RemoteProtocolError(
                 f"{self.method} returned {len(self._items)} items on {self._pages} pages; the limit is {limits.max_listed}",
                 hint=OptionHint("max_listed", 2 * limits.max_listed, "if there really are so many"),
             )
-        # PG-03, PG-04: only a missing cursor or null ends the list; an empty string is a cursor like any other.
+        # PG-03, PG-04: only a missing cursor or null ends the list; an empty string is a cursor like any other. Legacy revisions
+        # do not define it: servers that send one mean that there are no more pages, and would start again at the first page.
         if following is None or (self._legacy and not following):
             self.is_done = True
             return
@@ -115,8 +97,7 @@ class PageWalk(Generic[PageT]):
     def restart(self, error: TwopipesError) -> bool:
         """Decide whether to start again from the first page after a request has failed (CH-09).
 
-        That helps if the server rejects its own cursor because the list changed or the server was replaced. It is done only once: a
-        server that always rejects its cursors would cause an endless loop.
+        That helps if the list changed or the server was replaced. A server that always rejects its cursors would cause a loop.
         """
         if self.cursor is None or self._restarted or self.is_done or not isinstance(error, InvalidParams):
             return False
@@ -125,13 +106,9 @@ class PageWalk(Generic[PageT]):
         return True
 
     def result(self) -> PageT:
-        """Return all pages as one, without a cursor.
+        """Return all pages as one, without a cursor. The ``_meta`` is that of the first page.
 
-        ``ttl_ms`` is the remaining lifetime of the first page to expire, at the arrival of the last page. It is absent if a page
-        had none, because a list with a stale page is stale. The ``_meta`` is that of the first page.
-
-        Raises:
-            LocalProtocolError: There are more pages.
+        ``ttl_ms`` is the remaining lifetime of the first page to expire, at the arrival of the last page.
         """
         first = self._first
         if first is None or not self.is_done:

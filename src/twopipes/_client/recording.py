@@ -15,16 +15,7 @@ from twopipes.errors import LocalProtocolError
 
 
 class RecordedTarget(Target):
-    """A target that records another one. Each opening is another connection in the same recording.
-
-    Args:
-        inner: The target to record.
-        trace: The file, or a recorder, which the caller closes.
-        redact: Names of members whose values are removed from the file.
-
-    Raises:
-        LocalProtocolError: The file cannot be written.
-    """
+    """A target that records another one. Each opening is another connection in the same recording."""
 
     def __init__(self, inner: Target, trace: str | os.PathLike[str] | Recorder, redact: Iterable[str] = ()) -> None:
         self.description = inner.description

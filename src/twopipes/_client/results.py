@@ -107,11 +107,7 @@ class CallResult:
 
 
 def plain(value: Any, method: str) -> Any:
-    """Decode the value of an unknown method to plain Python. Values of known methods are typed already and returned unchanged.
-
-    Raises:
-        RemoteProtocolError: The value is nested too deeply.
-    """
+    """Decode the value of an unknown method to plain Python. Values of known methods are typed already and returned unchanged."""
     if value is UNSET:
         return None
     if not isinstance(value, Raw):

@@ -24,14 +24,7 @@ _OUTPUT_WAIT = 0.5
 
 
 class ServerHandle:
-    """A running server.
-
-    Attributes:
-        endpoint: The channel and the child.
-        connection: The session over that channel.
-        opened: The server's identity and capabilities, once the connection is open.
-        exited_unexpectedly: Whether the server ended the connection before it was asked to.
-    """
+    """A running server."""
 
     def __init__(
         self,
@@ -44,8 +37,8 @@ class ServerHandle:
         notified: Callable[[str, Any, int], None],
     ) -> None:
         self.endpoint = endpoint
-        self.opened: ClientOpened | None = None
-        self.exited_unexpectedly = False
+        self.opened: ClientOpened | None = None  # once the connection is open
+        self.exited_unexpectedly = False  # whether the server ended the connection before it was asked to
         self.connection = ClientConnection(
             session,
             endpoint.channel,

@@ -35,18 +35,10 @@ class StrayOutput(Struct, frozen=True):
 
 
 class StrayCollector:
-    """Collects the stray output of one server.
-
-    Args:
-        on_stray: Called with each piece, and its ``size``.
-
-    Attributes:
-        kept: The first pieces.
-        count: The number of pieces in total.
-    """
+    """Collects the stray output of one server. ``on_stray`` is called with each piece and its ``size``."""
 
     def __init__(self, on_stray: Callable[..., Any] | None = None) -> None:
-        self.kept: list[StrayOutput] = []
+        self.kept: list[StrayOutput] = []  # the first pieces
         self.count = 0
         self._on_stray = on_stray
 

@@ -45,43 +45,21 @@ class _Decision(Struct, frozen=True):
 
 
 class _Failed(Struct, frozen=True):
-    """A failed attempt to open a server.
-
-    Attributes:
-        error: The reason.
-        respawn: Whether a fresh process, opened as a legacy server, may still work (DE-06).
-        read_nothing: Whether the process exited without reading any input, so that another attempt would fail in the same way.
-    """
+    """A failed attempt to open a server."""
 
     error: TwopipesError
-    respawn: bool
-    read_nothing: bool
+    respawn: bool  # a fresh process, opened as a legacy server, may still work (DE-06)
+    read_nothing: bool  # the process exited without reading any input, so another attempt would fail in the same way
 
 
 class Supervisor:
-    """Holds the connection to one server.
+    """Holds the connection to one server."""
 
-    Args:
-        config: The options of the client.
-
-    Attributes:
-        on_notification: Called with each notification that does not belong to a request, and its size in bytes.
-        on_reopened: Called with each connection after the first one, before callers can use it.
-        on_lost: Called when a connection has ended.
-        loop: The event loop of the client.
-        callbacks: Calls the user's callbacks.
-        stray: The server's output that is not a message.
-        handle: The server that was opened last.
-        opened: Its identity and capabilities. Set by :meth:`start`.
-        connection: The open connection, if there is one now.
-        is_closing: Whether :meth:`close` was called.
-        report: How the server was shut down, after :meth:`close`.
-        restarts: How often it was restarted.
-    """
-
-    on_notification: Callable[[str, Any, int], None]
-    on_reopened: Callable[[ClientConnection], None]
-    on_lost: Callable[[], None]
+    # Set by the client before start().
+    on_notification: Callable[[str, Any, int], None]  # called with each notification without a request, and its size in bytes
+    on_reopened: Callable[[ClientConnection], None]  # called with each connection after the first, before callers can use it
+    on_lost: Callable[[], None]  # called when a connection has ended
+    # Set by start().
     opened: ClientOpened
 
     def __init__(self, config: ClientConfig) -> None:
@@ -90,7 +68,7 @@ class Supervisor:
         self.callbacks = CallbackRunner(self.loop, config.limits.max_backlog)
         on_stray = config.on_stray_output
         self.stray = StrayCollector(None if on_stray is None else partial(self.callbacks.call, "on_stray_output", on_stray))
-        self.handle: ServerHandle | None = None
+        self.handle: ServerHandle | None = None  # the server that was opened last
         self.connection: ClientConnection | None = None
         self.is_closing = False
         self.report: ShutdownReport | None = None
@@ -107,11 +85,7 @@ class Supervisor:
     # For the client
 
     async def start(self) -> None:
-        """Open the first connection.
-
-        Raises:
-            TwopipesError: It cannot be opened. Everything that was started has ended.
-        """
+        """Open the first connection. If that fails, everything that was started has ended."""
         self._start_owner()
         try:
             await asyncio.shield(self._usable)
@@ -120,12 +94,7 @@ class Supervisor:
             raise
 
     async def wait(self, seconds: float | None) -> ClientConnection:
-        """Return the open connection, after waiting for a restart if necessary.
-
-        Raises:
-            TimeoutError: There is no connection within ``seconds``.
-            TwopipesError: There will be no further connection.
-        """
+        """Return the open connection, after waiting at most ``seconds`` for a restart if necessary."""
         if self.connection is not None:
             return self.connection
         try:
@@ -274,14 +243,6 @@ class Supervisor:
     # Opening
 
     async def _open(self) -> ServerHandle:
-        """Open the server.
-
-        Raises:
-            StartFailed: The command cannot be started.
-            ServerExited: It exited before the connection was open.
-            OpeningFailed: There is no agreement on a revision, or no response.
-            ChannelBroken: No server listens at the socket.
-        """
         config = self.config
         identity = config.target.identity if config.profile.eras == "both" else None
         limit = config.timeouts.connect

@@ -22,17 +22,11 @@ OnStderr = Callable[[StderrLine], Any]
 
 
 class Endpoint(Struct):
-    """An open channel and the server at its other end.
-
-    Attributes:
-        channel: The byte stream.
-        child: The process at the other end, if we launched it.
-        serving: The server at the other end, if it runs in this process.
-    """
+    """An open channel and the server at its other end."""
 
     channel: Channel
-    child: Child | None = None
-    serving: asyncio.Task[None] | None = None
+    child: Child | None = None  # if we launched the server
+    serving: asyncio.Task[None] | None = None  # if it runs in this process
 
     async def release(self) -> None:
         """Wait for a server in this process to end, after the channel was closed. A child is shut down by its plan instead."""
@@ -43,27 +37,15 @@ class Endpoint(Struct):
 
 
 class Target:
-    """A server that a client can connect to.
+    """A server that a client can connect to."""
 
-    Attributes:
-        description: The server, for messages.
-        identity: The key of the server in the era cache; ``None`` if it has no stable key.
-        reopens: Whether it can be opened more than once.
-        plan: Its own shutdown plan, if it has one.
-    """
-
-    description: str
-    identity: str | None = None
-    reopens = True
-    plan: ShutdownPlan | None = None
+    description: str  # for messages
+    identity: str | None = None  # its key in the era cache; None if it has no stable key
+    reopens = True  # whether it can be opened more than once
+    plan: ShutdownPlan | None = None  # its own shutdown plan, if it has one
 
     async def open(self, on_stderr: OnStderr | None) -> Endpoint:
-        """Open a new channel to the server.
-
-        Raises:
-            StartFailed: The command cannot be started.
-            ChannelBroken: No server listens at the socket.
-        """
+        """Open a new channel to the server."""
         raise NotImplementedError
 
     async def release(self) -> None:
@@ -150,11 +132,7 @@ _WEB_SCHEMES = ("http://", "https://", "ws://", "wss://")
 
 
 def target_of(given: Any, *arguments: str) -> Target:
-    """Return the target for the arguments of ``connect``.
-
-    Raises:
-        LocalProtocolError: The arguments do not name a target.
-    """
+    """Return the target for the arguments of ``connect``."""
     if isinstance(given, str) and given.startswith(_WEB_SCHEMES):
         raise LocalProtocolError(
             f"cannot connect to {given}: twopipes does not support HTTP; give connect() a command, unix:/path or tcp://host:port"

@@ -21,14 +21,7 @@ class ExpectationFailed(AssertionError):
 
 
 def differences(expected: Any, found: Any, path: tuple[str, ...] = (), *, further_members: bool = False) -> Iterator[Difference]:
-    """Yield the differences between a JSON value and an expected one.
-
-    Args:
-        expected: The expected value; ``"..."`` matches any value, and a member ``"...": "..."`` any further members of its object.
-        found: The actual value.
-        path: The path of the value in the message.
-        further_members: Whether every object may have members that are not expected.
-    """
+    """Yield the differences between a JSON value and an expected one; ``further_members`` of objects may be allowed."""
     if _is(expected, ANYTHING) and found is not UNSET:
         return
     if isinstance(expected, Mapping) and isinstance(found, Mapping):
@@ -49,13 +42,7 @@ def differences(expected: Any, found: Any, path: tuple[str, ...] = (), *, furthe
 
 
 def describe_difference(difference: Difference, expected: str, found: str) -> str:
-    """Describe a difference on one line.
-
-    Args:
-        difference: The difference.
-        expected: The label of the one side, such as ``expected`` or ``stored``.
-        found: The label of the other side.
-    """
+    """Describe a difference on one line, with these labels of the two sides."""
     return f"{difference.path or 'the whole'}: {expected} {_shown(difference.recorded)}, {found} {_shown(difference.live)}"
 
 

@@ -107,16 +107,11 @@ class Seen(Struct, frozen=True):
 
 
 class FaultPlan:
-    """The faults of one conversation, with their counts, which continue after a restart of the server.
-
-    Attributes:
-        struck: The affected lines, in order.
-        failure: The first error that a function of the test raised for a line. It is raised in the test and not in the channel,
-            where it would be another fault.
-    """
+    """The faults of one conversation, with their counts, which continue after a restart of the server."""
 
     def __init__(self, faults: Iterable[Fault] = ()) -> None:
-        self.struck: list[Strike] = []
+        self.struck: list[Strike] = []  # the affected lines, in order
+        # The first error of a function of the test. It is raised in the test: in the channel it would be another fault.
         self.failure: Exception | None = None
         self._faults: list[Fault] = []
         self._counts: list[int] = []

@@ -24,15 +24,7 @@ class _Held(NamedTuple):
 
 
 class FaultyChannel(Channel):
-    """The client's channel, with faults between it and the server.
-
-    Args:
-        inner: The real channel.
-        plan: The faults.
-        log: Records each fault in its place in the conversation.
-        connection: The number of the connection.
-        kill: Ends the server at once, without waiting.
-    """
+    """The client's channel, with faults between it and the server. ``kill`` ends the server at once, without waiting."""
 
     def __init__(self, inner: Channel, plan: FaultPlan, log: WireLog, *, connection: int, kill: Callable[[], object]) -> None:
         self._inner = inner

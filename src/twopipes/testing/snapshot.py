@@ -19,12 +19,11 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher, unified_diff
-from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal
 
-from msgspec import UNSET, MsgspecError, Struct, field, json
+from msgspec import UNSET, MsgspecError, Struct, json
 
 from twopipes._protocol.revisions import META_PROGRESS_TOKEN, META_SUBSCRIPTION_ID
 from twopipes._trace.conversation import Conversation
@@ -44,21 +43,13 @@ _PER_REQUEST = {META_PROGRESS_TOKEN, META_SUBSCRIPTION_ID}
 _MIN_NAMED = 40
 _OFF = {"", "0", "no", "off", "false"}
 
-Kind = Literal[">", "<", "="]
-
 
 class Step(Struct, frozen=True):
-    """One line of the conversation.
+    """One line of the conversation: a message, or an event of the connection (``=``)."""
 
-    Attributes:
-        kind: The direction, or ``=`` for an event of the connection.
-        text: The message or the event.
-        comments: The comment lines above it in the file.
-    """
-
-    kind: Kind
+    kind: Literal[">", "<", "="]
     text: str
-    comments: tuple[str, ...] = field(default=())
+    comments: tuple[str, ...] = ()  # the comment lines above it in the file
 
     def __str__(self) -> str:
         return f"{self.kind} {self.text}".rstrip()
@@ -77,13 +68,7 @@ class Step(Struct, frozen=True):
 
 
 def steps_of(conversation: Conversation, volatile: Iterable[str] = (), *, numbered: bool = True) -> list[Step]:
-    """Return the lines of a conversation, normalised: ids renumbered, volatile members blanked.
-
-    Args:
-        conversation: The conversation.
-        volatile: Names or paths of members; see :meth:`LiveConversation.expect_conversation`.
-        numbered: ``False`` to leave everything as it was sent.
-    """
+    """Return the lines of a conversation; if ``numbered``, with renumbered ids and without the values of volatile members."""
     ignoring = Ignoring(volatile, values=_UNPREDICTABLE)
     numbers: dict[int, int] = {}
     counts = {">": 0, "<": 0}
@@ -185,16 +170,12 @@ def read_steps(text: str) -> list[Step]:
         elif kind in {">", "<", "="}:
             for name, piece in defined.items():
                 # By a function, because a piece may contain what looks like a reference to a group.
-                rest = re.sub(rf"\${re.escape(name)}(?!\w)", partial(_give, piece), rest)
+                rest = re.sub(rf"\${re.escape(name)}(?!\w)", lambda _, piece=piece: piece, rest)
             steps.append(Step(kind, rest, tuple(comments)))  # type: ignore[arg-type]
             comments = []
         elif line.strip():
             comments.append(line)
     return steps
-
-
-def _give(piece: str, _: re.Match[str]) -> str:
-    return piece
 
 
 def _names_for(texts: Sequence[str]) -> dict[str, str]:
@@ -239,20 +220,9 @@ def compare(
     update: bool | None = None,
     title: str | None = None,
 ) -> bool:
-    """Compare a conversation with its file, or write the file.
+    """Compare a conversation with its file, or write the file with ``title`` as its first line; return whether it was written.
 
-    Args:
-        conversation: The conversation.
-        path: The file.
-        volatile: Members whose values change in each run.
-        update: Write the file; by default the environment decides.
-        title: The first line of a new file.
-
-    Returns:
-        Whether the file was written.
-
-    Raises:
-        ExpectationFailed: They differ, or there is no file.
+    See :meth:`LiveConversation.expect_conversation`.
     """
     __tracebackhide__ = True
     if update is None:

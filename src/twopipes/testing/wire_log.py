@@ -12,14 +12,10 @@ from twopipes._trace.split_lines import Cut, Cutter
 
 
 class WireLog:
-    """Records what crosses a channel; see :class:`twopipes._trace.channel.Observer`. Any thread may read it.
-
-    Attributes:
-        entries: Lines and events in order, as in a trace.
-    """
+    """Records what crosses a channel; see :class:`twopipes._trace.channel.Observer`. Any thread may read it."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.entries: list[Line | Event] = []
+        self.entries: list[Line | Event] = []  # in order, as in a trace
         self._clock = clock
         self._began = clock()
         self._cutters: dict[tuple[int, Kind], Cutter] = {}

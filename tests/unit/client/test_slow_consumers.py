@@ -165,7 +165,7 @@ async def test_a_result_with_too_many_questions_is_refused():
 @pytest.mark.parametrize("name", EVENTS)
 def test_a_blocking_callback_that_does_not_keep_up_has_a_bounded_queue(name, monkeypatch):
     # How long a call waits for the callbacks: a ping not at all while the test floods, the last one for all of them.
-    monkeypatch.setattr(blocking_callbacks, "_CALLBACK_WAIT", 0.01 if name != "on_progress" else NET)
+    monkeypatch.setattr(blocking_callbacks, "CALLBACK_WAIT", 0.01 if name != "on_progress" else NET)
     seen, called, go_on = [], threading.Event(), threading.Event()
 
     def slow(*event):
@@ -180,7 +180,7 @@ def test_a_blocking_callback_that_does_not_keep_up_has_a_bounded_queue(name, mon
         assert called.wait(NET)
         while sum(client.dropped.values()) < FLOOD - 10:
             client.ping()  # until all has been read
-        monkeypatch.setattr(blocking_callbacks, "_CALLBACK_WAIT", NET)
+        monkeypatch.setattr(blocking_callbacks, "CALLBACK_WAIT", NET)
         go_on.set()
         thread.join(NET)
         client.ping()
@@ -203,7 +203,7 @@ def test_progress_of_a_call_that_was_interrupted_makes_room():
 
 def test_a_call_that_is_answered_does_not_wait_for_every_report_of_progress(monkeypatch):
     """Each report may take the callback a second, and thousands may wait."""
-    monkeypatch.setattr(blocking_callbacks, "_CALLBACK_WAIT", -1.0)
+    monkeypatch.setattr(blocking_callbacks, "CALLBACK_WAIT", -1.0)
     seen = []
     fake = legacy({"tools/call": flood(report)})
     with blocking.connect(fake, limits=SMALL) as client:
@@ -218,7 +218,7 @@ def test_a_call_that_is_answered_does_not_wait_for_every_report_of_progress(monk
 
 
 def test_what_waits_when_a_client_is_closed_is_dropped_after_a_moment(monkeypatch):
-    monkeypatch.setattr(blocking_callbacks, "_CALLBACK_WAIT", 0.01)
+    monkeypatch.setattr(blocking_callbacks, "CALLBACK_WAIT", 0.01)
     seen, called, go_on = [], threading.Event(), threading.Event()
 
     def slow(message):

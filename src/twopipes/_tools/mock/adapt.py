@@ -15,15 +15,7 @@ _MODERN_MEMBERS = ("resultType", "ttlMs", "cacheScope")
 
 
 def adapted_result(method: str, text: Raw, source: str, target: str, server_info: Raw | None) -> Raw:
-    """Return a result in the form of the target revision.
-
-    Args:
-        method: The method of the request.
-        text: The result, as JSON.
-        source: The revision it was recorded in.
-        target: The revision of the live client.
-        server_info: ``serverInfo`` of the recorded server, as JSON. Modern results contain it.
-    """
+    """Return a result in the form of the target revision. Modern results contain the ``serverInfo`` of the recorded server."""
     if source not in revisions.ALL or target not in revisions.ALL:
         return text
     try:

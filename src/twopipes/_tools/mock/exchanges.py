@@ -30,42 +30,25 @@ class Question(Struct, frozen=True):
 
 
 class RecordedQuestions(Struct, eq=False):
-    """Questions of the server: its own requests, or an ``input_required`` result.
-
-    Attributes:
-        questions: The questions, in order.
-        state: ``requestState``; ``None`` if there was none.
-        result: The whole ``input_required`` result as written; ``None`` for requests.
-        is_open: Whether the next request of the server belongs to the same group: none of these has been answered yet.
-    """
+    """Questions of the server: its own requests, or an ``input_required`` result."""
 
     questions: list[Question]
-    state: Any = None
-    result: Raw | None = None
-    is_open: bool = True
+    state: Any = None  # requestState
+    result: Raw | None = None  # the whole input_required result as written
+    is_open: bool = True  # the next request of the server belongs to the same group: none of these has been answered yet
 
 
 class Exchange(Struct, eq=False):
-    """A request of the client with everything the server sent in reply; or a notification, with what it led to.
+    """A request of the client with everything the server sent in reply; or a notification, with what it led to."""
 
-    Attributes:
-        message: The request, in its first round, or the notification.
-        params: Its params, decoded.
-        number: Its position in the recording.
-        steps: What the server sent, in order: notifications, questions, the response. Steps after the response came before the
-            client sent anything else.
-        is_answered: Whether there is a response among the steps.
-        was_cancelled: Whether the client cancelled it.
-        is_complete: Whether everything that belongs to it has been read.
-    """
-
-    message: Message
+    message: Message  # in its first round
     params: dict[str, Any]
-    number: int
-    steps: list[Message | RecordedQuestions] = []  # msgspec copies an empty default
+    number: int  # its position in the recording
+    # What the server sent, in order, until the client sent something else. msgspec copies an empty default.
+    steps: list[Message | RecordedQuestions] = []
     is_answered: bool = False
     was_cancelled: bool = False
-    is_complete: bool = False
+    is_complete: bool = False  # everything that belongs to it has been read
 
     @property
     def is_notification(self) -> bool:
@@ -102,23 +85,12 @@ class _ConnectionState:
 
 
 class Recording:
-    """A trace, indexed by request while it is read.
-
-    Args:
-        header: The header of the trace.
-        entries: Its entries.
-
-    Attributes:
-        exchanges: What has been read so far, by :func:`request_key`. The key of a notification starts with ``""``.
-        by_method: The requests read so far, by method.
-        redacted: Lower-case names of members whose values the recording does not hold.
-        server_info: ``serverInfo`` of the recorded server as written, once it has been read.
-    """
+    """A trace, indexed by request while it is read."""
 
     def __init__(self, header: Header, entries: Iterable[Entry]) -> None:
-        self.exchanges: dict[Any, list[Exchange]] = {}
-        self.by_method: dict[str, list[Exchange]] = {}
-        self.server_info: Raw | None = None
+        self.exchanges: dict[Any, list[Exchange]] = {}  # by request_key(); the key of a notification starts with ""
+        self.by_method: dict[str, list[Exchange]] = {}  # only requests
+        self.server_info: Raw | None = None  # of the recorded server, as written
         self.redacted = tuple(name.casefold() for name in header.redacted)
         self._entries = iter(entries)
         self._conversation = Conversation(header)
@@ -265,10 +237,7 @@ def request_key(method: str, params: dict[str, Any], redacted: tuple[str, ...] =
 
 
 def _frozen(value: Any, redacted: tuple[str, ...]) -> Any:
-    """Return a JSON value as a hashable key. ``True`` and 1 are different values, as in JSON.
-
-    Values that the recorder may have redacted, by name or inside a string, are equal to any other value.
-    """
+    """Return a JSON value as a hashable key. Values that the recorder may have redacted are equal to any other value."""
     if isinstance(value, dict):
         return (
             "{",

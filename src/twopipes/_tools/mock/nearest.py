@@ -18,14 +18,7 @@ _MAX_COMPARED = 50
 def nearest_request(
     name: str, method: str, params: dict[str, Any], recorded: Sequence[dict[str, Any]]
 ) -> tuple[str, dict[str, Any]]:
-    """Return the message and the data of the error for params that were not recorded.
-
-    Args:
-        name: The name of the recording.
-        method: The requested method.
-        params: The requested params.
-        recorded: The params of all recorded requests of that method, at least one.
-    """
+    """Return the message and the data of the error for params that are not among the recorded ones of the method."""
     asked = _content(params)
     leaves = set(_leaves(asked))
     best = max(_similarity(leaves, each) for each in recorded)

@@ -24,11 +24,7 @@ class NotJson(ValueError):
 
 
 def read_line(line: bytes) -> Members | list[Members]:
-    """Read a message, or the messages of a batch (JR-12).
-
-    Raises:
-        NotJson: The line is not UTF-8, not JSON, or not an object or an array of objects.
-    """
+    """Read a message, or the messages of a batch (JR-12)."""
     _read(bytes.decode, line)  # msgspec does not check the encoding of a Raw
     if line.lstrip()[:1] == b"[":
         return [members(element) for element in _read(_decode_array, line)]
@@ -42,20 +38,12 @@ def read_line(line: bytes) -> Members | list[Members]:
 
 
 def members(text: bytes | Raw) -> Members:
-    """Return the members of an object.
-
-    Raises:
-        NotJson: The text is not a JSON object.
-    """
+    """Return the members of an object."""
     return _read(_decode_object, text)
 
 
 def decode(text: Raw | None) -> Any:
-    """Return the value of a member, or ``None`` for a missing one.
-
-    Raises:
-        NotJson: The text is not JSON.
-    """
+    """Return the value of a member, or ``None`` for a missing one."""
     return None if text is None else _read(_decode_any, text)
 
 

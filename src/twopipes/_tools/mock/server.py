@@ -68,24 +68,16 @@ class _LiveRequest(Struct, eq=False):
 class Mock:
     """One live client and one recording.
 
-    Args:
-        recording: The recording to answer from.
-        name: The name of the recording, for error messages.
-        strict: Answer only recorded requests, only as often as they were recorded and only in the recorded revision.
-
-    Attributes:
-        out: Lines for the client, without newlines. The sender clears the list.
-        complaints: Lines for stderr. The writer clears the list.
-        unmatched: The number of requests that the recording could not answer.
+    With ``strict``, answer only recorded requests, only as often as they were recorded and only in the recorded revision.
     """
 
     def __init__(self, recording: Recording, *, name: str = "the recording", strict: bool = False) -> None:
         self._recording = recording
         self._name = name
         self._strict = strict
-        self.out: list[bytes] = []
-        self.complaints: list[str] = []
-        self.unmatched = 0
+        self.out: list[bytes] = []  # lines for the client, without newlines; the sender clears the list
+        self.complaints: list[str] = []  # lines for stderr; the writer clears the list
+        self.unmatched = 0  # the number of requests that the recording could not answer
         self._revision = ""  # of the session, if there is one
         self._capabilities: dict[str, Any] = {}
         self._used: dict[Any, int] = {}

@@ -27,43 +27,25 @@ _CANCELLED = "notifications/cancelled"
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """One difference from the recording.
-
-    Attributes:
-        kind: The kind of difference.
-        subject: The message: ``tools/call add (id 3)``.
-        method: The method of the message, if it has one.
-        id: The id of the request, if there is one.
-        differences: The members that differ.
-        reason: An explanation, for people.
-    """
+    """One difference from the recording."""
 
     kind: FindingKind
-    subject: str
+    subject: str  # the message: tools/call add (id 3)
     method: str = ""
     id: Any = UNSET
-    differences: tuple[Difference, ...] = ()
-    reason: str = ""
+    differences: tuple[Difference, ...] = ()  # the members that differ
+    reason: str = ""  # for people
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """The result of a replay.
+    """The result of a replay."""
 
-    Attributes:
-        requests: The number of requests of the recorded client.
-        sent: How many of them were sent again.
-        answers: The number of recorded responses to compare, without those to cancelled requests.
-        same: How many of them were the same.
-        findings: The differences.
-        is_cut_short: Whether the live server exited, or was given up, before everything was sent.
-    """
-
-    requests: int
-    sent: int
-    answers: int
-    same: int
+    requests: int  # of the recorded client
+    sent: int  # how many of them were sent again
+    answers: int  # recorded responses to compare, without those to cancelled requests
+    same: int  # how many of them were the same
     findings: tuple[Finding, ...]
-    is_cut_short: bool = False
+    is_cut_short: bool = False  # the live server exited, or was given up, before everything was sent
 
     @property
     def is_same(self) -> bool:

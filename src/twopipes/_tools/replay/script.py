@@ -37,21 +37,13 @@ _Group = tuple[str, Call | None]
 
 
 class Expected(Struct, eq=False, kw_only=True):
-    """A message of the recorded server that the live server is expected to send.
-
-    Attributes:
-        message: The recorded message.
-        kind: Its kind.
-        call: The call that it belongs to.
-        state: ``awaited``; ``came``; ``missed`` (given up); ``off`` (no longer expected).
-        waited: Seconds that the recorded client waited for it since its last message.
-    """
+    """A message of the recorded server that the live server is expected to send."""
 
     message: Message
     kind: Literal["answer", "question", "notification"]
     call: Call | None
-    state: Literal["awaited", "came", "missed", "off"] = "awaited"
-    waited: float = 0.0
+    state: Literal["awaited", "came", "missed", "off"] = "awaited"  # missed: given up; off: no longer expected
+    waited: float = 0.0  # seconds that the recorded client waited for it since its last message
 
     def describe(self) -> str:
         """Return a description: ``the response to tools/call add (id 3)``."""
@@ -66,23 +58,7 @@ class Expected(Struct, eq=False, kw_only=True):
 
 
 class Replay:
-    """The replay of one connection of a recording.
-
-    Args:
-        recorded: The recorded conversation.
-        connection: The connection of it to replay.
-        ignore: Names and paths of members to ignore; see :class:`~twopipes._trace.matching.Ignoring`.
-
-    Attributes:
-        live: The live conversation.
-        partners: The live call for each recorded one.
-        not_sent: The recorded messages that could not be sent again, and why.
-        additional: Questions of the live server that the recorded one did not ask.
-        noise: The first lines of the live server that are not messages.
-        noise_count: The number of such lines.
-        has_ended: Whether the output of the live server has ended.
-        was_cut_short: Whether it ended while there was something to send or to wait for.
-    """
+    """The replay of one connection of a recording."""
 
     def __init__(self, recorded: Conversation, connection: RecordedConnection, *, ignore: Sequence[str] = ()) -> None:
         self.recorded = recorded
@@ -90,13 +66,13 @@ class Replay:
         self.ignoring = Ignoring(ignore, blanked=recorded.header.redacted)
         self.ignored = tuple(ignore)
         self.live = Conversation()
-        self.partners: dict[Call, Call] = {}
-        self.not_sent: dict[Message, str] = {}
-        self.additional: list[Call] = []
-        self.noise: list[bytes] = []
+        self.partners: dict[Call, Call] = {}  # the live call for each recorded one
+        self.not_sent: dict[Message, str] = {}  # recorded messages that could not be sent again, and why
+        self.additional: list[Call] = []  # questions that the recorded server did not ask
+        self.noise: list[bytes] = []  # the first lines that are not messages
         self.noise_count = 0
-        self.has_ended = False
-        self.was_cut_short = False
+        self.has_ended = False  # the output of the live server
+        self.was_cut_short = False  # it ended while there was something to send or to wait for
         self._recorded_of: dict[Call, Call] = {}
         self._replies: list[bytes] = []
         self._counts: dict[_Group, int] = {}

@@ -43,19 +43,12 @@ _LONGEST_LINE = 200  # columns, if the width of the terminal is unknown
 
 
 class Choice(Struct, frozen=True, kw_only=True):
-    """Which part of a conversation to show; by default everything.
+    """Which part of a conversation to show; by default everything."""
 
-    Attributes:
-        methods: Patterns such as ``tools/*`` for the methods of calls and notifications.
-        ids: Ids of requests, as JSON or bare: ``3`` matches 3 and "3", ``"3"`` matches only the string.
-        errors: Only errors, failed tools, calls without a response, and broken rules.
-        slow: Only calls that took at least this many seconds.
-    """
-
-    methods: tuple[str, ...] = ()
-    ids: tuple[str, ...] = ()
-    errors: bool = False
-    slow: float | None = None
+    methods: tuple[str, ...] = ()  # patterns such as tools/* for the methods of calls and notifications
+    ids: tuple[str, ...] = ()  # as JSON or bare: 3 matches 3 and "3", "3" matches only the string
+    errors: bool = False  # only errors, failed tools, calls without a response, and broken rules
+    slow: float | None = None  # only calls that took at least this many seconds
 
     @property
     def is_everything(self) -> bool:
@@ -113,14 +106,9 @@ class _Rails:
 
 
 class Renderer:
-    """Turns the items of a conversation into lines.
+    """Turns the items of a conversation into lines, at most ``width`` columns long, or with whole messages.
 
-    Args:
-        conversation: The conversation, finished or still being recorded.
-        choice: Which part of it to show.
-        width: The width of the terminal in columns; ``None`` if it is unknown.
-        is_full: Whether to show whole messages.
-        escape: Makes control characters visible, so that the width of a text is known.
+    ``escape`` makes control characters visible, so that the width of a text is known.
     """
 
     def __init__(
