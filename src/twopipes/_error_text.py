@@ -5,21 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-__all__ = [
-    "PYTHON_OPTIONS",
-    "ExitStatusLike",
-    "OptionHint",
-    "Problem",
-    "capability_names",
-    "join_paths",
-    "no_output",
-    "output_excerpt",
-    "request",
-    "restore",
-    "server_exit",
-    "start_failure",
-]
-
 E = TypeVar("E", bound=Exception)
 
 PYTHON_OPTIONS: Mapping[str, str] = {
@@ -38,17 +23,11 @@ _SHOWN_LINES = 30
 
 
 class OptionHint(NamedTuple):
-    """An option that could prevent the error.
+    """An option that could prevent the error."""
 
-    Attributes:
-        option: Its key in a table such as :data:`PYTHON_OPTIONS`.
-        value: A value to try.
-        when: The rest of the sentence: ``if the server needs longer``.
-    """
-
-    option: str
-    value: float
-    when: str
+    option: str  # its key in a table such as PYTHON_OPTIONS
+    value: float  # a value to try
+    when: str  # the rest of the sentence: "if the server needs longer"
 
     def describe(self, options: Mapping[str, str]) -> str:
         """Return the end of an error message; empty if ``options`` does not contain the option."""

@@ -16,21 +16,6 @@ from twopipes._wire import LineRejected, encode_line
 from twopipes.errors import RequestId
 from twopipes.settings import Limits
 
-__all__ = [
-    "Batch",
-    "ErrorObject",
-    "ErrorResponse",
-    "Message",
-    "Notification",
-    "RawMembers",
-    "Request",
-    "Response",
-    "decode",
-    "decode_members",
-    "encode",
-    "salvage_id",
-]
-
 # The tag writes "jsonrpc":"2.0" first in every message (JR-01), without a field that callers could set.
 
 
@@ -189,11 +174,7 @@ def _diagnose(line: bytes | Raw, max_batch: int | None, max_excerpt: int) -> Mes
 
 
 def _decode_again(line: bytes | Raw, max_batch: int | None, max_excerpt: int) -> Batch | LineRejected:
-    """Decode a batch, or find out what is wrong with JSON that is not a message and which id to respond to (ER-02).
-
-    Raises:
-        DecodeError, UnicodeDecodeError, RecursionError: The line is not valid JSON, or nested too deeply.
-    """
+    """Decode a batch, or find out what is wrong with JSON that is not a message and which id to respond to (ER-02)."""
     try:
         found = decode_members(line)
     except ValidationError:

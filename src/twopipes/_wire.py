@@ -18,8 +18,6 @@ from twopipes._codes import INVALID_REQUEST, PARSE_ERROR
 from twopipes.errors import LocalProtocolError, RequestId
 from twopipes.settings import Limits
 
-__all__ = ["LineDecoder", "LineRejected", "encode_line"]
-
 Reason = Literal["too long", "not UTF-8", "not JSON", "too deep", "not an object", "not JSON-RPC"]
 
 _BOM: Final = codecs.BOM_UTF8
@@ -203,11 +201,8 @@ class LineDecoder:
 
 
 def _first_byte_not_utf8(line: bytes) -> int:
-    """Return the index of the first invalid byte, or -1.
-
-    Decodes in chunks, because one emoji makes a decoded ASCII text four times as large.
-    """
-    checked = 0
+    """Return the index of the first invalid byte, or -1."""
+    checked = 0  # in chunks, because one emoji makes a decoded ASCII text four times as large
     while checked < len(line):
         chunk = line[checked : checked + _UTF8_CHUNK]
         try:

@@ -13,7 +13,8 @@ from msgspec import UNSET
 from twopipes._client.options import Validate
 from twopipes._client.results import Validation
 from twopipes._protocol.types import CallToolResult, Tool
-from twopipes._schema.validation import SchemaRefused, Validator, available, compile_schema
+from twopipes._schema.complexity import SchemaRefused
+from twopipes._schema.validation import Validator, available, compile_schema
 from twopipes.errors import InvalidOutput
 
 _VALID: Final = Validation(verdict=True)

@@ -20,17 +20,11 @@ M = TypeVar("M", bound=t.Model)
 
 
 class _Plan(Struct, frozen=True):
-    """The changes for the values of one type.
+    """The changes for the values of one type."""
 
-    Attributes:
-        downgrade: Applied first; it may return a value of another type.
-        drops: Attributes that the revision does not have, with their defaults.
-        inner: Attributes with nested values that may need changes.
-    """
-
-    downgrade: Any
-    drops: tuple[tuple[str, Any], ...]
-    inner: tuple[str, ...]
+    downgrade: Any  # applied first; it may return a value of another type
+    drops: tuple[tuple[str, Any], ...]  # attributes that the revision does not have, with their defaults
+    inner: tuple[str, ...]  # attributes with nested values that may need changes
 
 
 _UNPLANNED = _Plan(None, (), ())
@@ -44,11 +38,7 @@ class Adapter:
         self._plans: dict[type[Any], _Plan | None] = {}
 
     def fit(self, value: M) -> M:
-        """Return the value adapted to the revision; the same object if nothing needs to change.
-
-        Raises:
-            LocalProtocolError: The revision cannot express the value.
-        """
+        """Return the value adapted to the revision; the same object if nothing needs to change. See :meth:`Dialect.fit`."""
         kind = type(value)
         try:
             plan = self._plans[kind]

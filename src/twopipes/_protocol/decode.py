@@ -29,21 +29,13 @@ class _Choice:
 
 
 class _Holder(Struct, frozen=True):
-    """The one member of a type that can contain content blocks.
-
-    Attributes:
-        name: The attribute.
-        inner: The type of its values.
-        form: ``list``, ``one``, ``either`` of the two, or ``map`` by keys.
-        placeholder: A valid value to use instead of the real one while the rest of the object is decoded.
-        wire: Its JSON name, if it differs.
-    """
+    """The one member of a type that can contain content blocks."""
 
     name: str
-    inner: type[t.Model] | _Choice
+    inner: type[t.Model] | _Choice  # the type of its values
     form: Literal["list", "one", "either", "map"]
-    placeholder: Any
-    wire: str = ""
+    placeholder: Any  # a valid value to use instead of the real one while the rest of the object is decoded
+    wire: str = ""  # its JSON name, if it differs
 
 
 _JSON_TYPES: dict[str, Any] = {"list": list, "one": dict, "either": list | dict, "map": dict}
@@ -65,13 +57,7 @@ _HOLDERS: dict[type[t.Model], _Holder] = {
 
 
 def read(kind: type[M], raw: Raw | bytes) -> M:
-    """Decode one value.
-
-    Raises:
-        msgspec.ValidationError: The value does not match the type; the message contains the path.
-        msgspec.DecodeError: It is not JSON.
-        RecursionError: It is nested too deeply.
-    """
+    """Decode one value, or raise an error of msgspec with the path of the fault, or a ``RecursionError``."""
     try:
         return cast("M", _decoder(kind).decode(raw))
     except ValidationError:

@@ -23,8 +23,6 @@ from twopipes._protocol.meta_keys import meta_key_fault
 from twopipes._protocol.methods import NOTIFICATION_PARAMS, NOTIFICATIONS, PARAMS, REQUESTS, RESULTS, MethodRow
 from twopipes.errors import InvalidParams, LocalProtocolError, McpError, MethodNotFound, RemoteProtocolError, RequestId
 
-__all__ = ["Dialect", "dialect"]
-
 M = TypeVar("M", bound=t.Model)
 
 _EXCERPT = 200  # bytes of an invalid result that an error keeps

@@ -15,11 +15,7 @@ from twopipes._protocol.revisions import TYPES
 
 
 def checked_form(schema: dict[str, Any], revision: str) -> dict[str, Any]:
-    """Return the form for a revision; the same object if nothing needs to change.
-
-    Raises:
-        msgspec.ValidationError: It is not a flat form with known kinds of fields (EL-01, EL-02).
-    """
+    """Return a flat form (EL-01, EL-02) for a revision; the same object if nothing needs to change."""
     form = convert(schema, t.ElicitSchema)
     if schema.get("type") != "object":
         schema = {"type": "object", **schema}

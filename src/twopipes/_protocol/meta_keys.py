@@ -24,12 +24,7 @@ MetaKeyFault = Literal["grammar", "reserved"]
 
 
 def meta_key_fault(key: str, revision: str) -> MetaKeyFault | None:
-    """Return why an implementation may not use a ``_meta`` key in a revision.
-
-    Returns:
-        ``grammar`` for an invalid key (MT-01), ``reserved`` for a key with a reserved prefix that the revision does not define
-        (MT-02, MT-03), ``None`` for a valid one. Revisions before 2025-06-18 have no rule.
-    """
+    """Return why an implementation may not use a ``_meta`` key: its grammar (MT-01), or its prefix (MT-02, MT-03)."""
     if revision < "2025-06-18":
         return None
     match = _grammar().fullmatch(key)

@@ -11,23 +11,14 @@ from twopipes._protocol.revisions import ALWAYS, FROM_2506_TO_2511, ONLY_2511, S
 
 
 class MethodRow(Struct, frozen=True):
-    """A request or a notification.
-
-    Attributes:
-        method: Its name on the wire.
-        sender: Who sends it.
-        params: The type of its params; ``None`` if twopipes does not support it.
-        result: The type of the complete result of a request.
-        span: In which revisions it exists.
-        capability: The capability that the receiver must have declared, such as ``resources.subscribe``, or ``None``.
-    """
+    """A request or a notification."""
 
     method: str
     sender: Literal["client", "server", "both"]
-    params: type[t.Params] | None = None
+    params: type[t.Params] | None = None  # None if twopipes does not support it
     result: type[t.Result] | None = None
     span: Span = ALWAYS
-    capability: str | None = None
+    capability: str | None = None  # which the receiver must have declared, such as "resources.subscribe"
 
 
 REQUESTS = (

@@ -58,29 +58,21 @@ Namespace = Mapping[str, Any]
 
 
 class ShapeBuilder:
-    """Builds the shapes of the annotations of one schema.
-
-    Attributes:
-        used_enclosing: Whether a name was found only in an enclosing function, where msgspec does not look.
-    """
+    """Builds the shapes of the annotations of one schema."""
 
     def __init__(self, names: dict[str, Any], enclosing: Callable[[], Namespace] = dict) -> None:
         self._globals = names
         self._locals: Namespace = {}
         self._enclosing = enclosing
         self._records: dict[Any, Record] = {}
-        self.used_enclosing = False
+        self.used_enclosing = False  # whether a name was found only in an enclosing function, where msgspec does not look
 
     def copy(self) -> ShapeBuilder:
         """Return a builder for another schema with the same namespaces."""
         return ShapeBuilder(self._globals, self._enclosing)
 
     def build(self, annotation: Any) -> Shape:
-        """Return the shape of a type.
-
-        Raises:
-            Unsupported: It cannot be resolved, or JSON cannot represent it.
-        """
+        """Return the shape of a type; raise :class:`Unsupported` if it cannot be resolved or JSON cannot represent it."""
         annotation = self.resolve(annotation)
         try:
             leaf = LEAVES.get(annotation)

@@ -26,15 +26,7 @@ _TOO_DEEP = "The value is nested too deeply"
 
 
 class Binder:
-    """Converts the arguments of one function.
-
-    Args:
-        subject: The function or form, for messages.
-        fields: The parameters.
-        schema: Their JSON Schema, to name the allowed choices in messages.
-        accepts_extra: Whether arguments with unknown names are passed on unchanged.
-        rejection: The error to raise.
-    """
+    """Converts the arguments of one function, or the fields of a form; ``schema`` names the allowed choices in messages."""
 
     def __init__(
         self,
@@ -59,11 +51,7 @@ class Binder:
         self._fills = {field.name: field.fill for field in fields if field.fill is not None}
 
     def read(self, raw: bytes | Raw | None, *, lenient: bool = False) -> dict[str, Any]:
-        """Return the arguments by the names of the parameters, without those that are absent.
-
-        Raises:
-            ArgumentsRejected: They do not match; the error lists every problem (TL-06).
-        """
+        """Return the arguments by the names of the parameters, without those that are absent, or raise every problem (TL-06)."""
         if raw is None:
             raw = b"{}"
         if not self._accepts_extra:

@@ -17,24 +17,16 @@ from twopipes._schema.shapes import ARRAY, OBJECT
 
 
 class Member(Struct, frozen=True):
-    """A field as its class declares it.
-
-    Attributes:
-        attribute: The name of the attribute.
-        name: Its name in ``__init__``.
-        wire_name: Its name in JSON.
-        home: The class that declares it; its module is the namespace of the annotation.
-        variables: The values of the type variables of that class.
-    """
+    """A field as its class declares it."""
 
     attribute: str
-    name: str
-    wire_name: str
+    name: str  # in __init__
+    wire_name: str  # in JSON
     annotation: Any
     is_required: bool
     default: Any
-    home: type[Any]
-    variables: Mapping[Any, Any]
+    home: type[Any]  # the class that declares it; its module is the namespace of the annotation
+    variables: Mapping[Any, Any]  # the values of the type variables of that class
 
 
 def is_record(kind: type[Any]) -> bool:
@@ -165,11 +157,9 @@ def _dataclass_members(kind: type[Any], hints: Mapping[str, _Hint], record: Reco
 
 
 def _is_class_attribute(kind: type[Any], name: str) -> bool:
-    """Return whether a class, or one of its base classes, has an attribute of this name.
-
-    msgspec sets a default only if it finds no attribute of that name. But a class attribute is not written as JSON, is not in
-    ``vars()``, and may differ from the default of the field. An empty slot does not count.
-    """
+    """Return whether a class has an attribute of this name, apart from an empty slot."""
+    # msgspec sets a default only if it finds no attribute of that name. But a class attribute is not written as JSON, is not in
+    # vars(), and may differ from the default of the field.
     return hasattr(kind, name) and not isinstance(getattr(kind, name), MemberDescriptorType)
 
 

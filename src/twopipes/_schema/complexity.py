@@ -17,8 +17,6 @@ from msgspec import Struct
 
 from twopipes.errors import TwopipesError
 
-__all__ = ["SchemaLimits", "SchemaRefused", "Workload"]
-
 _LISTS: Final = ("allOf", "anyOf", "oneOf")
 _SINGLES: Final = ("not", "if", "then", "else")
 _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
@@ -57,17 +55,12 @@ class SchemaLimits(Struct, frozen=True, kw_only=True):
 
 
 class SchemaRefused(TwopipesError, ValueError):
-    """A JSON Schema cannot be used: its dialect is unknown, it is invalid, or it is too expensive.
-
-    Attributes:
-        why: What is wrong and how to fix it.
-        place: Where in the schema, as a JSON pointer; empty for the whole.
-    """
+    """A JSON Schema cannot be used: its dialect is unknown, it is invalid, or it is too expensive."""
 
     def __init__(self, why: str, *, place: str = "") -> None:
         super().__init__(why, place)
         self.why = why
-        self.place = place
+        self.place = place  # in the schema, as a JSON pointer; empty for the whole
 
     def __str__(self) -> str:
         return f"{self.why} (at {self.place})" if self.place else self.why
@@ -87,19 +80,7 @@ class _Edges(Struct):
 
 
 class Workload:
-    """The maximum cost of checks against one schema.
-
-    Args:
-        schema: The schema.
-        limits: The limits on the cost.
-
-    Attributes:
-        has_choices: Whether it contains ``anyOf`` or ``oneOf``, which can fail for one reason per branch.
-        patterns: The number of its regular expressions.
-
-    Raises:
-        SchemaRefused: It has an external reference (JS-05), or exceeds the limits (JS-06).
-    """
+    """The maximum cost of checks against one schema, which has no external reference (JS-05) and is within the limits (JS-06)."""
 
     def __init__(self, schema: Mapping[str, Any], limits: SchemaLimits) -> None:
         self._limits = limits
@@ -107,8 +88,8 @@ class Workload:
         self._nodes: dict[int, Node] = {}
         self._edges: dict[int, _Edges] = {}
         self._steps = 0
-        self.has_choices = False
-        self.patterns = 0
+        self.has_choices = False  # anyOf or oneOf, which can fail for one reason per branch
+        self.patterns = 0  # the number of regular expressions
         _measure(schema, limits)
         self._anchors: dict[str, list[Node]] = {}
         self._explore()

@@ -106,20 +106,12 @@ def is_readable(kind: Any) -> bool:
 
 
 def converted(value: Any, kind: Any) -> Any:
-    """Convert a plain JSON value to a type.
-
-    Raises:
-        msgspec.ValidationError: The value does not match.
-    """
+    """Convert a plain JSON value to a type, or raise :class:`msgspec.ValidationError`."""
     return convert(value, kind, strict=_is_strict.get(), dec_hook=read_custom, str_keys=True)
 
 
 def converted_leniently(value: Any, kind: Any) -> Any:
-    """Convert a plain JSON value to a type, and read a string as a number or a boolean if the type requires one.
-
-    Raises:
-        msgspec.ValidationError: The value does not match.
-    """
+    """Do the same, and read a string as a number or a boolean if the type requires one."""
     before = _is_strict.set(False)
     try:
         return converted(value, kind)

@@ -19,12 +19,7 @@ _NUMPY = r"(?P<names>\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?$"
 
 
 class Docstring(Struct, frozen=True):
-    """The parts of a docstring.
-
-    Attributes:
-        description: The text without the sections about parameters and attributes.
-        parameters: The descriptions from those sections by name, each as one paragraph.
-    """
+    """The text without the sections about parameters and attributes, and their descriptions by name, each as one paragraph."""
 
     description: str
     parameters: dict[str, str]

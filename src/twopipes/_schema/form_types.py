@@ -20,8 +20,6 @@ from twopipes._schema.shapes import Array, Book, Leaf, Noted, Schema, Shape, Wra
 from twopipes._schema.unions import Choice
 from twopipes.errors import FormRejected, Problem, SignatureRejected
 
-__all__ = ["FormRejected", "elicitation_schema", "read_form"]
-
 T = TypeVar("T")
 
 # The keywords that each kind of field may have (EL-02, EL-04); all may have `default`, `title` and `description`.
@@ -58,11 +56,7 @@ def elicitation_schema(kind: type[Any]) -> Schema:
 
 
 def read_form(kind: type[T], content: Mapping[str, Any] | None) -> T:
-    """Create an instance from the response of the user. A field that is null counts as absent.
-
-    Raises:
-        FormRejected: The response does not match the form.
-    """
+    """Create an instance from the response of the user, or raise :class:`FormRejected`. A field that is null counts as absent."""
     fields, make = _form(kind)
     answers = {name: value for name, value in (content or {}).items() if value is not None}
     for field in fields:
@@ -125,11 +119,7 @@ def _bare(shape: Shape) -> tuple[Shape, Schema]:
 
 
 def _field_schema(field: Field) -> Schema:
-    """Return the schema of one field.
-
-    Raises:
-        Unsupported: Forms do not support the type.
-    """
+    """Return the schema of one field; raise :class:`Unsupported` if forms do not support its type."""
     shape, notes = _without_null(field.shape)
     full = {**field.schema(Book()), **notes}
     common = {name: full[name] for name in _COMMON if full.get(name) is not None}
@@ -152,11 +142,7 @@ def _field_schema(field: Field) -> Schema:
 
 
 def _without_null(shape: Shape) -> tuple[Shape, Schema]:
-    """Return the shape of a field without null and without its notes, and the notes.
-
-    Raises:
-        Unsupported: The field is a union of several other types.
-    """
+    """Return the shape of a field without null and without its notes, and the notes."""
     shape, notes = _bare(shape)
     if isinstance(shape, Choice):
         others = [member for member in shape.parts if member is not NULL]
@@ -192,11 +178,7 @@ def _choices(options: Any, titled: str) -> Schema:
 
 
 def _values_by_string(options: Any) -> dict[str, Any]:
-    """Return the values of the choices by their strings in the form (EL-02): the value, or the name if the value is not a string.
-
-    Raises:
-        Unsupported: They are neither strings nor members of an enum.
-    """
+    """Return the values of the choices by their strings in the form (EL-02): the value, or the name if it is not a string."""
     members = list(options)
     values = [member.value if isinstance(member, enum.Enum) else member for member in members]
     if all(isinstance(value, str) for value in values):

@@ -16,22 +16,14 @@ _CONSTRAINTS = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", 
 
 
 class Metadata:
-    """The constraints and notes for a type.
-
-    Attributes:
-        constraints: Constraints by their names in msgspec.
-        notes: Keywords for the schema: ``description``, ``title``, ``examples`` and any others.
-        tests: Functions that return what is wrong with a value, or ``None``.
-        wire_name: The name of a parameter in JSON, if it differs.
-        is_native: Whether msgspec applies all the constraints by itself.
-    """
+    """The constraints and notes for a type."""
 
     def __init__(self) -> None:
-        self.constraints: dict[str, Any] = {}
-        self.notes: dict[str, Any] = {}
-        self.tests: list[Callable[[Any], str | None]] = []
-        self.wire_name: str | None = None
-        self.is_native = True
+        self.constraints: dict[str, Any] = {}  # by their names in msgspec
+        self.notes: dict[str, Any] = {}  # keywords for the schema: description, title, examples and any others
+        self.tests: list[Callable[[Any], str | None]] = []  # return what is wrong with a value, or None
+        self.wire_name: str | None = None  # the name of a parameter in JSON, if it differs
+        self.is_native = True  # whether msgspec applies all the constraints by itself
 
 
 def read_metadata(extras: Iterable[Any]) -> Metadata:

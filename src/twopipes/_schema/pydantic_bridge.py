@@ -79,11 +79,7 @@ def schema(annotation: Any, *, is_output: bool, prefix: str = "") -> dict[str, A
 
 
 def read(annotation: Any, value: Any) -> Any:
-    """Convert a plain JSON value to the type.
-
-    Raises:
-        Refused: The value does not match.
-    """
+    """Convert a plain JSON value to the type, or raise :class:`Refused`."""
     try:
         return adapter(annotation).validate_python(value)
     except sys.modules["pydantic"].ValidationError as error:

@@ -16,25 +16,15 @@ NO_DEFAULT: Any = object()
 
 
 class Field(Struct, frozen=True):
-    """One field of a record, or one parameter of a function.
+    """One field of a record, or one parameter of a function."""
 
-    Attributes:
-        name: Its name in ``__init__`` or in the function.
-        wire_name: Its name in JSON.
-        shape: Its type.
-        is_required: Whether it must be present.
-        default: Its default, if it is known and can be shown.
-        description: What it means.
-        fill: Returns the default, if the function itself would receive a different object.
-    """
-
-    name: str
-    wire_name: str
+    name: str  # in __init__ or in the function
+    wire_name: str  # in JSON
     shape: Shape
     is_required: bool
-    default: Any = NO_DEFAULT
+    default: Any = NO_DEFAULT  # if it is known and can be shown
     description: str = ""
-    fill: Callable[[], Any] | None = None
+    fill: Callable[[], Any] | None = None  # returns the default, if the function itself would receive a different object
 
     def schema(self, book: Book) -> Schema:
         """Return the JSON Schema of the field, with its description and its default if JSON can represent it."""
@@ -48,12 +38,7 @@ class Field(Struct, frozen=True):
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as plain JSON.
-
-    Raises:
-        TypeError: JSON cannot represent it.
-        ValueError: JSON cannot represent it, and null would be wrong.
-    """
+    """Return a value as plain JSON; raise an error if JSON cannot represent it, or only as null."""
     plain = decode(encode(value))
     if plain is None and value is not None:
         raise ValueError(f"JSON cannot represent {value!r}")
@@ -79,12 +64,7 @@ def struct_of(fields: Sequence[tuple[str, Any, bool]], **options: Any) -> type[S
 
 
 class Record(Shape):
-    """A class with fields.
-
-    Attributes:
-        uses: How often the schema contains it; from two on, it goes into ``$defs``.
-        is_native: Whether msgspec would create an instance correctly, apart from the types of the fields.
-    """
+    """A class with fields."""
 
     kinds = OBJECT
 
@@ -95,8 +75,8 @@ class Record(Shape):
         self.fields: tuple[Field, ...] = ()
         self.make: Callable[[dict[str, Any]], Any] = dict
         self.options: dict[str, Any] = {}
-        self.is_native = True
-        self.uses = 1
+        self.is_native = True  # msgspec would create an instance correctly, apart from the types of the fields
+        self.uses = 1  # how often the schema contains it; from two on, it goes into $defs
         self._types: dict[str, Any] = {}
 
     @property

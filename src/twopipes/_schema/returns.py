@@ -30,26 +30,17 @@ _CONTAINERS = {list, tuple, typing.Union, types.UnionType, collections.abc.Seque
 
 
 class Output:
-    """How the return values of a function are written.
-
-    Attributes:
-        schema: The JSON Schema; its root is an object (TL-11).
-        is_wrapped: Whether values are wrapped in an object, as ``result``.
-    """
+    """How the return values of a function are written."""
 
     def __init__(self, schema: Schema, shape: Shape | None, *, is_wrapped: bool) -> None:
-        self.schema = schema
-        self.is_wrapped = is_wrapped
+        self.schema = schema  # its root is an object (TL-11)
+        self.is_wrapped = is_wrapped  # whether values are wrapped in an object, as `result`
         self._shape = shape
         self._type: Any = None
         self._decoder: Decoder[Any] | None = None
 
     def encode(self, value: Any, subject: str) -> Raw:
-        """Return a value as JSON that matches the schema. :meth:`text` turns the same bytes into text (TL-13).
-
-        Raises:
-            ReturnRejected: The value does not match the annotation, so it would break the schema (TL-10).
-        """
+        """Return a value as JSON; raise :class:`ReturnRejected` if it would break the schema (TL-10)."""
         try:
             data = encode(value)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -86,11 +77,7 @@ class Output:
 
 
 def output_of(annotation: Any, builder: ShapeBuilder, content: tuple[type, ...]) -> Output | None:
-    """Return the output for a return annotation, or ``None`` if it has no output schema.
-
-    Raises:
-        Unsupported: JSON cannot represent the type.
-    """
+    """Return the output for a return annotation, or ``None`` if it has no output schema."""
     annotation = builder.resolve(annotation)
     if typing.get_origin(annotation) in _AWAITABLES:
         annotation = builder.resolve(typing.get_args(annotation)[-1])

@@ -55,19 +55,12 @@ class Book:
 
 
 class Shape(ABC):
-    """A type and how it is represented.
+    """A type and how it is represented."""
 
-    Attributes:
-        kinds: The kinds of JSON values by which msgspec distinguishes the members of a union.
-        parts: The nested shapes.
-        is_native: Whether msgspec reads the type correctly inside a class of the author.
-        is_constrained: Whether the type that msgspec reads has constraints.
-    """
-
-    kinds: frozenset[str]
-    parts: Sequence[Shape] = ()
-    is_native = True
-    is_constrained = False
+    kinds: frozenset[str]  # of JSON values, by which msgspec distinguishes the members of a union
+    parts: Sequence[Shape] = ()  # the nested shapes
+    is_native = True  # whether msgspec reads the type correctly inside a class of the author
+    is_constrained = False  # whether the type that msgspec reads has constraints
 
     @abstractmethod
     def schema(self, book: Book) -> Schema:
@@ -114,12 +107,7 @@ def _limits(family: str, wanted: Constraints) -> Schema:
 
 
 class Leaf(Shape):
-    """A type without nested types.
-
-    Attributes:
-        family: Which constraints it accepts: a key of ``_KEYWORDS``, or empty.
-        options: The enum class or the literals, if it is a choice.
-    """
+    """A type without nested types."""
 
     def __init__(
         self,
@@ -136,9 +124,9 @@ class Leaf(Shape):
         self._reading = reading
         self._checking = reading if checking is None else checking
         self.kinds = frozenset(kinds)
-        self.family = family
+        self.family = family  # which constraints it accepts: a key of _KEYWORDS, or empty
         self.is_native = is_native
-        self.options = options
+        self.options = options  # the enum class or the literals, if it is a choice
 
     def schema(self, book: Book) -> Schema:
         return dict(self._schema)

@@ -50,27 +50,16 @@ from twopipes.errors import SignatureRejected
 
 
 class Signature(Struct, kw_only=True, eq=False):
-    """The arguments and the return value of a function.
+    """The arguments and the return value of a function."""
 
-    Attributes:
-        name: The name of the function; for an object without a name, the name of its class.
-        description: The docstring without the sections about parameters.
-        is_async: Whether a call returns an awaitable.
-        input_schema: The JSON Schema of the arguments; its root is an object (TL-01).
-        output: How return values are written; ``None`` if the function declares no data.
-        injected_names: The parameters that the server fills in.
-        fields: The arguments.
-        accepts_extra: Whether further arguments are passed on unchanged.
-    """
-
-    name: str
-    description: str
-    is_async: bool
-    input_schema: Schema
-    output: Output | None
-    injected_names: tuple[str, ...]
-    fields: tuple[Field, ...]
-    accepts_extra: bool
+    name: str  # for an object without a name, the name of its class
+    description: str  # the docstring without the sections about parameters
+    is_async: bool  # whether a call returns an awaitable
+    input_schema: Schema  # its root is an object (TL-01)
+    output: Output | None  # how return values are written; None if the function declares no data
+    injected_names: tuple[str, ...]  # the parameters that the server fills in
+    fields: tuple[Field, ...]  # the arguments
+    accepts_extra: bool  # whether further arguments are passed on unchanged
     _binder: Binder | None = None
 
     def __repr__(self) -> str:
@@ -87,32 +76,19 @@ class Signature(Struct, kw_only=True, eq=False):
         return self.output is not None and self.output.is_wrapped
 
     def bind(self, raw: bytes | Raw | None, *, lenient: bool = False) -> dict[str, Any]:
-        """Convert the arguments of a call to the types of the function, by the names of its parameters.
+        """Convert the arguments of a call to the types of the function, by the names of its parameters, or raise every problem.
 
         Absent arguments are left out, so that the default of the function applies. Integers may be written as ``3.0``, as in JSON
         Schema. With ``lenient``, ``"3"`` is accepted for a number and ``"true"`` for a boolean.
-
-        Raises:
-            ArgumentsRejected: They do not match; the error lists every problem (TL-06).
         """
         return self._reader().read(raw, lenient=lenient)
 
     def bind_strings(self, values: Mapping[str, str]) -> dict[str, Any]:
-        """Convert arguments that can only be strings: those of a prompt (PM-02) or of a resource template.
-
-        If the parameter does not accept strings, the string is read as a number, a boolean or JSON.
-
-        Raises:
-            ArgumentsRejected: They do not match.
-        """
+        """Convert arguments that can only be strings (PM-02); a string may stand for a number, a boolean or JSON."""
         return self._reader().read_strings(values)
 
     def structured(self, value: Any) -> Raw:
-        """Return a return value as JSON for ``structured_content``, wrapped if :attr:`wraps_output` is true.
-
-        Raises:
-            ReturnRejected: The value does not match the output schema, or JSON cannot represent it (TL-10).
-        """
+        """Return a return value as JSON for ``structured_content``, or raise :class:`ReturnRejected` (TL-10)."""
         return (self.output or _PLAIN).encode(value, self.name)
 
     def text(self, structured: Raw) -> str:
@@ -179,11 +155,7 @@ def describe(
 
 
 def injected_names(function: Callable[..., Any], injected: tuple[type, ...]) -> frozenset[str]:
-    """Return the names of the parameters whose annotation is one of the ``injected`` types.
-
-    Raises:
-        SignatureRejected: An annotation cannot be resolved, or a parameter such as ``ctx`` lacks its annotation.
-    """
+    """Return the names of the parameters whose annotation is one of the ``injected`` types."""
     builder = _builder(function)
     names = set()
     for parameter in inspect.signature(function).parameters.values():

@@ -19,17 +19,6 @@ from twopipes._schema.complexity import SchemaLimits, SchemaRefused, Workload
 from twopipes._schema.problems import given
 from twopipes.errors import Problem
 
-__all__ = [
-    "DIALECTS",
-    "NOT_VALIDATED",
-    "SchemaLimits",
-    "SchemaRefused",
-    "Validator",
-    "available",
-    "check_dialect",
-    "compile_schema",
-]
-
 DIALECTS: Final = (
     "https://json-schema.org/draft/2020-12/schema",
     "https://json-schema.org/draft/2019-09/schema",
@@ -85,12 +74,9 @@ class Validator:
         self._most_visits = limits.max_visits // factor
 
     def check(self, value: Any) -> list[Problem]:
-        """Return the problems of a value; empty if it is valid.
+        """Return the problems of a value; empty if it is valid. One that is too large to be checked within the limits is invalid.
 
-        A value that is too large to be checked within the limits is invalid, and the problem says so.
-
-        Args:
-            value: Plain Python (dict, list, str, int, float, bool, None), or JSON as bytes or :class:`msgspec.Raw`.
+        The value is plain Python (dict, list, str, int, float, bool, None), or JSON as bytes or :class:`msgspec.Raw`.
         """
         if isinstance(value, bytes | Raw):
             data = bytes(value)
@@ -175,11 +161,7 @@ def compile_schema(schema: Mapping[str, Any], *, limits: SchemaLimits | None = N
 
 
 def check_dialect(schema: Mapping[str, Any]) -> None:
-    """Reject an unknown dialect.
-
-    Raises:
-        SchemaRefused: The dialect is not one of :data:`DIALECTS` (JS-02).
-    """
+    """Reject a dialect that is not one of :data:`DIALECTS` (JS-02)."""
     dialect = schema.get("$schema", DIALECTS[0])  # JS-01
     if not isinstance(dialect, str) or dialect.removesuffix("#") not in DIALECTS:
         raise SchemaRefused(f"its dialect {_cut(repr(dialect))} is unknown; known dialects: {', '.join(DIALECTS)}")
@@ -194,10 +176,7 @@ def _library() -> Any:
 
 
 def _compiled(library: Any, schema: Mapping[str, Any], workload: Workload) -> tuple[Any, int]:
-    """Return the library's validator, and the cost factor of a visit.
-
-    Regular expressions run in linear time. If one uses look-around, all of them backtrack, up to a limit.
-    """
+    """Return the library's validator, and the cost factor of a visit."""
     size = next(size for most, size in _PATTERN_SIZES if workload.patterns <= most)
     linear = library.RegexOptions(size_limit=size)
     try:
@@ -205,6 +184,7 @@ def _compiled(library: Any, schema: Mapping[str, Any], workload: Workload) -> tu
     except SchemaRefused:
         if not workload.patterns:
             raise
+    # Regular expressions run in linear time. If one uses look-around, all of them backtrack, up to a limit.
     backtracking = library.FancyRegexOptions(backtrack_limit=_BACKTRACKS, size_limit=size)
     return _guarded(_compile, library, schema, backtracking), _BACKTRACKING_FACTOR
 

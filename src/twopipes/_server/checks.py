@@ -51,7 +51,8 @@ class WrittenSchema:
         return [] if self._validator is None else self._validator.check(data)
 
     def _compile(self, schema: Mapping[str, Any]) -> None:
-        from twopipes._schema.validation import NOT_VALIDATED, SchemaRefused, compile_schema  # noqa: PLC0415 - only hand-written schemas need it
+        from twopipes._schema.complexity import SchemaRefused  # noqa: PLC0415 - only hand-written schemas need it
+        from twopipes._schema.validation import NOT_VALIDATED, compile_schema  # noqa: PLC0415 - likewise
 
         try:
             self._validator = compile_schema(schema)

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twopipes._schema import validation
-from twopipes._schema.validation import DIALECTS, SchemaLimits, SchemaRefused, available, compile_schema
+from twopipes._schema.complexity import SchemaLimits, SchemaRefused
+from twopipes._schema.validation import DIALECTS, available, compile_schema
 
 DRAFT_07 = "http://json-schema.org/draft-07/schema#"
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from msgspec.json import encode
 
-from twopipes._schema.validation import SchemaRefused, available, check_dialect
+from twopipes._schema.complexity import SchemaRefused
+from twopipes._schema.validation import available, check_dialect
 from twopipes._tools.check.conversation import ALL_CAPABILITIES, LiveConversation
 from twopipes._tools.check.probe import Case, probe
 from twopipes._tools.check.samples import CHANGING

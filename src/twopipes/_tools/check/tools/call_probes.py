@@ -9,7 +9,8 @@ from typing import Any
 from msgspec import MsgspecError
 from msgspec.json import decode
 
-from twopipes._schema.validation import SchemaRefused, available, compile_schema
+from twopipes._schema.complexity import SchemaRefused
+from twopipes._schema.validation import available, compile_schema
 from twopipes._tools.check.probe import Case, SafeCall, probe
 from twopipes._tools.check.questions import members
 from twopipes._tools.check.samples import CHANGING, called, has_worked, is_complete
