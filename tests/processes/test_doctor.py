@@ -15,7 +15,6 @@ import pytest
 
 from processes.children import is_running
 from processes.launching import ENVIRONMENT, EXAMPLES, NET
-from twopipes._cli.doctor import Silent
 from twopipes._process.command import ServerCommand
 from twopipes._tools.doctor.codes import CODES
 from twopipes._tools.doctor.diagnose import diagnose
@@ -95,7 +94,7 @@ def broken(name, **options):
 
 
 async def examined(given, patience=PATIENT):
-    return await Examination(given, patience=patience, listener=Silent()).run()
+    return await Examination(given, patience).run()
 
 
 def problems(seen):

@@ -77,15 +77,12 @@ def _parser() -> CommandParser:
     add_start_options(parser)
     limits = parser.add_argument_group("time limits")
     add_timeout_option(limits, "default 15", default=15.0)
-    limits.add_argument(
-        "--total", metavar="SECONDS", type=positive_duration, default=120.0, help="the longest examination (default 120)"
-    )
-    limits.add_argument(
-        "--grace", metavar="SECONDS", type=duration, default=3.0, help="time to exit after the end of input or a signal (default 3)"
-    )
-    limits.add_argument(
-        "--slow", metavar="SECONDS", type=duration, default=5.0, help="report a first response that takes longer (default 5)"
-    )
+    for name, read, default, text in (
+        ("--total", positive_duration, 120.0, "the longest examination"),
+        ("--grace", duration, 3.0, "time to exit after the end of input or a signal"),
+        ("--slow", duration, 5.0, "report a first response that takes longer"),
+    ):
+        limits.add_argument(name, metavar="SECONDS", type=read, default=default, help=f"{text} (default {default:g})")
     add_renamed_option(parser, "--patience", new="--timeout")
     parser.add_argument("--quick", action="store_true", help="skip the three oldest revisions; each needs a process of its own")
     add_format_option(parser)
@@ -98,34 +95,33 @@ def _examine(servers: Sequence[ServerTarget], options: Any) -> int:
     timeouts = DoctorTimeouts(
         answer=options.timeout, grace=options.grace, total=options.total, slow=options.slow, quick=options.quick
     )
-    as_json = options.format == "json"
-    teller = TerminalReport(Terminal(sys.stderr if as_json else sys.stdout))
-    reports: list[dict[str, Any]] = []
+    report = None if options.format == "json" else TerminalReport(Terminal())
+    as_json: list[dict[str, Any]] = []
     is_healthy = True
     for number, server in enumerate(servers):
         command = server.target
-        if not isinstance(command, ServerCommand):  # pragma: no cover - there are no options for sockets
-            continue
-        if not as_json:
+        assert isinstance(command, ServerCommand)  # there are no options for sockets
+        if report is not None:
             if number:
-                teller.separate()
-            teller.heading(server.description, command.environment)
-        examination = Examination(command, patience=timeouts, listener=Silent() if as_json else teller)
+                report.separate()
+            report.heading(server.description, command.environment)
         try:
-            seen = asyncio.run(_run_until_signal(examination))
+            seen = asyncio.run(_run_until_signal(Examination(command, timeouts, report)))
         except asyncio.CancelledError:
             sys.stderr.write("ended by a signal; no process is left running\n")
             return TERMINATED
         finally:
-            teller.quiet()
+            if report is not None:
+                report.quiet()
         found = diagnose(seen)
         is_healthy = is_healthy and all(each.severity == "note" for each in found)
-        if as_json:
-            reports.append({"server": server.name, "diagnoses": found, "observations": seen})
-        else:
-            teller.conclude(found)
-    if as_json:
-        _write_json(reports)
+        as_json.append({"server": server.name, "diagnoses": found, "observations": seen})
+        if report is not None:
+            report.conclude(found)
+    if report is None:
+        text = msgspec.json.format(msgspec.json.encode({"format": 1, "servers": as_json}), indent=2)
+        sys.stdout.write(text.decode() + "\n")
+        sys.stdout.flush()
     return OK if is_healthy else FAILED
 
 
@@ -138,22 +134,3 @@ async def _run_until_signal(examination: Examination) -> Observations:
             with suppress(NotImplementedError):  # Windows has no signal handlers
                 loop.add_signal_handler(number, task.cancel)
     return await examination.run()
-
-
-class Silent:
-    """A listener that ignores every step: the JSON report is written at the end."""
-
-    def resolved(self, resolution: object) -> None:
-        """See :class:`~twopipes._tools.doctor.examination.Listener`."""
-
-    def begins(self, purpose: object, revision: object) -> None:
-        """See above."""
-
-    def tried(self, attempt: object) -> None:
-        """See above."""
-
-
-def _write_json(reports: Sequence[dict[str, Any]]) -> None:
-    text = msgspec.json.format(msgspec.json.encode({"format": 1, "servers": reports}), indent=2)
-    sys.stdout.write(text.decode() + "\n")
-    sys.stdout.flush()

@@ -107,13 +107,6 @@ def diagnosis(
     code: str, what: str, cause: str, fix: str, evidence: tuple[str, ...] = (), *, rules: tuple[str, ...] | None = None
 ) -> Diagnosis:
     """Return a diagnosis of the table with the texts of this case. ``rules`` replaces the rules of the table."""
-    found = CODES[code]
-    return Diagnosis(
-        code=code,
-        severity=found.severity,
-        what=what,
-        cause=cause,
-        fix=fix,
-        evidence=evidence,
-        rules=found.rules if rules is None else rules,
-    )
+    severity, own = CODES[code].severity, CODES[code].rules
+    rules = own if rules is None else rules
+    return Diagnosis(code=code, severity=severity, what=what, cause=cause, fix=fix, evidence=evidence, rules=rules)

@@ -22,6 +22,8 @@ _RULE_OF_ENTRIES: Final = {
     "resources/templates/list": "RS-01",
     "prompts/list": "PM-01",
 }
+_RULE_OF_MEMBER: Final = {'"id"': "JR-06", '"jsonrpc"': "JR-01", '"params"': "JR-11", '"error"': "JR-08"}
+_NOISE: Final = {"text", "log", "installer", "traceback", "terminal codes", "other JSON", "too long"}
 _BEFORE_OPENING: Final = ("silent", "at eof")
 
 
@@ -102,7 +104,8 @@ def _diagnose_output(seen: Observations) -> Iterator[Diagnosis]:
             "the message is built by hand, or by a library for another version of JSON-RPC",
             'every message has "jsonrpc": "2.0"; a response has the id of its request and either "result", an object, or "error"',
             _lines(malformed),
-            rules=_rules_of_malformed(malformed[0]),
+            # The detail begins with the faulty member.
+            rules=tuple(rule for member, rule in _RULE_OF_MEMBER.items() if _reason(malformed[0]).startswith(member)) or ("JR-07",),
         )
     if any(attempt.echoes for attempt in seen.attempts):
         yield diagnosis(
@@ -132,8 +135,8 @@ def _diagnose_output(seen: Observations) -> Iterator[Diagnosis]:
             "write a bare newline; in Python: sys.stdout.reconfigure(newline='\\n')",
         )
     for attempt in attempts:
-        if attempt.outcome == "wrong id" or any("its id is" in reply.message for reply in attempt.answers):
-            fault = next((reply.message for reply in attempt.answers if "its id is" in reply.message), "")
+        fault = next((reply.message for reply in attempt.answers if "its id is" in reply.message), "")
+        if attempt.outcome == "wrong id" or fault:
             yield diagnosis(
                 "wrong-id",
                 f"its response does not carry the id of the request: {fault}",
@@ -144,15 +147,6 @@ def _diagnose_output(seen: Observations) -> Iterator[Diagnosis]:
 
 def _reason(stray: StrayLine) -> str:
     return stray.detail.partition(": ")[2] or stray.detail
-
-
-def _rules_of_malformed(stray: StrayLine) -> tuple[str, ...]:
-    """Return the rule about the faulty member, which the detail begins with."""
-    of_members = {'"id"': "JR-06", '"jsonrpc"': "JR-01", '"params"': "JR-11", '"error"': "JR-08"}
-    return tuple(rule for member, rule in of_members.items() if _reason(stray).startswith(member)) or ("JR-07",)
-
-
-_NOISE: Final = {"text", "log", "installer", "traceback", "terminal codes", "other JSON", "too long"}
 
 
 def _noise(seen: Observations, noise: Sequence[StrayLine], count: int) -> Diagnosis:
@@ -326,18 +320,12 @@ def _diagnose_lists(opened: Attempt) -> Iterator[Diagnosis]:
 
 
 def _exits_after_opening(opened: Attempt, unanswered: Reply) -> Diagnosis:
-    explained = diagnose_starts.explanation(opened.stderr)
-    cause, fix = explained or (
+    cause, fix = diagnose_starts.explanation(opened.stderr) or (
         "it serves one message and exits, or it fails on the message after the opening",
         "read lines in a loop until the end of the input",
     )
-    return diagnosis(
-        "exits-after-opening",
-        f"it responds to {opened.answers[0].method} and exits ({_end_of(opened)}) when {unanswered.method} follows",
-        cause,
-        fix,
-        relevant_lines(opened.stderr),
-    )
+    what = f"it responds to {opened.answers[0].method} and exits ({_end_of(opened)}) when {unanswered.method} follows"
+    return diagnosis("exits-after-opening", what, cause, fix, relevant_lines(opened.stderr))
 
 
 def _list_failed(opened: Attempt, failed: Sequence[Reply]) -> Diagnosis:
@@ -359,14 +347,11 @@ def _list_failed(opened: Attempt, failed: Sequence[Reply]) -> Diagnosis:
         cause = "an entry of the list does not have the members that its type requires"
         fix = "give each entry the members of its type; `twopipes list` shows what a client sees"
         rules = (_RULE_OF_ENTRIES[reply.method],)
-    what = "; ".join(f"{each.method} {_how_it_failed(each)}" for each in failed)
-    return diagnosis("list-failed", what, cause, fix, relevant_lines(opened.stderr), rules=rules)
-
-
-def _how_it_failed(reply: Reply) -> str:
-    if reply.took is None:
-        return "gets no response"
-    return f"fails: {reply.message}" + (f" ({reply.code})" if reply.code is not None else "")
+    what = []
+    for each in failed:
+        code = "" if each.code is None else f" ({each.code})"
+        what.append(f"{each.method} gets no response" if each.took is None else f"{each.method} fails: {each.message}{code}")
+    return diagnosis("list-failed", "; ".join(what), cause, fix, relevant_lines(opened.stderr), rules=rules)
 
 
 def _diagnose_speed(seen: Observations) -> Iterator[Diagnosis]:
@@ -386,10 +371,9 @@ def _diagnose_speed(seen: Observations) -> Iterator[Diagnosis]:
 
 
 def _diagnose_endings(seen: Observations) -> Iterator[Diagnosis]:
-    regular = [each for each in seen.attempts if each.ending is not None and each.outcome != "not started"]
-    for attempt in regular:
+    for attempt in seen.attempts:
         ending = attempt.ending
-        if ending is None:
+        if ending is None or attempt.outcome == "not started":
             continue
         if ending.took is None and ending.asked_by == "eof":
             # A server that never responded may still be starting, and not read its input yet.
@@ -408,12 +392,7 @@ def _diagnose_endings(seen: Observations) -> Iterator[Diagnosis]:
                 "a signal handler that does not exit, or a wrapper (a shell, a container) that does not forward the signal",
                 "exit on SIGTERM; in a shell script start the server with exec; in a container use --init",
             )
-        elif (
-            ending.asked_by == "eof"
-            and attempt.works
-            and ending.exit is not None
-            and _is_failure(ending.exit.code, ending.exit.signal)
-        ):
+        elif ending.asked_by == "eof" and attempt.works and ending.exit and (ending.exit.signal or ending.exit.code):
             yield diagnosis(
                 "fails-at-eof",
                 f"at the end of its input it exits with {ending.exit.text}",
@@ -422,21 +401,15 @@ def _diagnose_endings(seen: Observations) -> Iterator[Diagnosis]:
                 relevant_lines(attempt.stderr),
             )
         if ending.left_behind:
+            count = len(ending.left_behind)
+            running = "one process keeps running" if count == 1 else f"{count} processes keep running"
             yield diagnosis(
                 "leaves-processes-behind",
-                f"{_processes(len(ending.left_behind))} after it has exited; the doctor stopped what it found",
+                f"{running} after it has exited; the doctor stopped what it found",
                 "it starts programs that outlive it, or a wrapper exits before the server does",
                 "stop these programs when stdin ends, or start the server without the wrapper",
                 tuple(f"{process.pid}: {process.command}" for process in ending.left_behind[:_EVIDENCE]),
             )
-
-
-def _is_failure(code: int | None, signal: str | None) -> bool:
-    return signal is not None or code not in {0, None}
-
-
-def _processes(count: int) -> str:
-    return "one process keeps running" if count == 1 else f"{count} processes keep running"
 
 
 # Texts

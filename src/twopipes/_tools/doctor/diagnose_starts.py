@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from twopipes._tools.doctor.clues import Clue, clue_in, error_line, missing_variable, relevant_lines, states_error
 from twopipes._tools.doctor.codes import Diagnosis, diagnosis
-from twopipes._tools.doctor.diagnose_containers import diagnose_containers
-from twopipes._tools.doctor.observations import Attempt, Observations, Resolution
+from twopipes._tools.doctor.observations import Attempt, Layer, Observations, Resolution
 
 _MAX_LENGTH: Final = 200
 _MAX_NAMES: Final = 8
 _OTHER_FRAMING: Final = {"content-length", "pretty-printed", "malformed message", "not UTF-8"}
 _SHELL: Final = "a host starts it without a shell, and often with a shorter PATH than yours: write the absolute path"
+
+# What follows the options of each, for the fix that people copy.
+_NEED_INPUT: Final = {
+    **dict.fromkeys(("docker run", "podman run", "nerdctl run"), "--rm {package}"),
+    **dict.fromkeys(("docker exec", "podman exec", "nerdctl exec"), "{inside} COMMAND"),
+    "kubectl exec": "{inside} -- COMMAND",
+}
+# These connect stdin without an option, but some versions allocate a terminal as well.
+_NEED_NO_TERMINAL: Final = {
+    f"{program} {verb}"
+    for program in ("docker compose", "podman compose", "nerdctl compose", "docker-compose", "podman-compose")
+    for verb in ("exec", "run")
+}
+# Short options with a value, which may follow directly: -eTERM=xterm does not contain -t.
+_LETTERS_WITH_VALUE: Final = "acefhlmnpsuvw"
 
 # For each clue: the probable cause, and the fix; {about} is the subject of the message.
 _CAUSES: Final[dict[str, tuple[str, str]]] = {
@@ -115,7 +130,7 @@ def diagnose_command(seen: Observations) -> Iterator[Diagnosis]:
             "only shells expand ~ and $NAME, and hosts start servers without a shell",
             "write the full path, or put the variable into env",
         )
-    yield from diagnose_containers(resolution)
+    yield from _diagnose_containers(resolution)
     if resolution.beyond_host_path:
         yield diagnosis(
             "path-of-your-shell",
@@ -128,35 +143,25 @@ def diagnose_command(seen: Observations) -> Iterator[Diagnosis]:
 def _not_found(resolution: Resolution) -> Diagnosis:
     name = resolution.argv[0]
     what = f"no folder of its PATH has {name}" if resolution.searched else f"the file {name} does not exist"
-    evidence = tuple(dict.fromkeys(resolution.searched))
+    words = name.split()
     if resolution.elsewhere:
         place = resolution.elsewhere[0]
-        return diagnosis(
-            "command-not-found", what, f"it is in {place.where}: {place.path}; {_SHELL}", f"use {place.path}", evidence
-        )
-    if len(name.split()) > 1:
-        words = name.split()
+        cause, fix = f"it is in {place.where}: {place.path}; {_SHELL}", f"use {place.path}"
+    elif len(words) > 1:
         cause = "the whole command is written as one word"
-        fix = f'split it: "command": "{words[0]}", "args": {_json_list(words[1:])}'
-        return diagnosis("command-not-found", what, cause, fix, evidence)
-    if resolution.similar:
+        arguments = ", ".join(f'"{word}"' for word in words[1:])
+        fix = f'split it: "command": "{words[0]}", "args": [{arguments}]'
+    elif resolution.similar:
         cause = "the name may be misspelled, or has a version number here"
-        return diagnosis("command-not-found", what, cause, f"did you mean {' or '.join(resolution.similar)}?", evidence)
-    return diagnosis(
-        "command-not-found",
-        what,
-        f"it is not installed, or in another folder; {_SHELL}",
-        "`which " + shlex.quote(name) + "` in a shell shows where it is",
-        evidence,
-    )
+        fix = f"did you mean {' or '.join(resolution.similar)}?"
+    else:
+        cause = f"it is not installed, or in another folder; {_SHELL}"
+        fix = f"`which {shlex.quote(name)}` in a shell shows where it is"
+    return diagnosis("command-not-found", what, cause, fix, tuple(dict.fromkeys(resolution.searched)))
 
 
 def _has_no_interpreter(resolution: Resolution) -> bool:
     return resolution.shebang is not None and resolution.shebang.found is None
-
-
-def _json_list(words: Sequence[str]) -> str:
-    return "[" + ", ".join(f'"{word}"' for word in words) + "]"
 
 
 def _not_executable(resolution: Resolution) -> Diagnosis:
@@ -192,12 +197,50 @@ def _not_started(resolution: Resolution, attempt: Attempt) -> Diagnosis:
             f"add that line, or start it with its interpreter: python {resolution.argv[0]}",
         )
     reason = attempt.failure.reason if attempt.failure is not None else ""
-    return diagnosis(
-        "start-refused",
-        f"{found} was not started: {reason} {detail}".strip(),
-        "the system refused to start it",
-        "see the reason above",
-    )
+    what = f"{found} was not started: {reason} {detail}".strip()
+    return diagnosis("start-refused", what, "the system refused to start it", "see the reason above")
+
+
+# Containers
+
+
+def _diagnose_containers(resolution: Resolution) -> Iterator[Diagnosis]:
+    """Diagnose the options of ``docker run``, ``kubectl exec`` and similar commands."""
+    for layer in resolution.layers:
+        how = f"{layer.program} {layer.verb}"
+        if how in _NEED_INPUT:
+            rest = _NEED_INPUT[how].format(package=layer.package or "IMAGE", inside=layer.inside or "NAME")
+            yield from _diagnose_options(layer, how, right=f"{how} -i {rest}")
+        elif how in _NEED_NO_TERMINAL and not _has(layer, "T", "--no-tty", "--no-TTY"):
+            yield diagnosis(
+                "compose-without-no-tty",
+                f"{how} without -T",
+                "older versions allocate a terminal by default; then they refuse to start, or the terminal echoes what is sent",
+                f"{how} -T {layer.inside or 'SERVICE'}{' COMMAND' if how.endswith('exec') else ''}",
+            )
+
+
+def _diagnose_options(layer: Layer, how: str, *, right: str) -> Iterator[Diagnosis]:
+    if not _has(layer, "i", "--interactive", "--stdin"):
+        cause = "the server's standard input is not connected, so it reads EOF at once"
+        yield diagnosis("docker-without-stdin", f"{how} without -i", cause, right)
+    if _has(layer, "t", "--tty"):
+        cause = "a terminal echoes what is sent and changes line endings"
+        yield diagnosis("docker-with-terminal", f"{how} with -t", cause, f"leave -t out: {right}")
+
+
+def _has(layer: Layer, letter: str, *names: str) -> bool:
+    """Whether a switch is on, as ``-i``, ``-it``, ``--interactive`` or ``--interactive=true``."""
+    for flag in layer.flags:
+        name, _, value = flag.partition("=")
+        if name in (f"-{letter}", *names):
+            if value not in {"false", "False", "FALSE", "f", "F", "0"}:
+                return True
+        elif name.startswith("-") and not name.startswith("--"):
+            switches = re.match(f"-[^{_LETTERS_WITH_VALUE}]*.?", name)  # as -it, up to a letter that has a value
+            if switches is not None and letter in switches.group():
+                return True
+    return False
 
 
 # It runs, but does not respond
@@ -293,15 +336,14 @@ def _variable(proven: Attempt, words: Sequence[str], evidence: tuple[str, ...]) 
     )
 
 
+def _newline_missing(what: str, held: str) -> Diagnosis:
+    cause = "the JSON is written without a newline after it"
+    return diagnosis("newline-missing", what, cause, "write a newline after each message, then flush", (held[:_MAX_LENGTH],))
+
+
 def _at_eof(seen: Observations, first: Attempt) -> Diagnosis:
     if first.held:
-        return diagnosis(
-            "newline-missing",
-            "its message has no newline at its end, so it is complete only when the stream ends",
-            "the JSON is written without a newline after it",
-            "write a newline after each message, then flush",
-            (first.held[:_MAX_LENGTH],),
-        )
+        return _newline_missing("its message has no newline at its end, so it is complete only when the stream ends", first.held)
     unbuffered = seen.of("unbuffered")
     if unbuffered is not None and not unbuffered.works:
         return diagnosis(
@@ -323,13 +365,7 @@ def _at_eof(seen: Observations, first: Attempt) -> Diagnosis:
 
 def _silence(seen: Observations, first: Attempt) -> Diagnosis:
     if first.held:
-        return diagnosis(
-            "newline-missing",
-            "it wrote the beginning of a line, but no newline at its end",
-            "the JSON is written without a newline after it",
-            "write a newline after each message, then flush",
-            (first.held[:_MAX_LENGTH],),
-        )
+        return _newline_missing("it wrote the beginning of a line, but no newline at its end", first.held)
     reads_nothing = any(layer.does.startswith("reads its program from stdin") for layer in seen.resolution.layers)
     cause = "it does not read stdin (a port instead?), waits for something else first, or does not know the message"
     if reads_nothing:
@@ -338,12 +374,7 @@ def _silence(seen: Observations, first: Attempt) -> Diagnosis:
         cause = "it reads its input, because it exits at EOF, but does not respond: a handler fails, or it uses another framing"
     elif first.strays:
         cause = "its output is not a message; it may not be an MCP server over stdio, or may serve HTTP by default"
-    evidence = relevant_lines(first.stderr)
+    what = "it runs and responds neither to initialize nor to server/discover"
     fix = "check that it serves over stdio (many need an argument such as --stdio or --transport stdio), and look at its stderr"
-    return diagnosis(
-        "never-answers",
-        "it runs and responds neither to initialize nor to server/discover",
-        cause,
-        "name the script after the interpreter" if reads_nothing else fix,
-        evidence,
-    )
+    fix = "name the script after the interpreter" if reads_nothing else fix
+    return diagnosis("never-answers", what, cause, fix, relevant_lines(first.stderr))

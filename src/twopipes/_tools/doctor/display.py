@@ -12,7 +12,7 @@ from msgspec import Struct
 from twopipes._protocol.revisions import LATEST_LEGACY
 from twopipes._tools.doctor.clues import relevant_lines
 from twopipes._tools.doctor.codes import CODES, Diagnosis
-from twopipes._tools.doctor.observations import Attempt, Ending, Listed, Purpose, Reply, Resolution
+from twopipes._tools.doctor.observations import Attempt, Listed, Purpose, Reply, Resolution
 from twopipes._tools.terminal import Styled, Terminal, visible
 
 Mark = Literal["good", "bad", "so-so", "plain"]
@@ -83,22 +83,23 @@ def steps_of_attempt(attempt: Attempt) -> Iterator[Step]:
     if attempt.failure is not None:
         yield Step("bad", "start", f"{attempt.failure.reason}: {attempt.failure.detail}".removesuffix(": "))
         return
-    if attempt.purpose == "handshake":
-        yield from _start_steps(attempt)
-        yield _opening(attempt, "handshake")
-        yield from _list_steps(attempt)
-        yield from _stderr(attempt)
-        yield from _ending_steps(attempt, "end of input")
-        yield from _memory(attempt)
-    elif attempt.purpose == "discover":
-        yield _opening(attempt, "stateless")
-        yield from _ending_steps(attempt, "SIGTERM")
-        yield from _more_noise(attempt)
-    elif attempt.purpose == "revision":
-        yield _opening(attempt, "older")
-        yield from _more_noise(attempt)
-    else:
-        yield _experiment(attempt)
+    match attempt.purpose:
+        case "handshake":
+            yield from _start_steps(attempt)
+            yield _opening(attempt, "handshake")
+            yield from _list_steps(attempt)
+            yield from _stderr(attempt)
+            yield from _ending_steps(attempt, "end of input")
+            yield from _memory(attempt)
+        case "discover":
+            yield _opening(attempt, "stateless")
+            yield from _ending_steps(attempt, "SIGTERM")
+            yield from _noise(attempt, only_if_new=True)
+        case "revision":
+            yield _opening(attempt, "older")
+            yield from _noise(attempt, only_if_new=True)
+        case _:
+            yield _experiment(attempt)
 
 
 def _start_steps(attempt: Attempt) -> Iterator[Step]:
@@ -107,27 +108,20 @@ def _start_steps(attempt: Attempt) -> Iterator[Step]:
         text += f", on stderr after {_seconds(attempt.first_stderr)}"
     started = "started" if attempt.started_in is None else f"started in {_seconds(attempt.started_in)}"
     yield Step("plain" if attempt.first_byte is None else "good", "start", f"{started}; {text}")
-    if attempt.stray_count:
-        yield _noise(attempt)
-    elif attempt.first_byte is not None:
+    yield from _noise(attempt)
+    if not attempt.stray_count and attempt.first_byte is not None:
         yield Step("good", "stdout", "only messages")
 
 
-def _noise(attempt: Attempt, *, only_if_new: bool = False) -> Step:
+def _noise(attempt: Attempt, *, only_if_new: bool = False) -> Iterator[Step]:
+    if not attempt.stray_count:
+        return
     number = "1 line is not a message" if attempt.stray_count == 1 else f"{attempt.stray_count} lines are not messages"
     late = all(stray.while_ending and not stray.before_messages for stray in attempt.strays)
-    when = f", written {_WHILE_ENDING[attempt.ending.asked_by]}" if late and attempt.ending is not None else ""
+    if late and attempt.ending is not None:
+        number += ", written after " + {"eof": "the end of input", "SIGTERM": "SIGTERM"}[attempt.ending.asked_by]
     lines = tuple(dict.fromkeys(stray.text for stray in attempt.strays[:_SHOWN_LINES]))
-    return Step("so-so" if late else "bad", "stdout", f"{number}{when}:", lines, only_if_new)
-
-
-_WHILE_ENDING: Final = {"eof": "after the end of input", "SIGTERM": "after SIGTERM"}
-
-
-def _more_noise(attempt: Attempt) -> Iterator[Step]:
-    """Yield stray lines of a later process that no earlier one wrote."""
-    if attempt.stray_count:
-        yield _noise(attempt, only_if_new=True)
+    yield Step("so-so" if late else "bad", "stdout", f"{number}:", lines, only_if_new)
 
 
 def _opening(attempt: Attempt, label: str) -> Step:
@@ -209,15 +203,12 @@ def _ending_steps(attempt: Attempt, label: str) -> Iterator[Step]:
     if ending.took is None:
         yield Step("so-so", label, f"still running; ended by {ending.ended_by}")
     elif attempt.exit is None:
-        yield Step("good", label, f"exited after {_seconds(ending.took)}{_how(ending)}")
+        how = "" if ending.exit is None else f" ({ending.exit.text})"
+        yield Step("good", label, f"exited after {_seconds(ending.took)}{how}")
     if ending.left_behind:
         lines = tuple(f"{process.pid}: {process.command}" for process in ending.left_behind[:_SHOWN_LINES])
         number = "1 process" if len(ending.left_behind) == 1 else f"{len(ending.left_behind)} processes"
         yield Step("so-so", "left behind", f"{number}, stopped by the doctor:", lines)
-
-
-def _how(ending: Ending) -> str:
-    return "" if ending.exit is None else f" ({ending.exit.text})"
 
 
 def _memory(attempt: Attempt) -> Iterator[Step]:
@@ -264,11 +255,11 @@ class TerminalReport:
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
         encoding = getattr(terminal.stream, "encoding", None) or "utf-8"
-        self._plain_marks = False
+        self._mark_width = 1
         try:
             "".join(mark[0] for mark in _MARKS.values()).encode(encoding)
         except (LookupError, UnicodeEncodeError):
-            self._plain_marks = True
+            self._mark_width = 2  # the plain marks
         self._status: Any = None
         self._quoted: set[str] = set()
 
@@ -318,7 +309,8 @@ class TerminalReport:
         for step in steps:
             if step.only_if_new and self._quoted.issuperset(step.lines):
                 continue
-            self._print_step(step.mark if step.label else "plain", step.label, step.text, has_mark=bool(step.label))
+            mark = self._mark(step.mark) if step.label else " " * self._mark_width
+            self._paragraph([" ", mark, " ", f"{step.label:<{_LABEL}}"], 2 + self._mark_width + _LABEL, step.text)
             self._quote(_LABEL + 4, step.lines)
         self._terminal.flush()
 
@@ -340,28 +332,22 @@ class TerminalReport:
             rules = f"  [{', '.join(each.rules)}]" if each.rules else ""
             self._terminal.say(self._mark(mark), " ", (each.code, "bold"), (rules, "dim"))
             for label, text in (("what", each.what), ("cause", each.cause), ("fix", each.fix)):
-                self._paragraph(f"    {label:<6}", visible(text), "bold" if label == "fix" else "")
+                self._paragraph([(f"    {label:<6}", "dim")], 10, text, "bold" if label == "fix" else "")
             # Do not quote lines again that a step has quoted.
             if not self._quoted.issuperset(each.evidence):
                 self._quote(10, each.evidence)
         self._terminal.flush()
 
-    def _print_step(self, mark: Mark, label: str, text: str, *, has_mark: bool) -> None:
-        first: Styled = self._mark(mark) if has_mark else " " * (2 if self._plain_marks else 1)
-        width = max(_MIN_WIDTH, min(self._terminal.width, _MAX_WIDTH) - _LABEL - 4)
-        lines = textwrap.wrap(visible(text), width, break_on_hyphens=False, break_long_words=False) or [""]
-        self._terminal.say(" ", first, " ", f"{label:<{_LABEL}}", lines[0])
-        for line in lines[1:]:
-            self._terminal.say(" " * (_LABEL + (4 if self._plain_marks else 3)), line)
-
-    def _paragraph(self, label: str, text: str, style: str) -> None:
-        width = max(_MIN_WIDTH, min(self._terminal.width, _MAX_WIDTH) - len(label))
-        for number, line in enumerate(textwrap.wrap(text, width, break_on_hyphens=False, break_long_words=False)):
-            self._terminal.say((label if number == 0 else " " * len(label), "dim"), (line, style) if style else line)
+    def _paragraph(self, head: Sequence[Styled], indent: int, text: str, style: str = "") -> None:
+        """Print a text after a head; further lines are indented."""
+        width = max(_MIN_WIDTH, min(self._terminal.width, _MAX_WIDTH) - indent)
+        for line in textwrap.wrap(visible(text), width, break_on_hyphens=False, break_long_words=False) or [""]:
+            self._terminal.say(*head, (line, style) if style else line)
+            head = [" " * indent]
 
     def _mark(self, mark: Mark) -> Styled:
         sign, plain, style = _MARKS[mark]
-        return (plain if self._plain_marks else sign, style)
+        return (sign if self._mark_width == 1 else plain, style)
 
     def _quote(self, indent: int, lines: Sequence[str]) -> None:
         """Print output of the server behind a bar; long lines are wrapped."""

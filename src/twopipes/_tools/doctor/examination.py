@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Struct, structs
@@ -24,6 +24,7 @@ from twopipes._protocol.types import (
     ServerCapabilities,
 )
 from twopipes._tools.doctor.clues import missing_variable
+from twopipes._tools.doctor.display import TerminalReport
 from twopipes._tools.doctor.listing import missing_members, request_lists
 from twopipes._tools.doctor.observations import (
     Attempt,
@@ -39,7 +40,7 @@ from twopipes._tools.doctor.observations import (
 )
 from twopipes._tools.doctor.resolve import resolve
 from twopipes._tools.doctor.server_process import ServerProcess
-from twopipes._tools.doctor.stdout_reader import ReceivedResponse
+from twopipes._tools.doctor.stdout_reader import ReceivedResponse, reply_to
 from twopipes._tools.doctor.stray_lines import source_of, with_assembled
 from twopipes._version import __version__
 from twopipes.errors import McpError, RemoteProtocolError, StartFailed, UnsupportedRevision
@@ -66,19 +67,6 @@ class DoctorTimeouts(Struct, frozen=True, kw_only=True):
     quick: bool = False  # skip the three older revisions
 
 
-class Listener(Protocol):
-    """Is notified of each step, and of each process before it is started."""
-
-    def resolved(self, resolution: Resolution) -> None:
-        """Called after the command was looked up."""
-
-    def begins(self, purpose: Purpose, revision: str) -> None:
-        """Called before a process is started."""
-
-    def tried(self, attempt: Attempt) -> None:
-        """Called after the process has ended."""
-
-
 class _Opening(NamedTuple):
     outcome: Outcome
     reply: Reply
@@ -88,23 +76,24 @@ class _Opening(NamedTuple):
 
 
 class Examination:
-    """Examines one command."""
+    """Examines one command, and prints each step to ``report``, if given."""
 
-    def __init__(self, command: ServerCommand, *, patience: DoctorTimeouts, listener: Listener) -> None:
+    def __init__(self, command: ServerCommand, timeouts: DoctorTimeouts, report: TerminalReport | None = None) -> None:
         self._command = command
-        self._patience = patience
-        self._listener = listener
+        self._timeouts = timeouts
+        self._report = report
         self._attempts: list[Attempt] = []
         self._skipped: list[str] = []
-        self._response_timeout = patience.answer
+        self._response_timeout = timeouts.answer
         self._resolution = resolve(command)
         self._source = _read_source(self._resolution)
 
     async def run(self) -> Observations:
         """Run the examination. Cancelling is safe: a running server process is killed."""
-        self._deadline = asyncio.get_running_loop().time() + self._patience.total
+        self._deadline = asyncio.get_running_loop().time() + self._timeouts.total
         resolution = self._resolution
-        self._listener.resolved(resolution)
+        if self._report is not None:
+            self._report.resolved(resolution)
         if resolution.found is not None and resolution.folder_exists:
             await self._run_attempts()
         given = self._command.child_environment()
@@ -113,7 +102,7 @@ class Examination:
             attempts=tuple(self._attempts),
             environment=self._command.environment,
             withheld=tuple(sorted(name for name in os.environ if name not in given)),
-            slow=self._patience.slow,
+            slow=self._timeouts.slow,
             out_of_time=tuple(self._skipped),
         )
 
@@ -122,7 +111,7 @@ class Examination:
         if first is None or first.outcome == "not started":
             return
         needed = first.answered or first.lived or 0.0
-        self._response_timeout = min(self._patience.answer, max(_LATER_TIMEOUT, _SLOW_FACTOR * needed))
+        self._response_timeout = min(self._timeouts.answer, max(_LATER_TIMEOUT, _SLOW_FACTOR * needed))
         if first.outcome == "at eof":
             # Responses to other requests would come only at the end of its input as well.
             if self._resolution.runtime == "python":
@@ -136,7 +125,7 @@ class Examination:
         # DE-09: a server of the stateless revision may refuse the handshake, and would refuse the older revisions as well.
         if first.works or (first.outcome in {"refused", "strange revision"} and not (probe is not None and probe.works)):
             for revision in reversed(LEGACY[:-1]):
-                if not self._patience.quick:
+                if not self._timeouts.quick:
                     await self._try("revision", revision)
 
     async def _investigate_silence(self, first: Attempt) -> None:
@@ -197,13 +186,15 @@ class Examination:
         if asyncio.get_running_loop().time() >= self._deadline:
             self._skipped.append(f"{purpose} {revision}")
             return None
-        self._listener.begins(purpose, revision)
+        if self._report is not None:
+            self._report.begins(purpose, revision)
         command = self._command
         if extra:
             command = structs.replace(command, env={**extra, **(command.env or {})})
         attempt = await self._attempt(command, purpose, revision, ending, tuple(sorted(extra or ())))
         self._attempts.append(attempt)
-        self._listener.tried(attempt)
+        if self._report is not None:
+            self._report.tried(attempt)
         return attempt
 
     async def _attempt(
@@ -225,7 +216,7 @@ class Examination:
                 processes = server.processes()
                 lived = server.child.lived if ended is not None else None
                 held = server.stdout.held
-                finish = await server.end(how, grace=self._patience.grace)
+                finish = await server.end(how, grace=self._timeouts.grace)
         except StartFailed as failed:
             failure = StartFailure(failed.reason, failed.detail)
             return Attempt(purpose=purpose, revision=revision, outcome="not started", failure=failure, variables=variables)
@@ -277,9 +268,8 @@ class Examination:
         replies = []
         if not is_modern(revision):
             server.notify("notifications/initialized")  # LC-04
-            sent_at = server.elapsed
             response = await server.request("ping", {}, seconds=seconds)
-            replies.append(_reply("ping", response, sent_at))
+            replies.append(reply_to("ping", response))
             if response is None:
                 return None, replies
         if purpose not in {"handshake", "discover"} or opened.capabilities is None:
@@ -297,18 +287,10 @@ class Examination:
         return (*first, *strays[_MAX_LOCATED:])
 
 
-def _reply(method: str, response: ReceivedResponse | None, sent_at: float) -> Reply:
-    if response is None:
-        return Reply(method=method, message="no response")
-    if response.error is not None:
-        return Reply(method=method, took=response.at - sent_at, code=response.error.code, message=response.error.message)
-    return Reply(method=method, took=response.at - sent_at, usable=response.result is not None, message=response.fault or "")
-
-
 def _interpret_opening(response: ReceivedResponse | None, revision: str, *, gone: bool) -> _Opening:
     """Interpret the response to the first request."""
     method = "server/discover" if is_modern(revision) else "initialize"
-    reply = _reply(method, response, 0.0)
+    reply = reply_to(method, response)
     if response is None:
         return _Opening("gone" if gone else "silent", reply)
     if response.error is not None:

@@ -7,12 +7,13 @@ from collections import Counter
 from typing import Any, Final
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from twopipes._protocol.dialect import Dialect
 from twopipes._protocol.types import ClientCapabilities, Implementation, ServerCapabilities
 from twopipes._tools.doctor.observations import Listed, Reply, ToolFault
 from twopipes._tools.doctor.server_process import ServerProcess
+from twopipes._tools.doctor.stdout_reader import reply_to
 from twopipes.errors import RemoteProtocolError
 
 # For each list: its name, the method, the member of the result, the member that names an entry, and the capability.
@@ -62,22 +63,23 @@ async def _pages(
     took = 0.0
     meta = dialect.request_meta(client_info=info, capabilities=ClientCapabilities()) if dialect.modern else None
     for _ in range(_MAX_PAGES):
-        sent_at = server.elapsed
         params = ({} if cursor is None else {"cursor": cursor}) | ({} if meta is None else {"_meta": meta})
         response = await server.request(method, params, seconds=seconds)
+        reply = reply_to(method, response)
         if response is None:
-            return None, Reply(method=method, message="no response")
-        took += response.at - sent_at
-        if response.error is not None:
-            return None, Reply(method=method, took=took, code=response.error.code, message=response.error.message)
+            return None, reply
+        took += response.took
         if response.result is None:
-            return None, Reply(method=method, took=took, message=response.fault or "malformed")
+            return None, structs.replace(reply, took=took)
         result = msgspec.json.decode(response.result)
         if not isinstance(result.get(member), list):
             return None, Reply(method=method, took=took, message=f"its result has no list {member!r}")
         missing |= set(missing_members(dialect, response.result))
         found += result[member]
-        fault = fault or _result_fault(dialect, method, response.result)
+        try:
+            dialect.read_result(method, response.result)
+        except RemoteProtocolError as error:
+            fault = fault or error.what
         cursor = result.get("nextCursor")
         if not isinstance(cursor, str):
             break
@@ -90,14 +92,6 @@ def missing_members(dialect: Dialect, raw: Raw) -> tuple[str, ...]:
         return ()
     result = msgspec.json.decode(raw)
     return tuple(name for name in ("resultType", "ttlMs", "cacheScope") if name not in result)
-
-
-def _result_fault(dialect: Dialect, method: str, raw: Raw) -> str | None:
-    try:
-        dialect.read_result(method, raw)
-    except RemoteProtocolError as error:
-        return error.what
-    return None
 
 
 def _faults(tools: list[Any]) -> list[ToolFault]:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
+import signal
+import sys
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Literal, Self
 
 from msgspec import structs
@@ -17,7 +21,6 @@ from twopipes._process.command import ServerCommand
 from twopipes._process.exit_status import SIGKILL, SIGTERM, ExitStatus
 from twopipes._process.shutdown import ShutdownPlan, Signal, Wait
 from twopipes._tools.doctor.observations import Ending, Exit, Process
-from twopipes._tools.doctor.processes import MARK, kill_marked, marked_processes
 from twopipes._tools.doctor.stdout_reader import ReceivedResponse, StdoutReader
 from twopipes.errors import ChannelBroken, ChannelClosed
 
@@ -31,6 +34,9 @@ _MIN_GRACE = 1.0
 _LEFT_BEHIND_TIMEOUT = 1.0
 # Seconds between two checks of the server's own child processes, whose exit the system does not report to us.
 _POLL_INTERVAL = 0.1
+# The environment variable that every process of an attempt inherits, whatever its group, session or parent.
+_MARK = "TWOPIPES_DOCTOR"
+_MAX_COMMAND = 120  # characters
 
 
 class ServerProcess:
@@ -41,7 +47,7 @@ class ServerProcess:
 
     def __init__(self, command: ServerCommand, *, deadline: float) -> None:
         self._mark = secrets.token_hex(8)
-        self._command = structs.replace(command, env={**(command.env or {}), MARK: self._mark})
+        self._command = structs.replace(command, env={**(command.env or {}), _MARK: self._mark})
         self._deadline = deadline
         self._loop = asyncio.get_running_loop()
         self._last_id = 0
@@ -62,7 +68,7 @@ class ServerProcess:
         try:
             await self.child.shut_down(ShutdownPlan.at_once())
         finally:
-            kill_marked(self._mark)
+            _kill_marked(self._mark)
             if self._reading is not None:
                 self._reading.cancel()
                 await asyncio.gather(self._reading, return_exceptions=True)
@@ -107,7 +113,7 @@ class ServerProcess:
     async def request(self, method: str, params: Any, *, seconds: float, framed: bool = False) -> ReceivedResponse | None:
         """Send a request and return its response, or ``None`` if none comes in time or the server exits."""
         self._last_id += 1
-        self.stdout.expect(self._last_id, method)
+        self.stdout.expect(self._last_id, method, self.elapsed)
         line = jsonrpc.encode(Request(self._last_id, method, params))
         self._write(b"Content-Length: %d\r\n\r\n%s" % (len(line) - 1, line[:-1]) if framed else line)
         watching = self._loop.create_task(self._watch_exit())
@@ -144,7 +150,7 @@ class ServerProcess:
 
     def processes(self) -> tuple[Process, ...]:
         """Return the processes that belong to the server."""
-        return marked_processes(self._mark)
+        return _marked_processes(self._mark)
 
     # The end
 
@@ -196,3 +202,27 @@ class ServerProcess:
 def describe_exit(status: ExitStatus | None) -> Exit | None:
     """Return an exit status in the form of an observation."""
     return None if status is None else Exit(status.code, status.signal_name, status.describe())
+
+
+def _marked_processes(mark: str) -> tuple[Process, ...]:
+    """Return the running processes with this mark; on other systems than Linux, none."""
+    found = []
+    for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()) if sys.platform == "linux" else ():
+        folder = Path(f"/proc/{pid}")
+        # The process may have exited, or belong to another user.
+        with suppress(OSError, ValueError):
+            is_marked = pid != os.getpid() and f"{_MARK}={mark}".encode() in (folder / "environ").read_bytes().split(b"\0")
+            if is_marked and (folder / "stat").read_bytes().rpartition(b")")[2].split()[0] not in {b"Z", b"X"}:
+                command = (folder / "cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
+                lines = (folder / "status").read_text().splitlines()
+                peak = next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), None)
+                found.append(Process(pid=pid, command=command[:_MAX_COMMAND], peak=peak))
+    return tuple(found)
+
+
+def _kill_marked(mark: str) -> None:
+    """Kill the processes with this mark, as a last resort for those that have left the process group."""
+    if sys.platform != "win32":  # the end of the job object kills them there
+        for process in _marked_processes(mark):
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(process.pid, signal.SIGKILL)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Raw, Struct
 
 from twopipes import _jsonrpc as jsonrpc
 from twopipes._jsonrpc import Batch, ErrorObject, ErrorResponse, Request, Response
-from twopipes._tools.doctor.observations import StrayLine
+from twopipes._tools.doctor.observations import Reply, StrayLine
 from twopipes._tools.doctor.stray_lines import kind_of, with_assembled
 from twopipes._wire import LineDecoder, LineRejected
 from twopipes.errors import RequestId
@@ -28,10 +28,20 @@ class ReceivedResponse(Struct, frozen=True, kw_only=True):
     """What came back for a request."""
 
     at: float  # when it came
+    took: float  # seconds after its request
     result: Raw | None = None  # the result, if it is one
     error: ErrorObject | None = None  # the error, if it is one
     fault: str | None = None  # what is wrong with a response that is not valid
     wrong_id: RequestId | None = None  # the id that it has instead of the id of the request
+
+
+def reply_to(method: str, response: ReceivedResponse | None) -> Reply:
+    """Return what came back for a request as an observation."""
+    if response is None:
+        return Reply(method=method, message="no response")
+    if response.error is not None:
+        return Reply(method=method, took=response.took, code=response.error.code, message=response.error.message)
+    return Reply(method=method, took=response.took, usable=response.result is not None, message=response.fault or "")
 
 
 class StdoutReader:
@@ -54,14 +64,16 @@ class StdoutReader:
         self._lines = LineDecoder()
         self._waiting: RequestId | None = None
         self._method = ""
+        self._sent_at = 0.0
         self._begin = b""
         self._tail = b""
         self._last = b""
 
-    def expect(self, request_id: RequestId, method: str) -> None:
+    def expect(self, request_id: RequestId, method: str, at: float = 0.0) -> None:
         """Expect the response to a request that was sent; it will be in :attr:`response`."""
         self._waiting = request_id
         self._method = method
+        self._sent_at = at
         self.response = None
 
     @property
@@ -105,7 +117,7 @@ class StdoutReader:
                 self._handle_response(request_id, at, error=found.error)
             case Request() if found.id == self._waiting and found.method == self._method and self.response is None:
                 self.echoes = True
-                self.response = ReceivedResponse(at=at, fault="it is the request itself, sent back")
+                self._settle(at, fault="it is the request itself, sent back")
             case Request():
                 self._respond(found)
             case Batch():  # pragma: no cover - refused by decode
@@ -117,15 +129,16 @@ class StdoutReader:
         self, request_id: RequestId | None, at: float, *, result: Raw | None = None, error: ErrorObject | None = None
     ) -> None:
         self.messages += 1
-        if self._waiting is None or self.response is not None:
-            return
         # JR-06: value and JSON type must match; in Python True == 1.
         if request_id == self._waiting and type(request_id) is type(self._waiting):
-            self.response = ReceivedResponse(at=at, result=result, error=error)
+            self._settle(at, result=result, error=error)
         else:
-            self.response = ReceivedResponse(
-                at=at, wrong_id=request_id, fault=f"its id is {request_id!r}, expected {self._waiting!r}"
-            )
+            self._settle(at, wrong_id=request_id, fault=f"its id is {request_id!r}, expected {self._waiting!r}")
+
+    def _settle(self, at: float, **facts: Any) -> None:
+        """Keep the response to the open request, if there is none yet."""
+        if self._waiting is not None and self.response is None:
+            self.response = ReceivedResponse(at=at, took=at - self._sent_at, **facts)
 
     def _reject(self, rejected: LineRejected, at: float) -> None:
         self.stray_count += 1
@@ -140,13 +153,11 @@ class StdoutReader:
                     while_ending=self.is_ending,
                 )
             )
-        if self._waiting is None or self.response is not None:
-            return
         if rejected.is_response:
-            self.response = ReceivedResponse(at=at, fault=rejected.detail)
-        elif self.stray_count <= _MAX_STRAYS and self._is_other_framing():
+            self._settle(at, fault=rejected.detail)
+        elif self.stray_count <= _MAX_STRAYS and self.response is None and self._is_other_framing():
             # It did respond, so there is no need to wait.
-            self.response = ReceivedResponse(at=at, fault="it is not one line of JSON")
+            self._settle(at, fault="it is not one line of JSON")
 
     def _is_other_framing(self) -> bool:
         last = self.strays[-1]
@@ -156,8 +167,6 @@ class StdoutReader:
 
     def _respond(self, request: Request) -> None:
         self.messages += 1
-        if request.method == "ping":
-            self.to_send.append(jsonrpc.encode(Response(request.id, {})))
-        else:
-            error = ErrorObject(_METHOD_NOT_FOUND, f"Method not found: {request.method}")
-            self.to_send.append(jsonrpc.encode(ErrorResponse(request.id, error)))
+        error = ErrorObject(_METHOD_NOT_FOUND, f"Method not found: {request.method}")
+        answer = Response(request.id, {}) if request.method == "ping" else ErrorResponse(request.id, error)
+        self.to_send.append(jsonrpc.encode(answer))
