@@ -13,15 +13,7 @@ from typing import Any
 from msgspec import DecodeError
 from msgspec.json import decode
 
-from twopipes._cli.command_parser import (
-    CommandParser,
-    add_format_option,
-    add_socket_options,
-    add_start_options,
-    add_timeout_option,
-    split_command,
-)
-from twopipes._cli.durations import positive_duration
+from twopipes._cli import command_parser as parsing
 from twopipes._cli.interrupts import run_interruptibly
 from twopipes._cli.server_options import message_of, the_server, variables
 from twopipes._cli.trace_file import load_conversation, open_trace
@@ -44,9 +36,6 @@ from twopipes._tools.usage import UsageError, report_error
 from twopipes._trace.format import Line
 from twopipes._trace.recorder import Recorder, header_for
 from twopipes.errors import ChannelBroken, LocalProtocolError, StartFailed
-
-# Bytes that may wait for the disk: some lines of the check are 64 MiB long, and both sides of them are kept.
-_MAX_QUEUED = 256 * 1024 * 1024
 
 _USAGE = """\
 twopipes check [options] -- CMD...
@@ -77,7 +66,7 @@ _EXAMPLES = [
 
 def check(arguments: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    words, command = split_command(arguments)
+    words, command = parsing.split_command(arguments)
     options = _parser().parse_args(words)
     try:
         return _dispatch(options, command)
@@ -88,14 +77,21 @@ def check(arguments: Sequence[str]) -> int:
 
 
 def _dispatch(options: Namespace, command: list[str] | None) -> int:
+    wanted = chosen(
+        *([name for each in given for name in each.split(",") if name.strip()] for given in (options.only, options.skip))
+    )
     if options.list:
-        return _list(options)
+        if options.format == "junit":
+            raise UsageError("--list has no JUnit format; use text, json or markdown")
+        sys.stdout.write(listed(wanted, options.format, side="client" if options.client else None))
+        return OK
     if options.explain:
         sys.stdout.write(explained(options.explain))
         return OK
     if options.trace_file:
-        return _report(options, _check_trace(options))
-    wanted = _wanted(options)
+        conversation = load_conversation(open_trace(options.trace_file))
+        side: Any = "client" if options.client else "server"
+        return _report(options, check_conversation(conversation, name=options.trace_file, side=side, wanted=wanted))
     if options.client:
         return _run(options, lambda recorder: _check_client(options, command, wanted, recorder))
     if options.print:
@@ -103,62 +99,42 @@ def _dispatch(options: Namespace, command: list[str] | None) -> int:
     return _run(options, lambda recorder: _check_server(options, command, wanted, recorder), command=command)
 
 
-def _parser() -> CommandParser:
-    parser = CommandParser("check", usage=_USAGE, description=_DESCRIPTION, examples=_EXAMPLES)
+def _parser() -> parsing.CommandParser:
+    parser = parsing.CommandParser("check", usage=_USAGE, description=_DESCRIPTION, examples=_EXAMPLES)
     what = parser.add_argument_group("what to check", "A server by its command after --, or one of:")
-    add_socket_options(what)
+    parsing.add_socket_options(what)
     what.add_argument("--client", action="store_true", help="a client; {server} in its command stands for the fake server")
-    what.add_argument(
-        "--print", metavar="SCENARIO", help="with --client: show the command of a fake server, to configure in a host"
-    )
-    what.add_argument(
-        "--trace-file", metavar="FILE", help="a trace: only what it shows of the server (or, with --client, the client)"
-    )
+    text = "with --client: show the command of a fake server, to configure in a host"
+    what.add_argument("--print", metavar="SCENARIO", help=text)
+    text = "a trace: only what it shows of the server (or, with --client, the client)"
+    what.add_argument("--trace-file", metavar="FILE", help=text)
     which = parser.add_argument_group("which rules")
     which.add_argument("--revision", metavar="DATE", choices=ALL, help=f"check only this revision: {', '.join(ALL)}")
-    which.add_argument(
-        "--only", metavar="ID|SECTION,...", action="append", default=[], help="only these, such as FR-04, or all of FR"
-    )
-    which.add_argument("--skip", metavar="ID|SECTION,...", action="append", default=[], help="all but these")
+    parsing.add_list_option(which, "--only", "ID|SECTION,...", "only these, such as FR-04, or all of FR")
+    parsing.add_list_option(which, "--skip", "ID|SECTION,...", "all but these")
     which.add_argument("--list", action="store_true", help="list the rules (with --client, also the scenarios) and exit")
     which.add_argument("--explain", metavar="ID|SECTION", help="explain a rule, or the rules of a section, and exit")
     safe = parser.add_argument_group("tools to call besides those that declare readOnlyHint")
-    safe.add_argument(
-        "--allow-tool",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="this tool, with generated arguments, valid and invalid ones",
-    )
-    safe.add_argument("--call", metavar="NAME:{JSON}", action="append", default=[], help="this tool, with these arguments")
-    add_start_options(parser)
+    parsing.add_list_option(safe, "--allow-tool", "NAME", "this tool, with generated arguments, valid and invalid ones")
+    parsing.add_list_option(safe, "--call", "NAME:{JSON}", "this tool, with these arguments")
+    parsing.add_start_options(parser)
     limits = parser.add_argument_group("time limits")
-    add_timeout_option(limits, "default 10, and 20 for the first")
-    limits.add_argument(
-        "--gives-up-after",
-        metavar="SECONDS",
-        type=positive_duration,
-        help="the request timeout of the client, if it has one; needed to tell a slow client from one that hangs",
-    )
+    parsing.add_timeout_option(limits, "default 10, and 20 for the first")
+    text = "the request timeout of the client, if it has one; needed to tell a slow client from one that hangs"
+    limits.add_argument("--gives-up-after", metavar="SECONDS", type=parsing.positive_duration, help=text)
     report = parser.add_argument_group("report")
-    add_format_option(report, FORMATS, help="text (default), json, junit for CI, or markdown")
+    parsing.add_format_option(report, FORMATS, help="text (default), json, junit for CI, or markdown")
     report.add_argument("--strict", action="store_true", help="fail on a broken SHOULD as well")
     report.add_argument("--trace", metavar="FILE", help="record all messages in this file, for twopipes view")
     return parser
 
 
-def _wanted(options: Namespace) -> set[str]:
-    return chosen(_names(options.only), _names(options.skip))
-
-
-def _names(given: Sequence[str]) -> list[str]:
-    return [name for each in given for name in each.split(",") if name.strip()]
-
-
 async def _check_server(options: Namespace, command: list[str] | None, wanted: set[str], recorder: Recorder | None) -> CheckResult:
     options.config = options.server = None
-    permissions = _permissions(options)
-    target = target_for(the_server(options, command).target, timeouts=_probe_timeouts(options.timeout), observer=recorder)
+    permissions, timeouts = _permissions(options), ProbeTimeouts()
+    if (seconds := options.timeout) is not None:
+        timeouts = ProbeTimeouts(start=max(seconds, timeouts.start), response=seconds, long=max(seconds, timeouts.long))
+    target = target_for(the_server(options, command).target, timeouts=timeouts, observer=recorder)
     return await check_server(
         target, revisions=_revisions(options), wanted=wanted, permissions=permissions, on_progress=_progress(options)
     )
@@ -167,45 +143,31 @@ async def _check_server(options: Namespace, command: list[str] | None, wanted: s
 async def _check_client(options: Namespace, command: list[str] | None, wanted: set[str], recorder: Recorder | None) -> CheckResult:
     if options.unix or options.tcp:
         raise UsageError("a client cannot be reached at a socket; put its command after --")
+    revisions, on_run = _revisions(options), None if recorder is None else _recording(recorder)
     if options.print:
         if command is not None:
             raise UsageError("--print is for a host that you start yourself; leave out the command after --")
-        return await _check_host(options, wanted, recorder)
+        return await check_one(options.print, PersonDriver(_show_server), revisions=revisions, wanted=wanted, on_run=on_run)
     if not command:
         raise UsageError(
             "no client given; put its command after --, with {server} in place of the server's: -- python client.py {server}"
         )
     return await check_client(
         CommandDriver(command, env=variables(options.env), cwd=options.cwd),
-        revisions=_revisions(options),
+        revisions=revisions,
         wanted=wanted,
         timeouts=_scenario_timeouts(options.timeout, options.gives_up_after),
         on_progress=_progress(options),
-        on_run=None if recorder is None else _recording(recorder),
+        on_run=on_run,
     )
 
 
-async def _check_host(options: Namespace, wanted: set[str], recorder: Recorder | None) -> CheckResult:
-    def show(words: list[str]) -> None:
-        entry = {"twopipes-check": {"command": words[0], "args": words[1:]}}
-        sys.stderr.write(f"Configure this server in the host and start the host:\n\n  {shlex.join(words)}\n\n")
-        sys.stderr.write(f"or, in a configuration file:\n\n  {json.dumps({'mcpServers': entry})}\n\n")
-        sys.stderr.write("The report is written when the host disconnects. Press Ctrl-C to stop.\n")
-        sys.stderr.flush()
-
-    return await check_one(
-        options.print,
-        PersonDriver(show),
-        revisions=_revisions(options),
-        wanted=wanted,
-        on_run=None if recorder is None else _recording(recorder),
-    )
-
-
-def _check_trace(options: Namespace) -> CheckResult:
-    conversation = load_conversation(open_trace(options.trace_file))
-    side: Any = "client" if options.client else "server"
-    return check_conversation(conversation, name=options.trace_file, side=side, wanted=_wanted(options))
+def _show_server(words: list[str]) -> None:
+    entry = {"twopipes-check": {"command": words[0], "args": words[1:]}}
+    sys.stderr.write(f"Configure this server in the host and start the host:\n\n  {shlex.join(words)}\n\n")
+    sys.stderr.write(f"or, in a configuration file:\n\n  {json.dumps({'mcpServers': entry})}\n\n")
+    sys.stderr.write("The report is written when the host disconnects. Press Ctrl-C to stop.\n")
+    sys.stderr.flush()
 
 
 def _run(options: Namespace, work: Callable[[Recorder | None], Any], *, command: Sequence[str] | None = None) -> int:
@@ -237,7 +199,8 @@ def _recorder(options: Namespace, command: Sequence[str] | None) -> Iterator[Rec
     target = f"unix:{options.unix}" if options.unix else f"tcp://{options.tcp}" if options.tcp else ""
     try:
         header = header_for("check", argv=command or (), target=target)
-        recorder = Recorder(options.trace, header, on_loss=_print_note, max_queued=_MAX_QUEUED, must_open=True)
+        # Some lines of the check are 64 MiB long, and both sides of them wait for the disk.
+        recorder = Recorder(options.trace, header, on_loss=_print_note, max_queued=256 * 1024 * 1024, must_open=True)
     except OSError as error:
         raise UsageError(f"{options.trace} cannot be written: {error.strerror or error}") from error
     try:
@@ -278,13 +241,6 @@ def _revisions(options: Namespace) -> Sequence[str]:
     return (options.revision,) if options.revision else ALL
 
 
-def _probe_timeouts(seconds: float | None) -> ProbeTimeouts:
-    known = ProbeTimeouts()
-    if seconds is None:
-        return known
-    return ProbeTimeouts(start=max(seconds, known.start), response=seconds, long=max(seconds, known.long))
-
-
 def _scenario_timeouts(seconds: float | None, limit: float | None) -> Any:
     known = ScenarioTimeouts()
     client, stimulus = (known.client, known.stimulus) if seconds is None else (seconds, seconds)
@@ -309,10 +265,3 @@ def _progress(options: Namespace) -> Callable[[str], None] | None:
 
 def _print_note(text: str) -> None:
     sys.stderr.write(f"twopipes check: {visible(text)}\n")
-
-
-def _list(options: Namespace) -> int:
-    if options.format == "junit":
-        raise UsageError("--list has no JUnit format; use text, json or markdown")
-    sys.stdout.write(listed(_wanted(options), options.format, side="client" if options.client else None))
-    return OK

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from twopipes._cli.durations import positive_duration
 from twopipes._tools.exit_codes import exit_code_help
 from twopipes._tools.usage import HelpShown, UsageError
+
+# Durations as users type them: 5, 0.5, 500ms, 5s, 2m, 1h.
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ms|s|m|h)?")
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -49,6 +53,11 @@ def add_renamed_option(parser: Any, *old: str, new: str) -> None:
     parser.add_argument(*old, action=_Renamed, nargs="?", const=new, help=argparse.SUPPRESS)
 
 
+def add_list_option(group: Any, name: str, metavar: str, text: str) -> None:
+    """Add an option that may be repeated."""
+    group.add_argument(name, metavar=metavar, action="append", default=[], help=text)
+
+
 def add_format_option(parser: Any, choices: Sequence[str] = ("text", "json"), **options: Any) -> None:
     """Add ``--format``, and reject ``--output``, its name in the first release."""
     parser.add_argument("--format", choices=choices, default="text", **{"help": "the output format (default text)", **options})
@@ -76,13 +85,8 @@ def add_config_options(group: Any, *, default: str) -> None:
 def add_start_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for starting a process."""
     group = parser.add_argument_group("how to start it")
-    group.add_argument(
-        "--env",
-        metavar="NAME[=VALUE]",
-        action="append",
-        default=[],
-        help="set an environment variable; without a value, copy yours. By default it gets a minimal environment, as in most hosts",
-    )
+    text = "set an environment variable; without a value, copy yours. By default it gets a minimal environment, as in most hosts"
+    add_list_option(group, "--env", "NAME[=VALUE]", text)
     group.add_argument("--inherit-env", action="store_true", help="pass your whole environment on")
     group.add_argument("--cwd", metavar="FOLDER", help="the folder to start in")
 
@@ -99,3 +103,24 @@ def split_command(arguments: Sequence[str]) -> tuple[list[str], list[str] | None
 def discard_stdout() -> None:
     """Stop writing to a stdout whose reader is gone, such as ``head``; otherwise Python would complain at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def duration(text: str, *, unit: str = "s") -> float:
+    """Return the seconds that a text means."""
+    found = _DURATION.fullmatch(text.strip())
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration, such as 5, 0.5s or 2m")
+    return float(found[1]) * _UNITS[found[2] or unit]
+
+
+def positive_duration(text: str) -> float:
+    """Return the seconds that a text means, which must be more than 0."""
+    seconds = duration(text)
+    if not seconds:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration above 0")
+    return seconds
+
+
+def milliseconds(text: str) -> float:
+    """Return the seconds that a text means; a number without a unit is in milliseconds."""
+    return duration(text, unit="ms")

@@ -12,16 +12,7 @@ from typing import Any
 
 import msgspec
 
-from twopipes._cli.command_parser import (
-    CommandParser,
-    add_config_options,
-    add_format_option,
-    add_renamed_option,
-    add_start_options,
-    add_timeout_option,
-    split_command,
-)
-from twopipes._cli.durations import duration, positive_duration
+from twopipes._cli import command_parser as parsing
 from twopipes._cli.server_options import ServerTarget, servers_of
 from twopipes._process.command import ServerCommand
 from twopipes._tools.doctor.diagnose import diagnose
@@ -55,7 +46,7 @@ _NOTES = "\nAll diagnosis codes: docs/howto/a-server-that-will-not-connect.md\n"
 
 def doctor(arguments: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    words, command = split_command(arguments)
+    words, command = parsing.split_command(arguments)
     options = _parser().parse_args(words)
     if options.config and options.config.startswith("~"):  # in a place where no shell expands it
         options.config = str(Path(options.config).expanduser())
@@ -70,22 +61,22 @@ def doctor(arguments: Sequence[str]) -> int:
         return FAILED
 
 
-def _parser() -> CommandParser:
-    parser = CommandParser("doctor", usage=_USAGE, description=_DESCRIPTION, examples=_EXAMPLES, notes=_NOTES)
+def _parser() -> parsing.CommandParser:
+    parser = parsing.CommandParser("doctor", usage=_USAGE, description=_DESCRIPTION, examples=_EXAMPLES, notes=_NOTES)
     which = parser.add_argument_group("which server", "Its command after --, or:")
-    add_config_options(which, default="default: all of them")
-    add_start_options(parser)
+    parsing.add_config_options(which, default="default: all of them")
+    parsing.add_start_options(parser)
     limits = parser.add_argument_group("time limits")
-    add_timeout_option(limits, "default 15", default=15.0)
+    parsing.add_timeout_option(limits, "default 15", default=15.0)
     for name, read, default, text in (
-        ("--total", positive_duration, 120.0, "the longest examination"),
-        ("--grace", duration, 3.0, "time to exit after the end of input or a signal"),
-        ("--slow", duration, 5.0, "report a first response that takes longer"),
+        ("--total", parsing.positive_duration, 120.0, "the longest examination"),
+        ("--grace", parsing.duration, 3.0, "time to exit after the end of input or a signal"),
+        ("--slow", parsing.duration, 5.0, "report a first response that takes longer"),
     ):
         limits.add_argument(name, metavar="SECONDS", type=read, default=default, help=f"{text} (default {default:g})")
-    add_renamed_option(parser, "--patience", new="--timeout")
+    parsing.add_renamed_option(parser, "--patience", new="--timeout")
     parser.add_argument("--quick", action="store_true", help="skip the three oldest revisions; each needs a process of its own")
-    add_format_option(parser)
+    parsing.add_format_option(parser)
     # The doctor examines how a server starts, so it cannot examine one that is running already.
     parser.set_defaults(unix=None, tcp=None)
     return parser

@@ -7,16 +7,9 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec import UNSET, Struct, json
+from msgspec import UNSET, json
 
-from twopipes._cli.command_parser import (
-    CommandParser,
-    add_format_option,
-    add_socket_options,
-    add_start_options,
-    add_timeout_option,
-    split_command,
-)
+from twopipes._cli import command_parser as parsing
 from twopipes._cli.interrupts import run_interruptibly
 from twopipes._cli.replay_run import ReplayEnd, ReplayTimeouts, run_replay
 from twopipes._cli.server_options import message_of, the_server
@@ -27,7 +20,6 @@ from twopipes._tools.replay.script import Replay
 from twopipes._tools.terminal import Terminal, visible
 from twopipes._tools.usage import UsageError
 from twopipes._trace.conversation import Conversation, RecordedConnection
-from twopipes._trace.matching import Difference
 from twopipes.errors import TwopipesError
 
 _USAGE = """\
@@ -74,7 +66,7 @@ _TITLES = {
 
 def replay(arguments: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    words, command = split_command(arguments)
+    words, command = parsing.split_command(arguments)
     options = _parser().parse_args(words)
     options.config = options.server = None
     conversation, connection = _load(options)
@@ -98,22 +90,17 @@ def replay(arguments: Sequence[str]) -> int:
     return run_interruptibly(work, on_interrupt=lambda number: _print_note("interrupted") if number == 1 else None)
 
 
-def _parser() -> CommandParser:
-    parser = CommandParser("replay", usage=_USAGE, description=_DESCRIPTION, examples=_EXAMPLES)
+def _parser() -> parsing.CommandParser:
+    parser = parsing.CommandParser("replay", usage=_USAGE, description=_DESCRIPTION, examples=_EXAMPLES)
     parser.add_argument("file", metavar="FILE", help="a trace, as written by tap, --trace or connect(trace=...)")
-    parser.add_argument(
-        "--ignore",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="do not compare members with this name, or at this path, such as result.content.0.text (* matches one step)",
-    )
-    add_timeout_option(parser, f"default {_DEFAULT_TIMEOUT:g}, or three times as long as the recorded server took")
+    text = "do not compare members with this name, or at this path, such as result.content.0.text (* matches one step)"
+    parsing.add_list_option(parser, "--ignore", "NAME", text)
+    parsing.add_timeout_option(parser, f"default {_DEFAULT_TIMEOUT:g}, or three times as long as the recorded server took")
     parser.add_argument("--connection", metavar="N", type=int, help="the connection to replay (default: the first)")
-    add_format_option(parser)
+    parsing.add_format_option(parser)
     which = parser.add_argument_group("which server", "Its command after --, or one of:")
-    add_socket_options(which)
-    add_start_options(parser)
+    parsing.add_socket_options(which)
+    parsing.add_start_options(parser)
     return parser
 
 
@@ -123,13 +110,12 @@ def _load(options: Namespace) -> tuple[Conversation, RecordedConnection]:
     connections = [each for each in conversation.connections if any(call.direction == ">" for call in each.calls)]
     if not connections:
         raise UsageError(f"{options.file} contains no request of a client; there is nothing to replay")
+    numbers = ", ".join(str(each.number) for each in connections)
     if options.connection is None:
         if len(connections) > 1:
-            numbers = ", ".join(str(connection.number) for connection in connections)
             _print_note(f"the trace has {len(connections)} connections ({numbers}); replaying the first; see --connection")
     else:
-        numbers = ", ".join(str(connection.number) for connection in connections)
-        connections = [connection for connection in connections if connection.number == options.connection]
+        connections = [each for each in connections if each.number == options.connection]
         if not connections:
             raise UsageError(f"{options.file} has no connection {options.connection}; it has {numbers}")
     if trace.header.redacted:
@@ -143,30 +129,17 @@ def _print_note(text: str) -> None:
     sys.stderr.write(f"twopipes replay: {visible(text)}\n")
 
 
-class _JsonReport(Struct, kw_only=True):
-    """The report of ``--format json``."""
-
-    same: bool
-    requests: int
-    sent: int
-    answers: int
-    answers_same: int
-    findings: tuple[Finding, ...]
-    ended: str | None  # how the server ended, if it ended too early
-    stderr: list[str]
-
-
-def _json_report(report: Report, end: ReplayEnd) -> _JsonReport:
-    return _JsonReport(
-        same=report.is_same,
-        requests=report.requests,
-        sent=report.sent,
-        answers=report.answers,
-        answers_same=report.same,
-        findings=report.findings,
-        ended=end.reason if report.is_cut_short else None,
-        stderr=end.stderr,
-    )
+def _json_report(report: Report, end: ReplayEnd) -> dict[str, Any]:
+    return {
+        "same": report.is_same,
+        "requests": report.requests,
+        "sent": report.sent,
+        "answers": report.answers,
+        "answers_same": report.same,
+        "findings": report.findings,
+        "ended": end.reason if report.is_cut_short else None,
+        "stderr": end.stderr,
+    }
 
 
 def _show(terminal: Terminal, report: Report, end: ReplayEnd, description: str) -> None:
@@ -200,17 +173,13 @@ def _show_finding(terminal: Terminal, finding: Finding) -> None:
     reason = f" ({visible(finding.reason)})" if finding.reason else ""
     terminal.say((visible(finding.subject), "bold"), ": ", (_TITLES[finding.kind], "red"), reason)
     for difference in finding.differences[:_MAX_DIFFERENCES]:
-        _show_difference(terminal, difference)
+        name = f"  ({visible(difference.name)})" if difference.name else ""
+        terminal.say(f"  {visible(difference.path)}", (name, "dim"))
+        terminal.say(("    recorded  ", "dim"), _shown(difference.recorded))
+        terminal.say(("    live      ", "dim"), _shown(difference.live))
     if len(finding.differences) > _MAX_DIFFERENCES:
         terminal.say(f"  ... and {len(finding.differences) - _MAX_DIFFERENCES} more; --format json shows all")
     terminal.say()
-
-
-def _show_difference(terminal: Terminal, difference: Difference) -> None:
-    name = f"  ({visible(difference.name)})" if difference.name else ""
-    terminal.say(f"  {visible(difference.path)}", (name, "dim"))
-    terminal.say(("    recorded  ", "dim"), _shown(difference.recorded))
-    terminal.say(("    live      ", "dim"), _shown(difference.live))
 
 
 def _shown(value: Any) -> str:

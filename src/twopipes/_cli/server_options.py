@@ -10,8 +10,13 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from twopipes._channels.address import parse_host_port
-from twopipes._cli.command_parser import add_config_options, add_socket_options, add_start_options, add_timeout_option
-from twopipes._cli.durations import duration
+from twopipes._cli.command_parser import (
+    add_config_options,
+    add_socket_options,
+    add_start_options,
+    add_timeout_option,
+    duration,
+)
 from twopipes._process.command import ServerCommand
 from twopipes._protocol.revisions import ALL, is_modern
 from twopipes._tools.install.hosts import command_of, read_entries

@@ -8,8 +8,7 @@ from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from io import TextIOWrapper
 
-from twopipes._cli.command_parser import CommandParser, discard_stdout
-from twopipes._cli.durations import milliseconds
+from twopipes._cli.command_parser import CommandParser, add_list_option, discard_stdout, milliseconds
 from twopipes._cli.trace_file import load_conversation, open_trace
 from twopipes._tools.exit_codes import INTERRUPTED, OK
 from twopipes._tools.terminal import Terminal, visible
@@ -59,8 +58,8 @@ def _parser() -> CommandParser:
     parser.add_argument("file", metavar="FILE", help="a trace, as written by tap, --trace or connect(trace=...)")
     parser.add_argument("-f", "--follow", action="store_true", help="wait for more, until the trace ends or Ctrl-C")
     chosen = parser.add_argument_group("what to show (messages that match all of these)")
-    chosen.add_argument("--method", action="append", default=[], metavar="M", help="this method, or 'tools/*'; may be repeated")
-    chosen.add_argument("--id", action="append", default=[], metavar="ID", help="the request with this id; may be repeated")
+    add_list_option(chosen, "--method", "M", "this method, or 'tools/*'; may be repeated")
+    add_list_option(chosen, "--id", "ID", "the request with this id; may be repeated")
     chosen.add_argument("--errors", action="store_true", help="errors, missing responses and broken rules")
     chosen.add_argument("--slow", type=milliseconds, metavar="MS", help="requests that took at least this long, such as 500 or 2s")
     shown = parser.add_argument_group("how to show it")

@@ -5,7 +5,7 @@ from argparse import ArgumentTypeError
 import pytest
 
 from twopipes._cli import COMMANDS, main
-from twopipes._cli.durations import duration, milliseconds, positive_duration
+from twopipes._cli.command_parser import duration, milliseconds, positive_duration
 from twopipes._tools.exit_codes import EXIT_CODES
 
 
