@@ -60,9 +60,7 @@ def values_of(pairs: Iterable[Pair], schema: Mapping[str, Any], *, of: str, what
     """Convert arguments to the types in a schema. A key that occurs several times becomes a list."""
     known = properties_of(schema)
     others = schema.get("additionalProperties")
-    takes_others = (others is True or isinstance(others, Mapping) or "patternProperties" in schema) or (
-        not known and others is None
-    )
+    takes_others = others is True or isinstance(others, Mapping) or "patternProperties" in schema or not (known or others is False)
     found: dict[str, list[Pair]] = {}
     for pair in pairs:
         if pair.key not in known and not takes_others:
@@ -204,7 +202,7 @@ def _kinds(schema: Mapping[str, Any]) -> list[str]:
     if given is None:  # often missing in schemas that are written by hand
         given = "object" if "properties" in schema else "array" if "items" in schema else []
     kinds = [given] if isinstance(given, str) else [kind for kind in given if isinstance(kind, str)]
-    return sorted(kinds, key=lambda kind: _NARROWEST_FIRST.index(kind) if kind in _NARROWEST_FIRST else 99)
+    return sorted(kinds, key=_width)
 
 
 def _convert(text: str, kind: str, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
@@ -232,25 +230,28 @@ def _convert(text: str, kind: str, schema: Mapping[str, Any], root: Mapping[str,
 
 def _convert_to_any(text: str, options: Sequence[Any], root: Mapping[str, Any]) -> Any:
     found = [resolved(option, root) for option in options]
+    arrays = [option for option in found if isinstance(option, Mapping) and "array" in _kinds(option)]
 
     def width(option: Any) -> int:
         if not isinstance(option, Mapping) or "const" in option or "enum" in option:
             return -1
-        kinds = _kinds(option)
-        return max((_NARROWEST_FIRST.index(kind) for kind in kinds if kind in _NARROWEST_FIRST), default=len(_NARROWEST_FIRST))
+        return max(map(_width, _kinds(option)), default=len(_NARROWEST_FIRST))
 
     for option in sorted(found, key=width):
         # A list of one item is the last resort.
-        if isinstance(option, Mapping) and "array" in _kinds(option) and not text.lstrip().startswith("["):
+        if option in arrays and not text.lstrip().startswith("["):
             continue
         try:
             return typed(text, option, root)
         except InvalidValue:
             continue
-    for option in found:
-        if isinstance(option, Mapping) and "array" in _kinds(option):
-            return typed(text, option, root)
+    if arrays:
+        return typed(text, arrays[0], root)
     raise InvalidValue(f"{text!r} matches none of the alternatives")
+
+
+def _width(kind: str) -> int:
+    return _NARROWEST_FIRST.index(kind) if kind in _NARROWEST_FIRST else len(_NARROWEST_FIRST)
 
 
 def _choice(text: str, choices: Sequence[Any]) -> Any:
@@ -277,11 +278,12 @@ def _json_of_type(text: str, kind: type) -> Any:
 
 
 def json_value(text: str) -> Any:
-    """Parse JSON."""
+    """Parse JSON, without NaN and numbers that are too large for a float. Raises ``InvalidValue``."""
     try:
         return json.loads(text, parse_constant=_reject_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
-        raise InvalidValue(f"{_shortened(text)!r} is not JSON ({error})") from None
+        shown = text if len(text) <= 60 else text[:60] + "..."
+        raise InvalidValue(f"{shown!r} is not JSON ({error})") from None
 
 
 def _reject_constant(name: str) -> Any:
@@ -295,15 +297,16 @@ def _finite(text: str) -> float:
     return number
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= 60 else text[:60] + "..."
-
-
 def _describe_type(kind: str, schema: Mapping[str, Any], root: Mapping[str, Any] | None, depth: int) -> str:
     if kind in {"array", "object"} and depth > _MAX_DEPTH:
         return kind
     if kind == "array":
-        return _array(schema, root, depth)
+        first, items = _items(schema)
+        if not first:
+            return "array" if items in (None, True, {}) else f"array of {describe(items, root, depth=depth + 1)}"
+        shown = [describe(each, root, depth=depth + 1) for each in first[:_MAX_SHOWN]]
+        more = ["..."] if items is not False or len(first) > _MAX_SHOWN else []
+        return f"[{', '.join(shown + more)}]"
     if kind == "object" and 0 < len(members := properties_of(schema)) <= _MAX_MEMBERS:
         required = schema.get("required", [])
         shown = [
@@ -316,18 +319,8 @@ def _describe_type(kind: str, schema: Mapping[str, Any], root: Mapping[str, Any]
         least, most = schema.get("minimum"), schema.get("maximum")
         if least is not None and most is not None:
             return f"{kind} from {least} to {most}"
-        if least is not None or most is not None:
-            return f"{kind}, at least {least}" if most is None else f"{kind}, at most {most}"
+        return f"{kind}, at least {least}" if least is not None else kind if most is None else f"{kind}, at most {most}"
     return kind
-
-
-def _array(schema: Mapping[str, Any], root: Mapping[str, Any] | None, depth: int) -> str:
-    first, items = _items(schema)
-    if first:
-        shown = [describe(each, root, depth=depth + 1) for each in first[:_MAX_SHOWN]]
-        more = ["..."] if items is not False or len(first) > _MAX_SHOWN else []
-        return f"[{', '.join(shown + more)}]"
-    return "array" if items in (None, True, {}) else f"array of {describe(items, root, depth=depth + 1)}"
 
 
 def _items(schema: Mapping[str, Any]) -> tuple[list[Any], Any]:

@@ -34,8 +34,6 @@ from twopipes._tools.usage import UsageError
 
 _HEADING = "bold"
 _DIM = "dim"
-# Bytes in a KiB.
-_KIB = 1024
 # Types that Python's table lacks, or has under other names.
 _EXTENSIONS = {
     "audio/wav": ".wav",
@@ -45,8 +43,7 @@ _EXTENSIONS = {
     "image/webp": ".webp",
     "image/jpg": ".jpg",
 }
-# The width of a table that is not written to a terminal: rows are not wrapped, so that they can be searched.
-_UNWRAPPED = 2000
+_HINTS = {"read_only": "read-only", "destructive": "destructive", "idempotent": "idempotent", "open_world": "open world"}
 
 
 class Saver:
@@ -86,8 +83,8 @@ class ResultPrinter:
 
     @classmethod
     def on(cls, stream: Any, saver: Saver | None = None) -> ResultPrinter:
-        """Create a printer for a stream."""
-        return cls(Terminal(stream, width=None if stream.isatty() else _UNWRAPPED), saver)
+        """Create a printer for a stream. Rows of a table are not wrapped in a file, so that they can be searched."""
+        return cls(Terminal(stream, width=None if stream.isatty() else 2000), saver)
 
     # Results
 
@@ -182,58 +179,38 @@ class ResultPrinter:
 
     def tools(self, tools: Sequence[Tool]) -> None:
         """Print a table of tools."""
-        rows = [
-            [tool.name, argument_summary(tool.input_schema), first_line(tool.description or tool.display_name)] for tool in tools
-        ]
+        rows = [[each.name, argument_summary(each.input_schema), _about(each, each.display_name)] for each in tools]
         self._table("Tools", ["tool", "arguments", "description"], rows)
 
     def resources(self, resources: Sequence[Resource]) -> None:
         """Print a table of resources."""
-        rows = [
-            [
-                each.uri,
-                each.mime_type or "",
-                "" if each.size is None else _size(each.size),
-                first_line(each.description or each.title or each.name),
-            ]
-            for each in resources
-        ]
+        rows = [[each.uri, each.mime_type or "", _size(each.size), _about(each, each.name)] for each in resources]
         self._table("Resources", ["resource", "type", "size", "description"], rows)
 
     def templates(self, templates: Sequence[ResourceTemplate]) -> None:
         """Print a table of resource templates."""
-        rows = [
-            [each.uri_template, each.mime_type or "", first_line(each.description or each.title or each.name)] for each in templates
-        ]
+        rows = [[each.uri_template, each.mime_type or "", _about(each, each.name)] for each in templates]
         self._table("Resource templates", ["template", "type", "description"], rows)
 
     def prompts(self, prompts: Sequence[Prompt]) -> None:
         """Print a table of prompts."""
-        rows = [
-            [
-                each.name,
-                ", ".join(argument.name if argument.required else f"[{argument.name}]" for argument in each.arguments or ()),
-                first_line(each.description or each.title or ""),
-            ]
-            for each in prompts
-        ]
+        rows = []
+        for each in prompts:
+            arguments = [argument.name if argument.required else f"[{argument.name}]" for argument in each.arguments or ()]
+            rows.append([each.name, ", ".join(arguments), _about(each, "")])
         self._table("Prompts", ["prompt", "arguments", "description"], rows)
 
     def tool(self, tool: Tool) -> None:
         """Print the details of a tool."""
-        hints = tool.annotations
-        labels = {
-            "read-only": hints and hints.read_only_hint,
-            "destructive": hints and hints.destructive_hint,
-            "idempotent": hints and hints.idempotent_hint,
-            "open world": hints and hints.open_world_hint,
-        }
-        self._title(tool.name, tool.display_name, tool.description, [word for word, is_set in labels.items() if is_set])
+        labels = [label for name, label in _HINTS.items() if getattr(tool.annotations, f"{name}_hint", None)]
+        self._title(tool.name, tool.display_name, tool.description, labels)
         required = tool.input_schema.get("required", [])
-        rows = [
-            [name, describe(each, tool.input_schema), _need(name, each, required), _note(resolved(each, tool.input_schema))]
-            for name, each in properties_of(tool.input_schema).items()
-        ]
+        rows = []
+        for name, each in properties_of(tool.input_schema).items():
+            need = "required" if name in required else _default(each).strip()
+            own = resolved(each, tool.input_schema)
+            note = own.get("description") if isinstance(own, Mapping) else None
+            rows.append([name, describe(each, tool.input_schema), need, note if isinstance(note, str) else ""])
         if rows:
             self.terminal.table(["argument", "type", "", "description"], _cells(rows))
         if tool.output_schema is not None:
@@ -274,16 +251,11 @@ def bytes_of(contents: Sequence[ResourceContents]) -> bytes:
 
 def argument_summary(schema: Mapping[str, Any]) -> str:
     """Describe the arguments of a tool on one line: ``a: integer, [b: integer = 0]``."""
-    required = schema.get("required", [])
-    return ", ".join(_argument(name, each, schema, required) for name, each in properties_of(schema).items())
-
-
-def _argument(name: str, schema: Any, root: Mapping[str, Any], required: Any) -> str:
-    text = f"{name}: {describe(schema, root)}"
-    if name in required:
-        return text
-    default = schema.get("default") if isinstance(schema, Mapping) else None
-    return f"[{text}{'' if default is None else f' = {json.dumps(default, ensure_ascii=False)}'}]"
+    required, shown = schema.get("required", []), []
+    for name, each in properties_of(schema).items():
+        text = f"{name}: {describe(each, schema)}"
+        shown.append(text if name in required else f"[{text}{_default(each)}]")
+    return ", ".join(shown)
 
 
 def first_line(text: str) -> str:
@@ -291,16 +263,13 @@ def first_line(text: str) -> str:
     return " ".join(text.strip().partition("\n\n")[0].split())
 
 
-def _need(name: str, schema: Any, required: Any) -> str:
-    if name in required:
-        return "required"
+def _about(item: Tool | Resource | ResourceTemplate | Prompt, name: str) -> str:
+    return first_line(item.description or item.title or name)
+
+
+def _default(schema: Any) -> str:
     default = schema.get("default") if isinstance(schema, Mapping) else None
-    return "" if default is None else f"= {json.dumps(default, ensure_ascii=False)}"
-
-
-def _note(schema: Any) -> str:
-    note = schema.get("description") if isinstance(schema, Mapping) else None
-    return note if isinstance(note, str) else ""
+    return "" if default is None else f" = {json.dumps(default, ensure_ascii=False)}"
 
 
 def _cells(rows: Sequence[Sequence[str]]) -> list[list[str]]:
@@ -322,8 +291,8 @@ def _is_wrapped(value: Any, texts: Sequence[str]) -> bool:
     return texts == [inner] if isinstance(inner, str) else len(texts) == 1 and _means(texts[0], inner)
 
 
-def _size(count: int) -> str:
-    if count < _KIB:
-        return f"{count} byte{'s' if count != 1 else ''}"
+def _size(count: int | None) -> str:
+    if count is None or count < 1024:
+        return "" if count is None else f"{count} byte{'s' if count != 1 else ''}"
     power = min((count.bit_length() - 1) // 10, 3)
-    return f"{count / _KIB**power:.1f} {['KiB', 'MiB', 'GiB'][power - 1]}"
+    return f"{count / 1024**power:.1f} {['KiB', 'MiB', 'GiB'][power - 1]}"

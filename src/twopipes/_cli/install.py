@@ -12,7 +12,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any, NamedTuple
 
-from twopipes._cli.command_parser import CommandParser, split_command
+from twopipes._cli.command_parser import CommandParser, add_list_option, split_command
 from twopipes._process.command import ServerCommand
 from twopipes._tools.exit_codes import FAILED, OK
 from twopipes._tools.install.command_words import Resolved, check_name, resolved, suggested_name
@@ -86,27 +86,17 @@ def _parser() -> CommandParser:
     what.add_argument(
         "--name", help="the name of the entry (default: the name in the server's source, or one made from the command)"
     )
-    what.add_argument(
-        "--env",
-        metavar="NAME[=VALUE]",
-        action="append",
-        default=[],
-        help="an environment variable for the server. Without a value, the host passes its own one on, if it supports that, so"
-        " that no secret is written into the file",
+    text = (
+        "an environment variable for the server. Without a value, the host passes its own one on, if it supports that, so that no"
+        " secret is written into the file"
     )
+    add_list_option(what, "--env", "NAME[=VALUE]", text)
     what.add_argument("--tap", action="store_true", help="put `twopipes tap` in front of the command, to record the messages")
-    what.add_argument(
-        "--as-is",
-        action="store_true",
-        help="write the command exactly as typed: no full paths, and the host expands references to variables",
-    )
+    text = "write the command exactly as typed: no full paths, and the host expands references to variables"
+    what.add_argument("--as-is", action="store_true", help=text)
     where = parser.add_argument_group("where to write it")
-    where.add_argument(
-        "--scope",
-        choices=("user", "project"),
-        default="user",
-        help="the file of the user, for all projects (default), or the file of the project in this folder",
-    )
+    text = "the file of the user, for all projects (default), or the file of the project in this folder"
+    where.add_argument("--scope", choices=("user", "project"), default="user", help=text)
     where.add_argument("--config", metavar="FILE", help="this file instead of the host's default one")
     how = parser.add_argument_group("how to write it")
     how.add_argument("--write", action="store_true", help="write the entry, instead of only showing it")
@@ -150,10 +140,8 @@ def _install(options: Namespace, command: Sequence[str] | None) -> None:
         terminal.say(("These paths are valid on this machine only; use --as-is to write the command as typed", "yellow"))
     for note in found.notes:
         terminal.say((f"Note: {visible(note)}", "yellow"))
-    if options.write:
-        _write(plan, options, terminal)
-    else:
-        _show(plan, options, terminal)
+    (_write if options.write else _show)(plan, options, terminal)
+    _show_next_steps(plan, options, terminal)
     terminal.flush()
 
 
@@ -233,53 +221,43 @@ def _entry(host: Host, name: str, words: list[str], given: Sequence[str], notes:
 
 
 def _show(plan: Plan, options: Namespace, terminal: Terminal) -> None:
-    host, file = plan.host, plan.file
+    host, path = plan.host, visible(str(plan.path))
+    exists = plan.file.data is not None
     try:
-        is_installed = file.data is not None and _merged(plan, replace=options.replace) == file.text
+        is_installed = exists and _merged(plan, replace=options.replace) == plan.file.text
     except Refused as refused:
         terminal.say((f"Note: --write would refuse. {visible(str(refused))}", "yellow"))
         is_installed = False
     if is_installed:
-        terminal.say(("Nothing to do: ", "bold green"), f"{visible(str(plan.path))} already contains {plan.name}:")
+        terminal.say(("Nothing to do: ", "bold green"), f"{path} already contains {plan.name}:")
     else:
-        state = "" if file.data is not None else ", which does not exist yet"
-        terminal.say(f"For {host.title}, this goes into ", (visible(str(plan.path)), "bold"), f"{state}:")
+        terminal.say(f"For {host.title}, this goes into ", (path, "bold"), ":" if exists else ", which does not exist yet:")
     terminal.flush()
     # Only the entry goes to stdout, so that it can be redirected to a file.
     sys.stdout.write(snippet(host.language, host.place, plan.name, plan.content))
     sys.stdout.flush()
     if not is_installed:
         terminal.say("Use ", ("--write", "bold"), " to write it. The rest of the file stays unchanged.")
-    _show_next_steps(plan, options, terminal)
 
 
 def _write(plan: Plan, options: Namespace, terminal: Terminal) -> None:
-    file = plan.file
+    file, path = plan.file, visible(str(plan.path))
     text = _merged(plan, replace=options.replace)
     if text == file.text and file.data is not None:
-        terminal.say(("Nothing to do: ", "bold green"), f"{visible(str(plan.path))} already contains {plan.name}")
-    else:
-        backup = write_file(file, text, shared=options.scope == "project" and not options.config)
-        _verify(plan, text, backup)
-        done = "Written" if file.data is not None else "Created"
-        terminal.say((f"{done}: ", "bold green"), f"{plan.name} in ", (visible(str(plan.path)), "bold"))
-        if backup is not None:
-            terminal.say(f"Backup: {visible(str(backup))}")
-    _show_next_steps(plan, options, terminal)
+        terminal.say(("Nothing to do: ", "bold green"), f"{path} already contains {plan.name}")
+        return
+    backup = write_file(file, text, shared=options.scope == "project" and not options.config)
+    _verify(plan, text, backup)
+    terminal.say(("Created: " if file.data is None else "Written: ", "bold green"), f"{plan.name} in ", (path, "bold"))
+    if backup is not None:
+        terminal.say(f"Backup: {visible(str(backup))}")
 
 
 def _merged(plan: Plan, *, replace: bool) -> str:
     host, path = plan.host, plan.path
+    fresh = dict(host.fresh) if host.fresh else None
     try:
-        return put(
-            plan.file.text,
-            host.language,
-            host.place,
-            plan.name,
-            plan.content,
-            replace=replace,
-            fresh=dict(host.fresh) if host.fresh else None,
-        )
+        return put(plan.file.text, host.language, host.place, plan.name, plan.content, replace=replace, fresh=fresh)
     except AnotherEntry as taken:
         raise Refused(f"{path}: {taken}. Nothing was changed; use --replace, or another --name") from None
     except Refused as refused:
@@ -292,19 +270,14 @@ def _verify(plan: Plan, text: str, backup: Path | None) -> None:
     """Read the file again and compare it with what was written."""
     host, before = plan.host, plan.file
     now = read_file(plan.path)
-    old = _parsed(before, host)
-    wanted = with_entry(dict(host.fresh or {}) if old is None else old, host.place, plan.name, plan.content)
+    try:
+        old = read(before.text, host.language)
+    except ValueError:  # it was empty, or had only comments
+        old = None
+    wanted = with_entry(host.fresh if old is None else old, host.place, plan.name, plan.content)
     if now.data != before.encoded(text) or not same(read(now.text, host.language), wanted):
         kept = f"; backup: {backup}" if backup is not None else ""
         raise Refused(f"{plan.path} does not contain what was written. Is the host writing to it at the same time?{kept}")
-
-
-def _parsed(file: HostFile, host: Host) -> Any:
-    """Return the content of a file before the edit; ``None`` if it was empty or had only comments."""
-    try:
-        return read(file.text, host.language) if file.text.strip() else None
-    except ValueError:
-        return None
 
 
 def _show_next_steps(plan: Plan, options: Namespace, terminal: Terminal) -> None:
