@@ -15,11 +15,10 @@ from msgspec import json as msgspec_json
 from twopipes._cli.arguments import read_pair
 from twopipes._cli.display import ResultPrinter, Saver
 from twopipes._cli.interrupts import run_interruptibly
-from twopipes._cli.keyboard import Keyboard
 from twopipes._cli.raw_results import RawResults, observed_target
 from twopipes._cli.reporter import Reporter
 from twopipes._cli.server_options import connect_options, message_of, the_server
-from twopipes._cli.terminal_questions import TerminalPrompter
+from twopipes._cli.terminal_questions import Keyboard, TerminalPrompter
 from twopipes._client.client import Client
 from twopipes._client.connect import connect
 from twopipes._client.results import CallResult
@@ -113,10 +112,10 @@ class Conversation:
         text = message_of(error)
         if isinstance(error, ServerExited | OpeningFailed) and not self.reporter.quiet:
             text = text.removesuffix(output_excerpt(error.stderr, error.stray_stdout))  # was shown when it arrived
-        self.reporter.say(("Error: ", "bold red"), _visible_lines(f"{about} failed: {text}" if about else text))
+        text = f"{about} failed: {text}" if about else text
+        self.reporter.say(("Error: ", "bold red"), "\n".join(map(visible, text.split("\n"))))
         if isinstance(error, McpError):
-            _show_urls(error, self.reporter)
-            _show_missing_options(error, self.reporter)
+            _show_needs(error, self.reporter)
 
     def _progress(self, params: Any) -> None:
         self._restart_timeout()
@@ -175,7 +174,10 @@ async def _run(connecting: Callable[[], Any], conversation: Conversation, body: 
     try:
         async with connecting() as conversation.client:
             connected = True
-            code = await _flushed(body(conversation))
+            code = await body(conversation)
+            sys.stdout.flush()
+    except SystemExit:
+        raise BrokenPipeError from None  # rich turns a broken pipe into SystemExit, which would end the event loop
     except asyncio.CancelledError:
         if code is None:
             raise
@@ -188,15 +190,6 @@ async def _run(connecting: Callable[[], Any], conversation: Conversation, body: 
             conversation.write_json({"error": conversation.raw_results.error})
             sys.stdout.flush()
         return exit_code_for(error, connected=connected)
-    return code
-
-
-async def _flushed(body: Awaitable[int]) -> int:
-    try:
-        code = await body
-        sys.stdout.flush()
-    except SystemExit:
-        raise BrokenPipeError from None  # rich turns a broken pipe into SystemExit, which would end the event loop
     return code
 
 
@@ -215,24 +208,17 @@ def exit_code_for(error: TwopipesError, *, connected: bool) -> int:
             return NO_RESPONSE
 
 
-def _show_urls(error: McpError, reporter: Reporter) -> None:
-    """Show the pages that a server of 2025-11-25 wants the user to visit first (ER-11)."""
-    asked = error.data.get("elicitations") if isinstance(error.data, dict) else None
-    for each in asked if isinstance(asked, list) else ():
+def _show_needs(error: McpError, reporter: Reporter) -> None:
+    """Show the pages that the user has to visit first (ER-11), and the options for missing capabilities (ER-10)."""
+    data = error.data if isinstance(error.data, dict) else {}
+    pages, needed = data.get("elicitations"), data.get("requiredCapabilities")
+    for each in pages if isinstance(pages, list) else ():
         if isinstance(each, dict) and isinstance(each.get("url"), str):
             reporter.say(f"  {visible(str(each.get('message', 'Visit')))}: ", (visible(each["url"]), "underline"))
-
-
-def _show_missing_options(error: McpError, reporter: Reporter) -> None:
-    """Name the options that declare the capabilities which the server requires (ER-10)."""
-    needed = error.data.get("requiredCapabilities") if isinstance(error.data, dict) else None
-    for name, how in _HOW_TO_DECLARE.items():
-        if error.code == CAPABILITY_MISSING and isinstance(needed, dict) and name in needed:
-            reporter.say(f"  {how}")
-
-
-def _visible_lines(text: str) -> str:
-    return "\n".join(visible(line) for line in text.split("\n"))
+    if error.code == CAPABILITY_MISSING and isinstance(needed, dict):
+        for name, how in _HOW_TO_DECLARE.items():
+            if name in needed:
+                reporter.say(f"  {how}")
 
 
 def _callbacks(options: argparse.Namespace, conversation: Conversation) -> dict[str, Any]:

@@ -88,7 +88,9 @@ class Field:
         elif self.choices:
             value = self._choice(text)
         elif self.schema.get("type") == "boolean":
-            value = _yes_or_no(text)
+            if text.casefold() not in _YES | _NO:
+                raise InvalidValue(f"{text!r} is neither yes nor no")
+            value = text.casefold() in _YES
         else:
             value = "" if text == '""' else typed(text, {"type": self.schema.get("type", "string")})
         return self.checked(value)
@@ -119,12 +121,8 @@ class Field:
             if not self.is_multiple:
                 return "a number or a name" if self.is_numbered else "one of these"
             least, most = self.schema.get("minItems"), self.schema.get("maxItems")
-            span = ""
-            if least and most:
-                span = f", {least} to {most}"
-            elif least or most:
-                span = f", at least {least}" if least else f", at most {most}"
-            return f"any of these, separated by commas{span}"
+            span = f", at least {least}" if least else f", at most {most}" if most else ""
+            return f"any of these, separated by commas{f', {least} to {most}' if least and most else span}"
         if self.schema.get("type") == "boolean":
             return "y/n"
         least, most = self.schema.get("minLength"), self.schema.get("maxLength")
@@ -166,26 +164,16 @@ def _text(value: Any) -> str:
     return "" if value is None else value if isinstance(value, str) else str(value)
 
 
-def _yes_or_no(text: str) -> bool:
-    if text.casefold() not in _YES | _NO:
-        raise InvalidValue(f"{text!r} is neither yes nor no")
-    return text.casefold() in _YES
-
-
 def _format_error(value: str, name: Any) -> str:
+    if name == "email" and not _EMAIL.fullmatch(value):
+        return f"{value!r} is not an e-mail address"
+    if name == "uri" and not _URI.fullmatch(value):
+        return f"{value!r} is not a URI, such as https://example.com/"
     try:
-        match name:
-            case "email" if not _EMAIL.fullmatch(value):
-                return f"{value!r} is not an e-mail address"
-            case "uri" if not _URI.fullmatch(value):
-                return f"{value!r} is not a URI, such as https://example.com/"
-            case "date":
-                date.fromisoformat(value)
-            case "date-time":
-                if datetime.fromisoformat(value).tzinfo is None:
-                    return f"{value!r} has no time zone, such as Z or +02:00"
-            case _:
-                pass
+        if name == "date":
+            date.fromisoformat(value)
+        elif name == "date-time" and datetime.fromisoformat(value).tzinfo is None:
+            return f"{value!r} has no time zone, such as Z or +02:00"
     except ValueError:
         example = "2026-07-28" if name == "date" else "2026-07-28T12:00:00Z"
         return f"{value!r} is not a {name}, such as {example}"

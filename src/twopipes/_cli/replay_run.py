@@ -64,7 +64,10 @@ async def run_replay(replay: Replay, target: Any, timeouts: ReplayTimeouts) -> R
             await _close(link, receiver)
             reason = "it received all messages"
         elif link.child is not None and replay.has_ended and not receiver.is_flooded:
-            reason = await _exit_reason(link)
+            reason = "it closed its output before the end of the replay, and is still running"
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_EXIT_TIMEOUT):
+                    reason = f"it exited before the end of the replay: {(await link.child.wait()).describe()}"
     finally:
         if link.child is not None:
             await link.child.shut_down()
@@ -170,12 +173,3 @@ async def _read_rest(channel: Channel, receiver: _Receiver) -> None:
         while not receiver.is_flooded and (data := await channel.read()):
             receiver.feed(data)
         receiver.finish()
-
-
-async def _exit_reason(link: Endpoint) -> str:
-    if link.child is None:  # pragma: no cover - called for children only
-        return "it closed its output"
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_EXIT_TIMEOUT):
-            return f"it exited before the end of the replay: {(await link.child.wait()).describe()}"
-    return "it closed its output before the end of the replay, and is still running"

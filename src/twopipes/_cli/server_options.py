@@ -55,12 +55,8 @@ def add_server_options(parser: argparse.ArgumentParser) -> None:
     add_config_options(which, default="if there are several")
     add_start_options(parser)
     protocol = parser.add_argument_group("protocol")
-    protocol.add_argument(
-        "--era",
-        choices=("auto", "legacy", "modern"),
-        default="auto",
-        help="legacy: with a handshake; modern: without; auto (default): detect it",
-    )
+    text = "legacy: with a handshake; modern: without; auto (default): detect it"
+    protocol.add_argument("--era", choices=("auto", "legacy", "modern"), default="auto", help=text)
     protocol.add_argument("--revision", metavar="DATE", choices=ALL, help=f"use only this revision: {', '.join(ALL)}")
     add_timeout_option(protocol, "default 30 to connect, then 60; 0: no limit", type=duration)
     protocol.add_argument("--trace", metavar="FILE", help="record the messages in this file, for twopipes view")
@@ -82,7 +78,7 @@ def servers_of(options: argparse.Namespace, command: Sequence[str] | None) -> li
     if command is not None:
         if not command:
             raise UsageError("no command after --")
-        return [ServerTarget(_with_options(_command(command), options))]
+        return [ServerTarget(_with_options(command, options))]
     for name, is_given in {"--env": options.env, "--inherit-env": options.inherit_env, "--cwd": options.cwd}.items():
         if is_given:
             raise UsageError(f"{name} is for a server that is started; the one at {given[0]} is running already")
@@ -125,21 +121,14 @@ def _timeouts(seconds: float | None) -> Timeouts:
     return Timeouts(connect=seconds, probe=min(_PROBE, seconds), request=seconds, total=None)
 
 
-def _command(words: Sequence[str]) -> ServerCommand:
+def _with_options(command: ServerCommand | Sequence[str], options: argparse.Namespace) -> ServerCommand:
     try:
-        return ServerCommand(words)
-    except LocalProtocolError as error:
-        raise UsageError(str(error)) from error
-
-
-def _with_options(command: ServerCommand, options: argparse.Namespace) -> ServerCommand:
-    env = {**(command.env or {}), **variables(options.env)}
-    try:
+        found = command if isinstance(command, ServerCommand) else ServerCommand(command)
         return replace(
-            command,
-            env=env or None,
-            environment="inherit" if options.inherit_env else command.environment,
-            cwd=options.cwd or command.cwd,
+            found,
+            env={**(found.env or {}), **variables(options.env)} or None,
+            environment="inherit" if options.inherit_env else found.environment,
+            cwd=options.cwd or found.cwd,
         )
     except LocalProtocolError as error:
         raise UsageError(str(error)) from error

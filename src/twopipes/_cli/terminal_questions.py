@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
+import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Any
+from contextlib import AbstractContextManager, suppress
+from typing import Any, TextIO
 
 from twopipes._cli.arguments import InvalidValue, Pair
 from twopipes._cli.form_fields import Field, fields_of
-from twopipes._cli.keyboard import Keyboard
 from twopipes._client.input_handlers import Elicitation, Sampling
 from twopipes._protocol.types import ElicitResult, Implementation
 from twopipes._tools.terminal import visible
 from twopipes.errors import UserRefused
+
+if sys.platform != "win32":
+    import termios
 
 DECLINE, CANCEL = ":decline", ":cancel"
 _HOW_TO_LEAVE = f"{DECLINE} to decline, {CANCEL} or Ctrl-D to cancel"
@@ -211,3 +216,66 @@ class TerminalPrompter:
     def _say_lines(self, head: str, text: str) -> None:
         for line in text.split("\n"):
             self._say(f"{head}{visible(line)}")
+
+
+class Keyboard:
+    """Lines that the user types. Waiting for one can be cancelled, and does not block the event loop.
+
+    ``by_threads`` reads in a daemon thread instead of the event loop, as Windows needs.
+    """
+
+    def __init__(self, stream: TextIO | None = None, *, by_threads: bool = sys.platform == "win32") -> None:
+        self._stream = stream or sys.stdin
+        self._by_threads = by_threads
+        self._typed = bytearray()
+
+    def discard(self) -> None:
+        """Discard what was typed before the question appeared."""
+        self._typed.clear()
+        if sys.platform != "win32":
+            termios.tcflush(self._stream.fileno(), termios.TCIFLUSH)
+
+    async def line(self) -> str | None:
+        """Return the next line without its end; ``None`` for Ctrl-D."""
+        if self._by_threads:
+            return await self._line_by_thread()
+        descriptor = self._stream.fileno()
+        while b"\n" not in self._typed:
+            await _readable(descriptor)
+            chunk = os.read(descriptor, 4096)
+            if not chunk:
+                self._typed.clear()
+                return None
+            self._typed += chunk
+        line, _, rest = bytes(self._typed).partition(b"\n")
+        self._typed = bytearray(rest)
+        return line.decode("utf-8", "replace").rstrip("\r")
+
+    async def _line_by_thread(self) -> str | None:
+        # A daemon thread: it cannot be woken, and must not keep an interrupted program alive.
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[str] = loop.create_future()
+
+        def read() -> None:
+            line = self._stream.readline()
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(_settle, future, line)
+
+        threading.Thread(target=read, daemon=True).start()
+        line = await future
+        return line.rstrip("\r\n") if line else None
+
+
+async def _readable(descriptor: int) -> None:
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[None] = loop.create_future()
+    loop.add_reader(descriptor, _settle, future, None)
+    try:
+        await future
+    finally:
+        loop.remove_reader(descriptor)
+
+
+def _settle(future: asyncio.Future[Any], value: Any) -> None:
+    if not future.done():
+        future.set_result(value)

@@ -8,8 +8,7 @@ import pytest
 
 from twopipes._cli.arguments import InvalidValue, read_pair
 from twopipes._cli.form_fields import Field
-from twopipes._cli.keyboard import Keyboard
-from twopipes._cli.terminal_questions import TerminalPrompter
+from twopipes._cli.terminal_questions import Keyboard, TerminalPrompter
 from twopipes._protocol.types import CreateMessageParams, ElicitParams, ElicitResult, Implementation, SamplingMessage, TextContent
 from twopipes.errors import UserRefused
 from twopipes.types import Elicitation, Sampling
