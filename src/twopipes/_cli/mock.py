@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from signal import SIGTERM, signal
 
 from twopipes._tools.exit_codes import FAILED, OK, exit_code_help
 from twopipes._tools.mock.exchanges import Recording
 from twopipes._tools.mock.server import Mock
-from twopipes._tools.usage import UsageError
+from twopipes._tools.usage import UsageError, read_words
 from twopipes._trace.reader import read
 
 _USAGE = "usage: twopipes mock FILE [--strict]"
@@ -47,15 +46,8 @@ _BOM = b"\xef\xbb\xbf"
 
 def mock(arguments: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    words = list(arguments)
-    if words in (["--help"], ["-h"]):
-        sys.stdout.write(_HELP)
-        return OK
-    is_strict = "--strict" in words
-    words = [word for word in words if word != "--strict"]
-    unknown = [word for word in words if word.startswith("-") and word != "-"]
-    if unknown:
-        raise UsageError(f"unknown option {unknown[0]}. {_USAGE}")
+    options, words, _ = read_words(arguments, _USAGE, _HELP, switches=("--strict",))
+    is_strict = "--strict" in options
     if len(words) != 1:
         raise UsageError(f"no trace given. {_USAGE}" if not words else f"expected one trace, got {len(words)}. {_USAGE}")
     try:

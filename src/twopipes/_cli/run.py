@@ -10,12 +10,12 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.machinery import SourceFileLoader
 from types import ModuleType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from twopipes._channels.stdout_guard import Guard
 from twopipes._server.launch import Launch
 from twopipes._tools.exit_codes import OK, exit_code_help
-from twopipes._tools.usage import UsageError, split_target
+from twopipes._tools.usage import UsageError, read_words, split_target, tcp_address
 from twopipes.errors import TwopipesError
 
 if TYPE_CHECKING:
@@ -50,85 +50,34 @@ examples:
 {exit_code_help("run")}"""
 
 
-class Options(NamedTuple):
-    """The parsed command line."""
-
-    target: str
-    unix: str | None
-    tcp: tuple[str, int] | None
-    trace: str | None
-    arguments: list[str]
-
-
 def run(arguments: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    words = list(arguments)
-    own = words[: words.index("--")] if "--" in words else words
-    if "--help" in own or "-h" in own:
-        sys.stdout.write(_HELP)
-        return OK
-    options = _parse(arguments)
-    path, name = split_target(options.target)
+    options, plain, rest = read_words(arguments, _USAGE, _HELP, with_value=("--unix", "--tcp", "--trace"))
+    if len(plain) != 1:
+        raise UsageError(f"unknown argument {plain[1]}. {_USAGE}" if plain else f"no file given. {_USAGE}")
+    unix, tcp, trace = (options.get(name, [None])[-1] for name in ("--unix", "--tcp", "--trace"))
+    if unix is not None and tcp is not None:
+        raise UsageError("--unix and --tcp exclude each other; give one of them")
+    launch = Launch(unix=unix, tcp=None if tcp is None else tcp_address(tcp), trace=trace)
+    path, name = split_target(plain[0])
     try:
-        if options.unix is None and options.tcp is None:
+        if unix is None and tcp is None:
             # Before the user's module is imported, so that even a flushed banner goes to stderr; and until the process exits.
             Guard.take()
-        sys.argv = [path, *options.arguments]  # as in `python server.py`
-        serve(path, name, options)
+        sys.argv = [path, *(rest or ())]  # as in `python server.py`
+        serve(path, name, launch)
     except TwopipesError as error:
         raise UsageError(str(error)) from error
     return OK
 
 
-def _parse(arguments: Sequence[str]) -> Options:
-    target = unix = trace = None
-    tcp = None
-    words = list(arguments)
-    rest: list[str] = []
-    if "--" in words:
-        cut = words.index("--")
-        words, rest = words[:cut], words[cut + 1 :]
-    while words:
-        word = words.pop(0)
-        name, equals, value = word.partition("=")
-        if name in {"--unix", "--tcp", "--trace"}:
-            if not equals:
-                if not words:
-                    raise UsageError(f"{name} needs a value. {_USAGE}")
-                value = words.pop(0)
-            if name == "--unix":
-                unix = value
-            elif name == "--trace":
-                trace = value
-            else:
-                tcp = _address(value)
-        elif word.startswith("-") or target is not None:
-            raise UsageError(f"unknown {'option' if word.startswith('-') else 'argument'} {word}. {_USAGE}")
-        else:
-            target = word
-    if target is None:
-        raise UsageError(f"no file given. {_USAGE}")
-    if unix is not None and tcp is not None:
-        raise UsageError("--unix and --tcp exclude each other; give one of them")
-    return Options(target, unix, tcp, trace, rest)
-
-
-def _address(value: str) -> tuple[str, int]:
-    from twopipes._channels.address import parse_host_port  # noqa: PLC0415 - only for --tcp
-
-    try:
-        return parse_host_port(value, default_host="127.0.0.1")
-    except ValueError:
-        raise UsageError(f"--tcp needs HOST:PORT, such as 127.0.0.1:9000, not {value!r}") from None
-
-
-def serve(where: str, name: str, options: Options) -> None:
+def serve(where: str, name: str, launch: Launch) -> None:
     """Import a file or module and serve the server in it, unless the import did so: a file may end with ``server.run()``."""
-    launch = Launch.current = Launch(unix=options.unix, tcp=options.tcp, trace=options.trace)
+    Launch.current = launch
     try:
         module = _load(where)
         if not launch.has_served:
-            server_in(module, where, name).run(unix=options.unix, tcp=options.tcp, trace=options.trace)
+            server_in(module, where, name).run(unix=launch.unix, tcp=launch.tcp, trace=launch.trace)
     except UsageError as mistake:
         # An error while serving is reported as it is, whether the module or this function called server.run().
         if launch.has_served and mistake.__cause__ is not None:

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from twopipes._channels.address import parse_host_port
 from twopipes._cli.command_parser import (
     add_config_options,
     add_socket_options,
@@ -20,7 +19,7 @@ from twopipes._cli.command_parser import (
 from twopipes._process.command import ServerCommand
 from twopipes._protocol.revisions import ALL, is_modern
 from twopipes._tools.install.hosts import command_of, read_entries
-from twopipes._tools.usage import UsageError
+from twopipes._tools.usage import UsageError, tcp_address
 from twopipes.errors import LocalProtocolError, TwopipesError
 from twopipes.settings import Timeouts
 
@@ -82,7 +81,7 @@ def servers_of(options: argparse.Namespace, command: Sequence[str] | None) -> li
     for name, is_given in {"--env": options.env, "--inherit-env": options.inherit_env, "--cwd": options.cwd}.items():
         if is_given:
             raise UsageError(f"{name} is for a server that is started; the one at {given[0]} is running already")
-    return [ServerTarget(f"unix:{options.unix}" if options.unix else _tcp(options.tcp))]
+    return [ServerTarget(f"unix:{options.unix}" if options.unix else str(tcp_address(options.tcp)))]
 
 
 def the_server(options: argparse.Namespace, command: Sequence[str] | None) -> ServerTarget:
@@ -145,10 +144,3 @@ def variables(given: Sequence[str]) -> dict[str, str]:
             value = os.environ[name]
         found[name] = value
     return found
-
-
-def _tcp(address: str) -> str:
-    try:
-        return str(parse_host_port(address, default_host="127.0.0.1"))
-    except ValueError:
-        raise UsageError(f"--tcp needs HOST:PORT, such as 127.0.0.1:9000, not {address!r}") from None

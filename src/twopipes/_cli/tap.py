@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from twopipes._tools.exit_codes import CANNOT_EXECUTE, NOT_FOUND, OK, exit_code_help
-from twopipes._tools.usage import UsageError, report_error
+from twopipes._tools.exit_codes import CANNOT_EXECUTE, NOT_FOUND, exit_code_help
+from twopipes._tools.usage import UsageError, read_words, report_error
 from twopipes._trace.recorder import default_path, header_for, names_to_redact
 
 if sys.platform != "win32":
@@ -46,98 +46,54 @@ examples:
 _CLOSE_TIMEOUT = 3.0
 
 
-class Options:
-    """The parsed command line."""
-
-    def __init__(self) -> None:
-        self.output: str | None = None
-        self.redact: list[str] = []
-        self.is_quiet = False
-        self.command: list[str] = []
-
-
 def tap(arguments: Sequence[str]) -> int:
     """Run the command. Returns only if no server was started; otherwise this process exits as the server did."""
-    words = list(arguments)
-    own = words[: words.index("--")] if "--" in words else words
-    if "--help" in own or "-h" in own:
-        sys.stdout.write(_HELP)
-        return OK
-    options = _parse(words)
+    with_value = ("-o", "--output", "--redact", "--trace")
+    options, plain, command = read_words(arguments, _USAGE, _HELP, with_value=with_value, switches=("-q", "--quiet"))
+    if "--trace" in options:
+        raise UsageError(f"tap has no --trace; use -o FILE to name the file to record to. {_USAGE}")
+    if command is None:
+        raise UsageError(f"put the command of the server after --. {_USAGE}")
+    if not command or not command[0]:
+        raise UsageError(f"no server given; put its command after --. {_USAGE}")
+    if plain and "--redact" not in options:
+        raise UsageError(f"unknown argument {plain[0]}. {_USAGE}")
+    redact = [*options.get("--redact", ()), *plain]  # also accept several: --redact token password
+    output = [*options.get("-o", ()), *options.get("--output", ())]
+    is_quiet = "-q" in options or "--quiet" in options
     if sys.platform == "win32":
         raise UsageError("twopipes tap needs a POSIX system; connect(..., trace=FILE) and run --trace FILE record here")
     else:  # noqa: RET506 - so that type checkers skip it on Windows
-        return _relay(options)
-
-
-def _parse(words: list[str]) -> Options:
-    options = Options()
-    if "--" not in words:
-        raise UsageError(f"put the command of the server after --. {_USAGE}")
-    cut = words.index("--")
-    own, options.command = words[:cut], words[cut + 1 :]
-    if not options.command or not options.command[0]:
-        raise UsageError(f"no server given; put its command after --. {_USAGE}")
-    while own:
-        word = own.pop(0)
-        name, equals, value = word.partition("=")
-        if word in {"-q", "--quiet"}:
-            options.is_quiet = True
-        elif name in {"-o", "--output", "--redact"}:
-            if not equals:
-                if not own:
-                    raise UsageError(f"{name} needs a value. {_USAGE}")
-                value = own.pop(0)
-            if name == "--redact":
-                options.redact.append(value)
-                # Also accept several: --redact token password
-                while own and not own[0].startswith("-"):
-                    options.redact.append(own.pop(0))
-            else:
-                options.output = value
-        elif name == "--trace":
-            raise UsageError(f"tap has no --trace; use -o FILE to name the file to record to. {_USAGE}")
-        else:
-            raise UsageError(f"unknown option {word}. {_USAGE}")
-    return options
+        return _relay(command, output[-1] if output else None, redact, is_quiet=is_quiet)
 
 
 if sys.platform != "win32":
 
-    def _relay(options: Options) -> int:  # noqa: RET503 - the last call does not return
+    def _relay(command: list[str], output: str | None, redact: list[str], *, is_quiet: bool) -> int:
         try:
-            relay = Relay(options.command)
+            relay = Relay(command)
         except (OSError, ValueError) as error:
-            code, reason = _start_error(options.command, error)
+            code, reason = _start_error(command, error)
             return report_error(reason, code)
-        recorder = _recorder(options)
-        status = relay.run(_NoRecorder() if recorder is None else recorder)
-        if recorder is not None:
-            recorder.close()
-        exit_like(status)
-
-    def _recorder(options: Options) -> TapRecorder | None:
-        """Return the recorder; ``None`` if it cannot write. The server runs anyway."""
+        recorder = None
         try:
-            path = os.path.abspath(options.output or default_path(_name_of(options.command)))
-            redact = names_to_redact(options.redact)
+            path = os.path.abspath(output or default_path(os.path.basename(command[0])))
+            names = names_to_redact(redact)
             recorder = TapRecorder(
                 path,
-                header_for("tap", argv=options.command, redact=redact),
-                redact,
+                header_for("tap", argv=command, redact=names),
+                names,
                 on_loss=lambda sentence: write_stderr(f"twopipes tap: {sentence}\n"),
                 patience=_CLOSE_TIMEOUT,
             )
-        except (OSError, RuntimeError) as error:
+        except (OSError, RuntimeError) as error:  # the server runs anyway
             write_stderr(f"twopipes tap: nothing is recorded: {error}\n")
-            return None
-        if not options.is_quiet:
+        if recorder is not None and not is_quiet:
             write_stderr(f"twopipes tap: recording to {path}\n")
-        return recorder
-
-
-def _name_of(command: list[str]) -> str:
-    return os.path.basename(command[0])
+        status = relay.run(_NoRecorder() if recorder is None else recorder)
+        if recorder is not None:
+            recorder.close()
+        return exit_like(status)
 
 
 class _NoRecorder:

@@ -11,27 +11,18 @@ from typing import Any, NamedTuple
 
 from twopipes._process.command import ServerCommand
 from twopipes._tools.install.formats import Language, language_of, read
+from twopipes._tools.install.host_table import HOSTS
 from twopipes._tools.install.values import found_at
 from twopipes._tools.usage import UsageError
 from twopipes.errors import LocalProtocolError
 
-# Where hosts keep their servers: Claude Desktop, Claude Code, Cursor and many others; Amp; VS Code's mcp.json; VS Code's
-# settings.json and opencode 2; Codex; Zed; goose; opencode. host_table.py has the details.
-_PLACES = (
-    ("mcpServers",),
-    ("amp.mcpServers",),
-    ("servers",),
-    ("mcp", "servers"),
-    ("mcp_servers",),
-    ("context_servers",),
-    ("extensions",),
-    ("mcp",),
-)
+# Where hosts keep their servers. `mcp` is the last, because hosts keep other settings there too.
+_PLACES = sorted(dict.fromkeys(host.place for host in HOSTS.values()), key=lambda place: place == ("mcp",))
 # The types of the extensions that are built into goose.
 _BUILT_INTO_GOOSE = {"builtin", "platform", "frontend", "inline_python"}
 _HTTP_TYPES = {"http", "sse", "streamable-http", "streamable_http", "remote"}
 # Folders of hosts inside a project. The project is their parent.
-_HOST_FOLDERS = {".vscode", ".cursor", ".gemini", ".qwen", ".codex", ".zed", ".factory", ".amp"}
+_HOST_FOLDERS = {Path(host.project).parts[0] for host in HOSTS.values() if host.project and "/" in host.project}
 # ${NAME} and ${env:NAME}; {env:NAME} of opencode.
 _VARIABLE = re.compile(r"\$\{([^{}]*)\}|\{(env:[^{}]*)\}")
 
@@ -130,30 +121,19 @@ def _document(file: str, language: Language) -> Any:
 def _servers(document: Any, file: str, language: Language) -> dict[str, Mapping[str, Any]]:
     for place in _PLACES:
         found = found_at(document, place)
-        if place == ("extensions",):
-            found = _goose_servers(found) if language == "YAML" else None
-        elif place == ("mcp",) and not _is_opencode(found):
+        if not isinstance(found, dict) or (place == ("extensions",) and language != "YAML"):
             continue
-        if isinstance(found, dict) and found:
+        objects = [each for each in found.values() if isinstance(each, dict)]
+        if place == ("mcp",) and not (len(objects) == len(found) and all(each.keys() & {"type", "enabled"} for each in objects)):
+            continue  # other hosts keep other settings there
+        if place == ("extensions",):
+            built_in = [each for each in objects if each.get("type") in _BUILT_INTO_GOOSE]
+            found = {name: each for name, each in found.items() if each not in built_in}
+        if found:
             if wrong := [name for name, content in found.items() if not isinstance(content, dict)]:
                 raise UsageError(f"{file}: server {wrong[0]!r} must be an object with a command")
             return found
     raise UsageError(f'{file} has no servers; it needs {{"mcpServers": {{"NAME": {{"command": "...", "args": [...]}}}}}}')
-
-
-def _goose_servers(extensions: Any) -> Any:
-    if not isinstance(extensions, dict):
-        return None
-    return {
-        name: content
-        for name, content in extensions.items()
-        if not (isinstance(content, dict) and content.get("type") in _BUILT_INTO_GOOSE)
-    }
-
-
-def _is_opencode(found: Any) -> bool:
-    # Other hosts keep other settings under the same key.
-    return isinstance(found, dict) and all(isinstance(each, dict) and each.keys() & {"type", "enabled"} for each in found.values())
 
 
 def _value(inside: str, entry: ServerEntry, where: str) -> str:
