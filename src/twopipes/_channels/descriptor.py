@@ -159,11 +159,10 @@ class DescriptorSink(Sink):
     def unread(self) -> int | None:
         if sys.platform == "linux" and self._shut is None and self._release is not None:
             from fcntl import ioctl  # noqa: PLC0415 - needed at most once per channel; not available on Windows
-            from struct import unpack  # noqa: PLC0415
-            from termios import FIONREAD  # noqa: PLC0415
+            from termios import FIONREAD  # noqa: PLC0415 - likewise
 
             with suppress(OSError):
-                return self._buffered + int(unpack("i", ioctl(self._fd, FIONREAD, bytes(4)))[0])
+                return self._buffered + int.from_bytes(ioctl(self._fd, FIONREAD, bytes(4)), sys.byteorder)
         return None
 
     def _writable(self) -> None:

@@ -86,10 +86,10 @@ if sys.platform != "win32":
                 on_loss=lambda sentence: write_stderr(f"twopipes tap: {sentence}\n"),
                 patience=_CLOSE_TIMEOUT,
             )
+            if not is_quiet:
+                write_stderr(f"twopipes tap: recording to {path}\n")
         except (OSError, RuntimeError) as error:  # the server runs anyway
             write_stderr(f"twopipes tap: nothing is recorded: {error}\n")
-        if recorder is not None and not is_quiet:
-            write_stderr(f"twopipes tap: recording to {path}\n")
         status = relay.run(_NoRecorder() if recorder is None else recorder)
         if recorder is not None:
             recorder.close()

@@ -154,7 +154,7 @@ class Offer:
 
     def add_tool(self, function: Callable[..., Any], **options: Unpack[ToolOptions]) -> None:
         """Register a tool at any time. Clients are notified as their era allows."""
-        from twopipes._server.tools import make_tool  # noqa: PLC0415 - see above
+        from twopipes._server.tools import make_tool
 
         entry = _described("tool", make_tool, function, **options)
         self.tools.add(entry.tool.name, entry)
@@ -177,7 +177,7 @@ class Offer:
 
     def add_resource(self, uri: str, function: Callable[..., Any], **options: Unpack[ResourceOptions]) -> None:
         """Register a resource at any time."""
-        from twopipes._server.resources import TemplateEntry, make_resource  # noqa: PLC0415 - see above
+        from twopipes._server.resources import TemplateEntry, make_resource
 
         _check_uri(uri, "server.add_resource()")
         entry = _described("resource", make_resource, uri, function, **options)
@@ -215,7 +215,7 @@ class Offer:
             description: What it contains.
             max_size: The largest file that can be read, in bytes; ``None`` for no limit.
         """
-        from twopipes._server.directory import Directory  # noqa: PLC0415 - see above
+        from twopipes._server.directory import Directory
 
         directory = Directory(uri, path, name=name, description=description, max_size=max_size)
         self.directories.add(directory.uri, directory)
@@ -237,7 +237,7 @@ class Offer:
 
     def add_prompt(self, function: Callable[..., Any], **options: Unpack[PromptOptions]) -> None:
         """Register a prompt at any time."""
-        from twopipes._server.prompts import make_prompt  # noqa: PLC0415 - see above
+        from twopipes._server.prompts import make_prompt
 
         entry = _described("prompt", make_prompt, function, **options)
         self.prompts.add(entry.prompt.name, entry)
@@ -266,7 +266,7 @@ class Offer:
         The function gets the text typed so far and, if it has a second parameter, a dict of the arguments that are already
         filled in. A parameter annotated with :class:`~twopipes.Context` gets the context of the request.
         """
-        from twopipes._server.completion import CompletionEntry  # noqa: PLC0415 - see above
+        from twopipes._server.completion import CompletionEntry
 
         self.completions.add(f"{ref} {argument}", CompletionEntry(function))
 

@@ -62,7 +62,7 @@ async def serve_in_a_loop(server: Server, guard: Guard, trace: Trace | None, red
     finally:
         await channel.close()
         if tracing is not None and tracing.recorder is not None:
-            from twopipes._trace.channel import close_recorder  # noqa: PLC0415 - only if it is requested
+            from twopipes._trace.channel import close_recorder  # only if it is requested
 
             await close_recorder(tracing.recorder, _CLOSE_TRACE)
 
@@ -114,7 +114,7 @@ def run_sockets(
     redact: Iterable[str] = (),
 ) -> None:
     """Listen and serve until the end."""
-    from twopipes._channels.stderr import LogStream, StderrLog, reroute  # noqa: PLC0415 - on stdio the guard has done this
+    from twopipes._channels.stderr import LogStream, StderrLog, reroute  # on stdio the guard has done this
 
     log = StderrLog(2)
     put_back = reroute("stderr", LogStream(log, 2, "<stderr>"))
@@ -148,7 +148,7 @@ async def serve_sockets(
         trace: As for :meth:`Server.run`.
         redact: Likewise.
     """
-    from twopipes._channels.sockets import listen_tcp, listen_unix  # noqa: PLC0415 - a server on stdio needs no sockets
+    from twopipes._channels.sockets import listen_tcp, listen_unix  # a server on stdio needs no sockets
 
     ending = Ending()
     addresses = [] if unix is None else [f"unix:{os.fspath(unix)}"]
@@ -156,7 +156,7 @@ async def serve_sockets(
     tracing = _tracing(trace, _warn, redact, target=", ".join(addresses))
     async with AsyncExitStack() as stack:
         if tracing is not None and tracing.recorder is not None:
-            from twopipes._trace.channel import close_recorder  # noqa: PLC0415 - only if it is requested
+            from twopipes._trace.channel import close_recorder  # only if it is requested
 
             stack.push_async_callback(close_recorder, tracing.recorder, _CLOSE_TRACE)
         if last_resort is not None:
@@ -185,12 +185,12 @@ async def serve_sockets(
 
 def _tracing(wanted: Trace | None, say: Callable[[str], None], redact: Iterable[str], *, target: str = "") -> Tracing | None:
     if redact:
-        from twopipes._trace.recorder import check_redact  # noqa: PLC0415 - only if it is requested
+        from twopipes._trace.recorder import check_redact  # only if it is requested
 
         check_redact(wanted, redact)
     if not wanted and not os.environ.get("TWOPIPES_TRACE"):
         return None
-    from twopipes._server.wire_log import open_tracing  # noqa: PLC0415 - only if it is requested
+    from twopipes._server.wire_log import open_tracing  # only if it is requested
 
     return open_tracing(wanted, say, redact=redact, target=target)
 

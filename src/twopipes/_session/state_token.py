@@ -31,7 +31,7 @@ def binding_of(method: str, params: Any, *, principal: str = "") -> bytes:
     Raises:
         LocalProtocolError: The params cannot be encoded as JSON.
     """
-    from hashlib import sha256  # noqa: PLC0415 - it loads OpenSSL, which is slow, and most servers never ask for input
+    from hashlib import sha256  # it loads OpenSSL, which is slow, and most servers never ask for input
 
     members = msgspec.json.decode(encode_line(params))
     for changing in ("_meta", "inputResponses", "requestState"):
@@ -49,7 +49,7 @@ class StateSealer:
 
     def __init__(self, key: bytes | None = None) -> None:
         if key is None:
-            from secrets import token_bytes  # noqa: PLC0415 - see binding_of
+            from secrets import token_bytes
 
             key = token_bytes(32)
         if len(key) < _MIN_KEY_SIZE:
@@ -76,7 +76,7 @@ class StateSealer:
             body, deadline, mac = map(_from_text, state.split("."))
         except ValueError:  # not three parts, or not base64
             raise InvalidParams("requestState was not issued by this server") from None
-        from hmac import compare_digest  # noqa: PLC0415 - see binding_of
+        from hmac import compare_digest
 
         if not compare_digest(mac, self._mac(body, deadline, binding)):
             raise InvalidParams("requestState does not belong to this request, or was changed")
@@ -94,20 +94,20 @@ class StateSealer:
 
 
 def _digest(key: bytes, message: bytes) -> bytes:
-    from hmac import digest  # noqa: PLC0415 - see binding_of
+    from hmac import digest
 
     return digest(key, message, "sha256")
 
 
 def _to_text(data: bytes) -> str:
-    from base64 import urlsafe_b64encode  # noqa: PLC0415 - see binding_of
+    from base64 import urlsafe_b64encode
 
     return urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
 
 
 def _from_text(text: str) -> bytes:
     """Decode what :func:`_to_text` returned, and reject any other spelling of the same bytes."""
-    from base64 import b64decode  # noqa: PLC0415 - see binding_of
+    from base64 import b64decode
 
     data = b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     if _to_text(data) != text:

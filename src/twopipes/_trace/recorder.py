@@ -250,7 +250,7 @@ class Recorder:
                 callback()
 
     def _write(self) -> None:
-        from twopipes._trace.writer import Writer  # noqa: PLC0415 - in the thread, after the program has started
+        from twopipes._trace.writer import Writer  # in the thread, after the program has started
 
         writer = Writer(self._header, self._redact, self._count)
         is_over = False
@@ -287,7 +287,7 @@ class Recorder:
         return True
 
     def _open(self) -> TraceFile:
-        from twopipes._trace.file import TraceFile  # noqa: PLC0415 - in the thread, after the program has started
+        from twopipes._trace.file import TraceFile  # in the thread, after the program has started
 
         file = TraceFile(self.path, is_given_up=lambda: self._abandoned)
         self.path = file.path
@@ -358,9 +358,9 @@ def header_for(
     words, redacted = tuple(argv), tuple(redact)
 
     def make() -> Header:
-        from twopipes._trace.format import VERSION, Header  # noqa: PLC0415 - loads msgspec, in the thread
-        from twopipes._trace.redact import redacted_argv  # noqa: PLC0415 - loads msgspec, in the thread
-        from twopipes._version import __version__  # noqa: PLC0415 - in the thread
+        from twopipes._trace.format import VERSION, Header  # loads msgspec, in the thread
+        from twopipes._trace.redact import redacted_argv  # loads msgspec, in the thread
+        from twopipes._version import __version__
 
         return Header(
             version=VERSION,
@@ -389,7 +389,7 @@ def default_path(name: str, *, now: float | None = None) -> str:
         OSError: The folder cannot be created.
         RuntimeError: The home folder of the user is unknown.
     """
-    from twopipes._process.user_files import state_path  # noqa: PLC0415 - keeps the start of tap light
+    from twopipes._process.user_files import state_path  # keeps the start of tap light
 
     folder = os.path.join(state_path(), "traces")
     os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -404,7 +404,7 @@ def check_redact(trace: object, redact: object) -> None:
     Raises:
         LocalProtocolError: Values would be recorded that were meant to be redacted.
     """
-    from twopipes.errors import LocalProtocolError  # noqa: PLC0415 - keeps the start of tap light
+    from twopipes.errors import LocalProtocolError  # keeps the start of tap light
 
     if isinstance(redact, str):
         raise LocalProtocolError(f"redact= must be a list of names, got a string; write redact=[{redact!r}]")

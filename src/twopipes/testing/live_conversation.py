@@ -10,11 +10,13 @@ from msgspec import UNSET
 
 from twopipes._process.shutdown import ShutdownReport
 from twopipes._trace.conversation import Call, Conversation, read_conversation
+from twopipes._trace.findings import judge
 from twopipes._trace.format import Line
 from twopipes._trace.message import Message
 from twopipes.errors import LocalProtocolError
 from twopipes.testing.expectations import ExpectationFailed, describe_difference, differences
 from twopipes.testing.faults import Fault, FaultPlan, Strike
+from twopipes.testing.snapshot import compare, shortened, steps_of, written
 from twopipes.testing.wire_log import WireLog
 
 ClientT = TypeVar("ClientT")
@@ -90,8 +92,6 @@ class LiveConversation(Generic[ClientT]):
 
     def transcript(self, volatile: Iterable[str] = ()) -> str:
         """Return the conversation as the text of a conversation file; see :meth:`expect_conversation`."""
-        from twopipes.testing.snapshot import steps_of, written  # noqa: PLC0415 - few tests use it
-
         return written(steps_of(self.conversation, volatile))
 
     # Expectations
@@ -158,8 +158,6 @@ class LiveConversation(Generic[ClientT]):
             should: Include the recommendations of the protocol.
         """
         __tracebackhide__ = True
-        from twopipes._trace.findings import judge  # noqa: PLC0415 - the rules are large, and few tests use them
-
         if found := [each for each in judge(self.conversation) if should or each.is_binding]:
             shown = "\n  ".join(f"{each.rule} ({each.level}), by the {each.by}: {each.what}" for each in found)
             raise self._failure(f"{len(found)} rules were broken:\n  {shown}")
@@ -200,8 +198,6 @@ class LiveConversation(Generic[ClientT]):
             update: Write the file instead. By default only if ``TWOPIPES_UPDATE_CONVERSATIONS=1`` is in the environment.
         """
         __tracebackhide__ = True
-        from twopipes.testing.snapshot import compare  # noqa: PLC0415 - few tests use it
-
         compare(self.conversation, path, volatile=volatile, update=update)
 
     # Internals
@@ -222,8 +218,6 @@ class LiveConversation(Generic[ClientT]):
 
     def tail(self) -> str:
         """Return the last lines of the conversation as readable text."""
-        from twopipes.testing.snapshot import shortened, steps_of  # noqa: PLC0415 - only for failures
-
         defined, lines = shortened(steps_of(self.conversation, numbered=False))
         last = lines[-_LAST_LINES:]
         which = f" (the last {len(last)} of {len(lines)} lines)" if len(last) < len(lines) else ""

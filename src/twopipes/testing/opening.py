@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
+from twopipes._blocking.connect import connect as connect_blocking
 from twopipes._channels.base import Channel
+from twopipes._client.connect import connect
 from twopipes._client.era_cache import EraCache
 from twopipes._client.options import ClientOptions
 from twopipes._client.targets import CommandTarget, Endpoint, MemoryTarget, OnStderr, Servable, Target
@@ -121,10 +123,8 @@ class Opening:
         self._is_entered = False
 
     def __enter__(self) -> LiveConversation[BlockingClient]:
-        from twopipes._blocking.connect import connect  # noqa: PLC0415 - a test with await needs no threads
-
         self._enter()
-        self.conversation.connected(connect(self._target, **self._options))
+        self.conversation.connected(connect_blocking(self._target, **self._options))
         return self.conversation
 
     def __exit__(self, error_type: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
@@ -132,8 +132,6 @@ class Opening:
         self._raise_failure(error)
 
     async def __aenter__(self) -> LiveConversation[Client]:
-        from twopipes._client.connect import connect  # noqa: PLC0415 - likewise
-
         self._enter()
         self.conversation.connected(await connect(self._target, **self._options))
         return self.conversation

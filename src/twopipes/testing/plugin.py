@@ -41,7 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def mcp_pair(request: pytest.FixtureRequest) -> Callable[..., Opening]:
     """Connect a client to a server object in memory, as :func:`twopipes.testing.pair` does."""
-    from twopipes.testing.opening import pair  # noqa: PLC0415 - see above
+    from twopipes.testing.opening import pair
 
     return _reported_on_failure(request.node, pair)
 
@@ -49,7 +49,7 @@ def mcp_pair(request: pytest.FixtureRequest) -> Callable[..., Opening]:
 @pytest.fixture
 def mcp_child(request: pytest.FixtureRequest) -> Callable[..., Opening]:
     """Connect a client to a server in a process of its own, as :func:`twopipes.testing.child` does."""
-    from twopipes.testing.opening import child  # noqa: PLC0415 - see above
+    from twopipes.testing.opening import child
 
     return _reported_on_failure(request.node, child)
 
@@ -57,7 +57,7 @@ def mcp_child(request: pytest.FixtureRequest) -> Callable[..., Opening]:
 @pytest.fixture
 def mcp_clock() -> ManualClock:
     """A clock that only ``await mcp_clock.advance(60)`` moves: ``async with mcp_clock:``, or ``mcp_clock.run(coroutine)``."""
-    from twopipes.testing.clock import ManualClock  # noqa: PLC0415 - see above
+    from twopipes.testing.clock import ManualClock
 
     return ManualClock()
 
@@ -90,7 +90,7 @@ class ConversationSnapshot:
             volatile: Members whose values change in each run; see :meth:`LiveConversation.expect_conversation`.
         """
         __tracebackhide__ = True
-        from twopipes.testing.snapshot import compare  # noqa: PLC0415 - see above
+        from twopipes.testing.snapshot import compare
 
         path = self.path(name)
         if path in self._used:
@@ -105,7 +105,7 @@ class ConversationSnapshot:
         full = self._node.nodeid.partition("::")[2].replace("::", "-") + (f"-{name}" if name else "")
         plain = re.sub(r"[^\w.+-]+", "_", full).strip("_")
         if plain != full.replace("[", "_").replace("]", "_").strip("_") or len(plain) > _MAX_NAME:
-            from hashlib import sha256  # noqa: PLC0415 - rare: two names must not become one
+            from hashlib import sha256  # rare: two names must not become one
 
             plain = f"{plain[:_MAX_NAME]}-{sha256(full.encode()).hexdigest()[:8]}"
         return self.folder / f"{plain}.txt"
