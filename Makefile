@@ -66,12 +66,12 @@ coverage: $(STAMPS)/dev ## measure branch coverage of every package by the tests
 	$(BIN)/python -m coverage report --skip-covered --precision=1 --fail-under=$(COVERAGE)
 
 # Two processes at once; each collects only its own tests.
-QUICK_FIRST := tests/unit/protocol tests/unit/schema tests/unit/session tests/properties tests/test_conversations.py tests/test_transcripts.py
+QUICK_FIRST := $(addprefix tests/unit/,protocol schema session tools trace) tests/properties tests/test_conversations.py tests/test_transcripts.py
 QUICK := TWOPIPES_HYPOTHESIS=quick $(BIN)/python -m pytest -q -p no:cacheprovider -p no:xdist -p no:pytest_cov -m "not slow and not interop and not mutants and not walkthrough"
 
 quick: $(STAMPS)/dev ## run unit tests, properties and conversations, in under 30 seconds
 	@$(QUICK) $(QUICK_FIRST) > $(STAMPS)/quick.log 2>&1 & first=$$!; \
-	$(QUICK) tests/unit --ignore=tests/unit/protocol --ignore=tests/unit/schema --ignore=tests/unit/session; second=$$?; \
+	$(QUICK) tests/unit $(QUICK_FIRST:%=--ignore=%); second=$$?; \
 	wait $$first; first=$$?; cat $(STAMPS)/quick.log; exit $$((first + second))
 
 mutants: $(STAMPS)/dev ## show that the check finds a mutant of every rule, and reports nothing about correct programs

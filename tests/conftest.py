@@ -10,7 +10,7 @@ from hypothesis import settings
 # before it. TWOPIPES_HYPOTHESIS=explore looks for new ones.
 settings.register_profile("same", deadline=None, print_blob=True, derandomize=True, database=None, max_examples=50)
 settings.register_profile("explore", deadline=None, print_blob=True, max_examples=1000)
-settings.register_profile("quick", parent=settings.get_profile("same"), max_examples=10)
+settings.register_profile("quick", parent=settings.get_profile("same"), max_examples=5)
 settings.load_profile(os.environ.get("TWOPIPES_HYPOTHESIS", "same"))
 
 # A shell starts a background job with SIGINT ignored, and children inherit that. Tests that press Ctrl-C need it.

@@ -11,7 +11,7 @@ EVERY_ENDING = bytes(byte for how in range(len(server_invariants.ENDINGS)) for b
 PING_FLOOD = bytes([6, 1]) + bytes([0, 132]) * 190
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=min(20, settings.default.max_examples), deadline=None)
 @given(STEPS)
 @example(EVERY_ENDING)
 def test_every_request_ends_exactly_once_whatever_its_handler_raises(steps):
@@ -19,7 +19,7 @@ def test_every_request_ends_exactly_once_whatever_its_handler_raises(steps):
     server_invariants.check_steps(steps)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=min(20, settings.default.max_examples), deadline=None)
 @given(STEPS)
 @example(PING_FLOOD)
 def test_the_client_stops_reading_while_its_server_does_not_read(steps):

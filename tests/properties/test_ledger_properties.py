@@ -12,7 +12,7 @@ from twopipes._session.state_token import StateSealer, binding_of
 from twopipes.errors import InvalidParams, InvalidRequest
 
 limits = st.none() | st.sampled_from([1.0, 2.0, 2.5, 7.0])
-SHORT = settings(max_examples=60, stateful_step_count=40)
+SHORT = settings(max_examples=6 * settings.default.max_examples // 5, stateful_step_count=40)
 
 
 class OutgoingAgainstAModel(RuleBasedStateMachine):

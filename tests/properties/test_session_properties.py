@@ -445,7 +445,7 @@ def play(revision, script, *, cuts, opened=3):
 
 
 @pytest.mark.parametrize("revision", ALL)
-@settings(max_examples=100)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(script=scripts, cuts=st.integers(1, 200), opened=st.sampled_from([3, 3, 3, 2, 1, 0]))
 def test_the_rules_hold_for_any_script_and_every_request_ends(revision, script, cuts, opened):
     """CA-04, CA-07, PR-03, FR-09, FR-10, FR-13, JR-06, SU-02, SU-04, SU-15, DE-12, DE-16, MR-18, JR-20."""

@@ -58,7 +58,9 @@ PIECE = st.one_of(
 PIECES = st.lists(PIECE, max_size=12)
 
 
-@settings(max_examples=16, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=min(16, settings.default.max_examples), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 @given(
     asked=PIECES,
     said=st.lists(st.tuples(st.sampled_from([1, 2]), PIECE), max_size=12),

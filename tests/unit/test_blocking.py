@@ -382,6 +382,7 @@ def test_many_threads_use_one_client(client):
     assert found == {number: [str(number + each) for each in range(20)] for number in range(8)}
 
 
+@pytest.mark.slow
 def test_a_collected_client_is_closed_with_a_warning(bench):
     with nothing_left(), warnings.catch_warnings(record=True) as complaints:
         warnings.simplefilter("always")

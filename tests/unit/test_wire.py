@@ -260,6 +260,7 @@ def repeated(piece: bytes, length: int):
     yield b"\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("piece", "length"),
     [
@@ -285,6 +286,7 @@ def test_a_byte_order_mark_and_a_carriage_return_cost_one_copy_together():
     assert peak < 3 * length
 
 
+@pytest.mark.slow
 def test_an_endless_line_is_dropped_in_constant_memory():
     limit = 64 * KIB
     peak, events = peak_of(LineDecoder(max_line=limit), repeated(b"x" * KIB, 64 * MIB))

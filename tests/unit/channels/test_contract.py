@@ -37,7 +37,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 @every_kind
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=min(12, settings.default.max_examples), deadline=None)
 @given(pieces=st.lists(st.binary(max_size=300) | st.integers(1, 200_000).map(lambda size: LARGE[:size]), max_size=12))
 def test_what_one_side_writes_the_other_reads_whatever_the_cut(kind, pieces):
     """FR-13, FR-11, FR-12: any chunking, in order, the same over every kind of channel."""
@@ -80,6 +80,7 @@ def test_what_the_system_does_not_take_is_kept_and_arrives_in_order(kind):
     run(body())
 
 
+@pytest.mark.slow
 @every_kind
 def test_64_mib_in_one_write_arrive_intact_both_ways_at_once(kind):
     async def body():

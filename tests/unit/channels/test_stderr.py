@@ -77,6 +77,7 @@ def test_lines_arrive_in_order_and_in_utf8(reader):
         log.close()
 
 
+@pytest.mark.slow
 def test_without_a_reader_the_writer_continues_and_whole_lines_are_dropped_and_counted(reader):
     """FR-06: stderr that is full never blocks the server."""
     with nothing_left_behind():
@@ -162,6 +163,7 @@ def fill(fd):
         os.close(filler)
 
 
+@pytest.mark.slow
 def test_lines_of_many_threads_stay_whole(pipe):
     log = StderrLog(pipe.fd, limit=10_000_000)
 

@@ -326,6 +326,7 @@ def test_a_terminal_that_another_process_made_non_blocking_still_works():
     run(body())
 
 
+@pytest.mark.slow
 def test_which_descriptor_gets_which_treatment(tmp_path):
     async def body():
         file = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)

@@ -107,6 +107,7 @@ async def test_a_request_times_out_while_the_server_never_reads():
             await client.call_tool("x", timeouts=Timeouts(request=0.2))
 
 
+@pytest.mark.slow
 @scene
 async def test_a_server_that_reads_late_gets_every_response():
     """PI-01: each ping is answered, however late the answer is read."""
@@ -127,6 +128,7 @@ async def test_a_server_that_reads_late_gets_every_response():
         assert (await client.call_tool("x")).text == str(count)
 
 
+@pytest.mark.slow
 @scene
 async def test_large_calls_reach_a_server_that_reads_the_next_one_when_its_answer_is_taken():
     """Our own requests never stop the reading; otherwise both sides would wait for ever."""

@@ -105,6 +105,7 @@ def test_a_failing_listener_is_reported_once_and_the_others_get_every_line():
 by_thread = pytest.mark.parametrize("by_thread", [False, True] if sys.platform != "win32" else [True])
 
 
+@pytest.mark.slow
 @by_thread
 def test_the_pipe_is_drained_to_its_end(by_thread):
     async def body():

@@ -141,6 +141,7 @@ def test_too_many_regular_expressions_are_refused():
         workload({"allOf": [{"pattern": "a"} for _ in range(200)], "patternProperties": {str(place): True for place in range(57)}})
 
 
+@pytest.mark.slow
 def test_the_analysis_itself_is_bounded():
     """JS-06: two thousand properties, each of two thousand parts."""
     properties = {f"p{place}": {"$ref": "#/$defs/a"} for place in range(2000)}

@@ -127,6 +127,7 @@ class Span:
     at: tuple[int, int] | Annotated[int, msgspec.Meta(ge=0)]
 
 
+@pytest.mark.slow
 def test_constraints_in_a_union_are_not_passed_to_msgspec():
     """msgspec 0.22 would sometimes crash the process; many decoders make that likely."""
     for _ in range(300):

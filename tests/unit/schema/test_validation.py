@@ -201,6 +201,7 @@ def test_a_value_that_would_overflow_the_native_stack_never_reaches_it():
     assert problems_of(schema, b'{"c":' * 100_000) == [validation._TOO_LARGE]
 
 
+@pytest.mark.slow
 def test_a_value_that_contains_itself_is_rejected():
     value = []
     value += [value, value]

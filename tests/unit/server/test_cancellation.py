@@ -85,6 +85,7 @@ def test_a_cancelled_function_that_blocks_can_see_it(revision):
     play(server, scenario, revision)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("revision", ERAS)
 def test_a_thousand_calls_cancelled_at_any_time_get_at_most_one_response(revision):
     """CA-07."""
@@ -172,6 +173,7 @@ def test_a_handler_that_cancels_itself_is_answered(revision):
     play(server, scenario, revision)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", ["wait", "block"])
 def test_calls_that_are_cancelled_while_they_wait_for_a_place_or_a_thread_are_forgotten(tool):
     """CA-03: nothing of a cancelled call stays, however many are sent and cancelled while everything is busy."""

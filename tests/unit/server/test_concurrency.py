@@ -37,6 +37,7 @@ def test_a_function_that_blocks_does_not_delay_others(revision):
     play(server, scenario, revision)
 
 
+@pytest.mark.slow
 def test_a_handler_that_never_waits_is_answered_in_one_write_with_its_neighbours():
     """However the tasks are started, what one read brought leaves in one write, and a thousand of them need no deep stack."""
     server = Server("s")

@@ -106,6 +106,7 @@ def test_nothing_is_sent_after_the_response(revision):
     play(server, scenario, revision)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("revision", ERAS)
 @pytest.mark.parametrize("tool", ["chatter", "chatter_in_a_thread"])
 def test_a_chatterbox_is_held_back_while_the_client_does_not_read(tool, revision, monkeypatch):

@@ -21,6 +21,7 @@ def responses(size: int) -> Server:
     return server
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("revision", ERAS)
 def test_large_answers_at_once_do_not_mix(revision):
     """FR-01, FR-13."""
@@ -34,6 +35,7 @@ def test_large_answers_at_once_do_not_mix(revision):
     play(responses(200 * 1024), scenario, revision)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("revision", ERAS)
 def test_a_client_that_floods_and_never_reads_is_not_read_either(revision):
     """What is held is bounded by the running handlers, and once it reads, nothing is lost."""
@@ -58,6 +60,7 @@ def test_a_client_that_floods_and_never_reads_is_not_read_either(revision):
     asyncio.run(main())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("revision", ERAS)
 def test_a_client_that_is_gone_ends_its_connection_quietly(revision, capsys):
     """SD-07."""
@@ -76,6 +79,7 @@ def test_a_client_that_is_gone_ends_its_connection_quietly(revision, capsys):
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_a_client_that_stops_reading_for_good_can_still_leave():
     """SD-02: what it left unread is dropped when the time is up."""
     server = Server("s", settings=ServerSettings(drain=0.05, max_running=20))

@@ -672,6 +672,7 @@ def test_the_number_of_waiting_handlers_is_bounded():
     assert event.call is flows[2].call
 
 
+@pytest.mark.slow
 def test_ten_thousand_abandoned_questions_cost_no_more_than_a_few():
     """MR-18."""
     session = server_session()

@@ -63,6 +63,8 @@ _CLUES: Final = tuple(
 _USAGE: Final = re.compile(r"(?i)^\s*usage\b")
 # Lines searched, from the end. A program that fails writes the reason last.
 _MAX_SEARCHED: Final = 60
+# Characters searched of each line. The patterns take quadratic time on a long one.
+_MAX_SEARCHED_LENGTH: Final = 1000
 # Lines shown of a failure, and the characters of each.
 _MAX_RELEVANT: Final = 5
 _MAX_LENGTH: Final = 240
@@ -102,7 +104,7 @@ class Clue(Struct, frozen=True):
 
 def clue_in(lines: Sequence[str]) -> Clue | None:
     """Return the most likely reason in the lines, or ``None`` if they contain no known message."""
-    last = lines[-_MAX_SEARCHED:]
+    last = [line[:_MAX_SEARCHED_LENGTH] for line in lines[-_MAX_SEARCHED:]]
     variable = missing_variable(last)
     if variable is not None:
         return variable
@@ -151,6 +153,7 @@ def relevant_lines(lines: Sequence[str]) -> tuple[str, ...]:
 
 
 def _main(lines: Sequence[str]) -> int | None:
+    lines = [line[:_MAX_SEARCHED_LENGTH] for line in lines]
     clue = clue_in(lines)
     if clue is not None and not clue.is_usage_alone:
         return next(each for each in reversed(range(len(lines))) if lines[each].strip() == clue.line)
