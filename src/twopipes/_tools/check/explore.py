@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -24,7 +23,6 @@ from twopipes._tools.check.verdict import Quotable, Skip
 _CALLS = 32
 _LONGEST = 15.0
 _ROUNDS = 6
-_PAGES = 20
 # Calls that are repeated by a client without the capability.
 _UNDECLARED = 3
 # The names of tools to try first. Only their behaviour decides.
@@ -32,41 +30,32 @@ _ASKING_NAME = re.compile(r"ask|elicit|sampl|root|confirm|agent|redeem", re.IGNO
 
 
 class Question(Struct, frozen=True, eq=False, kw_only=True):
-    """A question of a server to its client.
+    """A question of a server to its client."""
 
-    Attributes:
-        method: The method.
-        params: The params.
-        entry: The question on the wire: a request, or an entry of ``inputRequests``.
-        key: The key in ``inputRequests``; ``None`` for a request.
-        about: The lines to quote.
-        call: The params of the call that caused the question.
-    """
+    entry: dict[str, Any]  # the question on the wire: a request, or an entry of inputRequests
+    key: str | None = None  # the key in inputRequests; None for a request
+    about: Quotable  # the lines to quote
+    call: dict[str, Any]  # the params of the call that caused the question
 
-    method: str
-    params: dict[str, Any]
-    entry: dict[str, Any]
-    key: str | None
-    about: Quotable
-    call: dict[str, Any]
+    @property
+    def method(self) -> str:
+        """The method."""
+        return str(self.entry.get("method"))
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The params; empty if there are none."""
+        return members(self.entry.get("params"))
 
 
 class Dialogue(Struct, eq=False, kw_only=True):
-    """One call, the questions during it, and its end.
+    """One call, the questions during it, and its end."""
 
-    Attributes:
-        call: The params of the ``tools/call``.
-        questions: The questions, in order.
-        answers: The responses of the server, one for each round.
-        end: The final response; ``None`` if the server still asks, or does not respond.
-        is_endless: Whether the server asked more often than the limit.
-    """
-
-    call: dict[str, Any]
+    call: dict[str, Any]  # the params of the tools/call
     questions: list[Question] = field(default_factory=list)
-    answers: list[Response] = field(default_factory=list)
-    end: Response | None = None
-    is_endless: bool = False
+    answers: list[Response] = field(default_factory=list)  # the responses of the server, one for each round
+    end: Response | None = None  # the final response; None if the server still asks, or does not respond
+    is_endless: bool = False  # whether the server asked more often than the limit
 
     @property
     def name(self) -> str:
@@ -98,17 +87,14 @@ async def explored(case: Case) -> Explored:
     """
     if not case.features.has("tools"):
         raise Skip("the server does not declare tools")
-    newest = max((each for each in LEGACY if _is_spoken(case.target, each)), default=case.revision)
+    attempts = case.target.attempts
+    newest = max((each for each in LEGACY if each in attempts and attempts[each].opening is not None), default=case.revision)
     if case.revision in LEGACY and case.revision < newest:
         # A server that asks nothing in the newest legacy revision asks nothing in older ones, so it is not started for them.
         overview = await _once(case, newest)
         if not overview.questions:
             return Explored(conversation=overview.conversation)
     return await _once(case, case.revision)
-
-
-def _is_spoken(target: ServerTarget, revision: str) -> bool:
-    return revision in target.attempts and target.attempts[revision].opening is not None
 
 
 async def _once(case: Case, revision: str) -> Explored:
@@ -124,30 +110,16 @@ async def _explore(case: Case, revision: str) -> Explored:
     await conversation.open(revision, ALL_CAPABILITIES)
     found = Explored(conversation=conversation)
     # Some servers list tools that ask only to clients that can answer.
-    listed = Features(tools=await _tools(found.conversation)).safe_calls(case.permissions)
-    if not listed:
+    tools = [tool async for page in conversation.pages("tools/list") for tool in page.items("tools")]
+    calls = Features(tools=tools).safe_calls(case.permissions)
+    if not calls:
         raise Skip(no_call())
-    calls = [call.params for call in sorted(listed, key=lambda call: not _ASKING_NAME.search(call.name))]
     loop = asyncio.get_running_loop()
     until = loop.time() + _LONGEST
-    for call in calls[:_CALLS]:
-        if not found.conversation.is_usable or loop.time() > until:
+    for call in sorted(calls, key=lambda call: not _ASKING_NAME.search(call.name))[:_CALLS]:
+        if not conversation.is_usable or loop.time() > until:
             break
-        found.dialogues.append(await converse(found.conversation, call))
-    return found
-
-
-async def _tools(conversation: LiveConversation) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    params: dict[str, Any] | None = None
-    for _ in range(_PAGES):
-        response = await conversation.request("tools/list", params)
-        page = response.result.get("tools")
-        found += [each for each in page if isinstance(each, dict)] if isinstance(page, list) else []
-        cursor = response.result.get("nextCursor")
-        if not isinstance(cursor, str):
-            break
-        params = {"cursor": cursor}
+        found.dialogues.append(await converse(conversation, call.params))
     return found
 
 
@@ -229,9 +201,8 @@ async def converse(
         client_capabilities: In modern revisions, what to declare instead of what the conversation declares.
     """
     dialogue = Dialogue(call=dict(call))
-    usual = dict(conversation.answers)
-    conversation.answers.update(replies or {})
-    more: dict[str, Any] = {}
+    usual = conversation.answers
+    conversation.answers = {**usual, **(replies or {})}
     first = conversation.position
     sent = conversation.start("tools/call", {**call}, client_capabilities=client_capabilities)
     try:
@@ -245,38 +216,25 @@ async def converse(
             if len(dialogue.answers) > rounds:
                 dialogue.is_endless = True
                 break
-            more = {"inputResponses": conversation.answers_to(asked_for(response)), **_state(response)}
-            sent = conversation.start("tools/call", {**call, **more}, client_capabilities=client_capabilities)
+            params = {**call, "inputResponses": conversation.answers_to(asked_for(response)), **_state(response)}
+            sent = conversation.start("tools/call", params, client_capabilities=client_capabilities)
     except NoResponse:
         conversation.notify("notifications/cancelled", {"requestId": sent})
     finally:
-        conversation.answers.clear()
-        conversation.answers.update(usual)
-    for line in conversation.received_lines[first:]:
-        dialogue.questions += [
-            Question(
-                method=part["method"], params=members(part.get("params")), entry=part, key=None, about=line, call=dialogue.call
-            )
-            for part in line.parts
-            if part.get("method") in INPUT_METHODS and "id" in part
-        ]
+        conversation.answers = usual
+    dialogue.questions += [
+        Question(entry=part, about=line, call=dialogue.call)
+        for line in conversation.received_lines[first:]
+        for part in line.parts
+        if part.get("method") in INPUT_METHODS and "id" in part
+    ]
     dialogue.is_endless |= dialogue.end is None and not conversation.is_modern and len(dialogue.questions) > rounds
     return dialogue
 
 
 def _of_result(response: Response, call: dict[str, Any]) -> list[Question]:
-    return [
-        Question(
-            method=str(entry.get("method")),
-            params=members(entry.get("params")),
-            entry=entry,
-            key=key,
-            about=response,
-            call=call,
-        )
-        for key, entry in asked_for(response).items()
-        if isinstance(entry, dict)
-    ]
+    entries = asked_for(response).items()
+    return [Question(entry=entry, key=key, about=response, call=call) for key, entry in entries if isinstance(entry, dict)]
 
 
 def _state(response: Response) -> dict[str, Any]:
@@ -286,21 +244,11 @@ def _state(response: Response) -> dict[str, Any]:
 async def retried(
     conversation: LiveConversation, call: Mapping[str, Any], asking: Response, *, without_state: bool = False, **changed: Any
 ) -> Response:
-    """Retry a call with answers to its questions, with some members changed.
-
-    Args:
-        conversation: The conversation.
-        call: The params of the ``tools/call``.
-        asking: Its response, of type ``input_required``.
-        without_state: Leave out the state.
-        **changed: Members of the params to replace.
+    """Retry a call with answers to its questions, without the state, or with some members changed or removed (``None``).
 
     Raises:
         NoResponse: There was no response in time.
     """
     state = {} if without_state else _state(asking)
     params = {**call, "inputResponses": conversation.answers_to(asked_for(asking)), **state, **changed}
-    with suppress(KeyError):
-        if params["requestState"] is None:
-            del params["requestState"]
-    return await conversation.request("tools/call", params)
+    return await conversation.request("tools/call", {key: value for key, value in params.items() if value is not None})

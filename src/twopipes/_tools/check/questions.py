@@ -10,19 +10,22 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from msgspec import MsgspecError
-from msgspec.json import encode
-
 from twopipes._protocol.revisions import MODERN, SAMPLING_CONTENT_ARRAYS, SAMPLING_CONTENT_TYPES
+from twopipes._tools.check.server_reply import members, parts_of
+from twopipes._trace.judges.table import is_json, objects_in, shown, wrong_types
+
+__all__ = ["members", "shown"]  # imported from here by the topics
 
 ELICIT = "elicitation/create"
 SAMPLE = "sampling/createMessage"
 ROOTS = "roots/list"
+NUMBER = 73
+"""The value for number fields, if the field allows it: easy to find again."""
 
 _ROLES = ("user", "assistant")
 _FORMATS = {"email": "anna@example.com", "uri": "https://example.com/", "date": "2026-01-31", "date-time": "2026-01-31T12:00:00Z"}
-_PLAIN_KINDS = ("string", "number", "integer", "boolean")
-_BOUNDS = {"string": ("minLength", "maxLength"), "number": ("minimum", "maximum"), "integer": ("minimum", "maximum")}
+# The types of fields, except for arrays, and their limits.
+_LIMITS = {"string": ("minLength", "maxLength"), "number": ("minimum", "maximum"), "integer": ("minimum", "maximum"), "boolean": ()}
 # Names of fields and parameters that clearly mean a secret, without separators. Names that may be harmless (token, pin, code) are
 # not included.
 _SECRET = re.compile(
@@ -30,27 +33,6 @@ _SECRET = re.compile(
     r"(password|passwd|passphrase|apikey|apisecret|secretkey|clientsecret|accesstoken|refreshtoken|authtoken|privatekey"
     r"|creditcard|creditcardnumber|cardnumber|cvv|cvc|socialsecuritynumber)"
 )
-_SHOWN = 60
-NUMBER = 73
-"""The value for number fields, if the field allows it: easy to find again."""
-
-
-def shown(value: Any) -> str:
-    """Return a value as JSON for a message, shortened if necessary."""
-    try:
-        text = encode(value).decode()
-    except (MsgspecError, TypeError, ValueError, RecursionError):
-        text = repr(value)
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
-
-
-def members(value: Any) -> dict[str, Any]:
-    """Return an object, or an empty one for any other value."""
-    return value if isinstance(value, dict) else {}
-
-
-def _items(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def declares(client_capabilities: Mapping[str, Any], method: str, params: Any = None) -> bool:
@@ -71,10 +53,9 @@ def declares(client_capabilities: Mapping[str, Any], method: str, params: Any = 
 # Forms
 
 
-def form_faults(params: Mapping[str, Any]) -> Iterator[str]:
+def form_faults(params: dict[str, Any]) -> Iterator[str]:
     """Yield the faults of a form: it must be flat (EL-01)."""
-    if not isinstance(params.get("message"), str):
-        yield f"message must be a string, not {shown(params.get('message'))}"
+    yield from wrong_types(params, str, "message")
     schema = params.get("requestedSchema")
     if not isinstance(schema, dict) or schema.get("type") != "object" or not isinstance(schema.get("properties"), dict):
         yield f'requestedSchema must have "type":"object" and properties, not {shown(schema)}'
@@ -90,11 +71,11 @@ def form_faults(params: Mapping[str, Any]) -> Iterator[str]:
             yield f"the field {shown(name)} is an array of objects"
 
 
-def _fields_of(params: Mapping[str, Any]) -> dict[str, Any]:
+def _fields_of(params: dict[str, Any]) -> dict[str, Any]:
     return members(members(params.get("requestedSchema")).get("properties"))
 
 
-def kinds_of_fields(params: Mapping[str, Any]) -> Iterator[str]:
+def kinds_of_fields(params: dict[str, Any]) -> Iterator[str]:
     """Yield the faults of the fields of a form: unknown types, invalid limits (EL-02)."""
     for name, field in _fields_of(params).items():
         for fault in _faults_of_field(field):
@@ -108,13 +89,12 @@ def _faults_of_field(field: Any) -> Iterator[str]:
         if not _are_texts(inside.get("enum")) and not _are_options(inside.get("anyOf")):
             yield f"is an array whose items are not a choice of strings: {shown(field.get('items'))}"
         return
-    if not isinstance(kind, str) or kind not in _PLAIN_KINDS:
+    if not isinstance(kind, str) or kind not in _LIMITS:
         yield f"has a type that forms do not have: {shown(field)}"
         return
-    for name in _BOUNDS.get(kind, ()):
-        bound = field.get(name, 0)
-        if isinstance(bound, bool) or not isinstance(bound, int | float):
-            yield f"has a {name} that is not a number: {shown(bound)}"
+    for name in _LIMITS[kind]:
+        if not is_json(field.get(name, 0), float):
+            yield f"has a {name} that is not a number: {shown(field[name])}"
     if kind == "string":
         if "enum" in field and not _are_texts(field["enum"]):
             yield f"has an enum that is not a list of strings: {shown(field['enum'])}"
@@ -124,7 +104,7 @@ def _faults_of_field(field: Any) -> Iterator[str]:
             yield f"has the format {shown(field['format'])}; forms have {', '.join(_FORMATS)}"
 
 
-def old_form_faults(params: Mapping[str, Any]) -> Iterator[str]:
+def old_form_faults(params: dict[str, Any]) -> Iterator[str]:
     """Yield what a form of 2025-06-18 must not have (EL-03)."""
     for name, field in _fields_of(params).items():
         asked = members(field)
@@ -144,18 +124,18 @@ def _are_options(value: Any) -> bool:
     )
 
 
-def number_fields(params: Mapping[str, Any]) -> list[str]:
+def number_fields(params: dict[str, Any]) -> list[str]:
     """Return the names of the number fields of a form."""
     return [name for name, field in _fields_of(params).items() if members(field).get("type") in ("integer", "number")]
 
 
-def filled_form(params: Mapping[str, Any]) -> dict[str, Any]:
+def filled_form(params: dict[str, Any]) -> dict[str, Any]:
     """Return content that matches a form, without fields of an unknown type."""
     found = {name: _filled(members(field)) for name, field in _fields_of(params).items()}
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _filled(field: Mapping[str, Any]) -> Any:
+def _filled(field: dict[str, Any]) -> Any:
     if "default" in field:
         return field["default"]
     match field.get("type"):
@@ -179,20 +159,18 @@ def _filled(field: Mapping[str, Any]) -> Any:
     return None
 
 
-def _choices(field: Mapping[str, Any]) -> list[Any]:
+def _choices(field: dict[str, Any]) -> list[Any]:
     if isinstance(field.get("enum"), list):
         return list(field["enum"])
-    return [each.get("const") for each in _items(field.get("oneOf") or field.get("anyOf")) if isinstance(each, dict)]
+    return [each.get("const") for each in objects_in(field, "oneOf") or objects_in(field, "anyOf")]
 
 
 # URLs and secrets
 
 
-def url_faults(params: Mapping[str, Any], revision: str) -> Iterator[str]:
+def url_faults(params: dict[str, Any], revision: str) -> Iterator[str]:
     """Yield the faults of a URL question (EL-10)."""
-    for name in ("message", "url"):
-        if not isinstance(params.get(name), str):
-            yield f"{name} must be a string, not {shown(params.get(name))}"
+    yield from wrong_types(params, str, "message", "url")
     if isinstance(params.get("url"), str) and "://" not in params["url"]:
         yield f"url must be an absolute URL, not {shown(params['url'])}"
     if revision in MODERN:
@@ -202,7 +180,7 @@ def url_faults(params: Mapping[str, Any], revision: str) -> Iterator[str]:
         yield f"it needs an elicitationId, a string, in {revision}, but has {shown(params.get('elicitationId'))}"
 
 
-def secrets_in(params: Mapping[str, Any]) -> Iterator[str]:
+def secrets_in(params: dict[str, Any]) -> Iterator[str]:
     """Yield the secrets in a form or a URL (EL-13). Only names that clearly mean a secret count."""
     for name in _fields_of(params):
         if _SECRET.fullmatch(_squeezed(name)):
@@ -228,15 +206,11 @@ def _squeezed(name: str) -> str:
 # Sampling
 
 
-def sampling_faults(params: Mapping[str, Any]) -> Iterator[str]:
+def sampling_faults(params: dict[str, Any]) -> Iterator[str]:
     """Yield the faults of a sampling request (SA-01)."""
-    limit = params.get("maxTokens")
-    if isinstance(limit, bool) or not isinstance(limit, int | float):
-        yield f"maxTokens must be a number, not {shown(limit)}"
-    messages = params.get("messages")
-    if not isinstance(messages, list):
-        yield f"messages must be an array, not {shown(messages)}"
-    for message in _items(messages):
+    yield from wrong_types(params, float, "maxTokens")
+    yield from wrong_types(params, list, "messages")
+    for message in params["messages"] if isinstance(params.get("messages"), list) else ():
         if members(message).get("role") not in _ROLES or "content" not in members(message):
             yield f"a message has a role and content, not {shown(message)}"
 
@@ -253,9 +227,8 @@ def content_faults(content: Any, revision: str) -> Iterator[str]:
             yield f"content of type {kind}, which {revision} does not have"
 
 
-def blocks_of(content: Any) -> list[dict[str, Any]]:
-    """Return the blocks of a message, from either form."""
-    return [each for each in (content if isinstance(content, list) else [content]) if isinstance(each, dict)]
+blocks_of = parts_of
+"""Return the blocks of a message, from either form: one block, or an array."""
 
 
 def tool_sequence_faults(messages: Iterable[Any]) -> Iterator[str]:
@@ -276,29 +249,28 @@ def tool_sequence_faults(messages: Iterable[Any]) -> Iterator[str]:
 # Answers
 
 
-def sample_faults(result: Mapping[str, Any]) -> Iterator[str]:
+def sample_faults(result: dict[str, Any]) -> Iterator[str]:
     """Yield the faults of a sampling result (SA-02)."""
     if result.get("role") not in _ROLES:
         yield f"role must be user or assistant, not {shown(result.get('role'))}"
-    if not isinstance(result.get("model"), str):
-        yield f"model must be a string, not {shown(result.get('model'))}"
+    yield from wrong_types(result, str, "model")
     if "content" not in result:
         yield "there is no content"
-    if not isinstance(result.get("stopReason", ""), str):
-        yield f"stopReason must be a string, not {shown(result['stopReason'])}"
+    yield from wrong_types(result, str, "stopReason", optional=True)
 
 
-def root_faults(result: Mapping[str, Any]) -> Iterator[str]:
+def root_faults(result: dict[str, Any]) -> Iterator[str]:
     """Yield the faults of roots (RT-01)."""
-    for root in _items(result.get("roots")):
-        uri = members(root).get("uri")
+    roots = result.get("roots")
+    for root in map(members, roots if isinstance(roots, list) else ()):
+        uri = root.get("uri")
         if not isinstance(uri, str) or not uri.startswith("file://"):
             yield f"a root has a uri that begins with file://, not {shown(uri)}"
-        if not isinstance(members(root).get("name", ""), str):
-            yield f"the name of a root is a string, not {shown(root['name'])}"
+        for fault in wrong_types(root, str, "name", optional=True):
+            yield f"in a root, {fault}"
 
 
-def reply_faults(result: Mapping[str, Any]) -> Iterator[str]:
+def reply_faults(result: dict[str, Any]) -> Iterator[str]:
     """Yield the faults of an answer to a form (EL-06)."""
     action = result.get("action")
     if action not in ("accept", "decline", "cancel"):

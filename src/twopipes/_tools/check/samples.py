@@ -9,7 +9,7 @@ from msgspec.json import encode
 
 from twopipes._tools.check.conversation import LiveConversation, NoResponse
 from twopipes._tools.check.probe import Case, SafeCall
-from twopipes._tools.check.server_reply import Response
+from twopipes._tools.check.server_reply import Response, parts_of
 from twopipes._tools.check.verdict import Quote
 
 CHANGING = ("mutate", "touch", "mutate_resources", "mutate_prompts")
@@ -19,20 +19,14 @@ CHANGING = ("mutate", "touch", "mutate_resources", "mutate_prompts")
 _TOOLS = 12
 _PROMPTS = 6
 _RESOURCES = 6
-_PAGES = 20
 _NAMED = 5
 # Requests without a response after which no more are sent.
 _MAX_UNANSWERED = 2
 
 
 async def called(case: Case, *, first: Callable[[SafeCall], Any] | None = None) -> list[tuple[SafeCall, Response]]:
-    """Call permitted tools and return their responses. A tool that does not respond is left out.
-
-    Args:
-        case: The run of the probe.
-        first: A predicate for the tools to call first.
-    """
-    calls = [call for call in case.features.safe_calls(case.permissions) if call.name not in CHANGING]
+    """Call permitted tools, those that ``first`` accepts first, and return the responses of those that respond."""
+    calls = [call for call in case.safe_calls if call.name not in CHANGING]
     if first is not None:
         calls.sort(key=lambda call: not first(call))
     return await _asked(case, "tools/call", [(call, call.params) for call in calls[:_TOOLS]])
@@ -50,12 +44,8 @@ async def prompted(case: Case) -> list[tuple[dict[str, Any], Response]]:
 
 def required_of(prompt: dict[str, Any]) -> list[str]:
     """Return the names of the required arguments of a prompt."""
-    arguments = prompt.get("arguments")
-    return [
-        each["name"]
-        for each in (arguments if isinstance(arguments, list) else [])
-        if isinstance(each, dict) and each.get("required") is True and isinstance(each.get("name"), str)
-    ]
+    found = [each["name"] for each in parts_of(prompt.get("arguments")) if each.get("required") is True and "name" in each]
+    return [name for name in found if isinstance(name, str)]
 
 
 async def read(case: Case) -> list[tuple[dict[str, Any], Response]]:
@@ -66,17 +56,7 @@ async def read(case: Case) -> list[tuple[dict[str, Any], Response]]:
 
 async def walked(conversation: LiveConversation, method: str, member: str, key: str) -> list[str]:
     """Return the names or URIs in a list, over all pages, in order."""
-    found: list[str] = []
-    params: dict[str, Any] | None = None
-    for _ in range(_PAGES):
-        response = await conversation.request(method, params)
-        page = response.result.get(member)
-        found += [str(each.get(key)) for each in page if isinstance(each, dict)] if isinstance(page, list) else []
-        cursor = response.result.get("nextCursor")
-        if not isinstance(cursor, str):
-            break
-        params = {"cursor": cursor}
-    return found
+    return [str(item.get(key)) async for page in conversation.pages(method) for item in page.items(member)]
 
 
 async def _asked(case: Case, method: str, asked: list[tuple[Any, dict[str, Any]]]) -> list[tuple[Any, Response]]:

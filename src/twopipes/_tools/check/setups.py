@@ -11,7 +11,8 @@ from msgspec import Struct
 from twopipes._protocol.revisions import INPUT_METHODS, META_SUBSCRIPTION_ID
 from twopipes._tools.check.conversation import ALL_CAPABILITIES, SILENCE, LiveConversation
 from twopipes._tools.check.probe import Case, SafeCall
-from twopipes._tools.check.server_reply import NoResponse, ReceivedLine, Response, same_id
+from twopipes._tools.check.samples import has_worked
+from twopipes._tools.check.server_reply import NoResponse, ReceivedLine, Response, members, same_id
 from twopipes._tools.check.verdict import Skip
 
 # The names of tools to try first. Only their behaviour decides.
@@ -28,28 +29,16 @@ _FIXTURE = {"steps": 6, "seconds": 0.04}
 
 
 class SlowCall(Struct, frozen=True, kw_only=True):
-    """A slow call.
+    """A slow call."""
 
-    Attributes:
-        params: The params of the ``tools/call``.
-        took: Seconds that it takes if it is not cancelled.
-        notes: The number of its progress notifications.
-        ends: Whether it ends by itself.
-    """
-
-    params: dict[str, Any]
-    took: float
-    notes: int
-    ends: bool = True
+    params: dict[str, Any]  # of the tools/call
+    took: float  # seconds that it takes if it is not cancelled
+    notes: int  # the number of its progress notifications
+    ends: bool = True  # whether it ends by itself
 
 
 class InputRequired(Struct, frozen=True, kw_only=True):
-    """A modern call with a result of type ``input_required``.
-
-    Attributes:
-        call: The call.
-        response: The result.
-    """
+    """A modern call with a result of type ``input_required``."""
 
     call: SafeCall
     response: Response
@@ -61,12 +50,7 @@ class InputRequired(Struct, frozen=True, kw_only=True):
 
 
 class OpenQuestion(Struct, frozen=True, kw_only=True):
-    """An unanswered question of a legacy server, and the call that waits for it.
-
-    Attributes:
-        call: The id of the call.
-        question: The request of the server.
-    """
+    """An unanswered question of a legacy server, and the id of the call that waits for it."""
 
     call: Any
     question: ReceivedLine
@@ -74,74 +58,59 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
 
 def progress_of(line: ReceivedLine, token: Any) -> bool:
     """Return whether a line is progress under a token, compared with its type."""
-    named = line.params.get("progressToken")
-    return line.method == "notifications/progress" and type(named) is type(token) and named == token
+    return line.method == "notifications/progress" and same_id(line.params.get("progressToken"), token)
 
 
 def about(line: ReceivedLine, *, request_id: Any, token: Any) -> bool:
     """Return whether a line is the response to a request or a progress notification for it."""
-    answers = any(
-        "method" not in part and type(part.get("id")) is type(request_id) and part.get("id") == request_id for part in line.parts
-    )
-    return answers or progress_of(line, token)
+    is_response = any("method" not in part and same_id(part.get("id"), request_id) for part in line.parts)
+    return is_response or progress_of(line, token)
 
 
 async def slow_call(case: Case, *, may_be_endless: bool = False) -> SlowCall:
-    """Find a slow tool that may be called, by calling it once.
-
-    Args:
-        case: The run of the probe.
-        may_be_endless: Accept a tool that never returns, if there is no other.
+    """Find a slow tool that may be called, by calling it once. It may be an endless one, if there is no other.
 
     Raises:
         Skip: There is none.
     """
     conversation = case.conversation
     endless: SlowCall | None = None
-    candidates = [call for call in case.features.safe_calls(case.permissions) if _SLOW_NAME.search(call.name)]
+    candidates = [call for call in case.safe_calls if _SLOW_NAME.search(call.name)]
     for number, call in enumerate(candidates[:_TRIES]):
         token, since = f"trial-{number}", conversation.position
-        params = _stretched(call)
+        properties = members(members(call.tool.get("inputSchema")).get("properties"))
+        is_fixture = _FIXTURE.keys() <= properties.keys()
+        params = {"name": call.name, "arguments": dict(_FIXTURE)} if is_fixture else call.params
         request_id = conversation.start("tools/call", params, meta={"progressToken": token})
+        response = None
         try:
             response = await conversation.response_to(request_id, within=_LONGEST, what="tools/call")
         except NoResponse:
             if not conversation.is_usable:
                 raise
             conversation.notify("notifications/cancelled", {"requestId": request_id})
-            notes = sum(progress_of(line, token) for line in conversation.received_lines[since:])
+        notes = sum(progress_of(line, token) for line in conversation.received_lines[since:])
+        if response is None:
             endless = endless or SlowCall(params=params, took=_WHILE, notes=notes, ends=False)
-            continue
-        is_done = response.is_result and response.result.get("isError") is not True and "inputRequests" not in response.result
-        if is_done and response.took >= _SLOW:
-            notes = sum(progress_of(line, token) for line in conversation.received_lines[since:])
+        elif response.took >= _SLOW and has_worked(response):
             return SlowCall(params=params, took=response.took, notes=notes)
     if endless is not None and may_be_endless:
         return endless
     raise Skip("no slow tool may be called; name one with --call that runs for about a second")
 
 
-def _stretched(call: SafeCall) -> dict[str, Any]:
-    schema = call.tool.get("inputSchema")
-    properties = schema.get("properties") if isinstance(schema, dict) else None
-    is_fixture = isinstance(properties, dict) and _FIXTURE.keys() <= properties.keys()
-    return {"name": call.name, "arguments": dict(_FIXTURE)} if is_fixture else call.params
-
-
 def _likely_first(case: Case) -> list[SafeCall]:
-    calls = [call for call in case.features.safe_calls(case.permissions) if not _SLOW_NAME.search(call.name)]
+    calls = [call for call in case.safe_calls if not _SLOW_NAME.search(call.name)]
     return sorted(calls, key=lambda call: _ASKING_NAME.search(call.name) is None)[:_TRIES]
 
 
 def input_requests(response: Response) -> dict[str, Any]:
     """Return the questions in a modern result, by key; empty if it asks nothing."""
-    asked = response.result.get("inputRequests") if response.result.get("resultType") == "input_required" else None
-    return {key: each for key, each in asked.items() if isinstance(each, dict)} if isinstance(asked, dict) else {}
+    asked = members(response.result.get("inputRequests")) if response.result.get("resultType") == "input_required" else {}
+    return {key: each for key, each in asked.items() if isinstance(each, dict)}
 
 
-async def asking_calls(
-    case: Case, conversation: LiveConversation, *, client_capabilities: Mapping[str, Any] = ALL_CAPABILITIES
-) -> list[InputRequired]:
+async def asking_calls(case: Case, conversation: LiveConversation) -> list[InputRequired]:
     """Return the calls that ask something of a client with all capabilities (modern revisions only).
 
     Raises:
@@ -149,7 +118,7 @@ async def asking_calls(
     """
     found = []
     for call in _likely_first(case):
-        response = await conversation.request("tools/call", call.params, client_capabilities=client_capabilities)
+        response = await conversation.request("tools/call", call.params, client_capabilities=ALL_CAPABILITIES)
         if input_requests(response):
             found.append(InputRequired(call=call, response=response))
     if not found:

@@ -15,6 +15,7 @@ from twopipes._codes import INVALID_PARAMS
 from twopipes._tools.check.client_message import ClientMessage
 from twopipes._tools.check.server_reply import Response, members
 from twopipes._tools.check.verdict import Skip, VerdictRecorder
+from twopipes._trace.judges.table import is_json
 
 RELATED = "io.modelcontextprotocol/related-task"
 STATUSES = frozenset({"working", "input_required", "completed", "failed", "cancelled"})
@@ -222,7 +223,7 @@ async def poll(get: Callable[[], Awaitable[Reply]], *, within: float, interval: 
         pause: Any = seen[-1].result.get(interval)
         if seen[-1].result.get("status") != "working" or loop.time() > end:
             break
-        await asyncio.sleep(min(_LONGEST_PAUSE, max(_SHORTEST_PAUSE, pause / 1000)) if _is_number(pause) else _SHORTEST_PAUSE)
+        await asyncio.sleep(min(_LONGEST_PAUSE, max(_SHORTEST_PAUSE, pause / 1000)) if is_json(pause, float) else _SHORTEST_PAUSE)
         seen.append(await get())
     return seen
 
@@ -240,9 +241,9 @@ def fault_of_task(task: Mapping[str, Any], *, ttl: str = "ttl", interval: str = 
             return f"{name} is missing, or not a string"
     if task.get("status") not in STATUSES:
         return f"its status {task.get('status')!r} does not exist"
-    if ttl not in task or not (task[ttl] is None or _is_number(task[ttl])):
+    if ttl not in task or not (task[ttl] is None or is_json(task[ttl], float)):
         return f"{ttl} is missing, or neither a number nor null"
-    if interval in task and not _is_number(task[interval]):
+    if interval in task and not is_json(task[interval], float):
         return f"{interval} is not a number"
     return "" if isinstance(task.get("statusMessage", ""), str) else "statusMessage is not a string"
 
@@ -269,10 +270,6 @@ def are_guessable(ids: Sequence[str]) -> bool:
     columns = list(zip(*([int(digits) for digits in re.findall(r"\d+", each)] for each in ids), strict=True))
     moving = [column for column in columns if len(set(column)) > 1]
     return len(moving) == 1 and all(0 < abs(after - before) < _NEAR for before, after in pairwise(moving[0]))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _without_meta(result: Mapping[str, Any]) -> dict[str, Any]:
