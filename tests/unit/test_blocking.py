@@ -17,7 +17,7 @@ import twopipes
 from twopipes import CallResult, Change, Context, McpError, RequestTimedOut, Server, Timeouts, blocking
 from twopipes._blocking import callbacks
 from twopipes._blocking.callbacks import Progress
-from twopipes._blocking.loop import _registry
+from twopipes._blocking.loop import LoopThread
 from twopipes._channels.memory import memory_pair
 from twopipes._client.caller import InputRequired as AsyncInputRequired
 from twopipes._protocol.types import ElicitResult
@@ -117,8 +117,8 @@ def nothing_left():
     for thread in set(threading.enumerate()) - before:
         thread.join(NET)
         assert not thread.is_alive(), thread
-    assert _registry.current is None
-    assert not _registry.running
+    assert LoopThread.current is None
+    assert not LoopThread.running
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from twopipes._blocking import callbacks
 from twopipes._blocking.callbacks import Progress, Report
@@ -132,6 +132,11 @@ class ClientLease:
 class LoopThread:
     """The loop and its thread. :meth:`acquire` returns the one of this process."""
 
+    current: ClassVar[LoopThread | None] = None  # for new clients
+    running: ClassVar[set[LoopThread]] = set()  # that one, and those that are about to end
+    # Reentrant, because the garbage collector may close a client at any point, also while the lock is held.
+    registry_lock: ClassVar[threading.RLock] = threading.RLock()
+
     loop: asyncio.AbstractEventLoop  # created in the thread, where Ctrl-C cannot interrupt that
 
     def __init__(self) -> None:
@@ -149,17 +154,16 @@ class LoopThread:
     @classmethod
     def acquire(cls, lease: ClientLease) -> LoopThread:
         """Return the loop of this process, starting it if necessary. It runs at least until the lease ends."""
-        registry = _registry
-        with registry.lock:
-            current = registry.current
+        with LoopThread.registry_lock:
+            current = LoopThread.current
             if current is None:
                 current = cls()
                 try:
                     current._start()
-                    registry.running.add(current)
-                    registry.current = current
+                    LoopThread.running.add(current)
+                    LoopThread.current = current
                 except BaseException:  # perhaps Ctrl-C, and the thread runs or is about to
-                    registry.current = None
+                    LoopThread.current = None
                     current._is_unwanted = True
                     if hasattr(current, "loop"):  # otherwise the thread checks _is_unwanted itself
                         current.post(current._last_lease_ended.set)
@@ -171,7 +175,7 @@ class LoopThread:
     @staticmethod
     def release(lease: ClientLease) -> None:
         """End a lease, because the thread that wanted it was interrupted. A connection attempt in progress ends by itself."""
-        for each in list(_registry.running):
+        for each in list(LoopThread.running):
             if lease.loop_thread in {None, each}:
                 each.post(each.drop, lease)
 
@@ -281,12 +285,11 @@ class LoopThread:
             self._end_lease(lease)
 
     def _end_lease(self, lease: ClientLease) -> None:
-        registry = _registry
-        with registry.lock:  # so that no client acquires a loop that is about to end
+        with LoopThread.registry_lock:  # so that no client acquires a loop that is about to end
             self._leases.discard(lease)
             if not self._leases:
-                if registry.current is self:
-                    registry.current = None
+                if LoopThread.current is self:
+                    LoopThread.current = None
                 self._last_lease_ended.set()
 
     def _end_all(self) -> None:
@@ -331,8 +334,8 @@ class LoopThread:
                 jobs = list(self._jobs)
             for job in jobs:
                 job.cut_off()
-            with _registry.lock:
-                _registry.running.discard(self)
+            with LoopThread.registry_lock:
+                LoopThread.running.discard(self)
 
     async def _wait_for_last_lease(self) -> None:
         if not self._is_unwanted:
@@ -348,31 +351,22 @@ class LoopThread:
             self._thread.join(seconds + _EXIT_GRACE)
 
 
-class _Registry:
-    """The loops of this process."""
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()  # the garbage collector may close a client at any point, also while the lock is held
-        self.current: LoopThread | None = None  # for new clients
-        self.running: set[LoopThread] = set()  # that one, and those that are about to end
-        self.left_behind: set[LoopThread] = set()  # those of the process that this one was forked from
-
-    def forget(self) -> None:
-        """Forget the loops after a fork: their threads do not exist here, and one of them may have held the lock."""
-        # Keep references: collecting them here would close file descriptors that the parent still uses.
-        self.left_behind |= self.running
-        self.lock = threading.RLock()
-        self.current = None
-        self.running = set()
+def _forget_loops() -> None:
+    """Forget the loops after a fork: their threads do not exist here, and one of them may have held the lock."""
+    # Keep references: collecting them here would close file descriptors that the parent still uses.
+    _left_behind.update(LoopThread.running)
+    LoopThread.registry_lock = threading.RLock()
+    LoopThread.current = None
+    LoopThread.running = set()
 
 
-_registry = _Registry()
+_left_behind: set[LoopThread] = set()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_registry.forget)
+    os.register_at_fork(after_in_child=_forget_loops)
 
 
 @atexit.register
 def _end_everything() -> None:
     # Runs before the exit handler of twopipes._process, which was registered earlier and kills children that are left.
-    for each in list(_registry.running):
+    for each in list(LoopThread.running):
         each.end_at_exit()

@@ -20,11 +20,9 @@ from typing import Final, Literal
 from msgspec import DecodeError, Struct
 from msgspec import json as msgspec_json
 
-from twopipes._process.user_files import state_path
+from twopipes._process.user_files import open_private, state_path
 
 _FORMAT: Final = 1
-_PRIVATE_FILE: Final = 0o600
-_PRIVATE_FOLDER: Final = 0o700
 _WRITABLE_BY_OTHERS: Final = 0o022
 # Bytes. A full cache takes about a fifth of this, so a longer file is not ours.
 _MAX_FILE_SIZE: Final = 1024 * 1024
@@ -99,9 +97,9 @@ class EraCache:
     def recall(self, identity: str) -> EraRecord | None:
         """Return the record of a server; ``None`` means that it must be probed."""
         with self._lock:
-            self._refresh()
+            self._load()
             entry = self._entries.get(identity)
-            return None if entry is None else entry.verdict
+            return None if entry is None or self._is_old(entry) else entry.verdict
 
     def remember(self, identity: str, record: EraRecord) -> None:
         """Store the record of a server and replace the previous one."""
@@ -113,49 +111,39 @@ class EraCache:
 
     def _learn(self, identity: str, record: EraRecord | None) -> None:
         with self._lock:
-            self._refresh()
+            self._load()
             known = self._entries.pop(identity, None)
             now = self._clock()
             # A later record never gets an earlier time, even if the clock was set back meanwhile.
-            learnt = now if known is None else max(now, known.learnt)
+            learnt = now if known is None or self._is_old(known) else max(now, known.learnt)
             # Keep an entry for a forgotten record too: if the file cannot be written, it still has the old one.
             self._entries[identity] = _Entry(learnt, record)
             self._trim()
             self._write()
 
-    def _refresh(self) -> None:
-        """Load newer entries from the file, which other processes write too, and drop those that are too old."""
-        now = self._clock()
+    def _is_old(self, entry: _Entry) -> bool:
         # abs(), because an entry from the future comes from a wrong clock.
-        known = {name: entry for name, entry in self._entries.items() if abs(now - entry.learnt) < self._lifetime}
-        for name, entry in self._read().items():
-            if abs(now - entry.learnt) < self._lifetime and (name not in known or known[name].learnt < entry.learnt):
-                known[name] = entry
-        self._entries = known
-        self._trim()
+        return abs(self._clock() - entry.learnt) >= self._lifetime
 
     def _trim(self) -> None:
-        if len(self._entries) > self._max_entries:
-            newest = sorted(self._entries.items(), key=lambda item: item[1].learnt)[-self._max_entries :]
-            self._entries = dict(newest)
+        known = [(name, entry) for name, entry in self._entries.items() if not self._is_old(entry)]
+        known.sort(key=lambda item: item[1].learnt)
+        self._entries = dict(known[-self._max_entries :])
 
-    def _read(self) -> dict[str, _Entry]:
+    def _load(self) -> None:
+        """Load newer entries from the file, which other processes write too."""
         if self.path is None:
-            return {}
-        with suppress(OSError, ValueError, DecodeError, RecursionError):
-            # O_NONBLOCK, because opening a named pipe in place of the file would block for ever.
-            descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-            try:
-                if not _is_trusted(os.fstat(descriptor)):
-                    return {}
-                with open(descriptor, "rb", closefd=False) as file:
-                    raw = file.read(_MAX_FILE_SIZE + 1)
-            finally:
-                os.close(descriptor)
-            if len(raw) <= _MAX_FILE_SIZE:
-                found = msgspec_json.decode(raw, type=_File)
-                return found.verdicts if found.format == _FORMAT else {}
-        return {}
+            return
+        with suppress(OSError, ValueError, DecodeError, RecursionError), open(self.path, "rb", opener=_open_at_once) as file:
+            raw = file.read(_MAX_FILE_SIZE + 1) if _is_trusted(os.fstat(file.fileno())) else b""
+            found = msgspec_json.decode(raw, type=_File)
+            if len(raw) > _MAX_FILE_SIZE or found.format != _FORMAT:
+                return
+            for name, entry in found.verdicts.items():
+                known = self._entries.get(name)
+                if known is None or known.learnt < entry.learnt or (self._is_old(known) and not self._is_old(entry)):
+                    self._entries[name] = entry
+            self._trim()
 
     def _write(self) -> None:
         """Replace the file atomically."""
@@ -164,16 +152,19 @@ class EraCache:
         known = {name: entry for name, entry in self._entries.items() if entry.verdict is not None}
         with suppress(OSError, ValueError):
             raw = msgspec_json.format(msgspec_json.encode(_File(_FORMAT, known)), indent=1) + b"\n"
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=_PRIVATE_FOLDER)
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.{os.urandom(4).hex()}")
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-            descriptor = os.open(draft, flags, _PRIVATE_FILE)
             try:
-                with os.fdopen(descriptor, "wb") as file:
+                with open(draft, "xb", opener=open_private) as file:
                     file.write(raw)
                 draft.replace(self.path)
             finally:
                 draft.unlink(missing_ok=True)
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    # Without O_NONBLOCK, opening a named pipe in place of the file would block for ever.
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _is_trusted(status: os.stat_result) -> bool:

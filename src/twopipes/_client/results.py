@@ -31,16 +31,12 @@ class Validation(Struct, frozen=True):
     why: str = ""
 
     def __str__(self) -> str:
-        match self.verdict:
-            case True:
-                return "valid"
-            case False:
-                return f"not valid: {self.why}"
-            case _:
-                return f"not validated: {self.why}"
+        if self.verdict:
+            return "valid"
+        return f"not validated: {self.why}" if self.verdict is None else f"not valid: {self.why}"
 
 
-class CallResult:
+class CallResult(Struct, eq=False):
     """The result of ``call_tool``.
 
     Attributes:
@@ -48,11 +44,8 @@ class CallResult:
         validation: Whether :attr:`structured` was checked against the tool's output schema, and the outcome.
     """
 
-    __slots__ = ("raw", "validation")
-
-    def __init__(self, raw: CallToolResult, validation: Validation) -> None:
-        self.raw = raw
-        self.validation = validation
+    raw: CallToolResult
+    validation: Validation
 
     def __repr__(self) -> str:
         return f"<CallResult {'failed: ' if self.is_error else ''}{self.text!r}>"
