@@ -169,8 +169,7 @@ def read_steps(text: str) -> list[Step]:
             defined[name] = piece
         elif kind in {">", "<", "="}:
             for name, piece in defined.items():
-                # By a function, because a piece may contain what looks like a reference to a group.
-                rest = re.sub(rf"\${re.escape(name)}(?!\w)", lambda _, piece=piece: piece, rest)
+                rest = re.sub(rf"\${re.escape(name)}(?!\w)", piece.replace("\\", r"\\"), rest)
             steps.append(Step(kind, rest, tuple(comments)))  # type: ignore[arg-type]
             comments = []
         elif line.strip():
