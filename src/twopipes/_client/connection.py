@@ -1,9 +1,7 @@
-"""One connection of one client: a session running over a channel.
+"""One connection of one client: a caller waits for a future, which the read loop settles.
 
-The read loop never waits for a callback or a caller: a caller waits for a future, which the read loop settles. All outgoing
-messages of one iteration of the event loop leave in one write. The read loop waits in one case only: when the server sends requests
-and does not read our responses (docs/decisions/0024). A connection opens once and ends once; :mod:`twopipes._client.supervisor`
-restarts servers.
+The read loop waits in one case only: when the server sends requests and does not read our responses (docs/decisions/0024). A
+connection opens once and ends once; :mod:`twopipes._client.supervisor` restarts servers.
 """
 
 from __future__ import annotations
@@ -14,10 +12,11 @@ from typing import Any, Protocol
 
 from msgspec import UNSET
 
-from twopipes._channels.base import READ_SIZE, Channel
+from twopipes._channels.base import Channel
 from twopipes._client.callbacks import CallbackRunner
 from twopipes._client.options import OnProgress, RequestOptions
 from twopipes._client.stray_output import StrayCollector
+from twopipes._connection import Connection
 from twopipes._protocol.types import InputRequiredResult, Params, Result, SubscriptionFilter
 from twopipes._session.client import ClientSession
 from twopipes._session.events import (
@@ -37,17 +36,7 @@ from twopipes._session.events import (
     RequestIgnored,
 )
 from twopipes._session.ledger import Call, SentRequest
-from twopipes.errors import (
-    ChannelBroken,
-    ChannelClosed,
-    ConnectionLost,
-    McpError,
-    QuestionFailed,
-    RequestCancelled,
-    TwopipesError,
-)
-
-__all__ = ["ClientConnection", "ListenTarget", "PendingRequest"]
+from twopipes.errors import ConnectionLost, McpError, QuestionFailed, RequestCancelled, TwopipesError
 
 # Seconds to read what is still in the pipe after the server has closed its input.
 _FINAL_READ = 0.5
@@ -87,7 +76,7 @@ class PendingRequest:
         return 0 if self.asked is None else self.asked.round
 
 
-class ClientConnection:
+class ClientConnection(Connection[ClientSession]):
     """Runs a session over one channel.
 
     Args:
@@ -100,7 +89,6 @@ class ClientConnection:
         post_mortem: Called when the server's output has ended; returns the cause, for the errors of waiting callers.
 
     Attributes:
-        sent: The number of bytes written to the channel.
         why_ended: Why this side gave up on the server; empty if it did not.
         on_end: Called when the connection ends, before waiting callers get their errors.
         ended: Done when the connection has ended.
@@ -117,46 +105,34 @@ class ClientConnection:
         callbacks: CallbackRunner,
         post_mortem: Callable[[], Awaitable[Cause]],
     ) -> None:
-        self.session = session
-        self.channel = channel
-        self.received_anything = False
-        self.sent = 0
+        super().__init__(session, channel)
         self.why_ended = ""
         self.on_end: Callable[[], None] | None = None
-        self._loop = asyncio.get_running_loop()
         self._stray = stray
         self._answer = answer
         self._notified = notified
         self._callbacks = callbacks
         self._post_mortem = post_mortem
         self._cause: Cause | None = None
-        self._opening: asyncio.Future[ClientOpened | OpeningEnded] = self._loop.create_future()
+        self._opening: asyncio.Future[ClientOpened | OpeningEnded] = self.loop.create_future()
         self._answering: dict[Call, asyncio.Task[None]] = {}
-        self._flushing = False
-        self._draining: asyncio.Task[None] | None = None
-        # Parts of session.responded: the bytes written to the channel, and those that have left our buffer.
-        self._written = 0
-        self._taken = 0
-        self._timer: asyncio.TimerHandle | None = None
         self._final_read: asyncio.TimerHandle | None = None
-        self._cannot_write = False
         self._reading: asyncio.Task[None] | None = None
-        self._closing: asyncio.Task[None] | None = None
-        self.ended: asyncio.Future[None] = self._loop.create_future()
+        self.ended: asyncio.Future[None] = self.loop.create_future()
 
     # Opening and closing
 
     async def open(self) -> ClientOpened | OpeningEnded:
         """Open the session. After a cancellation the connection must still be closed."""
-        self._reading = self._loop.create_task(self._read())
-        self.session.open(now=self._loop.time())
-        self._flush()
+        self._reading = self.loop.create_task(self._read_to_end())
+        self.session.open(now=self.loop.time())
         self._set_timer()
+        self._flush()
         return await asyncio.shield(self._opening)
 
     def note_activity(self) -> None:
         """Restart the timeout of the probe, because the server wrote something that is not a message."""
-        self.session.note_activity(now=self._loop.time())
+        self.session.note_activity(now=self.loop.time())
 
     def end(self, cause: Cause) -> None:
         """End the session from this side and fail all waiting callers. Output that still arrives is read and dropped."""
@@ -166,9 +142,9 @@ class ClientConnection:
         self.ended.set_result(None)
         if self.on_end is not None:
             self.on_end()  # first, so that a caller that retries sees the new state
-        self._handle(self.session.receive_eof(now=self._loop.time()))
+        self._process(self.session.receive_eof(now=self.loop.time()))
         self._flush()  # send what was queued before the end
-        self._cannot_write = True
+        self._is_over = True
         for handle in (self._timer, self._final_read):
             if handle is not None:
                 handle.cancel()
@@ -182,45 +158,27 @@ class ClientConnection:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        await self.channel.close()
+        await super().close()
 
-    async def _read(self) -> None:
-        channel = self.channel
-        channel.offer_to(self._take)
-        try:
-            while chunk := await channel.read():
-                if self._is_flooded and not await self._wait_for_the_server():
-                    break
-                self._receive(chunk)
-                if len(chunk) >= READ_SIZE:
-                    await asyncio.sleep(0)  # more data is ready; let the callers run first
-        except (ChannelBroken, ChannelClosed):
-            pass
+    async def _read_to_end(self) -> None:
+        await self._read()
         if not self.ended.done():
             # This may take a moment, so that the errors can say how the server ended.
             self.end(await self._post_mortem())
 
-    def _take(self, chunk: bytes) -> bool:
-        """Handle a chunk directly, without another iteration of the event loop. False leaves it to :meth:`_read`."""
-        if len(chunk) >= READ_SIZE or self._is_flooded:
-            return False
-        self._receive(chunk)
-        return True
-
-    @property
-    def _is_flooded(self) -> bool:
+    def _must_wait(self) -> bool:
         """Whether the server leaves more of our responses unread than ``Limits.max_unsent`` allows."""
         limit = self.session.limits.max_unsent
         return limit is not None and self._draining is not None and self.session.responded - self._taken > limit
 
-    async def _wait_for_the_server(self) -> bool:
+    async def _wait_for_peer(self) -> bool:
         """Wait until the server has read enough of our responses. False if it reads nothing during the request timeout.
 
         Only responses count, because a server can make us produce any number of them. Requests of our callers do not count: a
         server that handles one call at a time may not read until we have read its response.
         """
         timeout = self.session.timeouts.request
-        while self._is_flooded and self._draining is not None and not self.ended.done():
+        while self._must_wait() and self._draining is not None and not self.ended.done():
             unread = self.channel.buffered
             done, _ = await asyncio.wait([self._draining, self.ended], timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
             if not done and self.channel.buffered >= unread:  # a server that reads slowly may continue
@@ -230,11 +188,6 @@ class ClientConnection:
                 )
                 return False
         return True
-
-    def _receive(self, chunk: bytes) -> None:
-        self.received_anything = True
-        if not self.ended.done():
-            self._handle(self.session.receive(chunk, now=self._loop.time()))
 
     # Requests of callers
 
@@ -248,12 +201,12 @@ class ClientConnection:
         total: float | object | None = UNSET,
     ) -> PendingRequest:
         """Send a request; see :meth:`ClientSession.request`. Wait for it with :meth:`wait`."""
-        pending = PendingRequest(self._loop.create_future(), options.on_progress)
+        pending = PendingRequest(self.loop.create_future(), options.on_progress)
         try:
             pending.asked = self.session.request(
                 method,
                 params,
-                now=self._loop.time(),
+                now=self.loop.time(),
                 idle=idle,
                 total=total,
                 log_level=options.log_level,
@@ -262,7 +215,8 @@ class ClientConnection:
             )
         except ConnectionLost as error:  # it ended after the caller got this connection
             raise self._explain(error) from None
-        self._sent()
+        self._set_timer()
+        self._flush_soon()
         return pending
 
     def send_and_forget(self, method: str, params: Params) -> None:
@@ -272,12 +226,13 @@ class ClientConnection:
     def send_again(self, pending: PendingRequest, asking: InputRequiredResult, answers: Mapping[str, Any]) -> PendingRequest:
         """Send a request again with the answers that the server asked for; see :meth:`ClientSession.retry`."""
         assert pending.asked is not None
-        again = PendingRequest(self._loop.create_future(), pending.on_progress)
+        again = PendingRequest(self.loop.create_future(), pending.on_progress)
         try:
-            again.asked = self.session.retry(pending.asked, asking, answers, now=self._loop.time(), context=again)
+            again.asked = self.session.retry(pending.asked, asking, answers, now=self.loop.time(), context=again)
         except ConnectionLost as error:
             raise self._explain(error) from None
-        self._sent()
+        self._set_timer()
+        self._flush_soon()
         return again
 
     async def wait(self, pending: PendingRequest) -> Any:
@@ -291,23 +246,22 @@ class ClientConnection:
     def cancel(self, pending: PendingRequest, reason: str | None = None) -> None:
         """Cancel a request (CA-01)."""
         if pending.asked is not None and self.session.cancel(pending.asked, reason=reason):
-            self._handle(self.session.tick(now=self._loop.time()))
-            self._flush_soon()
+            self._process(self.session.tick(now=self.loop.time()))
 
     def listen(self, wanted: SubscriptionFilter, target: ListenTarget) -> SentRequest:
         """Open a subscription on the stateless wire."""
         try:
-            asked = self.session.listen(wanted, now=self._loop.time(), context=target)
+            asked = self.session.listen(wanted, now=self.loop.time(), context=target)
         except ConnectionLost as error:
             raise self._explain(error) from None
-        self._sent()
+        self._set_timer()
+        self._flush_soon()
         return asked
 
     def end_listen(self, asked: SentRequest) -> None:
         """End a subscription on the stateless wire (SU-11)."""
         if self.session.cancel(asked):
-            self._handle(self.session.tick(now=self._loop.time()))
-            self._flush_soon()
+            self._process(self.session.tick(now=self.loop.time()))
 
     def notify(self, method: str, params: Params | None = None) -> None:
         """Send a notification."""
@@ -322,8 +276,6 @@ class ClientConnection:
                 self._settle(event)
             else:
                 self._react(event)
-        self._set_timer()
-        self._flush_soon()
 
     def _settle(self, event: RequestEnded) -> None:
         pending = event.asked.context
@@ -362,7 +314,7 @@ class ClientConnection:
                 event.asked.context.ended(None if event.error is None else self._explain(event.error))
             case CallReceived():
                 call = event.call
-                self._answering[call] = self._loop.create_task(self._respond(call), name=f"answer {call.method}")
+                self._answering[call] = self.loop.create_task(self._respond(call), name=f"answer {call.method}")
                 # Not in the task itself: a task that is cancelled before its first step never runs.
                 self._answering[call].add_done_callback(lambda _: self._answering.pop(call))
             case CallCancelled():
@@ -396,83 +348,30 @@ class ClientConnection:
             if isinstance(error, QuestionFailed) and cause is not None and isinstance(cause.context, PendingRequest):
                 cause.context.broken = error
             if isinstance(error, QuestionFailed) or not isinstance(error, TwopipesError):
-                self._loop.call_exception_handler({"message": f"no answer to {call.method}: a callback failed", "exception": error})
+                self.loop.call_exception_handler({"message": f"no answer to {call.method}: a callback failed", "exception": error})
         finally:
             self._flush_soon()
 
-    # Writing
+    def _tick(self) -> None:
+        if self._answering:
+            # The server waits for our answer, perhaps for a person's, so other requests do not time out meanwhile.
+            now = self.loop.time()
+            for asked in self.session.outgoing:
+                self.session.outgoing.record_progress(asked.id, now=now)
+        super()._tick()
 
-    def _sent(self) -> None:
-        self._set_timer()
-        self._flush_soon()
+    # The end of the output or of the input
 
-    def _flush_soon(self) -> None:
-        if not self._flushing and not self._cannot_write:
-            self._flushing = True
-            self._loop.call_soon(self._flush)
-
-    def _flush(self) -> None:
-        self._flushing = False
-        if self._cannot_write or self._draining is not None:
-            return
-        data = self.session.data_to_send()
-        if not data:
-            return
-        try:
-            self.channel.write(data)
-        except (ChannelBroken, ChannelClosed):
-            self._stop_writing()
-            return
-        self.sent += len(data)
-        self._written = self.session.responded
-        if self.channel.buffered:
-            self._draining = self._loop.create_task(self._drain())
-        else:
-            self._taken = self._written
-
-    async def _drain(self) -> None:
-        try:
-            await self.channel.drain()
-            self._taken = self._written
-        except (ChannelBroken, ChannelClosed):
-            self._stop_writing()
-        finally:
-            self._draining = None
-        self._flush_soon()
-
-    def _stop_writing(self) -> None:
+    def _lose_peer(self) -> None:
         """Stop writing, because the server closed its input, and give output that is still on its way a moment to arrive."""
-        self._cannot_write = True
+        self._is_over = True
         if self._final_read is None and not self.ended.done():
-            self._final_read = self._loop.call_later(_FINAL_READ, self.stop_reading)
+            self._final_read = self.loop.call_later(_FINAL_READ, self.stop_reading)
 
     def stop_reading(self) -> None:
         """Stop reading, as at the end of file. Another process may hold the server's output open."""
         if self._reading is not None and not self._reading.done():
-            # Closing the channel ends the read loop.
-            self._closing = self._loop.create_task(self.channel.close())
-
-    # Deadlines
-
-    def _set_timer(self) -> None:
-        deadline = self.session.next_deadline()
-        timer = self._timer
-        if timer is not None:
-            if deadline is not None and timer.when() <= deadline:
-                return  # _tick sets the next one
-            timer.cancel()
-            self._timer = None
-        if deadline is not None and not self.ended.done():
-            self._timer = self._loop.call_at(max(deadline, self._loop.time()), self._tick)
-
-    def _tick(self) -> None:
-        self._timer = None
-        now = self._loop.time()
-        if self._answering:
-            # The server waits for our answer, perhaps for a person's, so other requests do not time out meanwhile.
-            for asked in self.session.outgoing:
-                self.session.outgoing.record_progress(asked.id, now=now)
-        self._handle(self.session.tick(now=now))
+            self._close_soon()
 
 
 def _retrieve_exception(future: asyncio.Future[Any]) -> None:

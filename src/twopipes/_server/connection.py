@@ -1,8 +1,7 @@
-"""One connection of one server: a session running over a channel.
+"""One connection of one server: each request is handled by a task of its own.
 
-The read loop never waits for a handler. Each handler is a task. What handlers send goes through the session, which knows whether it
-may still be sent, and leaves in one write per turn of the event loop. While the peer does not read, nothing more is read from it,
-and nothing is encoded that can wait.
+What handlers send goes through the session, which knows whether it may still be sent. While the peer does not read, nothing more is
+read from it, and no further handler is started.
 """
 
 from __future__ import annotations
@@ -14,10 +13,11 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from twopipes._channels.base import READ_SIZE, Channel
+from twopipes._channels.base import Channel
 from twopipes._channels.fork import this_process
+from twopipes._connection import Connection
 from twopipes._protocol.types import CallToolResult, InputRequest, LoggingLevel, Result
-from twopipes._server.context import GAP, Context, Next
+from twopipes._server.context import GAP, Context, Next, RateLimit
 from twopipes._server.failures import failure_response, log_failure
 from twopipes._server.forked_child import exit_at_loop, exit_child
 from twopipes._session.events import CallAbandoned, CallCancelled, CallReceived, Event, InputsAnswered, SessionCallReceived
@@ -26,17 +26,15 @@ from twopipes._session.server import ServerSession
 from twopipes._session.subscriptions import Change
 from twopipes.errors import ChannelBroken, ChannelClosed
 
-__all__ = ["ServerConnection"]
-
 # Seconds for a peer to read how its subscriptions have ended.
 _FINAL_WRITE = 0.5
 
 
-class ServerConnection:
+class ServerConnection(Connection[ServerSession]):
     """Serves one channel to its end.
 
     Args:
-        session: The protocol state.
+        session: The protocol.
         channel: The byte stream.
         handler: Handles a request.
         lifespan: The value of the server's lifespan, for the handlers.
@@ -57,11 +55,9 @@ class ServerConnection:
         debug: bool = False,
         around_internal: Callable[[Context, Next], Awaitable[Result]] | None = None,
     ) -> None:
-        self.session = session
-        self.channel = channel
+        super().__init__(session, channel)
         self.thread_id = threading.get_ident()
         self.process = this_process()
-        self.loop = asyncio.get_running_loop()
         self._handler = handler
         self._lifespan = lifespan
         self._max_running = max_running
@@ -75,38 +71,21 @@ class ServerConnection:
         # How many contexts are internal, and the open subscriptions among them.
         self._internal = 0
         self._listens: dict[Call, asyncio.Future[Result]] = {}
-        self._is_flush_scheduled = False
-        self._draining: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._idle = asyncio.Event()
-        self._is_over = False
-        self._closing: asyncio.Task[None] | None = None
+        self._fewer_open = asyncio.Event()  # for finish(): a call has ended, or the peer is gone
 
     # Life of the connection
 
     async def run(self) -> None:
-        """Read until the peer leaves or the channel breaks. Running handlers go on; see :meth:`finish`."""
-        session, channel = self.session, self.channel
-        try:
-            channel.offer_to(self._take)
-            while chunk := await channel.read():
-                await self.drain()  # while the peer does not read, the chunk waits here, and nothing is read after it
-                self._handle(session.receive(chunk, now=self.loop.time()))
-                self._flush()
-                await self.drain()
-                if len(chunk) >= READ_SIZE:
-                    await asyncio.sleep(0)  # more is ready to be read; let the handlers run before it
-        except (ChannelBroken, ChannelClosed):
-            self._is_over = True
-        self._handle(session.receive_eof(now=self.loop.time()))
+        """Read until the peer closes its side or the channel breaks. Running handlers go on; see :meth:`finish`."""
+        await self._read()
+        self._process(self.session.receive_eof(now=self.loop.time()))
         self._flush()
 
-    def _take(self, chunk: bytes) -> bool:
-        """Handle a chunk in the callback of the channel; ``False`` leaves it to :meth:`run`, which can wait."""
-        if self._draining is not None or len(chunk) >= READ_SIZE:
-            return False
-        self._handle(self.session.receive(chunk, now=self.loop.time()))
-        self._flush()
+    def _must_wait(self) -> bool:
+        return True
+
+    async def _wait_for_peer(self) -> bool:
+        await self.drain()
         return True
 
     async def finish(self, seconds: float) -> bool:
@@ -115,8 +94,8 @@ class ServerConnection:
             async with asyncio.timeout(seconds):
                 # Without a reader no response is worth waiting for. A subscription does not end by itself.
                 while (len(self._contexts) > len(self._listens) or self._queue) and not self._is_over:
-                    self._idle.clear()
-                    await self._idle.wait()
+                    self._fewer_open.clear()
+                    await self._fewer_open.wait()
                 await self._flush_completely()
         except TimeoutError:
             return False
@@ -145,15 +124,6 @@ class ServerConnection:
     def abandon(self) -> None:
         """Silence the copy of a connection in a forked process: the original process serves it."""
         self._is_over = True
-
-    async def close(self) -> None:
-        """Close the channel and cancel the timer."""
-        self._is_over = True
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._draining is not None:
-            self._draining.cancel()
-        await self.channel.close()
 
     async def _flush_completely(self) -> None:
         """Wait until the system has taken everything that was sent."""
@@ -185,7 +155,6 @@ class ServerConnection:
                     self._queue[event.call] = None
         if self._queue:
             self._start_queued()
-        self._set_timer()
 
     def _start_queued(self) -> None:
         if self._is_over:
@@ -195,20 +164,15 @@ class ServerConnection:
         self._is_starting = True
         try:
             # While the peer does not read, no more responses are made: those that wait to be read are enough.
-            while self._queue and self._draining is None and self._running < self._max_running:
+            while (
+                self._queue
+                and self._draining is None
+                and len(self._contexts) - self._waiting_for_client - self._internal < self._max_running
+            ):
                 call, _ = self._queue.popitem(last=False)
                 self._start(Context(call, self, self._lifespan), self._handler)
         finally:
             self._is_starting = False
-        self._set_idle_if_done()
-
-    @property
-    def _running(self) -> int:
-        return len(self._contexts) - self._waiting_for_client - self._internal
-
-    def _set_idle_if_done(self) -> None:
-        if not self._queue and len(self._contexts) == len(self._listens):
-            self._idle.set()
 
     def _start(self, context: Context, handler: Next) -> None:
         self._contexts[context.call] = context  # first: with an eager task factory the handler may be done when its task is made
@@ -232,7 +196,7 @@ class ServerConnection:
         ended: asyncio.Future[Result] = self.loop.create_future()
         self._listens[call] = ended
         self._flush_soon()
-        self._set_idle_if_done()
+        self._fewer_open.set()
         try:
             return await ended
         finally:
@@ -260,7 +224,8 @@ class ServerConnection:
                 raise
             if self.process.is_forked:
                 exit_child()
-            await self._before_response(context)
+            if context._held or context._has_progressed:
+                await self._before_response(context)
             self.session.respond(call, result)
         except BaseException as error:
             response = failure_response(error, context, debug=self._debug)
@@ -304,10 +269,9 @@ class ServerConnection:
             ended = self._listens.pop(context.call, None)
             if ended is not None:
                 ended.cancel()  # the middleware responded without waiting for it
+        self._fewer_open.set()
         if self._queue:
             self._start_queued()
-        else:
-            self._set_idle_if_done()
         if self._contexts or self._is_starting:
             self._flush_soon()
         else:
@@ -316,7 +280,7 @@ class ServerConnection:
     def _cancel(self, call: Call) -> None:
         if call in self._queue:
             del self._queue[call]
-            self._set_idle_if_done()
+            self._fewer_open.set()
             return
         context = self._contexts.get(call)
         if context is not None:
@@ -336,9 +300,10 @@ class ServerConnection:
         if context._is_closed:
             return False
         is_last = total is not None and done >= total
-        if not is_last and not context._rate_limit.allows(self.loop.time()):
+        rate_limit = context._rate_limit = context._rate_limit or RateLimit()
+        if not is_last and not rate_limit.allows(self.loop.time()):
             if context._postponed_progress is None:
-                self.loop.call_later(context._rate_limit.pause, self._report_postponed, context)
+                self.loop.call_later(rate_limit.pause, self._report_postponed, context)
             context._postponed_progress = (done, total, message)
             return False
         context._postponed_progress = None
@@ -397,74 +362,17 @@ class ServerConnection:
 
     # Writing
 
-    @property
-    def is_blocked(self) -> bool:
-        """Whether the peer does not read."""
-        return self._draining is not None
-
     async def yield_and_drain(self) -> None:
         """Let the event loop run, so that what was sent is written, and wait while the peer does not read."""
         await asyncio.sleep(0)
         await self.drain()
 
-    async def drain(self) -> None:
-        """Wait while the peer does not read. Raises nothing: a peer that is gone ends the read loop, not the handlers."""
-        draining = self._draining
-        if draining is not None:
-            await asyncio.wait([draining])
-
-    def _flush_soon(self) -> None:
-        if not self._is_flush_scheduled and not self._is_over:
-            self._is_flush_scheduled = True
-            self.loop.call_soon(self._flush)
-
-    def _flush(self) -> None:
-        self._is_flush_scheduled = False
-        if self._is_over or self._draining is not None:
-            return  # further messages stay in the session, where equal announcements become one
-        data = self.session.data_to_send()
-        if not data:
-            return
-        try:
-            self.channel.write(data)
-        except (ChannelBroken, ChannelClosed):
-            self._lose_peer()
-            return
-        if self.channel.buffered:
-            self._draining = self.loop.create_task(self._drain())
-
-    async def _drain(self) -> None:
-        try:
-            await self.channel.drain()
-        except (ChannelBroken, ChannelClosed):
-            self._lose_peer()
-        finally:
-            self._draining = None
+    def _drained(self) -> None:
         for context in list(self._contexts.values()):
             context._send_held_unless_blocked()
-        self._flush_soon()
         self._start_queued()
 
     def _lose_peer(self) -> None:
-        """Close the channel, which wakes and ends the read loop: the peer does not read any more."""
         self._is_over = True
-        self._idle.set()
-        if self._closing is None:
-            self._closing = self.loop.create_task(self.channel.close())
-
-    # Deadlines
-
-    def _set_timer(self) -> None:
-        deadline = self.session.next_deadline()
-        if self._timer is not None:
-            if deadline is not None and self._timer.when() <= deadline:
-                return  # it is set again when it fires
-            self._timer.cancel()
-            self._timer = None
-        if deadline is not None and not self._is_over:
-            self._timer = self.loop.call_at(max(deadline, self.loop.time()), self._tick)
-
-    def _tick(self) -> None:
-        self._timer = None
-        self._handle(self.session.tick(now=self.loop.time()))
-        self._flush_soon()
+        self._fewer_open.set()
+        self._close_soon()

@@ -158,7 +158,7 @@ class Context(Generic[LifespanT]):
         self._is_closed = False  # nothing can be reported or asked any more
         # Progress and log messages
         self._has_progressed = False
-        self._rate_limit = RateLimit()
+        self._rate_limit: RateLimit | None = None
         self._postponed_progress: tuple[float, float | None, str | None] | None = None
         self._held: deque[tuple[Callable[..., bool], tuple[Any, ...]]] = deque(maxlen=_MAX_HELD)
         self._is_held_scheduled = False

@@ -71,7 +71,8 @@ class Session(ABC):
         self.outgoing = Outgoing()
         self.incoming = Incoming(max_open=limits.max_in_flight)
         self._lines = LineDecoder(max_line=limits.max_line, max_excerpt=limits.max_excerpt)
-        self._out: list[bytes] = []
+        self.outbox: list[bytes] = []
+        """Lines for the next :meth:`data_to_send`."""
         self.responded = 0
         """Bytes of responses caused by the peer: errors in full, other responses with their id and a fixed size."""
         self._events: list[Event] = []
@@ -82,7 +83,12 @@ class Session(ABC):
     # Input
 
     def receive(self, data: bytes, *, now: float) -> list[Event]:
-        """Process bytes, split anywhere, and return the events. Never raises, whatever the bytes are (JR-20)."""
+        """Process bytes, split anywhere, and return the events. Never raises, whatever the bytes are (JR-20).
+
+        After :meth:`receive_eof`, bytes are ignored.
+        """
+        if self._ended:
+            return []
         for line in self._lines.feed(data):
             self._read(line, now)
         return self._take_events()
@@ -115,7 +121,7 @@ class Session(ABC):
 
     def data_to_send(self) -> bytes:
         """Return all bytes produced since the last call: whole lines, in order."""
-        out = self._out
+        out = self.outbox
         if not out:
             return b""
         data = out[0] if len(out) == 1 else b"".join(out)
@@ -204,7 +210,7 @@ class Session(ABC):
             isinstance(member, Request) or (isinstance(member, LineRejected) and self._gets_response(member))
             for member in batch.members
         )
-        reply = BatchReply(expected, self._out)
+        reply = BatchReply(expected, self.outbox)
         for member in batch.members:
             self._dispatch(member, now, reply)
 
@@ -262,13 +268,13 @@ class Session(ABC):
         return None if dialect is not None and ERROR_ID_IS_NULL.has(dialect.revision) else UNSET
 
     def _emit(self, line: bytes) -> None:
-        self._out.append(line)
+        self.outbox.append(line)
 
     def _send_response(self, line: bytes, batch: BatchReply | None, *, size: int) -> None:
         """Emit a response, or add it to its batch. ``size`` is added to :attr:`responded`."""
         self.responded += size
         if batch is None:
-            self._out.append(line)
+            self.outbox.append(line)
         else:
             batch.add(line)
 

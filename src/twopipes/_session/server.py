@@ -416,7 +416,7 @@ class ServerSession(ServerGate):
         if self.phase is Phase.OPENING:
             self._held[asked.id] = line
         else:
-            self._out.append(line)
+            self.outbox.append(line)
 
     def _withdraw_questions(self, call: Call, why: str) -> None:
         if not self._requests:

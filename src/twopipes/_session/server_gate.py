@@ -269,7 +269,7 @@ class ServerGate(Session):
         if self.phase is not Phase.OPENING or self._session_dialect is None or self._client_info is None:
             return
         self.phase = Phase.OPEN
-        self._out += self._held.values()
+        self.outbox += self._held.values()
         self._held.clear()
         self._events.append(ServerOpened(self._session_dialect.revision, self._client_info, self._client_capabilities))
 

@@ -89,7 +89,7 @@ async def test_close_ends_a_client_whose_server_never_reads():
 
     client = await connect(Legacy(talk), era="legacy", timeouts=PATIENT)
     connection = client._supervisor.connection
-    while not connection._is_flooded:
+    while not connection._must_wait():
         await asyncio.sleep(0)
     await client.close()
 

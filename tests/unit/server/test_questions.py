@@ -15,7 +15,7 @@ from twopipes._channels.memory import memory_pair
 from twopipes._protocol.types import ModelPreferences, SamplingMessage, TextContent, Tool, ToolChoice
 from twopipes._server.connection import ServerConnection
 from twopipes.errors import CapabilityMissing, LocalProtocolError
-from unit.server.inmemory import ANSWERS, ERAS, LATEST_LEGACY, LATEST_MODERN, LEGACY, Client, connected, play, willing
+from unit.server.inmemory import ANSWERS, ERAS, LATEST_LEGACY, LATEST_MODERN, LEGACY, Client, connected, play, turn_until, willing
 
 KEY = b"a key for tests, and only there."
 
@@ -634,7 +634,7 @@ def test_a_handler_with_its_own_deadline_still_responds(revision):
             return
         first = await first_leg(client, "impatient")
         (connection,) = server._connections
-        await connection._idle.wait()
+        await turn_until(lambda: not connection._contexts)
         assert text(await retry(client, "impatient", first)) == "{'name': 'Anna'}"
         assert len(runs) == 2
 
